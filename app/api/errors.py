@@ -1,0 +1,108 @@
+"""Errors as RFC 9457 problem+json with a stable `code`."""
+
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from app.domain.errors import MnemaError
+
+log = structlog.get_logger(__name__)
+MEDIA_TYPE = "application/problem+json"
+HTTP_CODES = {400: "malformed_body", 404: "no_such_route", 405: "method_not_allowed"}
+
+
+class FieldProblem(BaseModel):
+    """Where a request is wrong."""
+
+    loc: list[str | int] = Field(examples=[["body", "top_k"]])
+    msg: str = Field(examples=["Input should be less than or equal to 50"])
+
+
+class Problem(BaseModel):
+    """What went wrong. `code` is stable; `detail` is for people."""
+
+    type: str = "about:blank"
+    title: str = Field(examples=["category not allowed"])
+    status: int = Field(examples=[403])
+    code: str = Field(examples=["category_not_allowed"])
+    detail: str = Field(examples=["agent 'stylist' may not use: tasks"])
+    request_id: str = Field(examples=["01a1fc04bdad75028255"])
+    errors: list[FieldProblem] | None = None
+    categories: list[str] | None = Field(default=None, description="with category_not_allowed: the refused ones")
+
+
+def problem(
+    request_id: str, status: int, code: str, detail: str, headers: dict[str, str] | None = None, **extra: Any
+) -> JSONResponse:
+    """The response for one error."""
+    body = {
+        "type": "about:blank",
+        "title": code.replace("_", " "),
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "request_id": request_id,
+        **extra,
+    }
+    return JSONResponse(body, status, headers, MEDIA_TYPE)
+
+
+def request_id(request: Request) -> str:
+    """The id the request was given on arrival."""
+    found: str = request.scope.get("state", {}).get("request_id", "")
+    return found
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI entries for the errors a route can answer with."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": _DESCRIPTIONS[status], "content": content} for status in statuses}
+
+
+_DESCRIPTIONS = {
+    400: "The body is not JSON",
+    401: "No valid API key",
+    403: "Not allowed for this key or agent",
+    404: "No such memory in this tenant",
+    409: "Conflict with the current state",
+    412: "The version in If-Match is not current",
+    413: "The body is too large",
+    422: "The request is not valid",
+    503: "A dependency does not answer; nothing was changed",
+}
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error as a problem."""
+
+    @app.exception_handler(MnemaError)
+    async def _mnema(request: Request, error: MnemaError) -> JSONResponse:
+        headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(error.status)
+        if error.status >= 500:
+            log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id(request))
+        return problem(request_id(request), error.status, error.code, error.detail, headers, **error.extra)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        # the offending input is not echoed: it may be huge, secret or not even encodable
+        errors = [{"loc": [_safe(p) for p in e["loc"]], "msg": _safe(e["msg"])} for e in error.errors()]
+        malformed = any(e["type"] == "json_invalid" for e in error.errors())
+        code, status = ("malformed_body", 400) if malformed else ("invalid_request", 422)
+        first = errors[0] if errors else {"loc": [], "msg": "invalid"}
+        detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return problem(request_id(request), status, code, detail, errors=errors)
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+        code = HTTP_CODES.get(error.status_code, "http_error")
+        headers = dict(error.headers) if error.headers else None
+        return problem(request_id(request), error.status_code, code, str(error.detail), headers)
+
+
+def _safe(value: Any) -> Any:
+    return value if isinstance(value, int) else str(value).encode("utf-8", "replace").decode()[:300]

@@ -1,0 +1,103 @@
+"""What every request passes: an id, a size limit, one log line, and no exception without an answer."""
+
+import time
+import uuid
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.errors import problem
+from app.domain.errors import BodyTooLarge
+from app.domain.ids import MAX_LENGTH
+
+log = structlog.get_logger(__name__)
+SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+
+
+class RequestEnvelope:
+    """Plain ASGI, so that streaming stays streaming."""
+
+    def __init__(self, app: ASGIApp, max_body: int) -> None:
+        self._app = app
+        self._max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(Headers(scope=scope).get("x-request-id"))
+        scope.setdefault("state", {})["request_id"] = request_id
+        reply = _Reply(send, request_id)
+        started = time.perf_counter()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            limited = await self._within_limit(scope, receive)
+            if limited is None:
+                error = BodyTooLarge(f"at most {self._max_body} bytes")
+                await problem(request_id, error.status, error.code, error.detail)(scope, receive, reply)
+            else:
+                await self._app(scope, limited, reply)
+        except Exception:
+            log.exception("request_crashed", path=scope["path"], method=scope["method"])
+            if not reply.started:
+                await problem(request_id, 500, "internal_error", "This is a defect of the server.")(
+                    scope, receive, reply
+                )
+        finally:
+            took = round((time.perf_counter() - started) * 1000, 2)
+            log.info("request", method=scope["method"], path=scope["path"], status=reply.status, took_ms=took)
+            structlog.contextvars.unbind_contextvars("request_id", "tenant_id")
+
+    async def _within_limit(self, scope: Scope, receive: Receive) -> Receive | None:
+        """The receive channel to go on with, or None when the body is too large."""
+        headers = Headers(scope=scope)
+        if (length := headers.get("content-length")) is not None:
+            return receive if length.isdecimal() and int(length) <= self._max_body else None
+        if headers.get("transfer-encoding") is None:
+            return receive
+        body, more = b"", True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return receive
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+            if len(body) > self._max_body:
+                return None
+        return _replay(body, receive)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replayed
+
+
+class _Reply:
+    """Adds our headers to the response as it starts."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.started = False
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-ID"] = self._request_id
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
+def _request_id(given: str | None) -> str:
+    """The caller's id if it is a tame one, else a new one."""
+    tame = given and len(given) <= MAX_LENGTH and given.isascii() and given.isprintable()
+    return given if given and tame else uuid.uuid4().hex

@@ -1,0 +1,56 @@
+"""/events, /health and /ready."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel
+
+from app.api.deps import App, Reader
+from app.api.errors import documented
+from app.api.schemas.fields import Moment
+from app.api.schemas.query import CountOut, CountsOut
+
+router = APIRouter(tags=["operations"])
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: str = "ok"
+
+
+class Readiness(BaseModel):
+    """Each part: `ok`, or what is wrong."""
+
+    status: str
+    checks: dict[str, str]
+
+
+@router.get("/events/counts", response_model=CountsOut, responses=documented(401, 403, 422, 503))
+async def counts(
+    app: App,
+    scope: Reader,
+    by: Annotated[
+        str, Query(max_length=100, description="comma-separated: node, op, status, category, user_id, thread_id")
+    ] = "op,node",
+    since: Annotated[Moment | None, Query()] = None,
+    until: Annotated[Moment | None, Query()] = None,
+) -> CountsOut:
+    """How often what happened."""
+    found = await app.events.counts(scope, [c.strip() for c in by.split(",") if c.strip()], since, until)
+    return CountsOut(counts=[CountOut(**row) for row in found])
+
+
+@router.get("/health", response_model=Health)
+async def health() -> Health:
+    """Whether the process lives; touches nothing."""
+    return Health()
+
+
+@router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness, "description": "Not ready"}})
+async def ready(app: App, response: Response) -> Readiness:
+    """Whether requests can be served: database, migrations, role, embedding space, model."""
+    checks = await app.readiness.checks()
+    good = all(value == "ok" for value in checks.values())
+    response.status_code = 200 if good else 503
+    return Readiness(status="ready" if good else "unavailable", checks=checks)

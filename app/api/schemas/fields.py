@@ -1,0 +1,61 @@
+"""Field types shared by the schemas."""
+
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from app.domain.errors import InvalidInput
+from app.domain.ids import MAX_LENGTH, check_identifier, check_json
+
+
+def _identifier(value: str) -> str:
+    try:
+        return check_identifier(value)
+    except InvalidInput as error:
+        raise ValueError(error.detail) from error
+
+
+def _json(value: Any) -> Any:
+    try:
+        return check_json(value)
+    except InvalidInput as error:
+        raise ValueError(error.detail) from error
+
+
+def _moment(value: Any) -> Any:
+    """A date without time is UTC midnight; a time without zone is UTC. Numbers are not dates."""
+    if value is None or isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("an ISO 8601 date or time as a string")  # noqa: TRY004 - pydantic reports ValueError
+    if len(value) == len("2026-01-31"):
+        return datetime.combine(date.fromisoformat(value), time(), UTC)
+    moment = datetime.fromisoformat(value)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+Identifier = Annotated[
+    str,
+    AfterValidator(_identifier),
+    Field(min_length=1, max_length=MAX_LENGTH, description="the caller's own identifier"),
+]
+Json = Annotated[dict[str, Any], AfterValidator(_json)]
+Moment = Annotated[
+    datetime,
+    BeforeValidator(_moment),
+    WithJsonSchema({"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}),
+]
+Text = Annotated[str, Field(max_length=100_000)]
+Tags = Annotated[list[Identifier], Field(max_length=50)]
+Importance = Annotated[int, Field(ge=1, le=5, strict=True)]
+Sequence = Annotated[int, Field(ge=0, le=2**62, strict=True)]
+Limit = Annotated[int, Field(ge=1, le=200)]
+TypeName = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
+StateName = Literal["active", "superseded", "soft_deleted"]
+
+
+class Request(BaseModel):
+    """A request body: unknown fields are refused, so that a typo never passes for a default."""
+
+    model_config = ConfigDict(extra="forbid")

@@ -1,0 +1,176 @@
+"""The only place that builds engines, providers and use-cases; every face gets them from here."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from app.config.loader import Policies, load_policies
+from app.config.settings import Settings
+from app.domain.errors import ConfigError
+from app.ports import Clock, Embedder, TokenCounter
+from app.providers.clock import SystemClock
+from app.providers.embeddings import EmbedderSettings, build_embedder
+from app.providers.tokens import WordPieceCounter
+from app.storage import admin
+from app.storage.access import AccessLog
+from app.storage.delta import DeltaStorage
+from app.storage.engine import Engine
+from app.storage.events import EventStorage
+from app.storage.journal import Journal
+from app.storage.memories import MemoryStorage
+from app.storage.search import SearchStorage
+from app.storage.spaces import Space, require_space
+from app.storage.tenants import TenantStorage
+from app.storage.uow import UnitOfWork
+from app.usecases.memories.delta import ReadDelta
+from app.usecases.memories.edit import EditMemories
+from app.usecases.memories.query import QueryMemories
+from app.usecases.memories.read import ReadMemories
+from app.usecases.memories.write import WriteMemories
+from app.usecases.ops.events import CountEvents
+from app.usecases.ops.history import ReadHistory
+from app.usecases.ops.readiness import Readiness
+from app.usecases.ops.tenants import Tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """Everything a face calls."""
+
+    settings: Settings
+    policies: Policies
+    engine: Engine
+    uow: UnitOfWork
+    embedder: Embedder
+    access: AccessLog
+    tenants: Tenants
+    write: WriteMemories
+    edit: EditMemories
+    read: ReadMemories
+    query: QueryMemories
+    delta: ReadDelta
+    history: ReadHistory
+    events: CountEvents
+    readiness: Readiness
+
+
+@dataclass(frozen=True, slots=True)
+class Doubles:
+    """Stand-ins a test may hand in; None = the real one."""
+
+    embedder: Embedder | None = None
+    clock: Clock | None = None
+    tokens: TokenCounter | None = None
+
+
+def embedder_settings(settings: Settings) -> EmbedderSettings:
+    """The embedder's share of the settings."""
+    return EmbedderSettings(
+        kind=settings.embedder,
+        model=settings.embedding_model,
+        dimension=settings.embedding_dimension,
+        base_url=settings.embedding_base_url,
+        api_key=settings.embedding_api_key.get_secret_value(),
+        timeout_s=settings.embedding_timeout_s,
+        threads=settings.embedding_threads,
+        cache_dir=settings.home / "models",
+    )
+
+
+@asynccontextmanager
+async def application(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[Application]:
+    """Build everything, hold it open, close it in order.
+
+    Raises ConfigError for a wrong configuration or database role, DatabaseUnavailable when there is no database to ask
+    which embedding space is active.
+    """
+    doubles = doubles or Doubles()
+    if not settings.database_url.get_secret_value():
+        raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    engine = Engine(settings.database_url.get_secret_value(), min_size=settings.pool_min, max_size=settings.pool_max)
+    embedder = doubles.embedder or build_embedder(embedder_settings(settings))
+    try:
+        space = await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)
+        app = _assemble(settings, policies, engine, embedder, space, doubles)
+        app.access.start()
+        try:
+            yield app
+        finally:
+            await app.access.stop()
+    finally:
+        await embedder.close()
+        await engine.close()
+
+
+@asynccontextmanager
+async def tenancy(settings: Settings) -> AsyncIterator[Tenants]:
+    """Tenants and keys alone, for operators: needs the database, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    try:
+        yield Tenants(TenantStorage(UnitOfWork(engine)), policies, settings.key_cache_s)
+    finally:
+        await engine.close()
+
+
+async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
+    """Roles, database and extension; idempotent. The one step that takes a superuser."""
+    await admin.bootstrap(superuser_url, database, passwords)
+
+
+async def migrate_database(admin_url: str, settings: Settings) -> str:
+    """Bring the schema to the newest revision and give a fresh installation the configured model's embedding space.
+
+    Answers the active space's model.
+    """
+    await admin.migrate(admin_url)
+    return await admin.adopt_model(admin_url, settings.embedding_model, settings.embedding_dimension)
+
+
+async def diagnose(settings: Settings) -> dict[str, str]:
+    """Every readiness check by name, and the configuration's, each `ok` or what is wrong and how to mend it."""
+    checks = {"configuration": "ok"}
+    if not settings.database_url.get_secret_value():
+        return {"configuration": "set MNEMA_DATABASE_URL to the database URL of mnema_app, or run `mnema up`"}
+    try:
+        load_policies(settings.embedding_model, settings.config_dir)
+    except ConfigError as error:
+        checks["configuration"] = error.detail
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    embedder = build_embedder(embedder_settings(settings))
+    try:
+        return checks | await Readiness(UnitOfWork(engine), embedder).checks()
+    finally:
+        await embedder.close()
+        await engine.close()
+
+
+def _assemble(
+    settings: Settings, policies: Policies, engine: Engine, embedder: Embedder, space: Space, doubles: Doubles
+) -> Application:
+    clock = doubles.clock or SystemClock()
+    uow = UnitOfWork(engine)
+    journal = Journal(uow, space.name)
+    memories = MemoryStorage(uow, space.name)
+    access = AccessLog(uow, journal, clock)
+    cursors = DeltaStorage()
+    delta = ReadDelta(uow, cursors, policies)
+    tokens = doubles.tokens or WordPieceCounter()
+    return Application(
+        settings=settings,
+        policies=policies,
+        engine=engine,
+        uow=uow,
+        embedder=embedder,
+        access=access,
+        tenants=Tenants(TenantStorage(uow), policies, settings.key_cache_s),
+        write=WriteMemories(memories, journal, embedder, policies, clock),
+        edit=EditMemories(uow, memories, journal, embedder, policies, clock),
+        read=ReadMemories(uow, memories),
+        query=QueryMemories(uow, SearchStorage(space.name), delta, cursors, embedder, tokens, access, policies, clock),
+        delta=delta,
+        history=ReadHistory(uow, memories),
+        events=CountEvents(uow, EventStorage(), access),
+        readiness=Readiness(uow, embedder),
+    )

@@ -1,0 +1,100 @@
+"""What an embedded installation keeps in MNEMA_HOME besides PostgreSQL's data: secrets, demo.env, who is running."""
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from app.cli.embedded.postgres import Cluster, EmbeddedPostgres
+from app.config.settings import Settings
+
+DATABASE = "mnema"
+
+
+class Home:
+    """One installation's folder."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = (path or Settings().home).expanduser().resolve()
+        self.postgres = EmbeddedPostgres(self.path)
+        self.env_file = self.path / "demo.env"
+        self.run_file = self.path / "run.json"
+        self.sample_file = self.path / "sample.json"
+        self._secrets_file = self.path / "secrets.json"
+
+    @property
+    def exists(self) -> bool:
+        """Whether `mnema up` ever ran here."""
+        return self._secrets_file.exists()
+
+    def passwords(self) -> dict[str, str]:
+        """The database passwords of mnema_admin and mnema_app, made at the first call."""
+        if not self._secrets_file.exists():
+            made = {role: secrets.token_urlsafe(32) for role in ("mnema_admin", "mnema_app")}
+            self.write_private(self._secrets_file, json.dumps(made))
+        loaded: dict[str, str] = json.loads(self._secrets_file.read_text(encoding="utf-8"))
+        return loaded
+
+    def url(self, cluster: Cluster, role: str) -> str:
+        """The database URL for one of our roles."""
+        return cluster.url(DATABASE, role, self.passwords()[role])
+
+    def settings(self, cluster: Cluster) -> Settings:
+        """The server's settings: this home, and the database as mnema_app."""
+        return Settings(database_url=SecretStr(self.url(cluster, "mnema_app")), home=self.path)
+
+    def demo_env(self) -> dict[str, str]:
+        """MNEMA_URL, MNEMA_API_KEY and DATABASE_URL as last written; empty when there is none."""
+        return read_env(self.env_file)
+
+    def write_demo_env(self, values: dict[str, str]) -> None:
+        """Replace demo.env; readable by its owner alone."""
+        self.write_private(self.env_file, "".join(f"{name}={value}\n" for name, value in values.items()))
+
+    def running(self) -> dict[str, Any]:
+        """The supervisor's and the server's process ids, if they live."""
+        try:
+            found = json.loads(self.run_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return {name: pid for name, pid in found.items() if _is_ours(pid)}
+
+    def write_private(self, file: Path, text: str) -> None:
+        """Write atomically with mode 0600."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(f"{file.suffix}.{os.getpid()}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        draft.replace(file)
+
+
+def read_env(file: Path) -> dict[str, str]:
+    """NAME=value lines of a file; empty when it cannot be read."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether the process lives and is one of Mnema's (a process id may have gone to another program)."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return _alive(pid)
+    return b"mnema" in command or b"app.api.main" in command or b"app.cli" in command
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

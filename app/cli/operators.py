@@ -1,0 +1,158 @@
+"""mnema migrate, tenant, key, doctor: what operators do to the database, never through the server."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from app.bootstrap import create_roles, diagnose, migrate_database, tenancy
+from app.cli.client import fail, out
+from app.cli.embedded.home import DATABASE, Home
+from app.config.settings import Settings
+from app.domain.errors import MnemaError
+
+T = TypeVar("T")
+tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
+key_app = typer.Typer(no_args_is_help=True, help="API keys.")
+TenantOption = Annotated[str, typer.Option("--tenant", help="name or id")]
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a use-case; its errors are messages, not tracebacks."""
+    try:
+        return asyncio.run(work)
+    except MnemaError as error:
+        fail(f"{error.code}: {error.detail}")
+
+
+def settings() -> Settings:
+    """The settings; without MNEMA_DATABASE_URL, those of the embedded installation if it runs."""
+    found = Settings()
+    if found.database_url.get_secret_value():
+        return found
+    home = Home()
+    if not home.exists or not home.postgres.running():
+        fail("set MNEMA_DATABASE_URL to the database URL of mnema_app, or start the embedded server: mnema up")
+    return home.settings(home.postgres.start())
+
+
+def migrate() -> None:
+    """Bring the schema to the newest version, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
+
+    With MNEMA_SUPERUSER_DATABASE_URL, MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD it first creates roles, database and
+    extension.
+    """
+    env = os.environ
+    admin_url = env.get("MNEMA_ADMIN_DATABASE_URL", "")
+    if superuser := env.get("MNEMA_SUPERUSER_DATABASE_URL"):
+        passwords = {"mnema_admin": env.get("MNEMA_ADMIN_PASSWORD", ""), "mnema_app": env.get("MNEMA_APP_PASSWORD", "")}
+        if not all(passwords.values()):
+            fail("set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD")
+        run(create_roles(superuser, env.get("MNEMA_DATABASE", DATABASE), passwords))
+    if not admin_url:
+        home = Home()
+        if not home.exists or not home.postgres.running():
+            fail("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin, or run `mnema up`")
+        admin_url = home.url(home.postgres.start(), "mnema_admin")
+    model = run(migrate_database(admin_url, Settings()))
+    out.print(f"schema is current; vectors are {model}")
+
+
+@tenant_app.command("create")
+def tenant_create(name: str) -> None:
+    """Create a tenant."""
+
+    async def work() -> None:
+        async with tenancy(settings()) as tenants:
+            tenant = await tenants.create(name)
+        out.print(f"{tenant.id}  {escape(tenant.name)}", highlight=False)
+
+    run(work())
+
+
+@tenant_app.command("list")
+def tenant_list() -> None:
+    """List tenants."""
+
+    async def work() -> None:
+        async with tenancy(settings()) as tenants:
+            found = await tenants.tenants()
+        table = Table("id", "name", "created")
+        for tenant in found:
+            table.add_row(str(tenant.id), escape(tenant.name), tenant.created_at.isoformat()[:19])
+        out.print(table)
+
+    run(work())
+
+
+@key_app.command("create")
+def key_create(
+    tenant: TenantOption,
+    scopes: Annotated[str, typer.Option(help="comma-separated: query, write, chat, admin")] = "query,write",
+    agents: Annotated[str | None, typer.Option(help="comma-separated; none = not bound to agents")] = None,
+    name: Annotated[str, typer.Option()] = "key",
+    days: Annotated[int | None, typer.Option(min=1, help="expires after so many days")] = None,
+) -> None:
+    """Create a key. It is printed once and stored only as a hash."""
+
+    async def work() -> None:
+        expires = datetime.now(UTC) + timedelta(days=days) if days else None
+        async with tenancy(settings()) as tenants:
+            owner = await tenants.find(tenant)
+            key, plain = await tenants.create_key(owner.id, name, _split(scopes), _split(agents) or None, expires)
+        out.print(f"{key.id}  {plain}", highlight=False, soft_wrap=True)
+
+    run(work())
+
+
+@key_app.command("list")
+def key_list(tenant: TenantOption) -> None:
+    """List a tenant's keys."""
+
+    async def work() -> None:
+        async with tenancy(settings()) as tenants:
+            keys = await tenants.keys((await tenants.find(tenant)).id)
+        table = Table("id", "name", "key", "scopes", "agents", "expires", "revoked")
+        for key in keys:
+            agents = "any" if key.agents is None else ",".join(key.agents)
+            times = (moment.isoformat()[:16] if moment else "" for moment in (key.expires_at, key.revoked_at))
+            table.add_row(str(key.id), escape(key.name), f"{key.prefix}…", ",".join(key.scopes), escape(agents), *times)
+        out.print(table)
+
+    run(work())
+
+
+@key_app.command("revoke")
+def key_revoke(key_id: UUID, tenant: TenantOption) -> None:
+    """Revoke a key; every server refuses it within seconds."""
+
+    async def work() -> None:
+        async with tenancy(settings()) as tenants:
+            await tenants.revoke_key((await tenants.find(tenant)).id, key_id)
+        out.print("revoked")
+
+    run(work())
+
+
+def doctor() -> None:
+    """Say what is wrong with this installation and how to mend it; exit code 1 when something is."""
+    found = Settings()
+    home = Home()
+    if not found.database_url.get_secret_value() and home.exists and home.postgres.running():
+        found = home.settings(home.postgres.start())
+    checks = run(diagnose(found))
+    for name, verdict in checks.items():
+        mark = "[green]ok[/]  " if verdict == "ok" else "[red]bad[/] "
+        out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False, soft_wrap=True)
+    if any(verdict != "ok" for verdict in checks.values()):
+        raise typer.Exit(1)
+
+
+def _split(value: str | None) -> list[str]:
+    return [part.strip() for part in (value or "").split(",") if part.strip()]

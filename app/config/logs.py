@@ -1,0 +1,33 @@
+"""Structured logs: one JSON line an event, static names, data in fields."""
+
+import logging
+import os
+import sys
+
+import structlog
+
+SECRET_FIELDS = frozenset({"authorization", "api_key", "key", "password", "database_url", "token"})
+
+
+def _hide_secrets(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    for name in SECRET_FIELDS & event.keys():
+        event[name] = "***"
+    return event
+
+
+def configure_logs() -> None:
+    """JSON lines on stderr at MNEMA_LOG_LEVEL (default info)."""
+    level = getattr(logging, os.environ.get("MNEMA_LOG_LEVEL", "info").upper(), logging.INFO)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _hide_secrets,
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )

@@ -1,0 +1,42 @@
+"""Settings of one installation: config/settings.yaml under environment variables MNEMA_*."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from app.config.loader import CONFIG_DIR
+
+
+class Settings(BaseSettings):
+    """Times in seconds, sizes in bytes. Secrets come from the environment only and are never printed."""
+
+    model_config = SettingsConfigDict(env_prefix="MNEMA_", extra="ignore", yaml_file=CONFIG_DIR / "settings.yaml")
+
+    database_url: SecretStr = SecretStr("")
+    home: Path = Path(".mnema")
+    config_dir: Path = CONFIG_DIR
+    embedder: Literal["local", "openai"] = "local"
+    embedding_model: str = "all-MiniLM-L6-v2"
+    embedding_dimension: int = Field(default=384, ge=1, le=4000)
+    embedding_base_url: str = ""
+    embedding_api_key: SecretStr = SecretStr("")
+    embedding_timeout_s: float = Field(default=15.0, gt=0)
+    embedding_threads: int = Field(default=2, ge=1)
+    pool_min: int = Field(default=2, ge=1)
+    pool_max: int = Field(default=10, ge=1)
+    max_body_bytes: int = Field(default=1 << 20, ge=1024)
+    key_cache_s: float = Field(default=2.0, ge=0, le=5)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the file."""
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls)

@@ -1,0 +1,93 @@
+"""The delta header: what changed in a thread, in at most three lines (seed 003 §1)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+from app.domain.text_rules import ELLIPSIS, cut_at_word, one_line
+
+ChangeKind = Literal["created", "updated", "merged", "deleted", "soft_deleted", "restored"]
+
+SIGNS: Final[Mapping[ChangeKind, str]] = MappingProxyType(
+    {
+        "created": "+created",
+        "updated": "↑updated",
+        "merged": "↔merged",
+        "deleted": "\N{MINUS SIGN}deleted",
+        "soft_deleted": "~soft_deleted",
+        "restored": "↺restored",
+    }
+)
+MAX_BULLETS: Final = 3
+BULLET_CHARS: Final = 120
+"""The longest text in a bullet, ellipsis included."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaEntry:
+    """One change as an agent may see it. `combined` counts the notes a merge joined; `text` is then the survivor's."""
+
+    rev: int
+    kind: ChangeKind
+    category: str
+    label: str | None
+    text: str
+    importance: int
+    combined: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The rendered header: its title and bullets, how many changes it shows and how many it leaves out."""
+
+    lines: tuple[str, ...]
+    shown: int
+    more: int
+
+    @property
+    def text(self) -> str:
+        """The lines as one block."""
+        return "\n".join(self.lines)
+
+
+def render_header(since_rev: int, entries: Sequence[DeltaEntry], max_bullets: int = MAX_BULLETS) -> Header | None:
+    """The most important changes first, then the latest; None when there is nothing, or no room, to show."""
+    shown = sorted(entries, key=lambda entry: (-entry.importance, -entry.rev))[: max(0, min(max_bullets, MAX_BULLETS))]
+    if not shown:
+        return None
+    lines = (f"Memory updates since rev {since_rev}:", *(_bullet(entry) for entry in shown))
+    return Header(lines=lines, shown=len(shown), more=len(entries) - len(shown))
+
+
+def shrink(header: Header, max_bullets: int) -> Header | None:
+    """The same header with at most `max_bullets` bullets, to fit a budget; None when none is left."""
+    shown = min(header.shown, max_bullets)
+    if shown < 1:
+        return None
+    return Header(lines=header.lines[: shown + 1], shown=shown, more=header.more + header.shown - shown)
+
+
+def label_for(category: str, label: str | None) -> str:
+    """The category's label, else its name in title case."""
+    if label and label.strip():
+        return one_line(label)
+    return " ".join(word[:1].upper() + word[1:] for word in category.replace("_", " ").split())
+
+
+def _bullet(entry: DeltaEntry) -> str:
+    text = _short(entry.text)
+    if entry.kind == "merged" and entry.combined is not None:
+        notes = "note" if entry.combined == 1 else "notes"
+        about = f" about {text}" if text else ""
+        return f"- {SIGNS[entry.kind]}: Combined {entry.combined} {notes}{about}"
+    importance = f"(imp={entry.importance})" if entry.kind == "created" else ""
+    parts = (f"[{label_for(entry.category, entry.label)}]", text, importance)
+    return f"- {SIGNS[entry.kind]}: " + " ".join(part for part in parts if part)
+
+
+def _short(text: str) -> str:
+    line = one_line(text)
+    if len(line) <= BULLET_CHARS:
+        return line
+    return cut_at_word(line, BULLET_CHARS - len(ELLIPSIS)).rstrip(" ,;:-") + ELLIPSIS

@@ -1,0 +1,163 @@
+"""The error tree. Each class carries a stable `code` and its HTTP status; its docstring is the default message."""
+
+from typing import Any, ClassVar
+
+
+class MnemaError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "error"
+    status: ClassVar[int] = 500
+
+    def __init__(self, detail: str | None = None, **extra: Any) -> None:
+        self.detail = detail or (type(self).__doc__ or "").strip()
+        self.extra = extra
+        super().__init__(self.detail)
+
+
+class ConfigError(MnemaError):
+    """The configuration is not valid."""
+
+    code = "config_invalid"
+
+
+class InvalidInput(MnemaError):
+    """The request is not valid."""
+
+    code = "invalid_request"
+    status = 422
+
+
+class EmptyText(InvalidInput):
+    """The text is empty after normalisation."""
+
+    code = "empty_text"
+
+
+class TextTooLong(InvalidInput):
+    """The text is longer than its type allows; shorten it or pass ?trim=true."""
+
+    code = "text_too_long"
+
+
+class NulByte(InvalidInput):
+    """A NUL character or lone surrogate cannot be stored."""
+
+    code = "invalid_characters"
+
+
+class InvalidCursor(InvalidInput):
+    """The page cursor is not one this server issued."""
+
+    code = "invalid_cursor"
+
+
+class UnknownCategory(InvalidInput):
+    """The category is not configured."""
+
+    code = "unknown_category"
+
+
+class Unauthenticated(MnemaError):
+    """Send a valid API key as `Authorization: Bearer …`."""
+
+    code = "unauthenticated"
+    status = 401
+
+
+class ScopeRequired(MnemaError):
+    """This API key lacks the scope this route needs."""
+
+    code = "scope_required"
+    status = 403
+
+
+class AgentNotAllowed(MnemaError):
+    """This API key is bound to other agents."""
+
+    code = "agent_not_allowed"
+    status = 403
+
+
+class UnknownAgent(MnemaError):
+    """No allowlist is configured for this agent."""
+
+    code = "unknown_agent"
+    status = 403
+
+
+class CategoryNotAllowed(MnemaError):
+    """The agent may not use these categories."""
+
+    code = "category_not_allowed"
+    status = 403
+
+
+class NotFound(MnemaError):
+    """No such memory."""
+
+    code = "not_found"
+    status = 404
+
+
+class DuplicateText(MnemaError):
+    """Another active memory of this user and category already has this text."""
+
+    code = "duplicate_text"
+    status = 409
+
+
+class ConflictingName(MnemaError):
+    """This name is taken."""
+
+    code = "name_taken"
+    status = 409
+
+
+class WrongState(MnemaError):
+    """This memory is not in a state that can be restored or changed."""
+
+    code = "invalid_state"
+    status = 409
+
+
+class IdempotencyMismatch(MnemaError):
+    """This Idempotency-Key was used with a different request body."""
+
+    code = "idempotency_key_reused"
+    status = 409
+
+
+class VersionConflict(MnemaError):
+    """The memory changed since the version in If-Match."""
+
+    code = "version_conflict"
+    status = 412
+
+
+class BodyTooLarge(MnemaError):
+    """The request body is larger than this server accepts."""
+
+    code = "body_too_large"
+    status = 413
+
+
+class WriteContention(MnemaError):
+    """Other writers kept changing the same memory; try again."""
+
+    code = "write_contention"
+    status = 503
+
+
+class EmbedderUnavailable(MnemaError):
+    """The embedding model did not answer; nothing was written."""
+
+    code = "embedder_unavailable"
+    status = 503
+
+
+class DatabaseUnavailable(MnemaError):
+    """The database does not answer; try again."""
+
+    code = "database_unavailable"
+    status = 503

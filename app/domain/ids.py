@@ -1,0 +1,56 @@
+"""The caller's own identifiers: opaque text, 1–200 characters, nothing the database or a log could choke on."""
+
+import json
+from typing import Any
+
+from app.domain.errors import InvalidInput, NulByte
+
+MAX_LENGTH = 200
+
+
+def check_storable(value: str) -> str:
+    """`value` unchanged; raises NulByte for what PostgreSQL cannot hold as text."""
+    if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise NulByte()
+    return value
+
+
+def check_identifier(value: str) -> str:
+    """`value` unchanged; raises InvalidInput when it is empty, too long or holds control characters."""
+    check_storable(value)
+    if not 1 <= len(value) <= MAX_LENGTH or value != value.strip() or not value.isprintable():
+        raise InvalidInput(f"an identifier has 1 to {MAX_LENGTH} printable characters and no outer blanks")
+    return value
+
+
+MAX_JSON_BYTES = 16_384
+MAX_JSON_DEPTH = 16
+
+
+def check_json(value: Any) -> Any:
+    """`value` unchanged if it can be stored as JSON: no NUL or lone surrogate, no NaN, at most 16 KiB and 16 levels.
+
+    Raises InvalidInput or NulByte.
+    """
+    _walk(value, MAX_JSON_DEPTH)
+    try:
+        size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+    except ValueError as error:
+        raise InvalidInput("NaN and infinity are not JSON") from error
+    if size > MAX_JSON_BYTES:
+        raise InvalidInput(f"at most {MAX_JSON_BYTES} bytes of JSON")
+    return value
+
+
+def _walk(value: Any, depth: int) -> None:
+    if depth < 0:
+        raise InvalidInput(f"JSON is nested deeper than {MAX_JSON_DEPTH} levels")
+    if isinstance(value, str):
+        check_storable(value)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            check_storable(key)
+            _walk(inner, depth - 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _walk(inner, depth - 1)

@@ -1,0 +1,191 @@
+"""From candidates to an order: signals, fusion into one total, selection. Every part is named, and parts add up.
+
+Two fusions. `zscore` (the default profile): dense and lexical scores standardised over the candidates, weighted, plus
+boosts. `sigmoid` (profile seed002): total = (1 - w)·relevance + w·recency, relevance = sigmoid(rerank score).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.domain.memory import Memory, MemoryType
+
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that might answer. `similarity`: cosine, None without vectors; `lexical`: ts_rank, None without a match;
+    `strength`: of its strongest relation to a memory the asker may see; `embedding`: unit vector, only for MMR."""
+
+    memory: Memory
+    similarity: float | None
+    lexical: float | None
+    strength: float = 0.0
+    embedding: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How candidates are ranked; weights are in units of the total. `mmr_lambda` 1 = no diversity.
+
+    `pool`: for the sigmoid profile, candidates kept a slot asked for, before diversity (seed 002: 3).
+    """
+
+    name: str
+    fusion: Literal["zscore", "sigmoid"]
+    dense_candidates: int = 50
+    lexical_candidates: int = 50
+    dense: float = 0.6
+    lexical: float = 0.4
+    importance: float = 0.0
+    pinned: float = 0.0
+    recency: float = 0.0
+    recency_days: float = 30.0
+    relation: float = 0.0
+    insight: float = 0.0
+    score_threshold: float | None = None
+    mmr_lambda: float = 1.0
+    pool: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A candidate with its score; `total` is the sum of `parts`."""
+
+    candidate: Candidate
+    parts: dict[str, float]
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A candidate that was considered and not answered, and why."""
+
+    scored: Scored
+    reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity", "budget"]
+
+
+def recency(memory: Memory, now: datetime, days: float) -> float:
+    """exp(-age / days), age in days since the last change; 1 for now or the future."""
+    return math.exp(-max(0.0, (now - memory.updated_at).total_seconds()) / _DAY / days)
+
+
+def score(candidates: Sequence[Candidate], profile: Profile, now: datetime) -> list[Scored]:
+    """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
+    relevance = _FUSIONS[profile.fusion](candidates, profile)
+    result = []
+    for candidate, parts in zip(candidates, relevance, strict=True):
+        parts |= _boosts(candidate, profile, now)
+        kept = {name: value for name, value in parts.items() if value}
+        result.append(Scored(candidate, kept, sum(kept.values())))
+    return sorted(result, key=lambda s: (-s.total, str(s.candidate.memory.id)))
+
+
+def _boosts(candidate: Candidate, profile: Profile, now: datetime) -> dict[str, float]:
+    memory = candidate.memory
+    return {
+        "recency": profile.recency * recency(memory, now, profile.recency_days),
+        "importance": profile.importance * (memory.importance - 1) / 4,
+        "pinned": profile.pinned * memory.pinned,
+        "relation": profile.relation * candidate.strength,
+        "insight": profile.insight * (memory.type is MemoryType.insight),
+    }
+
+
+def _zscored(candidates: Sequence[Candidate], profile: Profile) -> list[dict[str, float]]:
+    similarities = [c.similarity for c in candidates if c.similarity is not None]
+    floor = min(similarities, default=0.0)
+    dense = _standardise([floor if c.similarity is None else c.similarity for c in candidates])
+    lexical = _standardise([c.lexical or 0.0 for c in candidates])
+    return [{"dense": profile.dense * d, "lexical": profile.lexical * w} for d, w in zip(dense, lexical, strict=True)]
+
+
+def _standardise(values: Sequence[float]) -> list[float]:
+    array = np.asarray(values, dtype=np.float64)
+    spread = float(array.std()) if array.size else 0.0
+    if spread < 1e-9:
+        return [0.0] * len(values)
+    standard: list[float] = ((array - array.mean()) / spread).tolist()
+    return standard
+
+
+def _sigmoid(candidates: Sequence[Candidate], profile: Profile) -> list[dict[str, float]]:
+    # without a reranker the logit of the cosine stands in for its score, so relevance is the cosine itself;
+    # without a vector either, a lexical match counts as much as the threshold asks
+    weight = 1.0 - profile.recency
+    return [{"relevance": weight * relevance(c, profile)} for c in candidates]
+
+
+def relevance(candidate: Candidate, profile: Profile) -> float:
+    """sigmoid(rerank score) in [0, 1]."""
+    if candidate.similarity is not None:
+        return max(0.0, candidate.similarity)
+    return (profile.score_threshold or 0.0) + min(0.5, candidate.lexical or 0.0) if candidate.lexical else 0.0
+
+
+_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile], list[dict[str, float]]]] = {
+    "zscore": _zscored,
+    "sigmoid": _sigmoid,
+}
+
+
+def keep_similar(scored: Sequence[Scored], threshold: float | None) -> tuple[list[Scored], list[Dropped]]:
+    """Split by the request's `threshold` on cosine similarity; without a similarity nothing is dropped."""
+    kept, dropped = [], []
+    for s in scored:
+        similarity = s.candidate.similarity
+        low = threshold is not None and similarity is not None and similarity < threshold
+        dropped.append(Dropped(s, "threshold")) if low else kept.append(s)
+    return kept, dropped
+
+
+def keep_relevant(scored: Sequence[Scored], profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+    """Split by the profile's `score_threshold` on relevance (seed 002)."""
+    if profile.score_threshold is None:
+        return list(scored), []
+    kept = [s for s in scored if relevance(s.candidate, profile) >= profile.score_threshold]
+    return kept, [Dropped(s, "score_threshold") for s in scored if s not in kept]
+
+
+def cap_categories(scored: Sequence[Scored], lengths: dict[str, int]) -> tuple[list[Scored], list[Dropped]]:
+    """At most `rag_length` candidates of each category (seed 003 §5), best first."""
+    kept: list[Scored] = []
+    dropped: list[Dropped] = []
+    taken: dict[str, int] = {}
+    for s in scored:
+        category = s.candidate.memory.category
+        taken[category] = taken.get(category, 0) + 1
+        if taken[category] <= lengths.get(category, taken[category]):
+            kept.append(s)
+        else:
+            dropped.append(Dropped(s, "rag_length"))
+    return kept, dropped
+
+
+def select(scored: Sequence[Scored], top_k: int, profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+    """Choose `top_k`: the best in order, or by maximal marginal relevance (seed 002) when the profile asks for it."""
+    if profile.mmr_lambda >= 1.0:
+        return list(scored[:top_k]), [Dropped(s, "rank") for s in scored[top_k:]]
+    pool, rest = list(scored[: profile.pool * top_k]), scored[profile.pool * top_k :]
+    first = {id(s) for s in pool[:top_k]}
+    chosen: list[Scored] = []
+    while pool and len(chosen) < top_k:
+        best = max(pool, key=lambda s: profile.mmr_lambda * s.total - (1 - profile.mmr_lambda) * _redundancy(s, chosen))
+        chosen.append(best)
+        pool.remove(best)
+    left = [Dropped(s, "diversity" if id(s) in first else "rank") for s in pool]
+    return chosen, left + [Dropped(s, "rank") for s in rest]
+
+
+def _redundancy(scored: Scored, chosen: Sequence[Scored]) -> float:
+    vector = scored.candidate.embedding
+    if vector is None:
+        return 0.0
+    others = [c.candidate.embedding for c in chosen if c.candidate.embedding is not None]
+    return max((float(vector @ other) for other in others), default=0.0)

@@ -1,0 +1,205 @@
+"""Word lists of the deterministic same-fact rule (seed 003 §2). All lower case; verbs without the third-person -s.
+
+Being on a list never makes two texts the same fact; it only says how careful the rule has to be with that word.
+"""
+
+from typing import Final
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Articles are dropped, but "a few" is not "few".
+DEFINITE: Final = "the"
+INDEFINITE: Final = _words("a an")
+COUNTED: Final = _words("few little bit lot")
+
+# The user the memory is about, in the first and in the third person.
+USER: Final = _words("i me myself user")
+USERS: Final = _words("my mine user's users'")
+
+PRONOUNS: Final = _words(
+    "he him his himself she her hers herself they them their theirs themselves it its itself we us our ours ourselves "
+    "you your yours yourself somebody someone anybody anyone everybody everyone"
+)
+
+BE: Final = _words("is are am")
+# What the user is: "User is allergic to nuts" and "Allergic to nuts" agree.
+STATES: Final = _words(
+    "allergic intolerant sensitive afraid vegan vegetarian fond interested married single divorced pregnant"
+)
+
+# Grammar that counts as no content but must agree.
+FUNCTION: Final = _words(
+    "have do of as that this these those which who whom whose what where how there here so then too such own via per "
+    "just same other"
+)
+
+PREPOSITIONS: Final = _words(
+    "in on at for with about during near under above below behind around through across against off up down out "
+    "within beside besides along among inside outside onto upon"
+)
+# Prepositions that open a phrase which may stand at either end of a sentence, or be left out.
+ADJUNCTS: Final = _words("in on at during with near")
+
+DIRECTIONS: Final = _words(
+    "over than instead rather versus vs from to into before after between by toward towards unlike compared more less "
+    "better worse"
+)
+
+NEGATIONS: Final = _words(
+    "not no never nobody nothing nowhere none without neither nor hardly barely scarcely seldom except excluding "
+    "anymore longer stopped stop quit former formerly ex used unable cannot non un lack lacking minus zero false fake "
+    "declined cancelled canceled refuse refused reject rejected deny denied fail failed failing ended cease ceased "
+    "dropped abandoned removed revoked finished retired divorced separated died dead late "
+    # other languages, so that a foreign negation at the end of a text is never taken for a detail
+    "nicht kein keine keinen nie niemals nein ohne ne pas jamais sans sin nunca jamás ningún ninguna não nao nem sem "
+    "mai senza niet geen nooit zonder inte ingen ikke aldri utan uten nie bez нет не никогда без όχι δεν ليس لا לא 不 "
+    "没 没有"
+)
+
+CONTRACTIONS: Final = {
+    "can't": "can not",
+    "cant": "can not",
+    "cannot": "can not",
+    "won't": "will not",
+    "wont": "will not",
+    "shan't": "shall not",
+    "ain't": "is not",
+    "don't": "do not",
+    "dont": "do not",
+    "doesnt": "do not",
+    "didnt": "did not",
+    "isnt": "is not",
+    "arent": "are not",
+    "wasnt": "was not",
+    "hasnt": "has not",
+    "havent": "have not",
+    "i'm": "i is",
+    "im": "i is",
+    "let's": "let us",
+}
+# Words whose 's is "is"; after any other word it is a possessive.
+IS_AFTER: Final = _words("it he she that what there here who where how")
+
+POSITIVE: Final = _words(
+    "like love enjoy adore appreciate fond fan want welcome accept happy good great interested passionate keen "
+    "support trust admire"
+)
+
+# Opposed, exclusive or comparing words: what follows them may not be narrowed or widened.
+GUARDED: Final = _words(
+    "prefer preferred preference favor favour favored favoured favorite favourite hate dislike detest despise loathe "
+    "disgust avoid allergic allergy allergies intolerant intolerance sensitive averse aversion afraid fear phobia ban "
+    "banned forbid forbidden refrain abstain skip exclude disagree oppose opposed distrust reject resent regret bored "
+    "hesitant reluctant unwilling unhappy angry annoyed upset sick tired sad bad terrible awful poor worried anxious "
+    "wrong cut limit limited reduce reducing minimal restrict restricted must should shall may might could would can "
+    "will want wish hope plan intend consider considering think believe claim suspect doubt guess assume pretend try "
+    "need require let make allow allowed if unless when whenever while until till because although though but however "
+    "or either whether since despite else otherwise yet still already almost nearly mostly partly instead was were "
+    "been be being had did gone went became becoming turned left started start began begin continue resumed resume "
+    "learning trying planning hoping considering moving looking searching starting stopping quitting law training "
+    "theory waiting name opposite substitute alternative replacement part trial test draft maybe perhaps possibly "
+    "probably likely unlikely supposedly allegedly apparently open closed pending single married engaged alive "
+    "pregnant left right true positive negative pro anti pre post inner outer"
+)
+
+QUANTIFIERS: Final = _words(
+    "all some only every each none any most many much few several both half twice once double least enough too always "
+    "usually often frequently sometimes occasionally rarely never ever again daily weekly monthly yearly annually "
+    "nightly hourly constantly regularly mainly exclusively solely entirely completely fully little lot lots max "
+    "maximum minimum approximately roughly total another whole extra"
+)
+
+# Points in time. Two texts that name one are about one occasion each.
+DATES: Final = _words(
+    "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
+    "sundays mon tue tues wed thu thur thurs fri sat sun january february march april may june july august september "
+    "october november december today tomorrow yesterday tonight now currently presently nowadays recently lately soon "
+    "later earlier ago next last previous previously upcoming coming past future present morning mornings noon "
+    "afternoon afternoons evening evenings night nights midnight spring summer autumn fall winter q1 q2 q3 q4 am pm "
+    "o'clock oclock easter christmas"
+)
+# Nouns that make a text about one occasion.
+OCCASIONS: Final = _words("appointment meeting deadline birthday anniversary date reservation booking flight interview")
+MONTHS: Final = {
+    "jan": "january",
+    "feb": "february",
+    "apr": "april",
+    "jun": "june",
+    "jul": "july",
+    "aug": "august",
+    "sep": "september",
+    "sept": "september",
+    "oct": "october",
+    "nov": "november",
+    "dec": "december",
+}
+TIME_UNITS: Final = _words("minute hour day week month quarter year decade century age old")
+
+NUMBERS: Final = {
+    word: value
+    for value, word in enumerate(
+        (
+            *(
+                "zero",
+                "one",
+                "two",
+                "three",
+                "four",
+                "five",
+                "six",
+                "seven",
+                "eight",
+                "nine",
+                "ten",
+                "eleven",
+                "twelve",
+            ),
+            *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+        )
+    )
+} | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+# Numbers that are part of a name or of a larger number: they must agree.
+FIXED_NUMBERS: Final = _words(
+    "hundred thousand million billion dozen couple pair first second third fourth fifth sixth seventh eighth ninth "
+    "tenth eleventh twelfth"
+)
+UNITS: Final = _words(
+    "kg g mg t km cm mm m mi ft lb lbs oz l ml k kb mb gb tb kcal cal ms s min h hr hrs mph kmh w kw yo yrs"
+)
+# A number behind one of these is a label, not an amount.
+LABELLED: Final = _words(
+    "# at child kid son daughter person team group room flight bus line gate number no nr version phase step chapter "
+    "task ticket issue item option plan week day quarter episode season level part bug order id pin code apartment "
+    "apt unit"
+)
+
+# Adjectives that only narrow the noun behind them: what is said of a "small dog" is said of a dog. No colours: red wine
+# and white wine are opposed preferences.
+DESCRIPTIVE: Final = _words(
+    "big large huge small tiny tall short long strong weak bright warm fresh homemade delicious tasty beautiful "
+    "pretty cute cozy cosy quiet nice lovely spacious experienced skilled talented modern traditional handmade fluffy "
+    "friendly playful"
+)
+
+# Verbs that open a note; upper case there does not make them names. Also what may stand before a list of nouns.
+VERBS: Final = _words(
+    "work live own speak know play drink eat use read write watch cook bake run swim hike walk cycle ride drive "
+    "travel visit study teach learn collect grow keep build paint draw sing dance practice practise listen follow "
+    "attend buy sell wear manage lead report join move plan hope need require believe think feel start stop go come "
+    "get take give have do call ask tell say see meet help train sleep wake spend save invest hold serve volunteer "
+    "consume order weigh cost earn pay commute rent belong study exercise prefer like love enjoy adore hate dislike "
+    "avoid"
+)
+# Other words a sentence starts with, whose upper case says nothing.
+STARTERS: Final = _words("name home family pets pet job hobby hobbies interest interests goal goals")
+
+# Not plurals.
+NO_STEM: Final = _words(
+    "news glasses goods customs means pants savings physics maths mathematics politics economics athletics series "
+    "species always sometimes perhaps does james besides arms times towards afterwards this thus yes his hers ours "
+    "yours theirs its as is was has us gas bus plus lens alas paris"
+)
+IRREGULAR: Final = {"does": "do", "has": "have", "goes": "go", "us": "us"}

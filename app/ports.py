@@ -1,0 +1,66 @@
+"""What the use-cases need from outside, as protocols. Adapters live in `app.storage` and `app.providers`."""
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float32]
+"""A unit-length embedding, shape (dimension,), float32."""
+
+in_transaction: ContextVar[bool] = ContextVar("in_transaction", default=False)
+"""True while a unit of work is open. Providers refuse to be called then: a slow model must never hold a row lock."""
+
+
+def refuse_inside_transaction(provider: str) -> None:
+    """Raise RuntimeError when called while a unit of work is open in this task."""
+    if in_transaction.get():
+        raise RuntimeError(f"{provider} was called inside a database transaction")
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model; an embedding space belongs to exactly one."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of each vector."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One unit vector a text, in order.
+
+        Raises EmbedderUnavailable when the model cannot answer, RuntimeError inside a transaction.
+        """
+        ...
+
+    async def embed_query(self, text: str) -> Vector:
+        """As `embed` for one query; may be cached."""
+        ...
+
+    async def close(self) -> None:
+        """Release threads and connections."""
+        ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens for budgets."""
+
+    def count(self, text: str) -> int:
+        """WordPiece tokens in `text`, special tokens excluded."""
+        ...
+
+
+class Clock(Protocol):
+    """Tells the time, in UTC."""
+
+    def now(self) -> datetime:
+        """The present instant, timezone-aware UTC."""
+        ...

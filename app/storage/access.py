@@ -1,0 +1,83 @@
+"""Access counts and search events, gathered in memory and written in batches: reading never waits for writing."""
+
+import asyncio
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from uuid import UUID
+
+import structlog
+
+from app.domain.changes import Observation
+from app.domain.errors import MnemaError
+from app.domain.scope import Scope
+from app.ports import Clock
+from app.storage.journal import Journal
+from app.storage.sql import statements
+from app.storage.uow import UnitOfWork
+
+log = structlog.get_logger(__name__)
+_TOUCH = statements("memories.sql")["touch"]
+MAX_PENDING = 50_000
+
+
+class AccessLog:
+    """Buffers per tenant; `run` flushes every `interval_s` seconds. What is lost in a crash is a few counts."""
+
+    def __init__(self, uow: UnitOfWork, journal: Journal, clock: Clock, interval_s: float = 1.0) -> None:
+        self._uow = uow
+        self._journal = journal
+        self._clock = clock
+        self._interval = interval_s
+        self._hits: defaultdict[UUID, Counter[UUID]] = defaultdict(Counter)
+        self._events: defaultdict[UUID, list[Observation]] = defaultdict(list)
+        self._task: asyncio.Task[None] | None = None
+
+    def seen(self, scope: Scope, memories: Iterable[UUID], event: Observation) -> None:
+        """Remember that these memories were answered. Never blocks; drops when the database has been away for long."""
+        if len(self._events[scope.tenant_id]) < MAX_PENDING:
+            self._hits[scope.tenant_id].update(memories)
+            self._events[scope.tenant_id].append(event)
+
+    async def flush(self) -> None:
+        """Write what is pending, one transaction a tenant; what cannot be written is kept for the next time."""
+        for tenant in {*self._events, *self._hits}:
+            hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
+            scope = Scope(tenant)
+            try:
+                await self._journal.note(scope, events)
+            except MnemaError as error:
+                self._events[tenant][:0] = events
+                self._hits[tenant].update(hits)
+                log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)
+                continue
+            if hits:
+                await self._touch(scope, hits)
+
+    async def _touch(self, scope: Scope, hits: Counter[UUID]) -> None:
+        try:
+            async with self._uow.write(scope) as tx:
+                await tx.execute(_TOUCH, scope.tenant_id, list(hits), list(hits.values()), self._clock.now())
+        except MnemaError as error:
+            self._hits[scope.tenant_id].update(hits)
+            log.warning("access_flush_failed", tenant_id=str(scope.tenant_id), code=error.code)
+
+    def start(self) -> None:
+        """Begin flushing in the background."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop and write what is left."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self.flush()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            try:
+                await self.flush()
+            except Exception:  # the flusher outlives any single failure
+                log.exception("access_flush_failed")

@@ -1,0 +1,122 @@
+"""Roles, databases and migrations: what needs more rights than the server will ever have."""
+
+import asyncio
+import secrets
+from pathlib import Path
+
+import asyncpg
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_ROLES = """
+DO $$
+DECLARE
+    r text;
+BEGIN
+    FOREACH r IN ARRAY ARRAY['mnema_owner', 'mnema_search', 'mnema_auth'] LOOP
+        CONTINUE WHEN EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r);
+        EXECUTE format('CREATE ROLE %I NOLOGIN', r);
+    END LOOP;
+    FOREACH r IN ARRAY ARRAY['mnema_admin', 'mnema_app'] LOOP
+        CONTINUE WHEN EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r);
+        EXECUTE format('CREATE ROLE %I LOGIN', r);
+    END LOOP;
+END $$;
+ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT;
+GRANT mnema_owner TO mnema_admin;
+GRANT mnema_search, mnema_auth TO mnema_owner;
+"""
+
+
+async def bootstrap(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
+    """Create the roles, the database and the vector extension. Idempotent; the only step that needs a superuser.
+
+    `passwords`: for `mnema_admin` and `mnema_app`; they are set anew on every call.
+    """
+    connection = await asyncpg.connect(superuser_url)
+    try:
+        await connection.execute(_ROLES)
+        for role, password in passwords.items():
+            quoted = await connection.fetchval(
+                "SELECT format('ALTER ROLE %I PASSWORD %L', $1::text, $2::text)", role, password
+            )
+            await connection.execute(quoted)
+        if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database):
+            quoted = await connection.fetchval(
+                "SELECT format('CREATE DATABASE %I OWNER mnema_owner', $1::text)", database
+            )
+            await connection.execute(quoted)
+    finally:
+        await connection.close()
+    await _prepare_database(superuser_url, database)
+
+
+async def _prepare_database(superuser_url: str, database: str) -> None:
+    connection = await asyncpg.connect(superuser_url, database=database)
+    try:
+        await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        await connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO mnema_owner")
+        quoted = await connection.fetchval(
+            "SELECT format('REVOKE ALL ON DATABASE %1$I FROM PUBLIC; "
+            "GRANT CONNECT ON DATABASE %1$I TO mnema_app, mnema_admin', $1::text)",
+            database,
+        )
+        await connection.execute(quoted)
+    finally:
+        await connection.close()
+
+
+def alembic_config(admin_url: str) -> Config:
+    """Alembic's configuration for this checkout, pointed at `admin_url`."""
+    config = Config(str(ROOT / "alembic.ini"))
+    config.set_main_option("sqlalchemy.url", admin_url.replace("%", "%%"))
+    return config
+
+
+async def migrate(admin_url: str, revision: str = "head") -> None:
+    """Bring the schema to `revision` (Alembic runs an event loop of its own, so it gets a thread)."""
+    await asyncio.to_thread(command.upgrade, alembic_config(admin_url), revision)
+
+
+def head_revision() -> str:
+    """The newest revision this code knows."""
+    head = ScriptDirectory.from_config(Config(str(ROOT / "alembic.ini"))).get_current_head()
+    return head or "none"
+
+
+async def adopt_model(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:
+    """Make `model` the active embedding space where nothing has been embedded yet; answer the active space's model.
+
+    An installation that holds vectors keeps its space: vectors of two models are never mixed.
+    """
+    connection = await asyncpg.connect(admin_url)
+    try:
+        async with connection.transaction():
+            await connection.execute("SET LOCAL ROLE mnema_owner")
+            active = await connection.fetchrow("SELECT name, model, dimension FROM embedding_spaces WHERE active")
+            if active and (active["model"], active["dimension"]) == (model, dimension):
+                return model
+            if active and await connection.fetchval(_HOLDS_VECTORS, f"vec_{active['name']}"):
+                return str(active["model"])
+            name = "".join(c if c.isalnum() else "_" for c in model.lower())[:32].lstrip("_0123456789") or "space"
+            await connection.execute("UPDATE embedding_spaces SET active = false WHERE active")
+            await connection.execute(
+                "SELECT create_embedding_space($1, $2, $3, $4)", f"{name}_{dimension}", model, dimension, partitions
+            )
+        return model
+    finally:
+        await connection.close()
+
+
+# Row-level security hides the rows from the owner too, so sizes are asked instead.
+_HOLDS_VECTORS = """
+SELECT coalesce(sum(pg_relation_size(i.inhrelid)), 0) > 0 FROM pg_inherits i WHERE i.inhparent = $1::text::regclass
+"""
+
+
+def new_password() -> str:
+    """A random password, 32 bytes of entropy."""
+    return secrets.token_urlsafe(32)

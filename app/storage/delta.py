@@ -1,0 +1,53 @@
+"""What changed in a thread since a revision, and how far each agent has been shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.domain.scope import Scope
+from app.storage.sql import statements
+from app.storage.uow import ReadTx, WriteTx
+
+_SQL = statements("delta.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadState:
+    """A thread's revision, the agent's cursor and the oldest revision the log still holds (0: none)."""
+
+    rev: int
+    cursor: int
+    oldest: int
+
+    def truncated(self, since: int) -> bool:
+        """Whether changes after `since` are no longer in the log."""
+        return self.rev > since and (self.oldest == 0 or self.oldest > since + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The most important changes and how many visible ones there are in all."""
+
+    rows: tuple[Any, ...]
+    total: int
+
+
+class DeltaStorage:
+    """Reads the change log; moves cursors."""
+
+    async def state(self, tx: ReadTx, scope: Scope, thread_id: str, agent: str | None) -> ThreadState:
+        """Where the thread and the agent's cursor stand; a thread without changes stands at 0."""
+        row: Any = await tx.fetchrow(_SQL["state"], scope.tenant_id, thread_id, agent)
+        return ThreadState(row["rev"], row["cursor"], row["oldest"])
+
+    async def changes(
+        self, tx: ReadTx, scope: Scope, thread_id: str, since: int, categories: Sequence[str] | None, limit: int
+    ) -> Changes:
+        """Changes after `since` in categories visible before and after, most important first."""
+        chosen = None if categories is None else list(categories)
+        rows = await tx.fetch(_SQL["changes"], scope.tenant_id, thread_id, since, chosen, limit)
+        return Changes(tuple(rows), rows[0]["total"] if rows else 0)
+
+    async def advance(self, tx: WriteTx, scope: Scope, thread_id: str, agent: str, rev: int) -> None:
+        """Move the agent's cursor to `rev`, never back."""
+        await tx.execute(_SQL["advance"], scope.tenant_id, thread_id, agent, rev)

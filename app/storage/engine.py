@@ -1,0 +1,111 @@
+"""The connection pool, and the proof that it connects as a role that row-level security binds."""
+
+import asyncio
+import json
+from typing import Any
+
+import asyncpg
+from pgvector.asyncpg import register_vector
+
+from app.domain.errors import ConfigError, DatabaseUnavailable
+
+UNREACHABLE = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.InterfaceError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+)
+"""What the driver raises when the database is away, starting or stopping."""
+
+_ROLE = """
+SELECT r.rolname, r.rolsuper OR r.rolbypassrls AS free, pg_has_role(r.rolname, 'mnema_owner', 'MEMBER') AS owner,
+       EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'public' AND c.relowner = r.oid) AS owns
+FROM pg_roles r WHERE r.rolname = current_user
+"""
+
+
+async def _prepare(connection: asyncpg.Connection) -> None:
+    await connection.set_type_codec(
+        "jsonb", schema="pg_catalog", encoder=_encode_json, decoder=_decode_json, format="binary"
+    )
+    await register_vector(connection)
+
+
+async def _reset(connection: asyncpg.Connection) -> None:
+    """Every setting we make is transaction-local, so the driver's session reset, a round trip, is not needed."""
+    if connection.is_in_transaction():
+        await connection.execute("ROLLBACK")
+
+
+def _encode_json(value: Any) -> bytes:
+    return b"\x01" + json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _decode_json(value: bytes) -> Any:
+    return json.loads(value[1:])
+
+
+class Engine:
+    """A pool of connections as `mnema_app`. Opens on first use, so the server can start before the database."""
+
+    def __init__(self, url: str, *, min_size: int = 2, max_size: int = 10, timeout_s: float = 10.0) -> None:
+        self._url = url
+        self._sizes = (min_size, max_size)
+        self._timeout = timeout_s
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+
+    async def pool(self) -> asyncpg.Pool:
+        """The open pool; raises DatabaseUnavailable while the database is away, ConfigError for a wrong role."""
+        if self._pool is None:
+            async with self._opening:
+                if self._pool is None:
+                    self._pool = await self._open()
+        return self._pool
+
+    async def _open(self) -> asyncpg.Pool:
+        try:
+            pool = await asyncpg.create_pool(
+                self._url,
+                min_size=self._sizes[0],
+                max_size=self._sizes[1],
+                init=_prepare,
+                reset=_reset,
+                timeout=self._timeout,
+                command_timeout=30,
+                server_settings={"jit": "off", "application_name": "mnema"},
+            )
+        except (
+            asyncpg.InvalidPasswordError,
+            asyncpg.InvalidCatalogNameError,
+            asyncpg.InvalidAuthorizationSpecificationError,
+        ) as e:
+            raise ConfigError(f"the database refuses this login: {e}") from e
+        except UNREACHABLE as e:
+            raise DatabaseUnavailable() from e
+        try:
+            await _refuse_privileged_role(pool)
+        except BaseException:
+            await pool.close()
+            raise
+        return pool
+
+    async def close(self) -> None:
+        """Finish what is running and close."""
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
+
+
+async def _refuse_privileged_role(pool: asyncpg.Pool) -> None:
+    """The server runs only as a role that owns nothing and bypasses nothing."""
+    role = await pool.fetchrow(_ROLE)
+    if role["free"] or role["owner"] or role["owns"]:
+        raise ConfigError(
+            f"refusing to serve as database role {role['rolname']!r}: it can bypass row-level security; use mnema_app"
+        )

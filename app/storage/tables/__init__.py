@@ -1,0 +1,6 @@
+"""The schema as SQLAlchemy knows it; queries do not go through it (docs/adr/0002)."""
+
+from app.storage.tables import core, ops
+from app.storage.tables.base import metadata
+
+__all__ = ["core", "metadata", "ops"]

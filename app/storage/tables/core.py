@@ -1,0 +1,154 @@
+"""Tenants, keys, users, memories and what hangs on them. `alembic check` holds these against the migrations."""
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    Computed,
+    DateTime,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    desc,
+)
+from sqlalchemy import (
+    text as sql,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL, TSVECTOR, UUID
+
+from app.storage.tables.base import bigint, identifier, metadata, tenant, text
+
+_time = DateTime(timezone=True)
+_tsv = (
+    "to_tsvector('english', text || ' ' || coalesce(steps_text, '')) || array_to_tsvector(ARRAY['_t' || "
+    "replace(tenant_id::text, '-', ''), '_u' || user_pk::text])"
+)
+
+tenants = Table(
+    "tenants",
+    metadata,
+    identifier(),
+    Column("name", Text, CheckConstraint("length(name) BETWEEN 1 AND 200"), nullable=False, unique=True),
+    Column("created_at", _time, nullable=False),
+)
+_of_tenant = ForeignKey("tenants.id", ondelete="CASCADE")
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("tenant_id", UUID, _of_tenant, primary_key=True),
+    identifier(),
+    text("name"),
+    text("prefix"),
+    Column("key_hash", LargeBinary, nullable=False),
+    Column("agents", ARRAY(Text)),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("created_at", _time, nullable=False),
+    Column("expires_at", _time),
+    Column("revoked_at", _time),
+    Index("api_keys_hash", "key_hash"),
+)
+users = Table(
+    "users",
+    metadata,
+    Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
+    text("user_id", key=True),
+    Column("user_pk", bigint("user_pk").type, Identity(always=True), nullable=False),
+    Column("created_at", _time, nullable=False),
+    UniqueConstraint("tenant_id", "user_pk"),
+)
+memories = Table(
+    "memories",
+    metadata,
+    tenant(),
+    identifier(),
+    bigint("user_pk"),
+    text("user_id"),
+    text("thread_id", null=True),
+    bigint("seq", null=True),
+    *(text(name, null=True) for name in ("agent_id", "run_id", "actor_id", "role")),
+    *(text(name) for name in ("type", "category", "text")),
+    text("steps_text", null=True),
+    Column("text_hash", LargeBinary, nullable=False),
+    Column("importance", SmallInteger, nullable=False),
+    Column("pinned", Boolean, nullable=False),
+    Column("tags", ARRAY(Text), nullable=False),
+    text("state"),
+    Column("source", JSONB),
+    Column("metadata", JSONB, nullable=False),
+    Column("superseded_by", UUID),
+    Column("purge_at", _time),
+    Column("version", Integer, nullable=False),
+    Column("created_at", _time, nullable=False),
+    Column("updated_at", _time, nullable=False),
+    Column("tsv", TSVECTOR, Computed(_tsv, persisted=True), nullable=False),
+    ForeignKeyConstraint(["tenant_id", "user_pk"], ["users.tenant_id", "users.user_pk"]),
+)
+Index(
+    "memories_active_text",
+    *(memories.c[name] for name in ("tenant_id", "user_pk", "category", "text_hash")),
+    unique=True,
+    postgresql_where=sql("type = 'semantic' AND state = 'active'"),
+)
+Index("memories_by_created", memories.c.tenant_id, desc("created_at"), desc("id"))
+Index("memories_by_user", memories.c.tenant_id, memories.c.user_pk, desc("created_at"), desc("id"))
+Index(
+    "memories_by_thread",
+    *(memories.c[name] for name in ("tenant_id", "thread_id", "seq")),
+    postgresql_where=sql("thread_id IS NOT NULL"),
+)
+Index("memories_by_category", memories.c.tenant_id, memories.c.category, memories.c.state)
+Index("memories_tsv", memories.c.tsv, postgresql_using="gin")
+
+memory_access = Table(
+    "memory_access",
+    metadata,
+    tenant(),
+    identifier("memory_id"),
+    Column("last_accessed", _time, nullable=False),
+    bigint("hits"),
+    ForeignKeyConstraint(["tenant_id", "memory_id"], ["memories.tenant_id", "memories.id"], ondelete="CASCADE"),
+)
+relations = Table(
+    "relations",
+    metadata,
+    tenant(),
+    identifier(),
+    text("from_id"),
+    text("to_id"),
+    text("relation_type", null=True),
+    Column("strength", REAL, nullable=False),
+    Column("created_at", _time),
+    UniqueConstraint("tenant_id", "from_id", "to_id"),
+    Index("relations_to", "tenant_id", "to_id"),
+)
+embedding_spaces = Table(
+    "embedding_spaces",
+    metadata,
+    text("name", key=True),
+    text("model"),
+    Column("dimension", Integer, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("created_at", _time, nullable=False),
+)
+Index("embedding_spaces_one_active", embedding_spaces.c.active, unique=True, postgresql_where=sql("active"))
+supervisor_checkpoints = Table(
+    "supervisor_checkpoints",
+    metadata,
+    tenant(),
+    identifier(),
+    text("user_id"),
+    text("thread_id"),
+    Column("checkpoint_data", JSONB, nullable=False),
+    Column("created_at", _time),
+    Column("updated_at", _time),
+    Index("supervisor_checkpoints_thread", "tenant_id", "user_id", "thread_id", unique=True),
+)
+Index("supervisor_checkpoints_updated", supervisor_checkpoints.c.tenant_id, desc("updated_at"))

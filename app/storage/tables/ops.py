@@ -1,0 +1,101 @@
+"""What the journal writes: history, the change log, revisions, events, outbox, idempotency records, cursors."""
+
+from sqlalchemy import Column, DateTime, Index, LargeBinary, Table, desc
+from sqlalchemy import text as sql
+from sqlalchemy.dialects.postgresql import JSONB, REAL
+from sqlalchemy.types import UserDefinedType
+
+from app.storage.tables.base import bigint, identifier, metadata, tenant, text
+
+_time = DateTime(timezone=True)
+
+
+class Xid8(UserDefinedType[int]):
+    """PostgreSQL's 64-bit transaction id."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_kw: object) -> str:
+        """The type's name in DDL."""
+        return "xid8"
+
+
+thread_revision = Table("thread_revision", metadata, tenant(), text("thread_id", key=True), bigint("rev"))
+change_log = Table(
+    "change_log",
+    metadata,
+    tenant(),
+    identifier(),
+    text("thread_id"),
+    bigint("rev"),
+    text("memory_id"),
+    text("event"),
+    text("category_before", null=True),
+    text("category_after", null=True),
+    Column("meta", JSONB, nullable=False),
+    Column("ts", _time, nullable=False),
+    Index("change_log_memory", "tenant_id", "memory_id"),
+)
+Index("change_log_rev", change_log.c.tenant_id, change_log.c.thread_id, desc("rev"), unique=True)
+
+delta_cursors = Table(
+    "delta_cursors",
+    metadata,
+    tenant(),
+    text("thread_id", key=True),
+    text("agent", key=True),
+    bigint("rev"),
+    Column("updated_at", _time, nullable=False),
+)
+history = Table(
+    "history",
+    metadata,
+    tenant(),
+    text("memory_id", key=True),
+    identifier(),
+    text("event"),
+    *(text(name, null=True) for name in ("old_ref", "new_ref", "actor")),
+    Column("meta", JSONB, nullable=False),
+    Column("ts", _time, nullable=False),
+    Column("xid", Xid8, nullable=False),
+)
+Index("history_by_time", history.c.tenant_id, history.c.memory_id, desc("ts"), desc("id"))
+
+events = Table(
+    "events",
+    metadata,
+    tenant(),
+    identifier(),
+    text("user_id", null=True),
+    text("thread_id", null=True),
+    *(text(name) for name in ("node", "op", "status")),
+    text("memory_id", null=True),
+    text("category", null=True),
+    Column("sim", REAL),
+    Column("ts", _time, nullable=False),
+)
+Index("events_by_user", events.c.tenant_id, events.c.user_id, desc("ts"))
+Index("events_by_node", events.c.tenant_id, events.c.node, desc("ts"))
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    tenant(),
+    identifier("key_id"),
+    text("route", key=True),
+    text("key", key=True),
+    Column("body_hash", LargeBinary, nullable=False),
+    Column("response", JSONB, nullable=False),
+    Column("created_at", _time, nullable=False),
+)
+outbox = Table(
+    "outbox",
+    metadata,
+    tenant(),
+    identifier(),
+    text("kind"),
+    Column("payload", JSONB, nullable=False),
+    Column("created_at", _time, nullable=False),
+    Column("published_at", _time),
+)
+Index("outbox_unpublished", outbox.c.created_at, postgresql_where=sql("published_at IS NULL"))

@@ -1,0 +1,139 @@
+"""The unit of work: the only way to the database, and the only place that commits.
+
+`read` and `write` open a transaction bound to one tenant by its very first message. `call` runs one function that binds
+the tenant itself: a whole transaction in one round trip.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from app.domain.errors import (
+    DatabaseUnavailable,
+    DuplicateText,
+    MnemaError,
+    NotFound,
+    VersionConflict,
+    WriteContention,
+    WrongState,
+)
+from app.domain.scope import Scope
+from app.ports import in_transaction
+from app.storage.engine import UNREACHABLE, Engine
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+class ReadTx:
+    """An open transaction of one tenant that may look."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, statement: str, *args: Any) -> list[Row]:
+        """All rows."""
+        return await self._connection.fetch(statement, *args)  # type: ignore[no-any-return]  # the driver is untyped
+
+    async def fetchrow(self, statement: str, *args: Any) -> Row | None:
+        """The first row."""
+        return await self._connection.fetchrow(statement, *args)  # type: ignore[no-any-return]  # the driver is untyped
+
+    async def fetchval(self, statement: str, *args: Any) -> Any:
+        """The first value of the first row."""
+        return await self._connection.fetchval(statement, *args)
+
+
+class WriteTx(ReadTx):
+    """An open transaction of one tenant that may change things."""
+
+    __slots__ = ()
+
+    async def execute(self, statement: str, *args: Any) -> str:
+        """Run it; answers the command tag, e.g. `UPDATE 1`."""
+        return await self._connection.execute(statement, *args)  # type: ignore[no-any-return]  # the driver is untyped
+
+
+_BY_STATE: dict[str, type[MnemaError]] = {
+    "MN404": NotFound,
+    "MN409": WrongState,
+    "MN412": VersionConflict,
+    "23505": DuplicateText,
+    "40P01": WriteContention,
+    "40001": WriteContention,
+}
+
+
+def translate(error: BaseException) -> MnemaError | None:
+    """Our error for the driver's, or None when it is a defect of ours."""
+    if isinstance(error, asyncpg.PostgresError) and (known := _BY_STATE.get(error.sqlstate or "")):
+        return known() if known is not WrongState else WrongState(str(error))
+    if isinstance(error, asyncpg.InterfaceError) and "clos" not in str(error):
+        return None  # the driver's word for a wrong call; only a closed connection is the database's doing
+    return DatabaseUnavailable() if isinstance(error, UNREACHABLE) else None
+
+
+class UnitOfWork:
+    """Opens transactions on an engine's pool."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @asynccontextmanager
+    async def read(self, scope: Scope) -> AsyncIterator[ReadTx]:
+        """A read-only transaction of one tenant."""
+        async with self._transaction(scope, "READ ONLY") as connection:
+            yield ReadTx(connection)
+
+    @asynccontextmanager
+    async def write(self, scope: Scope) -> AsyncIterator[WriteTx]:
+        """A read-write transaction of one tenant; commits on leaving, rolls back on an exception."""
+        async with self._transaction(scope, "READ WRITE") as connection:
+            yield WriteTx(connection)
+
+    async def call(self, scope: Scope, statement: str, *args: Any) -> list[Row]:
+        """Run one statement as a transaction of its own.
+
+        The statement calls a function whose first parameter is the tenant and which binds it before anything else.
+        """
+        async with self._connection() as connection:
+            rows: list[Row] = await connection.fetch(statement, scope.tenant_id, *args)
+            return rows
+
+    async def definer(self, statement: str, *args: Any) -> Sequence[Row]:
+        """Call one of the few cross-tenant functions (`authenticate`, `list_tenants`) or read what no tenant owns."""
+        async with self._connection() as connection:
+            rows: list[Row] = await connection.fetch(statement, *args)
+            return rows
+
+    @asynccontextmanager
+    async def _transaction(self, scope: Scope, mode: str) -> AsyncIterator[asyncpg.Connection]:
+        async with self._connection() as connection:
+            # one message, before any savepoint: rolling back a savepoint that had set the tenant would clear it
+            await connection.execute(f"BEGIN {mode}; SELECT set_config('app.tenant_id', '{scope.tenant_id}', true)")
+            try:
+                yield connection
+            except BaseException:
+                if not connection.is_closed():
+                    await connection.execute("ROLLBACK")
+                raise
+            await connection.execute("COMMIT")
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+        if in_transaction.get():
+            raise RuntimeError("a unit of work is already open in this task")
+        pool = await self._engine.pool()
+        token = in_transaction.set(True)
+        try:
+            async with pool.acquire() as connection:
+                yield connection
+        except (asyncpg.PostgresError, *UNREACHABLE) as error:
+            if (ours := translate(error)) is not None:
+                raise ours from error
+            raise
+        finally:
+            in_transaction.reset(token)

@@ -1,0 +1,180 @@
+"""Change, pin, delete, restore and purge one memory; each is one journaled change."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from app.config.loader import Policies
+from app.domain.changes import ChangeKind, MemoryChange, Observation
+from app.domain.errors import InvalidInput, NotFound, WrongState
+from app.domain.memory import Memory, MemoryState, MemoryType
+from app.domain.scope import Scope
+from app.domain.text_rules import check_text
+from app.ports import Clock, Embedder, Vector
+from app.storage.journal import Journal
+from app.storage.memories import Compared, MemoryStorage
+from app.storage.uow import UnitOfWork
+from app.usecases.memories.relations import delta_meta, edges_to, threads_of
+
+
+class EditMemories:
+    """Every method raises NotFound for an id that is another tenant's or not this key's to see."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        memories: MemoryStorage,
+        journal: Journal,
+        embedder: Embedder,
+        policies: Policies,
+        clock: Clock,
+    ) -> None:
+        self._uow = uow
+        self._memories = memories
+        self._journal = journal
+        self._embedder = embedder
+        self._policies = policies
+        self._clock = clock
+
+    async def patch(
+        self, scope: Scope, memory_id: UUID, fields: Mapping[str, Any], *, version: int | None, trim: bool = False
+    ) -> Memory:
+        """Set the named fields; nothing is recorded when nothing changes.
+
+        Raises VersionConflict when `version` is not current, WrongState when the memory is not active, DuplicateText
+        when another active memory says the same, and the text rules' errors.
+        """
+        before = await self._load(scope, memory_id)
+        wanted = self._checked(scope, before, fields, trim)
+        changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
+        if not changed and version in (None, before.version):
+            return before
+        vector, compared = await self._embedded(scope, replace(before, **changed), "text" in changed)
+        change = MemoryChange(
+            kind=ChangeKind.updated,
+            memory_id=memory_id,
+            user_id=before.user_id,
+            actor=scope.actor,
+            fields=changed | {"updated_at": self._clock.now()},
+            vector=vector,
+            threads=threads_of(before.thread_id),
+            expect_version=version,
+            expect_states=("active",),
+            delta_meta=delta_meta(changed.get("text", before.text), changed.get("importance", before.importance)),
+            edges=edges_to(memory_id, before.created_at, compared),
+            observations=(_event(before, "update"),),
+        )
+        return await self._record(scope, change)
+
+    async def pin(self, scope: Scope, memory_id: UUID, pinned: bool) -> Memory:
+        """Pin or unpin."""
+        return await self.patch(scope, memory_id, {"pinned": pinned}, version=None)
+
+    async def soft_delete(self, scope: Scope, memory_id: UUID) -> Memory:
+        """Take it out of every answer; it can be restored until `purge_at`. Deleting twice changes nothing."""
+        before = await self._load(scope, memory_id)
+        if before.state is MemoryState.soft_deleted:
+            return before
+        now = self._clock.now()
+        fields = {
+            "state": "soft_deleted",
+            "purge_at": now + timedelta(days=self._policies.purge_after_days),
+            "updated_at": now,
+        }
+        return await self._transition(scope, before, ChangeKind.soft_deleted, fields, ("active", "superseded"))
+
+    async def restore(self, scope: Scope, memory_id: UUID) -> Memory:
+        """Bring a soft-deleted or superseded memory back; raises WrongState when it is active, DuplicateText when its
+        text has been remembered again since."""
+        before = await self._load(scope, memory_id)
+        fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
+        return await self._transition(scope, before, ChangeKind.restored, fields, ("soft_deleted", "superseded"))
+
+    async def purge(self, scope: Scope, memory_id: UUID) -> None:
+        """Remove it for good: row, vector, relations, and its text from history and delta."""
+        before = await self._load(scope, memory_id)
+        change = MemoryChange(
+            kind=ChangeKind.purged,
+            memory_id=memory_id,
+            user_id=before.user_id,
+            actor=scope.actor,
+            threads=threads_of(before.thread_id),
+            delta_meta={"importance": before.importance},
+            observations=(_event(before, "delete"),),
+        )
+        await self._journal.record(scope, [change])
+
+    async def _transition(
+        self, scope: Scope, before: Memory, kind: ChangeKind, fields: dict[str, Any], states: tuple[str, ...]
+    ) -> Memory:
+        if before.state not in states:
+            raise WrongState(f"the memory is {before.state.value}")
+        change = MemoryChange(
+            kind=kind,
+            memory_id=before.id,
+            user_id=before.user_id,
+            actor=scope.actor,
+            fields=fields,
+            threads=threads_of(before.thread_id),
+            expect_states=states,
+            delta_meta=delta_meta(before.text, before.importance),
+            observations=(_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
+        )
+        return await self._record(scope, change)
+
+    async def _load(self, scope: Scope, memory_id: UUID) -> Memory:
+        async with self._uow.read(scope) as tx:
+            memory = await self._memories.get(tx, scope, memory_id)
+        if memory is None:
+            raise NotFound()
+        return memory
+
+    async def _record(self, scope: Scope, change: MemoryChange) -> Memory:
+        memory = (await self._journal.record(scope, [change])).recorded[0].memory
+        if memory is None:
+            raise NotFound()
+        return memory
+
+    def _checked(self, scope: Scope, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
+        wanted = dict(fields)
+        limits = self._policies.write.text_limits
+        procedural = before.type is MemoryType.procedural
+        if "text" in wanted:
+            kind = MemoryType.semantic if procedural else before.type
+            wanted["text"] = check_text(wanted["text"], kind, limits, trim)
+        if "steps_text" in wanted:
+            if not procedural:
+                raise InvalidInput("only a procedural memory has steps_text")
+            wanted["steps_text"] = check_text(wanted["steps_text"], before.type, limits, trim)
+        if "category" in wanted:
+            self._policies.categories.get(wanted["category"])
+            scope.require_categories([wanted["category"]])
+            if procedural != (wanted["category"] == "procedural"):
+                raise InvalidInput("type procedural and category procedural go together")
+        if "tags" in wanted:
+            wanted["tags"] = tuple(wanted["tags"])
+        return wanted
+
+    async def _embedded(self, scope: Scope, after: Memory, changed: bool) -> tuple[Vector | None, list[Compared]]:
+        if not changed:
+            return None, []
+        vector = (await self._embedder.embed([after.text]))[0]
+        if after.type is not MemoryType.semantic:
+            return vector, []
+        compared = await self._memories.neighbours(
+            scope, after.user_id, after.category, after.text, vector, self._policies.bands
+        )
+        return vector, compared
+
+
+def _event(memory: Memory, op: str) -> Observation:
+    return Observation(
+        node="hotpath",
+        op=op,
+        user_id=memory.user_id,
+        thread_id=memory.thread_id,
+        memory_id=memory.id,
+        category=memory.category,
+    )

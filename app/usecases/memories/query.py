@@ -1,0 +1,264 @@
+"""memory.query (seed 003 §6): candidates → signals → fusion → selection → budget, and the thread's delta header."""
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.config.loader import Policies
+from app.domain.budget import Budget, line_tokens
+from app.domain.changes import Observation
+from app.domain.delta import Header, shrink
+from app.domain.errors import EmbedderUnavailable, InvalidInput
+from app.domain.filters import Filters
+from app.domain.memory import Memory
+from app.domain.presentation import bullet
+from app.domain.scope import Scope
+from app.domain.scoring import (
+    Dropped,
+    Profile,
+    Scored,
+    cap_categories,
+    keep_relevant,
+    keep_similar,
+    score,
+    select,
+)
+from app.domain.text_rules import normalise
+from app.ports import Clock, Embedder, TokenCounter, Vector
+from app.storage.access import AccessLog
+from app.storage.delta import DeltaStorage
+from app.storage.search import Search, SearchStorage
+from app.storage.uow import ReadTx, UnitOfWork, WriteTx
+from app.usecases.memories.delta import Delta, ReadDelta
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A request as seed 003 §6 has it, plus thread, revision and explain."""
+
+    agent: str
+    query: str
+    categories: tuple[str, ...] = ()
+    filters: Filters = field(default_factory=Filters)
+    top_k: int | None = None
+    budget_tokens: int | None = None
+    threshold: float | None = None
+    thread_id: str | None = None
+    since_rev: int | None = None
+    explain: bool = False
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One memory of the answer. `scored` is None for a context-mode `all` category: it was not ranked."""
+
+    memory: Memory
+    text: str
+    scored: Scored | None = None
+    strength: float | None = None
+
+
+@dataclass(slots=True)
+class Answer:
+    """What is answered. `tokens` never exceeds the budget; `degraded` names what was not available."""
+
+    items: list[Item] = field(default_factory=list)
+    related: list[Item] = field(default_factory=list)
+    header: str = ""
+    delta: dict[str, Any] | None = None
+    tokens: int = 0
+    took_ms: float = 0.0
+    degraded: str | None = None
+    dropped: list[Dropped] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one query carries through its stages."""
+
+    scope: Scope
+    query: Query
+    search: Search
+    profile: Profile
+    whole: list[str]
+    ranked: list[str]
+    budget: Budget
+    answer: Answer
+
+
+class QueryMemories:
+    """The one use-case behind the HTTP route and the agents' tool."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        search: SearchStorage,
+        delta: ReadDelta,
+        cursors: DeltaStorage,
+        embedder: Embedder,
+        tokens: TokenCounter,
+        access: AccessLog,
+        policies: Policies,
+        clock: Clock,
+    ) -> None:
+        self._uow = uow
+        self._search = search
+        self._delta = delta
+        self._cursors = cursors
+        self._embedder = embedder
+        self._tokens = tokens
+        self._access = access
+        self._policies = policies
+        self._clock = clock
+
+    async def ask(self, scope: Scope, query: Query) -> Answer:
+        """Answer `query`.
+
+        Raises AgentNotAllowed, UnknownAgent, CategoryNotAllowed, InvalidInput. An embedder that fails does not: the
+        answer is then lexical and says `degraded`.
+        """
+        started = time.perf_counter()
+        work = await self._prepare(scope.speaking_as(query.agent), query)
+        async with self._transaction(work) as tx:
+            await self._add_delta(tx, work)
+            await self._add_whole(tx, work)
+            await self._add_ranked(tx, work)
+            await self._add_related(tx, work)
+        answer = work.answer
+        answer.tokens = work.budget.total - work.budget.left
+        self._remember_access(work)
+        answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
+        return answer
+
+    async def _prepare(self, scope: Scope, query: Query) -> _Work:
+        policies = self._policies
+        categories = policies.categories.resolve(scope, query.agent, query.categories, query.filters.category)
+        text = normalise(query.query)
+        if not text:
+            raise InvalidInput("query is empty")
+        name = query.profile or policies.query.profile
+        if name not in policies.profiles:
+            raise InvalidInput(f"profile is one of {', '.join(policies.profiles)}")
+        profile = policies.profiles[name]
+        answer = Answer()
+        modes = {c: policies.categories.get(c).context for c in categories}
+        ranked = [c for c, mode in modes.items() if mode == "rag"]
+        vector = await self._embed(text, answer) if ranked else None
+        top_k = query.top_k or policies.query.top_k
+        search = Search(
+            filters=query.filters,
+            categories=tuple(categories),
+            text=text,
+            vector=vector,
+            dense=max(profile.dense_candidates, profile.pool * top_k),
+            lexical=profile.lexical_candidates,
+            with_vectors=profile.mmr_lambda < 1.0,
+        )
+        budget = Budget(query.budget_tokens or policies.query.budget_tokens)
+        whole = [c for c, mode in modes.items() if mode == "all"]
+        return _Work(scope, query, search, profile, whole, ranked, budget, answer)
+
+    async def _embed(self, text: str, answer: Answer) -> Vector | None:
+        try:
+            return await self._embedder.embed_query(text)
+        except EmbedderUnavailable as error:
+            answer.degraded = error.code
+            return None
+
+    def _transaction(self, work: _Work) -> AbstractAsyncContextManager[ReadTx]:
+        """Read-write only when a cursor may move."""
+        if work.query.thread_id is not None and work.query.since_rev is None:
+            return self._uow.write(work.scope)
+        return self._uow.read(work.scope)
+
+    async def _add_delta(self, tx: ReadTx, work: _Work) -> None:
+        query = work.query
+        if query.thread_id is None:
+            return
+        visible = sorted(self._policies.categories.allowlist(work.scope, query.agent))
+        delta = await self._delta.within(tx, work.scope, query.thread_id, query.since_rev, query.agent, visible)
+        header = self._fit_header(delta, work.budget)
+        work.answer.delta = {
+            "since_rev": delta.since_rev,
+            "rev": delta.rev,
+            "more": delta.more + (delta.header.shown if delta.header else 0) - (header.shown if header else 0),
+            "truncated": delta.truncated,
+        }
+        if header is None:
+            return
+        work.answer.header = header.text
+        if isinstance(tx, WriteTx):
+            await self._cursors.advance(tx, work.scope, query.thread_id, query.agent, delta.rev)
+
+    def _fit_header(self, delta: Delta, budget: Budget) -> Header | None:
+        header = delta.header
+        while header is not None:
+            if budget.take(sum(self._cost(line) for line in header.lines)):
+                return header
+            header = shrink(header, header.shown - 1)
+        return None
+
+    async def _add_whole(self, tx: ReadTx, work: _Work) -> None:
+        """Context-mode `all`: extra to top_k; leaves at least half of what is left to the ranked categories."""
+        if not work.whole:
+            return
+        limit = self._policies.query.whole_limit
+        memories = await self._search.whole_categories(tx, work.scope, work.search, work.whole, limit)
+        reserve = -(-work.budget.left // 2) if work.ranked else 0
+        for memory in memories:
+            item = Item(memory, bullet(memory))
+            cost = self._cost(item.text)
+            if work.budget.left - cost >= reserve and work.budget.take(cost):
+                work.answer.items.append(item)
+
+    async def _add_ranked(self, tx: ReadTx, work: _Work) -> None:
+        if not work.ranked:
+            return
+        search = _narrowed(work.search, work.ranked)
+        candidates = await self._search.candidates(tx, work.scope, search)
+        scored = score(candidates, work.profile, self._clock.now())
+        lengths = {c: self._policies.categories.get(c).rag_length for c in work.ranked}
+        scored, low = keep_similar(scored, work.query.threshold)
+        scored, irrelevant = keep_relevant(scored, work.profile)
+        scored, over = cap_categories(scored, lengths)
+        chosen, rest = select(scored, work.query.top_k or self._policies.query.top_k, work.profile)
+        work.answer.dropped = [*low, *irrelevant, *over, *rest]
+        for s in chosen:
+            item = Item(s.candidate.memory, bullet(s.candidate.memory), s)
+            if work.budget.take(self._cost(item.text)):
+                work.answer.items.append(item)
+            else:
+                work.answer.dropped.append(Dropped(s, "budget"))
+
+    async def _add_related(self, tx: ReadTx, work: _Work) -> None:
+        ids = [item.memory.id for item in work.answer.items]
+        limit = self._policies.query.related
+        for memory, strength in await self._search.related(tx, work.scope, work.search, ids, limit):
+            item = Item(memory, bullet(memory), strength=strength)
+            if work.budget.take(self._cost(item.text)):
+                work.answer.related.append(item)
+
+    def _cost(self, line: str) -> int:
+        return line_tokens(line, self._tokens.count(line))
+
+    def _remember_access(self, work: _Work) -> None:
+        similarities = [i.scored.candidate.similarity for i in work.answer.items if i.scored]
+        event = Observation(
+            node="context",
+            op="search",
+            status="ok" if work.answer.degraded is None else "error",
+            user_id=work.query.filters.user_id,
+            thread_id=work.query.thread_id,
+            category=work.search.categories[0] if len(work.search.categories) == 1 else None,
+            sim=max((s for s in similarities if s is not None), default=None),
+        )
+        self._access.seen(work.scope, (item.memory.id for item in work.answer.items), event)
+
+
+def _narrowed(search: Search, categories: Sequence[str]) -> Search:
+    if len(categories) == len(search.categories):
+        return search
+    return replace(search, categories=tuple(categories))

@@ -1,0 +1,54 @@
+"""What must be there before requests can be served."""
+
+from collections.abc import Awaitable, Callable
+
+from app.domain.errors import ConfigError, EmbedderUnavailable, MnemaError
+from app.ports import Embedder
+from app.storage.admin import head_revision
+from app.storage.spaces import require_space
+from app.storage.uow import UnitOfWork
+
+
+class Readiness:
+    """Each check answers `ok` or says what is wrong and how to mend it."""
+
+    def __init__(self, uow: UnitOfWork, embedder: Embedder) -> None:
+        self._uow = uow
+        self._embedder = embedder
+        self._head: str | None = None
+
+    async def checks(self) -> dict[str, str]:
+        """All checks by name."""
+        checks: dict[str, Callable[[], Awaitable[None]]] = {
+            "database": self._database,
+            "migrations": self._migrations,
+            "embedding_space": self._space,
+            "embedder": self._model,
+        }
+        return {name: await _verdict(check) for name, check in checks.items()}
+
+    async def _database(self) -> None:
+        await self._uow.definer("SELECT 1")
+
+    async def _migrations(self) -> None:
+        self._head = self._head or head_revision()
+        rows = await self._uow.definer("SELECT version_num FROM alembic_version")
+        current = rows[0]["version_num"] if rows else "none"
+        if current != self._head:
+            raise ConfigError(f"schema is at {current}, this server needs {self._head}: run `mnema migrate`")
+
+    async def _space(self) -> None:
+        await require_space(self._uow, self._embedder.model, self._embedder.dimension)
+
+    async def _model(self) -> None:
+        vector = await self._embedder.embed_query("ready")
+        if len(vector) != self._embedder.dimension:
+            raise EmbedderUnavailable("the model answers with another dimension")
+
+
+async def _verdict(check: Callable[[], Awaitable[None]]) -> str:
+    try:
+        await check()
+    except MnemaError as error:
+        return error.detail
+    return "ok"

@@ -1,0 +1,99 @@
+"""Tenants and API keys, and who a key speaks for."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from app.config.loader import Policies
+from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent
+from app.domain.ids import check_identifier
+from app.domain.scope import Scope
+from app.storage.tenants import ApiKey, Tenant, TenantStorage, hash_key
+
+SCOPES = ("query", "write", "chat", "admin")
+MAX_CACHED = 10_000
+
+
+class Tenants:
+    """Creates tenants and keys; turns a key into a Scope."""
+
+    def __init__(self, storage: TenantStorage, policies: Policies, key_cache_s: float) -> None:
+        self._storage = storage
+        self._policies = policies
+        self._ttl = key_cache_s
+        self._cache: OrderedDict[bytes, tuple[float, Scope]] = OrderedDict()
+
+    async def authenticate(self, key: str) -> Scope | None:
+        """The key's scope, or None. Cached for `key_cache_s` seconds, so a revocation takes at most that long."""
+        digest = hash_key(key)
+        cached = self._cache.get(digest)
+        if cached and cached[0] > time.monotonic():
+            return cached[1]
+        owner = await self._storage.authenticate(key)
+        if owner is None:
+            self._cache.pop(digest, None)
+            return None
+        scope = Scope(
+            tenant_id=owner.tenant_id,
+            key_id=owner.key_id,
+            scopes=owner.scopes,
+            agents=None if owner.agents is None else frozenset(owner.agents),
+            categories=None if owner.agents is None else self._policies.categories.visible_to(owner.agents),
+            agent=owner.agents[0] if owner.agents and len(owner.agents) == 1 else None,
+        )
+        self._cache[digest] = (time.monotonic() + self._ttl, scope)
+        while len(self._cache) > MAX_CACHED:
+            self._cache.popitem(last=False)
+        return scope
+
+    async def tenants(self) -> list[Tenant]:
+        """All tenants."""
+        return await self._storage.tenants()
+
+    async def find(self, name_or_id: str) -> Tenant:
+        """The tenant of this name or id; raises NotFound."""
+        for tenant in await self._storage.tenants():
+            if name_or_id in (tenant.name, str(tenant.id)):
+                return tenant
+        raise NotFound(f"no tenant {name_or_id!r}")
+
+    async def create(self, name: str) -> Tenant:
+        """A new tenant; raises ConflictingName."""
+        try:
+            return await self._storage.create_tenant(check_identifier(name))
+        except DuplicateText as error:
+            raise ConflictingName(f"a tenant named {name!r} exists") from error
+
+    async def create_key(
+        self,
+        tenant_id: UUID,
+        name: str,
+        scopes: Iterable[str],
+        agents: Sequence[str] | None = None,
+        expires_at: datetime | None = None,
+    ) -> tuple[ApiKey, str]:
+        """A new key and its plain text, shown once. Raises InvalidInput, UnknownAgent."""
+        chosen = list(dict.fromkeys(scopes))
+        if not chosen or (unknown := set(chosen) - set(SCOPES)):
+            raise InvalidInput(
+                f"scopes are {', '.join(SCOPES)}; got {', '.join(sorted(unknown if chosen else {'none'}))}"
+            )
+        for agent in agents or ():
+            if agent not in self._policies.categories.allowlists:
+                raise UnknownAgent(f"no allowlist for agent {agent!r}")
+        if agents and "admin" in chosen:
+            raise InvalidInput("an admin key cannot be bound to agents")
+        return await self._storage.create_key(
+            Scope(tenant_id), check_identifier(name), chosen, agents or None, expires_at
+        )
+
+    async def keys(self, tenant_id: UUID) -> list[ApiKey]:
+        """The tenant's keys, without their text."""
+        return await self._storage.keys(Scope(tenant_id))
+
+    async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> None:
+        """Revoke a key; raises NotFound."""
+        if not await self._storage.revoke_key(Scope(tenant_id), key_id):
+            raise NotFound("no such key, or it is revoked already")

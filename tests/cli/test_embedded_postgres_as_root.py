@@ -1,0 +1,142 @@
+"""The embedded PostgreSQL under root: its server's account, what that account reaches, and an ordinary user's turn."""
+
+import asyncio
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.cli.embedded import postgres_access
+from app.cli.embedded.postgres import Cluster, EmbeddedPostgres
+
+REPOSITORY = Path(__file__).parents[2]
+Make = Callable[[str], EmbeddedPostgres]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="about the account that root's server runs as")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def execute(cluster: Cluster, sql: str) -> None:
+    connection = await asyncpg.connect(cluster.url(), timeout=10)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Not pytest's tmp_path: every pytest run takes the traverse bit off the directory that all of those share."""
+    path = Path(tempfile.mkdtemp(prefix="mnema-pg-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def make(place: Path) -> Iterator[Make]:
+    made: list[EmbeddedPostgres] = []
+
+    def maker(name: str) -> EmbeddedPostgres:
+        made.append(EmbeddedPostgres(place / name, durable=False))
+        return made[-1]
+
+    yield maker
+    for server in made:
+        server.stop("immediate")
+
+
+async def test_root_opens_exactly_the_closed_parents(place: Path, make: Make) -> None:
+    closed, listed = place / "closed", place / "closed" / "listed"
+    listed.mkdir(parents=True, mode=0o755)
+    closed.chmod(0o700)
+    server = make("closed/listed/home")
+    cluster = server.start()
+    assert server.opened == [closed]
+    assert (mode(closed), mode(listed), mode(server.home)) == (0o701, 0o755, 0o711)
+    assert pwd.getpwuid(server.data_dir.stat().st_uid).pw_name in {"postgres", "nobody"}
+    await execute(cluster, "SELECT 1")
+
+
+def test_root_copies_an_installation_that_others_cannot_read(
+    place: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = postgres_access.package()
+    strict = place / "strict" / wheel.name
+    shutil.copytree(wheel / "pginstall18", strict / "pginstall18", ignore=shutil.ignore_patterns("include", "*.a"))
+    libraries = wheel.with_name(wheel.name + ".libs")
+    if libraries.exists():
+        shutil.copytree(libraries, strict.with_name(libraries.name))
+    subprocess.run(["chmod", "-R", "go=", strict.parent], check=True)
+    monkeypatch.setattr(postgres_access, "package", lambda: strict)
+    server = make("own")
+    cluster = server.start()
+    asyncio.run(execute(cluster, "CREATE EXTENSION vector"))
+    copy = server.directory / "dist" / strict.name / "pginstall18" / "bin" / "postgres"
+    assert postgres_access.command_line(server.owner_pid() or 0).startswith(str(copy))
+    assert (copy.stat().st_uid, mode(copy)) == (0, 0o755)
+    assert mode(strict.parent) == 0o700
+    assert server.opened == []
+    server.stop()
+    copied = copy.stat().st_ino
+    server.start()
+    assert copy.stat().st_ino == copied
+
+
+AS_NOBODY = """
+import os, pathlib, pwd, sys
+from app.cli.embedded.postgres import EmbeddedPostgres
+nobody = pwd.getpwnam("nobody")
+os.setgroups([]); os.setgid(nobody.pw_gid); os.setuid(nobody.pw_uid)
+server = EmbeddedPostgres(pathlib.Path(sys.argv[1]), durable=False)
+print(server.start().url(), server.owner_pid())
+if sys.argv[2] == "stop":
+    server.stop()
+    assert not server.running()
+"""
+
+
+def as_nobody(home: Path, what: str) -> list[str]:
+    """Run the manager as an ordinary user; imports come first, as that user may not reach this interpreter's files."""
+    command = [sys.executable, "-c", AS_NOBODY, str(home), what]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+async def test_an_ordinary_user_needs_nothing_of_root_and_shares_the_home_with_it(make: Make) -> None:
+    nobody = pwd.getpwnam("nobody")
+    server = make("ordinary")
+    server.home.mkdir(mode=0o700)
+    os.chown(server.home, nobody.pw_uid, nobody.pw_gid)
+    url, pid = as_nobody(server.home, "leave")
+    assert server.password_file.stat().st_uid == server.data_dir.stat().st_uid == nobody.pw_uid
+    cluster = server.start()
+    assert (cluster.url(), str(server.owner_pid())) == (url, pid)
+    await execute(cluster, "SELECT 1")
+    server.stop()
+    server.start()
+    assert server.data_dir.stat().st_uid == nobody.pw_uid
+    assert as_nobody(server.home, "stop")[0] == url
+    assert server.running() is False
+    assert server.opened == []
+
+
+def test_a_home_that_root_makes_for_a_user_stays_usable_by_the_user(make: Make) -> None:
+    nobody = pwd.getpwnam("nobody")
+    server = make("sudo")
+    server.home.mkdir(mode=0o700)
+    os.chown(server.home, nobody.pw_uid, nobody.pw_gid)
+    url = server.start().url()
+    server.stop()
+    assert as_nobody(server.home, "stop")[0] == url

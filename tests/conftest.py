@@ -1,0 +1,151 @@
+"""Real PostgreSQL for every test: one embedded cluster a run, one migrated template, one clone of it a test.
+
+MNEMA_TEST_DATABASE: `embedded` (default), or the URL of a superuser on a throw-away server.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import asyncpg
+import pytest
+from filelock import FileLock
+from pydantic import SecretStr
+
+from app.bootstrap import Application, Doubles, application, create_roles, migrate_database
+from app.cli.embedded.postgres import EmbeddedPostgres
+from app.config.settings import Settings
+from app.ports import Embedder
+from app.providers.embeddings.local import LocalEmbedder
+from tests.factories import Caller, Clock, KeepOpen, make_caller, serve
+
+TEMPLATE = "mnema_template"
+PASSWORDS = {"mnema_admin": "admin of the tests", "mnema_app": "app of the tests"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The controlling process names the run's folder; workers inherit it."""
+    if not hasattr(config, "workerinput"):
+        os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the cluster, if any test needed it."""
+    if hasattr(config, "workerinput"):
+        return
+    home = Path(os.environ["MNEMA_TEST_HOME"])
+    if (home / "ready").exists() and _kind() == "embedded":
+        EmbeddedPostgres(home, durable=False).stop("immediate")
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def _kind() -> str:
+    return os.environ.get("MNEMA_TEST_DATABASE", "embedded")
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of one test's own, by role."""
+
+    name: str
+    superuser: str
+    admin: str
+    app: str
+
+
+def database_url(base: str, name: str, user: str | None = None, password: str | None = None) -> str:
+    """`base` with another database, and another login if one is given."""
+    parts = urlsplit(base)
+    host = parts.netloc.rsplit("@", 1)[-1]
+    login = parts.netloc.rsplit("@", 1)[0] if user is None else f"{user}:{(password or '').replace(' ', '%20')}"
+    return urlunsplit((parts.scheme, f"{login}@{host}", f"/{name}", "", ""))
+
+
+@pytest.fixture(scope="session")
+def superuser_url() -> str:
+    """A superuser's URL on the run's server, with roles and the migrated template in place."""
+    home = Path(os.environ["MNEMA_TEST_HOME"])
+    with FileLock(home / "setup.lock"):
+        url = _kind()
+        if url == "embedded":
+            settings = {"max_connections": "200", "shared_buffers": "256MB"}
+            url = EmbeddedPostgres(home, settings=settings, durable=False).start().url()
+        if not (home / "ready").exists():
+            asyncio.run(_build_template(url))
+            (home / "ready").touch()
+    return url
+
+
+async def _build_template(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"DROP DATABASE IF EXISTS {TEMPLATE}")
+    await connection.close()
+    await create_roles(url, TEMPLATE, PASSWORDS)
+    await migrate_database(database_url(url, TEMPLATE, "mnema_admin", PASSWORDS["mnema_admin"]), Settings())
+
+
+@pytest.fixture
+async def database(superuser_url: str) -> AsyncIterator[Database]:
+    """A clone of the template, dropped afterwards."""
+    name = f"t_{uuid4().hex}"
+    connection = await asyncpg.connect(superuser_url)
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} OWNER mnema_owner")
+    await connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
+    await connection.execute(f"GRANT CONNECT ON DATABASE {name} TO mnema_app, mnema_admin")
+    logins = {role: database_url(superuser_url, name, role, password) for role, password in PASSWORDS.items()}
+    try:
+        yield Database(name, database_url(superuser_url, name), logins["mnema_admin"], logins["mnema_app"])
+    finally:
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await connection.close()
+
+
+def model_cache() -> Path:
+    """Where the model's graph is kept between runs."""
+    return Path(os.environ.get("MNEMA_MODEL_CACHE") or Path.home() / ".cache" / "mnema" / "models")
+
+
+@pytest.fixture(scope="session")
+def embedder() -> Iterator[Embedder]:
+    """The real local model, loaded once a process."""
+    local = LocalEmbedder(cache_dir=model_cache(), threads=1)
+    yield KeepOpen(local)
+    asyncio.run(local.close())
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path: Path) -> Settings:
+    """Settings of an installation on the test's database."""
+    return Settings(database_url=SecretStr(database.app), home=tmp_path, pool_min=1, pool_max=10, key_cache_s=0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock the test may move; it starts at the present."""
+    return Clock()
+
+
+@pytest.fixture
+async def app(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Application]:
+    """The whole application on the test's database, as mnema_app."""
+    async with application(settings, Doubles(embedder=embedder, clock=clock)) as built:
+        yield built
+
+
+@pytest.fixture
+async def caller(app: Application) -> Caller:
+    """A tenant with an admin key."""
+    return await make_caller(app)
+
+
+@pytest.fixture
+async def server(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[str]:
+    """The base URL of a real HTTP server on the test's database (the same one as `app`'s)."""
+    async with serve(settings, Doubles(embedder=embedder, clock=clock)) as url:
+        yield url

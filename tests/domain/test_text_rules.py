@@ -1,0 +1,225 @@
+"""Normalisation, limits, trimming and text keys (seed 003 §9)."""
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.domain.errors import EmptyText, InvalidInput, NulByte, TextTooLong
+from app.domain.text_rules import (
+    TextLimits,
+    check_text,
+    cut_at_word,
+    keep_lines_for,
+    normalise,
+    one_line,
+    text_key,
+    trim_text,
+)
+
+TYPES = ("semantic", "episodic", "insight", "turn", "summary", "chunk", "procedural")
+STORABLE = st.text(st.characters(exclude_categories=("Cs",)))
+HOSTILE = st.text(
+    st.one_of(
+        st.characters(exclude_categories=("Cs",)),
+        st.sampled_from(
+            "\x00\t\n\r\x0b\x0c\x1c\x85\xa0\xad\u0301\u0345\u200b\u200d\u200f\u2028\u202e\u3000\ufeff’“ .e"
+        ),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        ("  likes \t wine \n a lot ", "likes wine a lot"),
+        ("Ana’s “best” friend‘s ‚note‘ „so‟", "Ana's \"best\" friend's 'note' \"so\""),
+        ("cafe\u0301", "café"),
+        ("a\x00b\x07c\x7fd\x9fe", "abcde"),
+        ("pass\u200bword \u202eevil\u202c \u2066x\u2069\ufeff\u200e\u200f", "password evil x"),
+        ("soft\xadhyphen", "softhyphen"),
+        ("e\u200b\u0301", "é"),
+        ("non\xa0breaking\u3000wide", "non breaking wide"),
+        ("one\x85two\u2028three", "one two three"),
+        ("👩\u200d👩\u200d👧 می\u200cخواهم", "👩\u200d👩\u200d👧 می\u200cخواهم"),
+        ("\n \t", ""),
+    ],
+)
+def test_normalise(raw: str, clean: str) -> None:
+    assert normalise(raw) == clean
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        ("one\r\ntwo\rthree\nfour", "one\ntwo\nthree\nfour"),
+        ("a  \n\n\n\n  b   c  ", "a\n\n b c"),
+        ("\n\n a \n\n", "a"),
+        ("1. open\n\t2.  close ", "1. open\n 2. close"),
+        ("one\x85two\u2029three", "one\ntwo\nthree"),
+        ("a\n \u200b \n\nb", "a\n\nb"),
+    ],
+)
+def test_normalise_keeps_lines(raw: str, clean: str) -> None:
+    assert normalise(raw, keep_lines=True) == clean
+
+
+@pytest.mark.parametrize("raw", ["\ud800", "text \udfff", "\ud83d and \ude00"])
+def test_lone_surrogates_are_refused(raw: str) -> None:
+    with pytest.raises(NulByte) as refused:
+        normalise(raw)
+    assert refused.value.code == "invalid_characters"
+
+
+@given(HOSTILE, st.booleans())
+@example("e\u200b\u0301\n\n \n\nx", True)
+def test_normalise_is_idempotent_and_clean(raw: str, keep_lines: bool) -> None:
+    clean = normalise(raw, keep_lines=keep_lines)
+    assert normalise(clean, keep_lines=keep_lines) == clean
+    assert unicodedata.is_normalized("NFC", clean)
+    assert clean == clean.strip()
+    assert "  " not in clean
+    assert "\n\n\n" not in clean
+    allowed = {"\n"} if keep_lines else set()
+    assert not {char for char in clean if unicodedata.category(char) == "Cc"} - allowed
+
+
+@given(HOSTILE)
+def test_folding_lines_away_gives_the_one_line_form(raw: str) -> None:
+    assert one_line(normalise(raw, keep_lines=True)) == normalise(raw)
+
+
+@pytest.mark.parametrize(
+    ("type_", "limit", "lines"),
+    [
+        ("semantic", 280, False),
+        ("episodic", 280, False),
+        ("insight", 280, False),
+        ("turn", 32_000, True),
+        ("summary", 8_000, True),
+        ("chunk", 8_000, True),
+        ("procedural", 8_000, True),
+    ],
+)
+def test_limits_of_each_type(type_: str, limit: int, lines: bool) -> None:
+    assert TextLimits().limit_for(type_) == limit
+    assert keep_lines_for(type_) is lines
+
+
+def test_limits_are_checked() -> None:
+    with pytest.raises(ValueError, match="turn"):
+        TextLimits(turn=0)
+    with pytest.raises(InvalidInput, match="poem"):
+        TextLimits().limit_for("poem")
+
+
+@pytest.mark.parametrize("raw", ["", " \n\t ", "\u200b\ufeff", "\x00", "\u200d\u200c", "\ufe0f"])
+def test_nothing_visible_is_empty(raw: str) -> None:
+    with pytest.raises(EmptyText):
+        check_text(raw, "semantic", TextLimits(), trim=True)
+
+
+def test_the_limit_holds_after_normalisation() -> None:
+    assert check_text("x" * 280 + "  \u200b", "semantic", TextLimits(), trim=False) == "x" * 280
+
+
+def test_too_long_says_limit_and_length() -> None:
+    with pytest.raises(TextTooLong, match=r"280.*281") as refused:
+        check_text("x" * 281, "semantic", TextLimits(), trim=False)
+    assert refused.value.extra == {"limit": 280, "length": 281}
+
+
+def test_turns_keep_lines_and_facts_do_not() -> None:
+    assert check_text("a\nb", "turn", TextLimits(), trim=False) == "a\nb"
+    assert check_text("a\nb", "semantic", TextLimits(), trim=False) == "a b"
+
+
+@given(HOSTILE, st.sampled_from(TYPES), st.integers(1, 40))
+def test_checked_text_fits_and_stays_checked(raw: str, type_: str, limit: int) -> None:
+    limits = TextLimits(**dict.fromkeys(TYPES, limit))
+    try:
+        text = check_text(raw, type_, limits, trim=True)
+    except EmptyText:
+        return
+    assert 0 < len(text) <= limit
+    assert normalise(text, keep_lines=keep_lines_for(type_)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "trimmed"),
+    [
+        ("Likes tea. Hates coffee.", 40, "Likes tea. Hates coffee."),
+        ("Likes tea. Hates coffee a lot.", 15, "Likes tea."),
+        ("Likes green tea. Hates coffee.", 16, "Likes green tea."),
+        ("No. Likes green tea with lemon", 20, "No. Likes green tea"),  # the sentence end is too early
+        ("Lives at 3.5 km from the sea", 14, "Lives at 3.5"),
+        ("Went to see Dr. Novak about it", 16, "Went to see Dr."),  # an abbreviation is a word end at best
+        ("Works at home, i.e. in Porto now", 22, "Works at home, i.e. in"),
+        ('She said "stop it." Then left.', 20, 'She said "stop it."'),
+        ("word", 2, "wo"),
+        ("one two three", 7, "one two"),
+        ("one two three", 6, "one"),
+        ("first line\nsecond line", 15, "first line"),
+        ("彼は緑茶が好きです。でもコーヒーは嫌い。", 12, "彼は緑茶が好きです。"),
+        ("彼は緑茶が好きです", 4, "彼は緑茶"),
+        ("xe\u0301\u0302y", 3, "x"),
+        ("👩\u200d👩\u200d👧👍🏽!", 7, "👩\u200d👩\u200d👧👍🏽"),
+        ("👩\u200d👩\u200d👧👍🏽!", 6, "👩\u200d👩\u200d👧"),
+        ("👩\u200d👩\u200d👧", 2, "👩\u200d"),  # nothing before it: cut hard rather than be empty
+    ],
+)
+def test_trim(text: str, limit: int, trimmed: str) -> None:
+    assert trim_text(text, limit) == trimmed
+
+
+@given(STORABLE, st.integers(1, 60))
+def test_trim_fits_is_a_prefix_and_never_empty(raw: str, limit: int) -> None:
+    text = normalise(raw, keep_lines=True)
+    trimmed = trim_text(text, limit)
+    assert len(trimmed) <= limit
+    assert text.startswith(trimmed)
+    assert bool(trimmed) == bool(text)
+    assert trim_text(trimmed, limit) == trimmed
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="limit"):
+        cut_at_word("some text", 0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Likes wine", "likes wine."),
+        ("Likes  wine!", "LIKES WINE …"),
+        ("Don’t like it", "don't like it"),
+        ("STRASSE", "straße"),
+        ("cafe\u0301", "CAFÉ"),
+        ("likes\u200b wine ?!", "likes\nwine"),
+    ],
+)
+def test_equal_keys(a: str, b: str) -> None:
+    assert text_key(a) == text_key(b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Likes wine", "Likes wines"),
+        ("Likes C++", "Likes C#"),
+        ("Likes wine, red", "Likes wine red"),
+        ("!!!", "???"),
+        ("Is 3", "Is 3%"),
+        ("Likes wine", "Does not like wine"),
+    ],
+)
+def test_different_keys(a: str, b: str) -> None:
+    assert text_key(a) != text_key(b)
+
+
+@given(HOSTILE)
+def test_key_is_32_bytes_and_blind_to_normalisation(raw: str) -> None:
+    key = text_key(raw)
+    assert len(key) == 32
+    assert key == text_key(normalise(raw)) == text_key(raw + "  ")
