@@ -9,7 +9,7 @@ from rich.console import Console
 
 from app.cli.embedded.home import Home
 
-out = Console()
+out = Console(soft_wrap=True)
 err = Console(stderr=True)
 
 

@@ -54,7 +54,8 @@ def parse_turn(line: str, category: str) -> dict[str, Any]:
     if unknown := sorted(set(turn) - {*REQUIRED, *OPTIONAL}):
         raise BadLine(f"unknown field {', '.join(unknown)}")
     body = {name: turn[name] for name in (*REQUIRED, *OPTIONAL) if turn.get(name) is not None}
-    return {**body, "text": body.pop("content"), "type": "turn", "category": category}
+    text = body.pop("content")
+    return body | {"text": text, "type": "turn", "category": category}
 
 
 def import_turns(file: Path, workers: int, restart: bool) -> None:

@@ -89,12 +89,12 @@ def print_answer(answer: dict[str, Any]) -> None:
     if answer["header"]:
         out.print(escape(answer["header"]), highlight=False)
     for item in answer["items"]:
-        out.print(f"- {escape(item['text'])}", highlight=False, soft_wrap=True)
+        out.print(f"- {escape(item['text'])}", highlight=False)
         if "score" in item:
             parts = "  ".join(f"{name} {value:+.3f}" for name, value in item["score"]["parts"].items())
             out.print(f"    [dim]{item['score']['total']:+.3f} = {parts}[/]", highlight=False)
     for item in answer["related"]:
-        out.print(f"- (related) {escape(item['text'])}", highlight=False, soft_wrap=True)
+        out.print(f"- (related) {escape(item['text'])}", highlight=False)
     note = f", degraded: {answer['degraded']}" if answer.get("degraded") else ""
     out.print(f"[dim]{answer['tokens']} tokens, {answer['took_ms']:.1f} ms{note}[/]", highlight=False)
 

@@ -106,7 +106,7 @@ def key_create(
         async with tenancy(settings()) as tenants:
             owner = await tenants.find(tenant)
             key, plain = await tenants.create_key(owner.id, name, _split(scopes), _split(agents) or None, expires)
-        out.print(f"{key.id}  {plain}", highlight=False, soft_wrap=True)
+        out.print(f"{key.id}  {plain}", highlight=False)
 
     run(work())
 
@@ -149,7 +149,7 @@ def doctor() -> None:
     checks = run(diagnose(found))
     for name, verdict in checks.items():
         mark = "[green]ok[/]  " if verdict == "ok" else "[red]bad[/] "
-        out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False, soft_wrap=True)
+        out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False)
     if any(verdict != "ok" for verdict in checks.values()):
         raise typer.Exit(1)
 

@@ -81,9 +81,8 @@ def score(candidates: Sequence[Candidate], profile: Profile, now: datetime) -> l
     relevance = _FUSIONS[profile.fusion](candidates, profile)
     result = []
     for candidate, parts in zip(candidates, relevance, strict=True):
-        parts |= _boosts(candidate, profile, now)
-        kept = {name: value for name, value in parts.items() if value}
-        result.append(Scored(candidate, kept, sum(kept.values())))
+        parts |= {name: value for name, value in _boosts(candidate, profile, now).items() if value}
+        result.append(Scored(candidate, parts, sum(parts.values())))
     return sorted(result, key=lambda s: (-s.total, str(s.candidate.memory.id)))
 
 

@@ -61,9 +61,9 @@ CREATE TABLE memories (
     version        integer NOT NULL,
     created_at     timestamptz NOT NULL,
     updated_at     timestamptz NOT NULL,
-    -- tenant and user ride inside the text index: it is then selective under row-level security too
+    -- who speaks is part of what was said; tenant and user ride along: the index stays selective under row-level security
     tsv            tsvector NOT NULL GENERATED ALWAYS AS (
-        to_tsvector('english', text || ' ' || coalesce(steps_text, ''))
+        to_tsvector('english', coalesce(actor_id, '') || ' ' || text || ' ' || coalesce(steps_text, ''))
         || array_to_tsvector(ARRAY['_t' || replace(tenant_id::text, '-', ''), '_u' || user_pk::text])
     ) STORED,
     PRIMARY KEY (tenant_id, id),

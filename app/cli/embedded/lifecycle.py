@@ -128,9 +128,9 @@ def _wait(server: subprocess.Popen[bytes]) -> None:
 
 def _announce(home: Home, url: str, key: str) -> None:
     out.print(f"\n[bold]Mnema serves[/] {url}", highlight=False)
-    out.print(f"  key   {key}", highlight=False, soft_wrap=True)
+    out.print(f"  key   {key}", highlight=False)
     out.print(f"  docs  {url}/docs", highlight=False)
-    out.print(f"  env   {home.env_file}", highlight=False, soft_wrap=True)
+    out.print(f"  env   {home.env_file}", highlight=False)
     out.print("  stop  Ctrl-C", highlight=False)
 
 
@@ -155,7 +155,7 @@ def status() -> None:
     """Say what runs; exit code 1 when the server is not ready."""
     home = Home()
     env = home.demo_env()
-    out.print(f"home      {home.path}", highlight=False, soft_wrap=True)
+    out.print(f"home      {home.path}", highlight=False)
     out.print(f"postgres  {'running' if home.exists and home.postgres.running() else 'stopped'}")
     try:
         answer = httpx.get(f"{env.get('MNEMA_URL', 'http://127.0.0.1:8000')}/ready", timeout=10)

@@ -117,9 +117,7 @@ def _step(title: str, about: str) -> None:
 
 
 def _call(client: httpx.Client, method: str, path: str, body: dict[str, Any] | None) -> Any:
-    out.print(
-        f"[dim]{method} {path}{' ' + escape(json.dumps(body)) if body else ''}[/]", highlight=False, soft_wrap=True
-    )
+    out.print(f"[dim]{method} {path}{' ' + escape(json.dumps(body)) if body else ''}[/]", highlight=False)
     return request(client, method, path, json=body)
 
 
@@ -136,11 +134,11 @@ def _show(
     if expect is None:
         answer = _call(client, method, path, body)
     else:
-        out.print(f"[dim]{method} {path} {escape(json.dumps(body))}[/]", highlight=False, soft_wrap=True)
+        out.print(f"[dim]{method} {path} {escape(json.dumps(body))}[/]", highlight=False)
         response = client.request(method, path, json=body)
         if response.status_code != expect:
             fail(f"{path} answered {response.status_code}, not {expect}")
         answer = {name: response.json()[name] for name in ("status", "code", "detail")}
     shown = {name: answer[name] for name in fields} if fields else answer
-    out.print(escape(json.dumps(shown, ensure_ascii=False)), highlight=False, soft_wrap=True)
+    out.print(escape(json.dumps(shown, ensure_ascii=False)), highlight=False)
     return answer

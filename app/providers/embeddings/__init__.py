@@ -1,0 +1,51 @@
+"""Embedders behind the `Embedder` port. Heavy libraries are imported by the one that is built."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from app.domain.errors import ConfigError
+from app.ports import Embedder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderSettings:
+    """How to reach a model. `base_url`, `api_key`, `timeout_s` are for `openai`, `threads`, `cache_dir` for `local`."""
+
+    kind: Literal["local", "openai"] = "local"
+    model: str = "all-MiniLM-L6-v2"
+    dimension: int = 384
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    timeout_s: float = 15.0
+    threads: int = 1
+    cache_dir: Path
+    query_cache: int = 1024
+
+
+def build_embedder(settings: EmbedderSettings) -> Embedder:
+    """The embedder `settings` ask for; nothing is loaded or called yet. Raises ConfigError for what cannot work."""
+    if settings.kind == "openai":
+        return _openai(settings)
+    from app.providers.embeddings.local import DIMENSION, LocalEmbedder
+    from app.providers.embeddings.onnx_graph import NAME
+
+    if (settings.model, settings.dimension) != (NAME, DIMENSION):
+        raise ConfigError(f"The local embedder is {NAME} with {DIMENSION} dimensions.")
+    return LocalEmbedder(settings.cache_dir, settings.threads, settings.query_cache)
+
+
+def _openai(settings: EmbedderSettings) -> Embedder:
+    # Without this check the client would send texts to its default host.
+    if not settings.base_url.startswith(("http://", "https://")):
+        raise ConfigError("The openai embedder needs the base URL of its endpoint, http:// or https://.")
+    from app.providers.embeddings.openai import OpenAIEmbedder
+
+    return OpenAIEmbedder(
+        settings.base_url,
+        settings.api_key,
+        settings.model,
+        settings.dimension,
+        timeout_s=settings.timeout_s,
+        query_cache=settings.query_cache,
+    )

@@ -27,7 +27,8 @@ from app.storage.tables.base import bigint, identifier, metadata, tenant, text
 
 _time = DateTime(timezone=True)
 _tsv = (
-    "to_tsvector('english', text || ' ' || coalesce(steps_text, '')) || array_to_tsvector(ARRAY['_t' || "
+    "to_tsvector('english', coalesce(actor_id, '') || ' ' || text || ' ' || coalesce(steps_text, '')) || "
+    "array_to_tsvector(ARRAY['_t' || "
     "replace(tenant_id::text, '-', ''), '_u' || user_pk::text])"
 )
 

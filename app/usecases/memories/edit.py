@@ -10,6 +10,7 @@ from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import InvalidInput, NotFound, WrongState
 from app.domain.memory import Memory, MemoryState, MemoryType
+from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Vector
@@ -160,7 +161,7 @@ class EditMemories:
     async def _embedded(self, scope: Scope, after: Memory, changed: bool) -> tuple[Vector | None, list[Compared]]:
         if not changed:
             return None, []
-        vector = (await self._embedder.embed([after.text]))[0]
+        vector = (await self._embedder.embed([embedded_text(after.type, after.text, after.actor_id)]))[0]
         if after.type is not MemoryType.semantic:
             return vector, []
         compared = await self._memories.neighbours(

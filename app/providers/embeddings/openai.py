@@ -1,0 +1,80 @@
+"""Embeddings from any endpoint that speaks OpenAI's POST /embeddings."""
+
+import asyncio
+
+from app.domain.errors import EmbedderUnavailable
+from app.ports import Vector
+from app.providers.embeddings.base import CachingEmbedder, unit_vectors
+
+
+class OpenAIEmbedder(CachingEmbedder):
+    """Embedder over HTTP. 408, 409, 429, 5xx and lost connections are retried; all else fails at once.
+
+    `timeout_s` bounds each batch of at most `max_batch` texts, retries and their waits included.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        model: str,
+        dimension: int,
+        timeout_s: float = 15.0,
+        max_batch: int = 128,
+        query_cache: int = 1024,
+        max_retries: int = 2,
+    ) -> None:
+        from openai import AsyncOpenAI, omit
+
+        super().__init__(model, dimension, query_cache)
+        self._timeout_s = timeout_s
+        self._max_batch = max_batch
+        # Only these models can shorten their vectors; others refuse the parameter.
+        self._dimensions = dimension if model.startswith("text-embedding-3") else omit
+        # The client refuses an empty key, which is what an endpoint without authentication has.
+        self._client = AsyncOpenAI(
+            api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=max_retries
+        )
+
+    async def close(self) -> None:
+        """Close connections; later calls raise EmbedderUnavailable."""
+        await self._client.close()
+
+    async def _encode(self, texts: list[str]) -> list[Vector]:
+        vectors: list[Vector] = []
+        for start in range(0, len(texts), self._max_batch):
+            vectors += await self._batch(texts[start : start + self._max_batch])
+        return vectors
+
+    async def _batch(self, texts: list[str]) -> list[Vector]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                rows = await self._request(texts)
+        except Exception as error:
+            failure = self._describe(error)
+        else:
+            return unit_vectors(rows, len(texts), self.dimension)
+        # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.
+        raise EmbedderUnavailable(failure)
+
+    async def _request(self, texts: list[str]) -> list[list[float]]:
+        """Rows in the order of `texts`; ValueError or AttributeError when the reply is not what the API promises."""
+        reply = await self._client.embeddings.create(
+            input=texts, model=self.model, dimensions=self._dimensions, encoding_format="float"
+        )
+        rows = {item.index: item.embedding for item in reply.data}
+        if len(reply.data) != len(texts) or rows.keys() != set(range(len(texts))):
+            raise ValueError("the reply's indices are not those of the request")
+        return [rows[index] for index in range(len(texts))]
+
+    def _describe(self, error: Exception) -> str:
+        """A message without secrets: what came back is never quoted."""
+        from openai import APIConnectionError, APIStatusError, APITimeoutError
+
+        if isinstance(error, TimeoutError | APITimeoutError):
+            return f"The embedding endpoint did not answer within {self._timeout_s:g} s."
+        if isinstance(error, APIStatusError):
+            return f"The embedding endpoint answered HTTP {error.status_code}."
+        if isinstance(error, APIConnectionError):
+            return "The embedding endpoint cannot be reached."
+        return f"The embedding endpoint's answer cannot be used ({type(error).__name__})."

