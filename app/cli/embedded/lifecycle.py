@@ -15,6 +15,7 @@ from typing import Annotated
 
 import httpx
 import typer
+from filelock import FileLock, Timeout
 
 from app.bootstrap import create_roles, migrate_database, tenancy
 from app.cli.client import fail, out
@@ -33,11 +34,9 @@ def up(
 ) -> None:
     """Start everything on this machine and serve until Ctrl-C. The data stays in MNEMA_HOME (default .mnema)."""
     home = Home()
-    if home.running():
-        fail(f"already running in {home.path}: see `mnema status`, stop it with `mnema down`")
     signal.signal(signal.SIGTERM, _as_interrupt)
     try:
-        with _serving(home, port) as (server, url, key):
+        with _alone(home), _serving(home, port) as (server, url, key):
             if with_tour:
                 with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
                     load_sample(client, home)
@@ -48,6 +47,34 @@ def up(
         out.print("stopped")
     except MnemaError as error:
         fail(f"{error.code}: {error.detail}")
+
+
+@contextlib.contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    """One supervisor a home; a server left over from a killed one is stopped first."""
+    home.path.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(home.path / "up.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        fail(f"already running in {home.path}: see `mnema status`, stop it with `mnema down`")
+    try:
+        _stop_orphan(home)
+        yield
+    finally:
+        lock.release()
+
+
+def _stop_orphan(home: Home) -> None:
+    """End a server whose supervisor is gone."""
+    if (server := home.running().get("server")) is None:
+        return
+    os.kill(server, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_S
+    while home.running().get("server"):
+        if time.monotonic() > deadline:
+            os.kill(server, signal.SIGKILL)
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -137,15 +164,12 @@ def _announce(home: Home, url: str, key: str) -> None:
 def down() -> None:
     """Stop what `mnema up` started in MNEMA_HOME, even if its terminal is gone."""
     home = Home()
-    running = home.running()
-    if supervisor := running.get("supervisor"):
+    if supervisor := home.running().get("supervisor"):
         os.kill(supervisor, signal.SIGTERM)
         deadline = time.monotonic() + 2 * STOP_S
         while home.running().get("supervisor") and time.monotonic() < deadline:
             time.sleep(0.1)
-    elif server := running.get("server"):
-        os.kill(server, signal.SIGTERM)
-        time.sleep(1)
+    _stop_orphan(home)
     home.postgres.stop()
     home.run_file.unlink(missing_ok=True)
     out.print("stopped")

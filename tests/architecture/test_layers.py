@@ -1,0 +1,158 @@
+"""The rules of DESIGN §1, §2 and §9, held against every file; and each rule's check against a file that breaks it."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture import checks
+from tests.architecture.checks import Check, Source
+
+ROOT = Path(__file__).resolve().parents[2]
+LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
+
+
+def sources(*patterns: str) -> Iterator[Source]:
+    for pattern in patterns:
+        for path in sorted(ROOT.glob(pattern)):
+            name = path.relative_to(ROOT).as_posix()
+            if path.is_file() and not any(p in ("build", "__pycache__") or p[0] == "." for p in Path(name).parts):
+                yield Source(name, path.read_text(encoding="utf-8", errors="replace"))
+
+
+def lint_imports(project: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([LINT_IMPORTS, "--no-cache"], cwd=project, capture_output=True, text=True, check=False)
+
+
+RULES: list[tuple[Check, tuple[str, ...]]] = [
+    (checks.module_size, ("app/**/*.py", "workers/**/*.py", "sdk/**/*.py")),
+    (checks.function_size, ("app/**/*.py", "workers/**/*.py", "sdk/**/*.py")),
+    (checks.commits, ("app/**/*.py", "app/**/*.sql", "workers/**/*.py")),
+    (checks.journal_writes, ("app/**/*.py", "app/**/*.sql", "workers/**/*.py")),
+    (checks.table_imports, ("app/**/*.py", "workers/**/*.py", "migrations/**/*.py")),
+    (checks.unclear_name, tuple(f"{top}/**/*.*" for top in ("app", "workers", "sdk", "bench", "migrations", "tests"))),
+    (checks.unexplained_exceptions, ("app/**/*.py",)),
+    (checks.prints, ("app/**/*.py",)),
+    (checks.wall_clocks, ("app/**/*.py",)),
+    (checks.missing_docstrings, ("app/**/*.py",)),
+]
+
+
+@pytest.mark.parametrize(("check", "patterns"), RULES, ids=[check.__name__ for check, _ in RULES])
+def test_the_code_keeps_the_rule(check: Check, patterns: tuple[str, ...]) -> None:
+    offences = [offence for source in sources(*patterns) for offence in check(source)]
+    assert not offences, "\n" + "\n".join(offences)
+
+
+BARE_METHOD = '"""Doc."""\nclass C:\n    """Doc."""\n    async def f(self): ...'
+LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 40
+
+BREAKS: list[tuple[Check, str, str]] = [
+    (checks.module_size, "app/domain/long.py", "x = 1\n" * 301),
+    (checks.function_size, "app/domain/long.py", LONG_FUNCTION),
+    (checks.function_size, "app/domain/long.py", LONG_FUNCTION.replace("def", "async def")),
+    (checks.commits, "app/storage/journal.py", "session.commit()"),
+    (checks.commits, "app/storage/journal.py", "await connection.execute('COMMIT')"),
+    (checks.commits, "app/storage/journal.py", "await connection.execute(f'SELECT {x}; COMMIT')"),
+    (checks.commits, "app/storage/journal.py", "await connection.execute('commit')"),
+    (checks.commits, "app/storage/sql/new.sql", "SELECT 1; COMMIT;"),
+    (checks.commits, "app/storage/journal.py", "async with connection.transaction(): ..."),
+    (checks.journal_writes, "app/storage/access.py", "SQL = 'INSERT INTO history (id) VALUES ($1)'"),
+    (checks.journal_writes, "app/storage/access.py", "SQL = f'update  public.change_log SET {x} = 1'"),
+    (checks.journal_writes, "app/storage/access.py", "SQL = '''DELETE\n FROM events'''"),
+    (checks.journal_writes, "app/usecases/jobs.py", "SQL = 'INSERT INTO outbox VALUES (1)'"),
+    (checks.journal_writes, "app/storage/sql/new.sql", "UPDATE thread_revision SET rev = 1"),
+    (checks.table_imports, "app/storage/journal.py", "from app.storage.tables import core"),
+    (checks.table_imports, "app/storage/journal.py", "from app.storage import tables"),
+    (checks.table_imports, "app/storage/journal.py", "import app.storage.tables.ops as t"),
+    (checks.table_imports, "app/storage/journal.py", "from .tables import ops"),
+    (checks.table_imports, "workers/app.py", "from app.storage.tables.core import memories"),
+    (checks.unclear_name, "app/usecases/utils.py", ""),
+    (checks.unclear_name, "app/common/scope.py", ""),
+    (checks.unclear_name, "tests/text_helpers.py", ""),
+    (checks.unexplained_exceptions, "app/ports.py", "x = y  # type: ignore"),
+    (checks.unexplained_exceptions, "app/ports.py", "x = y  # type: ignore[attr-defined]"),
+    (checks.unexplained_exceptions, "app/ports.py", "x = y  # type: ignore  # because it is so"),
+    (checks.unexplained_exceptions, "app/ports.py", "x = y  # noqa"),
+    (checks.unexplained_exceptions, "app/ports.py", "x = y  # noqa: S608"),
+    (checks.unexplained_exceptions, "app/ports.py", "# ruff: noqa"),
+    (checks.prints, "app/cli/main.py", "print('hello')"),
+    (checks.wall_clocks, "app/domain/scoring.py", "from datetime import datetime\nnow = datetime.now()"),
+    (checks.wall_clocks, "app/usecases/chat.py", "import datetime\nnow = datetime.datetime.utcnow()"),
+    (checks.wall_clocks, "app/storage/uow.py", "read_clock = datetime.now"),
+    (checks.wall_clocks, "app/usecases/chat.py", "now = time.time()"),
+    (checks.missing_docstrings, "app/domain/scope.py", "x = 1"),
+    (checks.missing_docstrings, "app/domain/scope.py", '"""Doc."""\ndef f(): ...'),
+    (checks.missing_docstrings, "app/domain/scope.py", '"""Doc."""\nclass C:\n    x = 1'),
+    (checks.missing_docstrings, "app/domain/scope.py", BARE_METHOD),
+]
+
+
+@pytest.mark.parametrize(("check", "path", "text"), BREAKS)
+def test_the_check_reports_a_file_that_breaks_the_rule(check: Check, path: str, text: str) -> None:
+    assert len(check(Source(path, text))) == 1
+
+
+FINE: list[tuple[Check, str, str]] = [
+    (checks.module_size, "app/domain/long.py", "x = 1\n" * 300),
+    (checks.function_size, "app/domain/long.py", LONG_FUNCTION.removesuffix("    x = 1\n")),
+    (checks.commits, "app/storage/uow.py", "await connection.execute('COMMIT')"),
+    (checks.commits, "app/storage/journal.py", '"""Does not COMMIT."""\nerror = "nothing was committed"'),
+    (checks.commits, "app/storage/sql/new.sql", "SELECT 1 -- before the COMMIT"),
+    (checks.journal_writes, "app/storage/journal.py", "SQL = 'INSERT INTO history (id) VALUES ($1)'"),
+    (checks.journal_writes, "app/storage/memories.py", "SQL = 'SELECT * FROM history'"),
+    (checks.journal_writes, "app/storage/memories.py", "SQL = 'INSERT INTO history_of_art VALUES (1)'"),
+    (checks.table_imports, "migrations/env.py", "from app.storage.tables import metadata"),
+    (checks.table_imports, "app/storage/tables/core.py", "from app.storage.tables.base import metadata"),
+    (checks.table_imports, "app/storage/journal.py", "from app.storage.rows import memory_from_row"),
+    (checks.unclear_name, "app/storage/commonality.py", ""),
+    (checks.unexplained_exceptions, "app/ports.py", "x = y  # type: ignore[attr-defined]  # the driver is untyped"),
+    (checks.unexplained_exceptions, "app/ports.py", "x = y  # noqa: S608 - names checked against a list"),
+    (checks.unexplained_exceptions, "app/ports.py", "x = '# noqa'"),
+    (checks.prints, "app/cli/main.py", "console.print('hello')"),
+    (checks.wall_clocks, "app/providers/clock.py", "now = datetime.now(UTC)"),
+    (checks.wall_clocks, "app/usecases/chat.py", "now = self._clock.now()"),
+    (checks.missing_docstrings, "app/domain/__init__.py", ""),
+    (checks.missing_docstrings, "app/domain/scope.py", '"""Doc."""\ndef _f():\n    def g(): ...'),
+    (checks.missing_docstrings, "app/api/errors.py", '"""Doc."""\n@app.exception_handler(E)\nasync def f(): ...'),
+]
+
+
+@pytest.mark.parametrize(("check", "path", "text"), FINE)
+def test_the_check_lets_pass_what_is_allowed(check: Check, path: str, text: str) -> None:
+    assert check(Source(path, text)) == []
+
+
+def test_every_rule_is_shown_to_fail() -> None:
+    assert {check for check, _, _ in BREAKS} == {check for check, _ in RULES}
+
+
+def test_the_import_contracts_are_kept() -> None:
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("app/domain/bad.py", "import asyncpg", "The domain is pure"),
+        ("app/api/bad.py", "import app.storage.uow", "Faces never reach the database"),
+        ("workers/bad.py", "import sqlalchemy", "Faces never reach the database"),
+        ("app/storage/bad.py", "import app.usecases.memories", "Layers"),
+        ("app/storage/bad.py", "import app.providers.embeddings", "Layers"),
+    ],
+)
+def test_the_import_contracts_report_a_forbidden_import(tmp_path: Path, module: str, line: str, contract: str) -> None:
+    for source in sources("app/**/*.py", "workers/**/*.py"):
+        copy = tmp_path / source.path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(source.text, encoding="utf-8")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / module).write_text(line + "\n", encoding="utf-8")
+    done = lint_imports(tmp_path)
+    broken = [row for row in done.stdout.splitlines() if row.startswith(contract) and row.endswith("BROKEN")]
+    assert done.returncode == 1
+    assert broken
