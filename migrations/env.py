@@ -21,7 +21,7 @@ def url() -> str:
     return found.replace("postgresql://", "postgresql+asyncpg://", 1)
 
 
-def include_object(_object: Any, name: str | None, type_: str, _reflected: bool, _compare_to: Any) -> bool:
+def include_name(name: str | None, type_: str, _parents: Any) -> bool:
     """Vector tables and their partitions come and go with embedding spaces, not with migrations."""
     return not (type_ == "table" and (name or "").startswith("vec_"))
 
@@ -39,7 +39,7 @@ def migrate(connection: Connection) -> None:
     context.configure(
         connection=connection,
         target_metadata=metadata,
-        include_object=include_object,
+        include_name=include_name,
         compare_server_default=False,
         transaction_per_migration=False,
     )

@@ -1,7 +1,8 @@
 """Roles, databases and migrations: what needs more rights than the server will ever have."""
 
 import asyncio
-import secrets
+import hashlib
+import re
 from pathlib import Path
 
 import asyncpg
@@ -96,27 +97,33 @@ async def adopt_model(admin_url: str, model: str, dimension: int, partitions: in
     try:
         async with connection.transaction():
             await connection.execute("SET LOCAL ROLE mnema_owner")
+            await connection.execute("LOCK TABLE embedding_spaces IN SHARE ROW EXCLUSIVE MODE")
             active = await connection.fetchrow("SELECT name, model, dimension FROM embedding_spaces WHERE active")
             if active and (active["model"], active["dimension"]) == (model, dimension):
                 return model
             if active and await connection.fetchval(_HOLDS_VECTORS, f"vec_{active['name']}"):
                 return str(active["model"])
-            name = "".join(c if c.isalnum() else "_" for c in model.lower())[:32].lstrip("_0123456789") or "space"
             await connection.execute("UPDATE embedding_spaces SET active = false WHERE active")
-            await connection.execute(
-                "SELECT create_embedding_space($1, $2, $3, $4)", f"{name}_{dimension}", model, dimension, partitions
+            revived = await connection.execute(
+                "UPDATE embedding_spaces SET active = true WHERE model = $1 AND dimension = $2", model, dimension
             )
+            if revived == "UPDATE 0":
+                name = space_name(model, dimension)
+                await connection.execute(
+                    "SELECT create_embedding_space($1, $2, $3, $4)", name, model, dimension, partitions
+                )
         return model
     finally:
         await connection.close()
+
+
+def space_name(model: str, dimension: int) -> str:
+    """A table suffix that tells the model and is its alone."""
+    slug = re.sub("[^a-z0-9]+", "_", model.lower()).strip("_0123456789")[:20]
+    return f"s_{slug}_{hashlib.sha256(f'{model}:{dimension}'.encode()).hexdigest()[:8]}"
 
 
 # Row-level security hides the rows from the owner too, so sizes are asked instead.
 _HOLDS_VECTORS = """
 SELECT coalesce(sum(pg_relation_size(i.inhrelid)), 0) > 0 FROM pg_inherits i WHERE i.inhparent = $1::text::regclass
 """
-
-
-def new_password() -> str:
-    """A random password, 32 bytes of entropy."""
-    return secrets.token_urlsafe(32)

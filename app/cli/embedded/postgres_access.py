@@ -42,6 +42,7 @@ class Account(NamedTuple):
         return 6 if entry.st_uid == self.uid else 3 if entry.st_gid == self.gid else 0
 
     def may(self, path: Path, bits: int) -> bool:
+        """Whether the account has these permission bits (4 read, 2 write, 1 traverse) on `path`."""
         entry = path.stat()
         return (entry.st_mode >> self.class_shift(entry)) & bits == bits
 
@@ -71,6 +72,7 @@ def _entry(who: str | int) -> pwd.struct_passwd | None:
 
 
 def owner(path: Path) -> Account:
+    """Whose `path` is."""
     entry = path.stat()
     return Account(entry.st_uid, entry.st_gid)
 

@@ -60,6 +60,28 @@ def _read(file: Path) -> list[dict[str, Any]]:
 def tour(client: httpx.Client) -> None:
     """Remember, ask, be refused, see the delta, change, audit, delete and restore."""
     user = sample_lines()[0]["user_id"]
+    question = {
+        "agent": "planner",
+        "query": "deployment plan context",
+        "categories": ["tasks", "projects"],
+        "filters": {"user_id": user},
+        "top_k": 3,
+        "thread_id": THREAD,
+    }
+    written = _remember_and_ask(client, user, question)
+    _change_and_restore(client, user, question, f"/memory/{written['id']}")
+
+    _step("6. audit", "every change of it, newest first")
+    for row in _call(client, "GET", f"/memory/{written['id']}/history", None)["items"]:
+        text = row["meta"].get("after", {}).get("text", "")
+        out.print(f"{row['ts'][:19]}  {row['event']:<8} {row['actor']:<10.10} {escape(text)}", highlight=False)
+
+    _step("7. counts", "what happened, by operation")
+    counts = _call(client, "GET", "/events/counts?by=node,op,status", None)["counts"]
+    out.print("  ".join(f"{c['node']}/{c['op']} {c['status']} {c['count']}" for c in counts), highlight=False)
+
+
+def _remember_and_ask(client: httpx.Client, user: str, question: dict[str, Any]) -> dict[str, Any]:
     _step("1. remember", f"the executor notes a task for {user}")
     body = {
         "user_id": user,
@@ -69,47 +91,28 @@ def tour(client: httpx.Client) -> None:
         "importance": 4,
         "text": f"{user.title()} asked for a rollback rehearsal before the deployment goes live.",
     }
-    written = _show(client, "POST", "/memory", body)
+    written: dict[str, Any] = _show(client, "POST", "/memory", body)
 
     _step("2. ask", "the planner asks for context; the delta header tells it what changed in its thread")
-    question = {
-        "agent": "planner",
-        "query": "deployment plan context",
-        "categories": ["tasks", "projects"],
-        "filters": {"user_id": user},
-        "top_k": 3,
-        "thread_id": THREAD,
-    }
     print_answer(_call(client, "POST", "/memory/query", question))
 
     _step("3. allowlist", "the stylist asks for tasks and is refused by the server")
-    refused = {**question, "agent": "stylist", "categories": ["tasks"]}
-    _show(client, "POST", "/memory/query", refused, expect=403)
+    _show(client, "POST", "/memory/query", {**question, "agent": "stylist", "categories": ["tasks"]}, expect=403)
+    return written
 
-    memory = f"/memory/{written['id']}"
+
+def _change_and_restore(client: httpx.Client, user: str, question: dict[str, Any], memory: str) -> None:
     _step("4. update", "the task changes; the planner's next question shows the change first")
     changed = {"text": f"{user.title()} asked for two rollback rehearsals before the deployment goes live."}
-    _show(client, "PATCH", memory, changed, fields=("id", "text", "version"))
+    answer = _show(client, "PATCH", memory, changed, fields=("id", "text", "version"))
     print_answer(_call(client, "POST", "/memory/query", question))
 
     _step("5. delete and restore", "a soft-deleted memory is in no answer and can come back")
     _show(client, "DELETE", memory, None, fields=("id", "state", "purge_at"))
-    answer = _call(client, "POST", "/memory/query", {**question, "top_k": 50, "budget_tokens": 8192})
-    found = any(item["id"] == written["id"] for item in answer["items"] + answer["related"])
+    everything = _call(client, "POST", "/memory/query", {**question, "top_k": 50, "budget_tokens": 8192})
+    found = any(item["id"] == answer["id"] for item in everything["items"] + everything["related"])
     out.print(f"in the planner's answer: {'yes' if found else 'no'}")
     _show(client, "POST", f"{memory}/restore", None, fields=("id", "state"))
-
-    _step("6. audit", "every change of it, newest first")
-    for row in _call(client, "GET", f"{memory}/history", None)["items"]:
-        after = row["meta"].get("after", {})
-        out.print(
-            f"{row['ts'][:19]}  {row['event']:<8} {row['actor']:<10.10} {escape(after.get('text', ''))}",
-            highlight=False,
-        )
-
-    _step("7. counts", "what happened, by operation")
-    counts = _call(client, "GET", "/events/counts?by=node,op,status", None)["counts"]
-    out.print("  ".join(f"{c['node']}/{c['op']} {c['status']} {c['count']}" for c in counts), highlight=False)
 
 
 def _step(title: str, about: str) -> None:

@@ -36,8 +36,8 @@ GELU_FLOOR = -0.17
 PAIR_LIMIT = 127
 """Bound on |w0| + |w1| of two neighbouring int8 weights of a column, before rounding (which may add 1).
 
-x86 processors without VNNI add two uint8 x int8 products in 16 saturating bits: 255 * 128 still fits. So every
-processor computes the same integers, and vectors stored by one host match those of another.
+x86 processors without VNNI add two uint8 x int8 products in 16 saturating bits: 255 * 128 still fits, so
+saturation never sets one host's vectors apart from another's.
 """
 
 

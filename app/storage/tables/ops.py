@@ -3,6 +3,7 @@
 from sqlalchemy import Column, DateTime, Index, LargeBinary, Table, desc
 from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import JSONB, REAL
+from sqlalchemy.dialects.postgresql.base import ischema_names
 from sqlalchemy.types import UserDefinedType
 
 from app.storage.tables.base import bigint, identifier, metadata, tenant, text
@@ -19,6 +20,8 @@ class Xid8(UserDefinedType[int]):
         """The type's name in DDL."""
         return "xid8"
 
+
+ischema_names["xid8"] = Xid8  # so that the schema can be read back without a warning
 
 thread_revision = Table("thread_revision", metadata, tenant(), text("thread_id", key=True), bigint("rev"))
 change_log = Table(

