@@ -16,18 +16,24 @@ from app.storage.access import AccessLog
 from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
 from app.storage.events import EventStorage
+from app.storage.export import ExportStorage
 from app.storage.journal import Journal
+from app.storage.lifecycle import LifecycleStorage
 from app.storage.memories import MemoryStorage
 from app.storage.search import SearchStorage
-from app.storage.spaces import Space, require_space
+from app.storage.spaces import Space, active_space, require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
+from app.usecases.memories.bulk import BulkWrite
 from app.usecases.memories.delta import ReadDelta
 from app.usecases.memories.edit import EditMemories
+from app.usecases.memories.lifecycle import Lifecycle
 from app.usecases.memories.query import QueryMemories
 from app.usecases.memories.read import ReadMemories
 from app.usecases.memories.write import WriteMemories
+from app.usecases.ops.erase import EraseUser
 from app.usecases.ops.events import CountEvents
+from app.usecases.ops.export import ExportUser
 from app.usecases.ops.history import ReadHistory
 from app.usecases.ops.readiness import Readiness
 from app.usecases.ops.tenants import Tenants
@@ -45,12 +51,16 @@ class Application:
     access: AccessLog
     tenants: Tenants
     write: WriteMemories
+    bulk: BulkWrite
     edit: EditMemories
     read: ReadMemories
     query: QueryMemories
     delta: ReadDelta
     history: ReadHistory
     events: CountEvents
+    export: ExportUser
+    erase: EraseUser
+    lifecycle: Lifecycle
     readiness: Readiness
 
 
@@ -114,6 +124,19 @@ async def tenancy(settings: Settings) -> AsyncIterator[Tenants]:
         await engine.close()
 
 
+@asynccontextmanager
+async def forgetting(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Lifecycle]:
+    """The lifecycle jobs alone, for operators: needs the database, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
+    try:
+        journal = Journal(uow, (await active_space(uow)).name, secret)
+        yield Lifecycle(uow, LifecycleStorage(uow, secret), journal, policies, clock)
+    finally:
+        await engine.close()
+
+
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Roles, database and extension; idempotent. The one step that takes a superuser."""
     await admin.bootstrap(superuser_url, database, passwords)
@@ -151,9 +174,12 @@ def _assemble(
 ) -> Application:
     clock = doubles.clock or SystemClock()
     uow = UnitOfWork(engine)
-    journal = Journal(uow, space.name)
+    secret = settings.erasure_secret()
+    journal = Journal(uow, space.name, secret)
     memories = MemoryStorage(uow, space.name)
     access = AccessLog(uow, journal, clock)
+    lifecycle = LifecycleStorage(uow, secret)
+    write = WriteMemories(memories, journal, embedder, policies, clock)
     cursors = DeltaStorage()
     delta = ReadDelta(uow, cursors, policies)
     tokens = doubles.tokens or WordPieceCounter()
@@ -165,12 +191,16 @@ def _assemble(
         embedder=embedder,
         access=access,
         tenants=Tenants(TenantStorage(uow), policies, settings.key_cache_s),
-        write=WriteMemories(memories, journal, embedder, policies, clock),
+        write=write,
+        bulk=BulkWrite(write),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),
         query=QueryMemories(uow, SearchStorage(space.name), delta, cursors, embedder, tokens, access, policies, clock),
         delta=delta,
         history=ReadHistory(uow, memories),
         events=CountEvents(uow, EventStorage(), access),
+        export=ExportUser(uow, ExportStorage(), access),
+        erase=EraseUser(lifecycle, access, clock),
+        lifecycle=Lifecycle(uow, lifecycle, journal, policies, clock),
         readiness=Readiness(uow, embedder),
     )

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from app.api import errors
 from app.api.middleware import RequestEnvelope
-from app.api.routes import memories, ops, threads
+from app.api.routes import bulk, memories, ops, threads, users
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
 from app.config.settings import Settings
@@ -31,9 +31,10 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
             yield
 
     app = FastAPI(title="Mnema", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
-    app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes)
+    large = {bulk.PATH: settings.max_bulk_bytes}
+    app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large)
     errors.install(app)
-    for router in (memories.router, threads.router, ops.router):
+    for router in (bulk.router, memories.router, threads.router, users.router, ops.router):
         app.include_router(router)
     _document_problem(app)
     return app

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Mapping
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,9 +19,11 @@ SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-st
 class RequestEnvelope:
     """Plain ASGI, so that streaming stays streaming."""
 
-    def __init__(self, app: ASGIApp, max_body: int) -> None:
+    def __init__(self, app: ASGIApp, max_body: int, large: Mapping[str, int]) -> None:
+        """`large`: paths with a limit of their own, which their routes enforce while they read."""
         self._app = app
         self._max_body = max_body
+        self._large = large
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -35,7 +38,7 @@ class RequestEnvelope:
         try:
             limited = await self._within_limit(scope, receive)
             if limited is None:
-                error = BodyTooLarge(f"at most {self._max_body} bytes")
+                error = BodyTooLarge(f"at most {self._large.get(scope['path'], self._max_body)} bytes")
                 await problem(request_id, error.status, error.code, error.detail)(scope, receive, reply)
             else:
                 await self._app(scope, limited, reply)
@@ -54,8 +57,9 @@ class RequestEnvelope:
         """The receive channel to go on with, or None when the body is too large."""
         headers = Headers(scope=scope)
         if (length := headers.get("content-length")) is not None:
-            return receive if length.isdecimal() and int(length) <= self._max_body else None
-        if headers.get("transfer-encoding") is None:
+            limit = self._large.get(scope["path"], self._max_body)
+            return receive if length.isdecimal() and int(length) <= limit else None
+        if headers.get("transfer-encoding") is None or scope["path"] in self._large:
             return receive
         body, more = b"", True
         while more:

@@ -2,7 +2,7 @@
 
 import typer
 
-from app.cli import memories, operators
+from app.cli import memories, operators, people
 from app.cli.embedded import lifecycle
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
@@ -16,6 +16,9 @@ app.command("remember")(memories.remember)
 app.command("query")(memories.query)
 app.command("history")(memories.history)
 app.command("import")(memories.import_)
+app.command("export")(people.export)
+app.command("erase")(people.erase)
+app.command("run")(people.run_job)
 app.command("doctor")(operators.doctor)
 
 

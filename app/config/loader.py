@@ -9,6 +9,7 @@ import yaml
 
 from app.domain.categories import Category, CategoryPolicy
 from app.domain.errors import ConfigError
+from app.domain.lifecycle import LifecyclePolicy
 from app.domain.merge_bands import MergeBands
 from app.domain.scoring import Profile
 from app.domain.text_rules import TextLimits
@@ -47,7 +48,7 @@ class Policies:
     write: WritePolicy
     query: QueryPolicy
     delta_bullets: int
-    purge_after_days: int
+    lifecycle: LifecyclePolicy
     turn_category: str
     profiles: Mapping[str, Profile]
     categories: CategoryPolicy
@@ -73,7 +74,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         write=_build(WritePolicy, write, "write"),
         query=query,
         delta_bullets=int(raw["delta"]["bullets"]),
-        purge_after_days=int(raw["lifecycle"]["purge_after_days"]),
+        lifecycle=_build(LifecyclePolicy, raw["lifecycle"], "lifecycle"),
         turn_category=turn_category,
         profiles=profiles,
         categories=categories,

@@ -1,5 +1,8 @@
 """Settings of one installation: config/settings.yaml under environment variables MNEMA_*."""
 
+import contextlib
+import os
+import secrets
 from pathlib import Path
 from typing import Literal
 
@@ -9,12 +12,17 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.config.loader import CONFIG_DIR
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class Settings(BaseSettings):
     """Times in seconds, sizes in bytes. Secrets come from the environment only and are never printed."""
 
     model_config = SettingsConfigDict(env_prefix="MNEMA_", extra="ignore", yaml_file=CONFIG_DIR / "settings.yaml")
 
     database_url: SecretStr = SecretStr("")
+    secret_key: SecretStr = SecretStr("")
     home: Path = Path(".mnema")
     config_dir: Path = CONFIG_DIR
     embedder: Literal["local", "openai"] = "local"
@@ -27,7 +35,19 @@ class Settings(BaseSettings):
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
+    max_bulk_bytes: int = Field(default=1 << 28, ge=1024)
     key_cache_s: float = Field(default=2.0, ge=0, le=5)
+
+    def erasure_secret(self) -> bytes:
+        """The key of the tombstones: MNEMA_SECRET_KEY, else one made once in `home`; the same on every replica."""
+        if given := self.secret_key.get_secret_value():
+            return given.encode()
+        file = self.home / "secret.key"
+        if not file.exists():
+            self.home.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError), open(file, "xb", opener=_private) as stream:
+                stream.write(secrets.token_bytes(32))
+        return file.read_bytes()
 
     @classmethod
     def settings_customise_sources(

@@ -107,6 +107,13 @@ class DuplicateText(MnemaError):
     status = 409
 
 
+class ErasedText(MnemaError):
+    """This text was erased at a person's request and is not stored again."""
+
+    code = "erased"
+    status = 409
+
+
 class ConflictingName(MnemaError):
     """This name is taken."""
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.changes import CHANGES, MemoryChange, Observation
+from app.domain.erasure import tombstones
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import Memory, NewMemory
@@ -50,9 +51,10 @@ class Outcome:
 class Journal:
     """Writes memories and their record, in the active embedding space."""
 
-    def __init__(self, uow: UnitOfWork, space: str) -> None:
+    def __init__(self, uow: UnitOfWork, space: str, secret: bytes) -> None:
         self._uow = uow
         self._space = space
+        self._secret = secret
 
     async def record(
         self,
@@ -68,7 +70,7 @@ class Journal:
         """
         vectors = [HalfVector(c.vector) for c in changes if c.vector is not None]
         rows = await self._uow.call(
-            scope, _APPLY, self._space, _changes_as_json(changes), vectors, _key_as_json(scope, key), response or {}
+            scope, _APPLY, self._space, self._as_json(scope, changes), vectors, _key_as_json(scope, key), response or {}
         )
         answer = rows[0]["answer"]
         if "replay" in answer:
@@ -77,18 +79,29 @@ class Journal:
             return Outcome(replay=answer["replay"])
         return Outcome(recorded=tuple(_recorded(r) for r in answer["results"]))
 
+    def _as_json(self, scope: Scope, changes: Sequence[MemoryChange]) -> list[dict[str, Any]]:
+        result, vectors = [], 0
+        for change in changes:
+            vectors += change.vector is not None
+            row = _change(change, vectors if change.vector is not None else None)
+            texts, turns = _written_texts(change)
+            if hashes := tombstones(self._secret, scope.tenant_id, change.user_id, texts, turns):
+                row["tombstones"] = [_bytes(h) for h in hashes]
+            result.append(row)
+        return result
+
     async def note(self, scope: Scope, observations: Iterable[Observation]) -> None:
         """Keep events in a transaction of their own, so that they stay when the work rolled back."""
         async with self._uow.write(scope) as tx:
             await tx.execute(_NOTE, scope.tenant_id, [_observation(o) for o in observations])
 
 
-def _changes_as_json(changes: Sequence[MemoryChange]) -> list[dict[str, Any]]:
-    result, vectors = [], 0
-    for change in changes:
-        vectors += change.vector is not None
-        result.append(_change(change, vectors if change.vector is not None else None))
-    return result
+def _written_texts(change: MemoryChange) -> tuple[list[str | None], list[str | None]]:
+    """What this change would store: its texts, and the turn it was learnt from."""
+    if change.new is None:
+        return [change.fields.get("text"), change.fields.get("steps_text")], []
+    source = change.new.source or {}
+    return [change.new.text, change.new.steps_text], [source.get("turn_id")]
 
 
 def _change(change: MemoryChange, vector: int | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import asyncpg
 from app.domain.errors import (
     DatabaseUnavailable,
     DuplicateText,
+    ErasedText,
     MnemaError,
     NotFound,
     VersionConflict,
@@ -60,7 +61,9 @@ class WriteTx(ReadTx):
 _BY_STATE: dict[str, type[MnemaError]] = {
     "MN404": NotFound,
     "MN409": WrongState,
+    "MN410": ErasedText,
     "MN412": VersionConflict,
+    "23503": WriteContention,  # the user was erased while the memory was written
     "23505": DuplicateText,
     "40P01": WriteContention,
     "40001": WriteContention,

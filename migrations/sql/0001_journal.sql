@@ -4,9 +4,9 @@
 -- p_changes: array of
 --   {op: insert|update|purge|note, id, user_id, row|set, expect_version?, expect_states?, vector?: index in p_vectors,
 --    touch_vector?, history: [{id, event, old_ref, new_ref, actor, meta}], delta: [{id, thread_id, event, meta}],
---    events: [{id, …}], edges: [{id, from_id, to_id, category, strength}], link_id?, jobs: [{id, kind, payload}]}
+--    tombstones?: [hashes that must not have been erased], events: [{id, …}], edges: [{id, from_id, to_id, category, strength}], link_id?, jobs: [{id, kind, payload}]}
 -- Answer: {replay} when the idempotency key was used before, else {results: [{id, version, related, revs, row}]}.
--- Errors: MN404 not visible, MN412 version, MN409 state.
+-- Errors: MN404 not visible, MN412 version, MN409 state, MN410 erased.
 
 CREATE FUNCTION lock_threads(p_tenant uuid, p_changes jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -178,6 +178,67 @@ BEGIN
     RETURN jsonb_build_object('replay', r.response, 'same_body', r.body_hash = (p_key->>'body_hash')::bytea);
 END $$;
 
+-- Part of every write, in its own transaction: what was erased is not stored again.
+CREATE FUNCTION refuse_erased(p_tenant uuid, p_hashes jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM tombstones
+      WHERE tenant_id = p_tenant AND hash = ANY (ARRAY (SELECT h::bytea FROM jsonb_array_elements_text(p_hashes) h));
+    IF FOUND THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
+END $$;
+
+-- Everything of one user goes; history and change_log rows stay without text. The caller holds the user's row locked,
+-- so that nothing is written for the user meanwhile. Answers what went, by table.
+CREATE FUNCTION erase_user(p_tenant uuid, p_user text, p_hashes bytea[], p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user));
+    v_done jsonb := jsonb_build_object('memories', cardinality(v_ids));
+    v_count int;
+BEGIN
+    INSERT INTO tombstones (tenant_id, hash) SELECT p_tenant, h FROM unnest(p_hashes) h ON CONFLICT DO NOTHING;
+    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('history_blanked', v_count);
+    INSERT INTO history (tenant_id, id, memory_id, event, actor)
+        SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
+    UPDATE change_log SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('changes_blanked', v_count);
+    DELETE FROM relations WHERE tenant_id = p_tenant AND (from_id = ANY (v_ids) OR to_id = ANY (v_ids));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('relations', v_count);
+    DELETE FROM events WHERE tenant_id = p_tenant AND (user_id = p_user OR memory_id = ANY (v_ids));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
+    DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND response->>'id' = ANY (v_ids);
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
+    DELETE FROM outbox WHERE tenant_id = p_tenant AND payload->>'user_id' = p_user;
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('outbox', v_count);
+    DELETE FROM supervisor_checkpoints WHERE tenant_id = p_tenant AND user_id = p_user;
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('checkpoints', v_count);
+    DELETE FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user);
+    DELETE FROM users WHERE tenant_id = p_tenant AND user_id = p_user;
+    RETURN v_done;
+END $$;
+
+-- Drops what is kept only for a time: revisions beyond the newest p_revisions of a thread, old events, idempotency
+-- records and published jobs. With p_dry_run it only counts.
+CREATE FUNCTION expire_records(p_tenant uuid, p_revisions bigint, p_events timestamptz, p_keys timestamptz, p_dry_run boolean)
+    RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_done jsonb;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    SELECT jsonb_build_object(
+        'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
+                       WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
+        'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
+        'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
+        'outbox', (SELECT count(*) FROM outbox WHERE tenant_id = p_tenant AND published_at < p_keys)) INTO v_done;
+    IF p_dry_run THEN RETURN v_done; END IF;
+    DELETE FROM change_log c USING thread_revision t
+        WHERE c.tenant_id = p_tenant AND t.tenant_id = p_tenant AND t.thread_id = c.thread_id AND c.rev <= t.rev - p_revisions;
+    DELETE FROM events WHERE tenant_id = p_tenant AND ts < p_events;
+    DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys;
+    DELETE FROM outbox WHERE tenant_id = p_tenant AND published_at < p_keys;
+    RETURN v_done;
+END $$;
+
 CREATE FUNCTION apply_change(p_tenant uuid, p_table text, p_change jsonb, p_vectors halfvec[], p_next jsonb)
     RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -189,6 +250,7 @@ DECLARE
     v_vector halfvec := p_vectors[(p_change->>'vector')::int];
     v_done jsonb;
 BEGIN
+    IF p_change ? 'tombstones' THEN PERFORM refuse_erased(p_tenant, p_change->'tombstones'); END IF;
     IF p_change->>'op' = 'insert' THEN
         v_new := insert_memory(p_tenant, p_change);
         PERFORM put_vector(p_table, v_new, v_vector, true);
@@ -240,5 +302,6 @@ END $$;
 GRANT EXECUTE ON FUNCTION lock_threads(uuid, jsonb), user_pk_for(uuid, text), insert_memory(uuid, jsonb),
     update_memory(memories, jsonb), locked_memory(uuid, jsonb), put_vector(text, memories, halfvec, boolean),
     purge_memory(memories), add_edges(uuid, jsonb), journal_record(uuid, jsonb, jsonb, jsonb, jsonb),
-    claim_idempotency(uuid, jsonb), apply_change(uuid, text, jsonb, halfvec[], jsonb),
+    claim_idempotency(uuid, jsonb), refuse_erased(uuid, jsonb), erase_user(uuid, text, bytea[], text),
+    expire_records(uuid, bigint, timestamptz, timestamptz, boolean), apply_change(uuid, text, jsonb, halfvec[], jsonb),
     apply_changes(uuid, text, jsonb, halfvec[], jsonb, jsonb) TO mnema_app;

@@ -9,7 +9,8 @@ DECLARE
     t text;
 BEGIN
     FOREACH t IN ARRAY ARRAY['api_keys', 'users', 'memories', 'memory_access', 'relations', 'thread_revision', 'change_log',
-                             'delta_cursors', 'history', 'events', 'idempotency_keys', 'outbox', 'supervisor_checkpoints']
+                             'delta_cursors', 'history', 'events', 'idempotency_keys', 'outbox', 'tombstones',
+                             'supervisor_checkpoints']
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
@@ -30,7 +31,8 @@ GRANT USAGE ON SCHEMA public TO mnema_app, mnema_search, mnema_auth;
 GRANT SELECT, INSERT ON tenants TO mnema_app;
 GRANT SELECT (tenant_id, id, name, prefix, agents, scopes, created_at, expires_at, revoked_at),
       INSERT, UPDATE (revoked_at) ON api_keys TO mnema_app;
-GRANT SELECT, INSERT, DELETE ON users TO mnema_app;
+GRANT SELECT, INSERT, DELETE, UPDATE (created_at) ON users TO mnema_app;  -- UPDATE: to lock a row
+GRANT SELECT, INSERT ON tombstones TO mnema_app;
 GRANT SELECT, INSERT, DELETE ON memories TO mnema_app;
 GRANT UPDATE (text, steps_text, text_hash, category, importance, pinned, tags, state, source, metadata, superseded_by,
               purge_at, version, updated_at) ON memories TO mnema_app;

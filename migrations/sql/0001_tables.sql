@@ -77,6 +77,8 @@ CREATE INDEX memories_by_created ON memories (tenant_id, created_at DESC, id DES
 CREATE INDEX memories_by_user ON memories (tenant_id, user_pk, created_at DESC, id DESC);
 CREATE INDEX memories_by_thread ON memories (tenant_id, thread_id, seq) WHERE thread_id IS NOT NULL;
 CREATE INDEX memories_by_category ON memories (tenant_id, category, state);
+CREATE INDEX memories_forgettable ON memories (tenant_id, updated_at) WHERE state = 'active' AND NOT pinned;
+CREATE INDEX memories_purgeable ON memories (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
 CREATE INDEX memories_tsv ON memories USING gin (tsv);
 
 CREATE TABLE embedding_spaces (                     -- of the installation, not of a tenant
@@ -175,6 +177,7 @@ CREATE TABLE events (                               -- seed 003 §14
 );
 CREATE INDEX events_by_user ON events (tenant_id, user_id, ts DESC);
 CREATE INDEX events_by_node ON events (tenant_id, node, ts DESC);
+CREATE INDEX events_by_age ON events (tenant_id, ts);
 
 CREATE TABLE idempotency_keys (                     -- ids and status only, never text
     tenant_id   uuid NOT NULL,
@@ -197,6 +200,13 @@ CREATE TABLE outbox (
     PRIMARY KEY (tenant_id, id)
 );
 CREATE INDEX outbox_unpublished ON outbox (created_at) WHERE published_at IS NULL;
+
+CREATE TABLE tombstones (                           -- keyed hashes (HMAC-SHA-256) of erased texts and turns
+    tenant_id   uuid NOT NULL,
+    hash        bytea NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, hash)
+);
 
 CREATE TABLE supervisor_checkpoints (               -- seed 003 §15
     tenant_id        uuid NOT NULL,

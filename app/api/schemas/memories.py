@@ -67,7 +67,7 @@ class MemoryIn(Request):
 
     def to_domain(self, default_importance: int) -> NewMemory:
         """As the use-case takes it."""
-        values = self.model_dump(exclude={"type", "tags", "importance", "source"})
+        values = self.model_dump(include=_PLAIN)
         return NewMemory(
             **values,
             type=MemoryType(self.type),
@@ -75,6 +75,9 @@ class MemoryIn(Request):
             importance=self.importance or default_importance,
             source=self.source.model_dump(exclude_none=True) if self.source else None,
         )
+
+
+_PLAIN = set(MemoryIn.model_fields) - {"type", "tags", "importance", "source"}
 
 
 class MemoryPatchIn(Request):
@@ -118,6 +121,7 @@ class WrittenOut(BaseModel):
     similarity: float | None = Field(default=None, description="best cosine among the compared memories")
     related: int = Field(default=0, description="relations made")
     revision: int | None = Field(default=None, description="of the thread, when one was named")
+    reason: str | None = Field(default=None, description="why it was skipped: below_min_importance or erased")
 
 
 class MemoryOut(BaseModel):

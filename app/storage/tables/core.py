@@ -106,6 +106,13 @@ Index(
     postgresql_where=sql("thread_id IS NOT NULL"),
 )
 Index("memories_by_category", memories.c.tenant_id, memories.c.category, memories.c.state)
+Index(
+    "memories_forgettable",
+    memories.c.tenant_id,
+    memories.c.updated_at,
+    postgresql_where=sql("state = 'active' AND NOT pinned"),
+)
+Index("memories_purgeable", memories.c.tenant_id, memories.c.purge_at, postgresql_where=sql("purge_at IS NOT NULL"))
 Index("memories_tsv", memories.c.tsv, postgresql_using="gin")
 
 memory_access = Table(

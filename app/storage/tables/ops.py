@@ -78,6 +78,7 @@ events = Table(
     Column("ts", _time, nullable=False),
 )
 Index("events_by_user", events.c.tenant_id, events.c.user_id, desc("ts"))
+Index("events_by_age", events.c.tenant_id, events.c.ts)
 Index("events_by_node", events.c.tenant_id, events.c.node, desc("ts"))
 
 idempotency_keys = Table(
@@ -89,6 +90,13 @@ idempotency_keys = Table(
     text("key", key=True),
     Column("body_hash", LargeBinary, nullable=False),
     Column("response", JSONB, nullable=False),
+    Column("created_at", _time, nullable=False),
+)
+tombstones = Table(
+    "tombstones",
+    metadata,
+    tenant(),
+    Column("hash", LargeBinary, primary_key=True),
     Column("created_at", _time, nullable=False),
 )
 outbox = Table(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -81,7 +80,7 @@ class EditMemories:
         now = self._clock.now()
         fields = {
             "state": "soft_deleted",
-            "purge_at": now + timedelta(days=self._policies.purge_after_days),
+            "purge_at": self._policies.lifecycle.purge_at(now),
             "updated_at": now,
         }
         return await self._transition(scope, before, ChangeKind.soft_deleted, fields, ("active", "superseded"))

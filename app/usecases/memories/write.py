@@ -12,6 +12,7 @@ from app.domain.errors import (
     AgentNotAllowed,
     DuplicateText,
     EmbedderUnavailable,
+    ErasedText,
     InvalidInput,
     NotFound,
     VersionConflict,
@@ -46,6 +47,7 @@ class Written:
     similarity: float | None = None
     related: int = 0
     revision: int | None = None
+    reason: str | None = None
 
 
 class WriteMemories:
@@ -65,21 +67,29 @@ class WriteMemories:
     ) -> Written:
         """Write `draft`; two database round trips for a semantic memory, one for any other.
 
-        Raises UnknownCategory, CategoryNotAllowed, EmptyText, TextTooLong, InvalidInput, EmbedderUnavailable,
-        IdempotencyMismatch, WriteContention.
+        Raises UnknownCategory, CategoryNotAllowed, AgentNotAllowed, EmptyText, TextTooLong, InvalidInput,
+        EmbedderUnavailable, IdempotencyMismatch, WriteContention. Text that was erased is `skipped`.
         """
-        new = self._checked(scope, draft, trim)
+        new = self.checked(scope, draft, trim)
+        [vector] = await self.embed(scope, [new])
+        return await self.store(scope, new, vector, key)
+
+    async def store(self, scope: Scope, new: NewMemory, vector: Vector, key: IdempotencyKey | None = None) -> Written:
+        """Write a memory that passed `checked`, with its embedding."""
         scope = scope.speaking_as(new.agent_id)
-        vector = await self._embed(scope, new)
         for _attempt in range(self._policies.write.attempts):
             compared = await self._compare(scope, new, vector)
             try:
                 return await self._write(scope, new, vector, compared, key)
+            except ErasedText:
+                await self._journal.note(scope, [_event(new, "create", "skipped")])
+                return Written(None, "skipped", reason=ErasedText.code)
             except RACE_LOST:
                 continue
         raise WriteContention()
 
-    def _checked(self, scope: Scope, draft: NewMemory, trim: bool) -> NewMemory:
+    def checked(self, scope: Scope, draft: NewMemory, trim: bool = False) -> NewMemory:
+        """`draft` after the text rules and the checks that need no database; raises as `remember` does."""
         self._policies.categories.get(draft.category)
         scope.require_categories([draft.category])
         if draft.agent_id is not None and scope.agents is not None and draft.agent_id not in scope.agents:
@@ -100,11 +110,12 @@ class WriteMemories:
             created_at=min(draft.created_at or now, now),
         )
 
-    async def _embed(self, scope: Scope, new: NewMemory) -> Vector:
+    async def embed(self, scope: Scope, drafts: Sequence[NewMemory]) -> list[Vector]:
+        """The embeddings of what will be written, in order; a failure is kept as an event."""
         try:
-            return (await self._embedder.embed([embedded_text(new.type, new.text, new.actor_id)]))[0]
+            return await self._embedder.embed([embedded_text(d.type, d.text, d.actor_id) for d in drafts])
         except EmbedderUnavailable:
-            await self._journal.note(scope, [_event(new, "create", "error")])
+            await self._journal.note(scope, [_event(d, "create", "error") for d in drafts])
             raise
 
     async def _compare(self, scope: Scope, new: NewMemory, vector: Vector) -> list[Compared]:
@@ -119,7 +130,7 @@ class WriteMemories:
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
             await self._journal.note(scope, [_event(new, "classify", "skipped", decision.best_similarity)])
-            return Written(None, "skipped", similarity=decision.best_similarity)
+            return Written(None, "skipped", similarity=decision.best_similarity, reason="below_min_importance")
         if match is None:
             changes, written = self._create(scope, new, vector, compared, decision)
         elif self._policies.write.merge_mode == "recreate":

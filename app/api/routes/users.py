@@ -1,0 +1,50 @@
+"""/users: everything held of a person, and its erasure."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Depends, Path
+from fastapi.responses import StreamingResponse
+
+from app.api.deps import App, Reader, requires
+from app.api.errors import documented
+from app.api.routes.bulk import NDJSON
+from app.api.schemas.bulk import ReceiptOut
+from app.api.schemas.fields import Identifier
+from app.domain.scope import Scope
+
+router = APIRouter(prefix="/users", tags=["users"])
+UserId = Annotated[Identifier, Path()]
+_RESPONSE = {
+    "description": "One JSON line a record: its `kind` and its fields",
+    "content": {NDJSON: {"schema": {"type": "string"}, "example": '{"kind": "memory", "text": "…"}\n'}},
+}
+
+
+@router.get(
+    "/{user_id:path}/export",
+    response_class=StreamingResponse,
+    responses={200: _RESPONSE, **documented(401, 403, 404, 422, 503)},
+)
+async def export(app: App, scope: Reader, user_id: UserId) -> StreamingResponse:
+    """Everything held of a user, streamed: the user, memories in every state, history, relations, events, checkpoints.
+
+    A key bound to agents gets what lies in its categories.
+    """
+    records = await app.export.records(scope, user_id)
+    return StreamingResponse(_lines(records), media_type=NDJSON)
+
+
+@router.post("/{user_id:path}/erase", response_model=ReceiptOut, responses=documented(401, 403, 404, 422, 503))
+async def erase(app: App, scope: Annotated[Scope, Depends(requires("admin"))], user_id: UserId) -> ReceiptOut:
+    """Erase a person for good; needs scope admin.
+
+    Rows are deleted; history and delta stay without text; what was erased is not stored again when it is sent again.
+    """
+    return ReceiptOut.model_validate(await app.erase.erase(scope, user_id))
+
+
+async def _lines(records: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    async for record in records:
+        yield orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,74 @@
+"""mnema export, erase, run: a person's data out or gone, and the forgetting of what nobody needs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+from rich.markup import escape
+
+from app.bootstrap import forgetting, tenancy
+from app.cli.client import describe, fail, open_client, out, request
+from app.cli.operators import run, settings
+from app.domain.scope import Scope
+from app.usecases.memories.lifecycle import Lifecycle, Report
+
+UserOption = Annotated[str, typer.Option("--user", help="user_id")]
+
+
+def export(user: UserOption, to: Annotated[Path, typer.Option(help="a file, created or replaced")]) -> None:
+    """Write everything held of a user to a file, one JSON record a line."""
+    draft = to.with_name(f"{to.name}.part")
+    with open_client() as client:
+        try:
+            with client.stream("GET", f"/users/{user}/export") as response, draft.open("wb") as file:
+                if response.is_error:
+                    response.read()
+                    fail(describe(response))
+                for chunk in response.iter_bytes():
+                    file.write(chunk)
+        except httpx.HTTPError as error:
+            draft.unlink(missing_ok=True)
+            fail(f"{client.base_url}: {error or type(error).__name__}")
+    draft.replace(to)
+    with to.open("rb") as file:
+        out.print(f"{sum(1 for _ in file)} records written to {escape(str(to))}", highlight=False)
+
+
+def erase(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
+    """Erase a person for good and print the receipt."""
+    if not yes:
+        typer.confirm(f"Erase everything held of {user!r}? It cannot be undone", abort=True)
+    with open_client() as client:
+        receipt = request(client, "POST", f"/users/{user}/erase")
+    out.print(f"erased {escape(receipt['user_id'])} at {receipt['erased_at']}", highlight=False)
+    for name, count in receipt["counts"].items():
+        out.print(f"  {name:<18} {count}", highlight=False)
+
+
+def run_job(
+    job: Annotated[str, typer.Argument(help=", ".join(Lifecycle.JOBS))],
+    tenant: Annotated[str | None, typer.Option(help="name or id; none = every tenant")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
+) -> None:
+    """Run a background job now: ttl, purge, evict or retention."""
+    if job not in Lifecycle.JOBS:
+        fail(f"a job is one of {', '.join(Lifecycle.JOBS)}")
+
+    async def work() -> None:
+        found = settings()
+        async with tenancy(found) as tenants:
+            chosen = [await tenants.find(tenant)] if tenant else await tenants.tenants()
+        async with forgetting(found) as lifecycle:
+            for owner in chosen:
+                _print(owner.name, await lifecycle.run(Scope(owner.id), job, dry_run=dry_run))
+
+    run(work())
+
+
+def _print(tenant: str, report: Report) -> None:
+    counts = ", ".join(f"{name} {count}" for name, count in report.counts.items())
+    note = " (dry run: nothing was changed)" if report.dry_run else ""
+    out.print(f"{escape(tenant)}: {report.job}: {counts}{note}", highlight=False)
+    for memory_id in report.sample:
+        out.print(f"  {memory_id}", highlight=False)

@@ -1,0 +1,35 @@
+"""How long things are kept (seed 003 §7, seed 002 eviction)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class LifecyclePolicy:
+    """Days, counts and the importance below which a memory may be forgotten."""
+
+    forget_after_days: int = 60
+    forget_below: int = 3
+    purge_after_days: int = 30
+    max_entries: int = 500
+    change_log_revisions: int = 1000
+    events_days: int = 90
+    idempotency_days: int = 30
+    batch: int = 200
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+
+    def forget_before(self, now: datetime) -> datetime:
+        """What was last accessed and changed before this instant may be forgotten."""
+        return now - timedelta(days=self.forget_after_days)
+
+    def records_before(self, now: datetime) -> tuple[datetime, datetime]:
+        """Events, and idempotency records and published jobs, older than this are dropped."""
+        return now - timedelta(days=self.events_days), now - timedelta(days=self.idempotency_days)
+
+    def purge_at(self, now: datetime) -> datetime:
+        """Until when a memory soft-deleted now can be restored."""
+        return now + timedelta(days=self.purge_after_days)

@@ -1,0 +1,34 @@
+"""Everything held of a user, a page at a time: no transaction stays open while a slow reader reads."""
+
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from app.domain.scope import Scope
+from app.storage.rows import memory_columns
+from app.storage.sql import statements
+from app.storage.uow import ReadTx
+
+KINDS = ("memory", "history", "relation", "event", "checkpoint")
+"""In the order they are exported."""
+
+
+class ExportStorage:
+    """Pages by id, held to the scope's categories."""
+
+    async def user(self, tx: ReadTx, scope: Scope, user_id: str) -> dict[str, Any] | None:
+        """The user's own row, or None."""
+        row = await tx.fetchrow(_statement("user"), scope.tenant_id, user_id)
+        return dict(row) if row else None
+
+    async def page(
+        self, tx: ReadTx, scope: Scope, user_id: str, kind: str, after: UUID | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """At most `limit` rows of one of KINDS behind id `after`."""
+        rows = await tx.fetch(_statement(kind), scope.tenant_id, user_id, scope.category_list, after, limit)
+        return [dict(row) for row in rows]
+
+
+@cache
+def _statement(name: str) -> str:
+    return statements("export.sql")[name].format(columns=memory_columns("m"))

@@ -1,0 +1,67 @@
+"""What is due to be forgotten, and the erasure of a user."""
+
+from datetime import datetime
+from functools import cache
+
+from app.domain.erasure import tombstones
+from app.domain.lifecycle import LifecyclePolicy
+from app.domain.memory import Memory
+from app.domain.scope import Scope
+from app.storage.rows import memory_columns, memory_from_row
+from app.storage.sql import statements
+from app.storage.uow import ReadTx, UnitOfWork
+
+
+class LifecycleStorage:
+    """Finds memories by age; the journal changes them."""
+
+    def __init__(self, uow: UnitOfWork, secret: bytes) -> None:
+        self._uow = uow
+        self._secret = secret
+
+    async def forgettable(
+        self, tx: ReadTx, scope: Scope, policy: LifecyclePolicy, now: datetime, limit: int
+    ) -> list[Memory]:
+        """Active memories nobody has asked for or changed in the policy's time, of low importance, unpinned."""
+        before = policy.forget_before(now)
+        rows = await tx.fetch(_statement("forgettable"), scope.tenant_id, before, policy.forget_below, limit)
+        return [memory_from_row(row) for row in rows]
+
+    async def purgeable(self, tx: ReadTx, scope: Scope, now: datetime, limit: int) -> list[Memory]:
+        """Soft-deleted memories whose time to be restored is over."""
+        rows = await tx.fetch(_statement("purgeable"), scope.tenant_id, now, limit)
+        return [memory_from_row(row) for row in rows]
+
+    async def overflowing(self, tx: ReadTx, scope: Scope, max_entries: int, limit: int) -> list[Memory]:
+        """The oldest unpinned entries of threads that hold more than `max_entries` of one user."""
+        rows = await tx.fetch(_statement("overflowing"), scope.tenant_id, max_entries, limit)
+        return [memory_from_row(row) for row in rows]
+
+    async def expire(self, scope: Scope, policy: LifecyclePolicy, now: datetime, *, dry_run: bool) -> dict[str, int]:
+        """Drop records kept only for a time; how many, by table."""
+        rows = await self._uow.call(
+            scope, _statement("expire"), policy.change_log_revisions, *policy.records_before(now), dry_run
+        )
+        counts: dict[str, int] = rows[0]["counts"]
+        return counts
+
+    async def erase_user(self, scope: Scope, user_id: str) -> dict[str, int] | None:
+        """Remove everything of a user, also text in history and delta; counts by table, None for an unknown user.
+
+        The user's row is locked first: a write of the same user waits, then starts anew and meets the tombstones.
+        """
+        async with self._uow.write(scope) as tx:
+            if await tx.fetchrow(_statement("lock_user"), scope.tenant_id, user_id) is None:
+                return None
+            rows = await tx.fetch(_statement("texts"), scope.tenant_id, user_id)
+            texts, turns = (row["text"] for row in rows), (row["turn"] for row in rows)
+            hashes = tombstones(self._secret, scope.tenant_id, user_id, texts, turns)
+            counts: dict[str, int] = await tx.fetchval(
+                _statement("erase"), scope.tenant_id, user_id, hashes, scope.actor
+            )
+        return {**counts, "tombstones": len(hashes)}
+
+
+@cache
+def _statement(name: str) -> str:
+    return statements("lifecycle.sql")[name].format(columns=memory_columns("m"))

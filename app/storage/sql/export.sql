@@ -1,0 +1,36 @@
+-- Each statement is one page: $1 tenant, $2 user, $3 the key's categories or null, $4 the last id seen or null, $5 at most.
+
+-- name: memory
+SELECT {columns}, a.last_accessed, a.hits FROM memories m
+LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND ($3::text[] IS NULL OR m.category = ANY ($3))
+  AND ($4::uuid IS NULL OR m.id > $4) ORDER BY m.id LIMIT $5
+
+-- name: history
+SELECT h.id, h.memory_id, h.event, h.old_ref, h.new_ref, h.actor, h.meta, h.ts
+FROM memories m JOIN history h ON h.tenant_id = m.tenant_id AND h.memory_id = m.id::text
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
+  AND ($3::text[] IS NULL OR (m.category = ANY ($3) AND h.event <> 'LINK'
+                              AND coalesce(h.meta#>>'{{before,category}}', m.category) = ANY ($3)
+                              AND coalesce(h.meta#>>'{{after,category}}', m.category) = ANY ($3)))
+  AND ($4::uuid IS NULL OR h.id > $4) ORDER BY h.id LIMIT $5
+
+-- name: relation
+SELECT r.id, r.from_id, r.to_id, r.relation_type, r.strength, r.created_at
+FROM memories m JOIN relations r ON r.tenant_id = m.tenant_id AND r.from_id = m.id::text
+JOIN memories o ON o.tenant_id = r.tenant_id AND o.id = r.to_id::uuid
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
+  AND ($3::text[] IS NULL OR (m.category = ANY ($3) AND o.category = ANY ($3)))
+  AND ($4::uuid IS NULL OR r.id > $4) ORDER BY r.id LIMIT $5
+
+-- name: event
+SELECT id, thread_id, node, op, status, memory_id, category, sim, ts FROM events
+WHERE tenant_id = $1 AND user_id = $2 AND ($3::text[] IS NULL OR category = ANY ($3))
+  AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+
+-- name: checkpoint
+SELECT id, thread_id, checkpoint_data, created_at, updated_at FROM supervisor_checkpoints
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+
+-- name: user
+SELECT user_id, created_at FROM users WHERE tenant_id = $1 AND user_id = $2

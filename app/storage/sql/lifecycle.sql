@@ -1,0 +1,42 @@
+-- name: forgettable
+-- Nobody asked for it or changed it since $2, it matters less than $3 and is not pinned; oldest first, at most $4.
+SELECT {columns} FROM memories m
+LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
+WHERE m.tenant_id = $1 AND m.state = 'active' AND NOT m.pinned AND m.importance < $3 AND m.updated_at < $2
+  AND coalesce(a.last_accessed, m.created_at) < $2
+ORDER BY m.updated_at, m.id LIMIT $4
+
+-- name: purgeable
+-- Soft-deleted, and the time to restore is over.
+SELECT {columns} FROM memories m
+WHERE m.tenant_id = $1 AND m.state = 'soft_deleted' AND m.purge_at <= $2 ORDER BY m.purge_at, m.id LIMIT $3
+
+-- name: overflowing
+-- The oldest unpinned entries beyond $2 of one user in one thread (seed 002); summaries neither count nor go.
+SELECT {columns} FROM (
+    SELECT e.*, count(*) OVER w AS entries, row_number() OVER (PARTITION BY e.user_pk, e.thread_id, e.pinned
+                                                              ORDER BY e.created_at, e.id) AS age
+    FROM memories e
+    WHERE e.tenant_id = $1 AND e.state = 'active' AND e.type <> 'summary' AND e.thread_id IS NOT NULL
+    WINDOW w AS (PARTITION BY e.user_pk, e.thread_id)) m
+WHERE m.entries > $2 AND NOT m.pinned AND m.age <= m.entries - $2
+ORDER BY m.created_at, m.id LIMIT $3
+
+-- name: expire
+SELECT expire_records($1, $2, $3, $4, $5) AS counts
+
+-- name: lock_user
+-- A write of this user waits here until the erasure is done.
+SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR UPDATE
+
+-- name: texts
+-- Every text ever stored of a user, and the turns: what tombstones are made of.
+WITH mine AS (SELECT id, text, steps_text, type, source FROM memories
+              WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2))
+SELECT text, CASE WHEN type = 'turn' THEN id::text END AS turn FROM mine
+UNION SELECT steps_text, source->>'turn_id' FROM mine
+UNION SELECT t.text, NULL FROM mine JOIN history h ON h.tenant_id = $1 AND h.memory_id = mine.id::text,
+    LATERAL (VALUES (h.meta#>>'{{before,text}}'), (h.meta#>>'{{after,text}}'), (h.meta->>'incoming')) AS t(text)
+
+-- name: erase
+SELECT erase_user($1, $2, $3, $4) AS counts

@@ -1,0 +1,95 @@
+"""Many memories in one request: embedded in batches, written side by side, one result a line, in order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from app.domain.errors import MnemaError
+from app.domain.idempotency import IdempotencyKey
+from app.domain.memory import NewMemory
+from app.domain.scope import Scope
+from app.ports import Vector
+from app.usecases.memories.write import WriteMemories, Written
+
+BATCH = 256
+LANES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BulkLine:
+    """One input line: its number from 1, and the memory it asks for or what is wrong with it."""
+
+    number: int
+    draft: NewMemory | MnemaError
+    key: IdempotencyKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What became of a line."""
+
+    number: int
+    outcome: Written | MnemaError
+
+
+_Ready: TypeAlias = tuple[BulkLine, NewMemory, Vector]
+
+
+class BulkWrite:
+    """Each line is written, or refused, on its own: a bad line changes nothing for the others."""
+
+    def __init__(self, write: WriteMemories) -> None:
+        self._write = write
+
+    async def run(self, scope: Scope, lines: Iterable[BulkLine], *, trim: bool = False) -> AsyncIterator[BulkResult]:
+        """Results in the order of `lines`, a batch at a time."""
+        batch: list[BulkLine] = []
+        for line in lines:
+            batch.append(line)
+            if len(batch) == BATCH:
+                for result in await self._batch(scope, batch, trim):
+                    yield result
+                batch = []
+        for result in await self._batch(scope, batch, trim):
+            yield result
+
+    async def _batch(self, scope: Scope, batch: Sequence[BulkLine], trim: bool) -> list[BulkResult]:
+        results: dict[int, BulkResult] = {}
+        good: list[tuple[BulkLine, NewMemory]] = []
+        for line in batch:
+            try:
+                if isinstance(line.draft, MnemaError):
+                    raise line.draft
+                good.append((line, self._write.checked(scope, line.draft, trim)))
+            except MnemaError as error:
+                results[line.number] = BulkResult(line.number, error)
+        for result in await self._store(scope, good):
+            results[result.number] = result
+        return [results[line.number] for line in batch]
+
+    async def _store(self, scope: Scope, good: Sequence[tuple[BulkLine, NewMemory]]) -> list[BulkResult]:
+        if not good:
+            return []
+        try:
+            vectors = await self._write.embed(scope, [draft for _line, draft in good])
+        except MnemaError as error:
+            return [BulkResult(line.number, error) for line, _draft in good]
+        lanes: dict[str, list[_Ready]] = {}
+        for (line, draft), vector in zip(good, vectors, strict=True):
+            lanes.setdefault(draft.user_id, []).append((line, draft, vector))
+        gate = asyncio.Semaphore(LANES)
+        done = await asyncio.gather(*(self._lane(scope, lane, gate) for lane in lanes.values()))
+        return [result for lane in done for result in lane]
+
+    async def _lane(self, scope: Scope, lane: Sequence[_Ready], gate: asyncio.Semaphore) -> list[BulkResult]:
+        """One user's lines, one after the other: each is compared with those before it."""
+        results = []
+        async with gate:
+            for line, draft, vector in lane:
+                try:
+                    outcome: Written | MnemaError = await self._write.store(scope, draft, vector, line.key)
+                except MnemaError as error:
+                    outcome = error
+                results.append(BulkResult(line.number, outcome))
+        return results
