@@ -5,18 +5,46 @@ from typing import Any, NoReturn
 
 import httpx
 import typer
+from pydantic import ValidationError
 from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
 
 from app.cli.embedded.home import Home
+from app.domain.errors import MnemaError
 
-out = Console(soft_wrap=True)
-err = Console(stderr=True)
+out = Console(soft_wrap=True, emoji=False)
+err = Console(stderr=True, soft_wrap=True, emoji=False)
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Say what is wrong and leave."""
-    err.print(f"[bold red]error[/] {message}", highlight=False)
+    err.print(f"[bold red]error[/] {escape(message)}", highlight=False)
     raise typer.Exit(code)
+
+
+def explain(error: Exception) -> str:
+    """An error as one line for people."""
+    if isinstance(error, MnemaError):
+        return f"{error.code}: {error.detail}"
+    if isinstance(error, ValidationError):
+        wrong = (f"MNEMA_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        return "settings: " + "; ".join(wrong)
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def table(*columns: str) -> Table:
+    """A table without lines, so that its rows can be searched and cut."""
+    return Table(*columns, box=None, pad_edge=False)
+
+
+def show(rows: Table, *, whole: bool = False) -> None:
+    """Print a table; `whole`, or where no terminal limits the width, without cutting or wrapping any cell."""
+    natural = Measurement.get(out, out.options.update(max_width=1_000_000), rows).maximum
+    out.print(rows, width=natural if whole or not out.is_terminal else None)
 
 
 def connection() -> tuple[str, str]:
@@ -30,24 +58,38 @@ def connection() -> tuple[str, str]:
 def open_client() -> httpx.Client:
     """A client for the configured server."""
     url, key = connection()
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+    try:
+        return client_of(url, key)
+    except (httpx.InvalidURL, ValueError) as error:
+        fail(f"MNEMA_URL or MNEMA_API_KEY cannot be used: {error}")
+
+
+def client_of(url: str, key: str) -> httpx.Client:
+    """A client for this server; on loopback past any proxy that the environment names."""
+    local = httpx.URL(url).host in LOOPBACK
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=not local)
 
 
 def request(client: httpx.Client, method: str, path: str, **arguments: Any) -> Any:
     """The JSON answer; leaves with the problem's code and detail when the server refuses."""
     try:
         response = client.request(method, path, **arguments)
+        if not response.is_success:
+            fail(describe(response))
+        return response.json() if response.content else None
     except httpx.HTTPError as error:
-        fail(f"{client.base_url}: {error or type(error).__name__}")
-    if response.is_error:
-        fail(describe(response))
-    return response.json() if response.content else None
+        fail(f"{client.base_url}: {str(error) or type(error).__name__}")
+    except UnicodeEncodeError as error:
+        fail(f"cannot be sent: {error}")
+    except (httpx.InvalidURL, ValueError) as error:
+        fail(f"{client.base_url} does not answer as Mnema does: {error}")
 
 
 def describe(response: httpx.Response) -> str:
-    """`403 category_not_allowed: …` for a problem, else the status."""
+    """`403 category_not_allowed: …` for a problem, else the status and where it points."""
     try:
         body = response.json()
         return f"{response.status_code} {body['code']}: {body['detail']}"
     except (ValueError, KeyError, TypeError):
-        return f"{response.status_code} {response.reason_phrase}"
+        location = response.headers.get("Location", "")
+        return f"{response.status_code} {response.reason_phrase}{location and f' to {location}; set MNEMA_URL to it'}"

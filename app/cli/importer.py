@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +23,19 @@ from app.config.settings import Settings
 REQUIRED = ("user_id", "thread_id", "role", "content")
 OPTIONAL = ("actor_id", "created_at", "seq", "agent_id", "run_id", "metadata")
 RETRIES = 5
+PASSING = (429, 500, 502, 503, 504)
+"""Statuses that may be gone at the next try."""
+REFUSED = (400, 403, 409, 422)
+"""Statuses that are about this one line, if it is Mnema who answers so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the file; `key` tells it from every other line, also when lines before it come or go."""
+
+    number: int
+    text: str
+    key: str
 
 
 @dataclass(slots=True)
@@ -66,7 +80,7 @@ def import_turns(file: Path, workers: int, restart: bool) -> None:
         progress_file = _progress_file(file, str(client.base_url))
         report = Report(resumed_after=0 if restart else _done(progress_file, file))
         total = sum(1 for _ in _lines(file))
-        before = sum(1 for number, _line in _lines(file) if number <= report.resumed_after)
+        before = sum(1 for line in _lines(file) if line.number <= report.resumed_after)
         bar = Progress(TextColumn("import"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)
         stopped = None
         with bar:
@@ -74,75 +88,97 @@ def import_turns(file: Path, workers: int, restart: bool) -> None:
             try:
                 for batch in _batches(file, report.resumed_after, workers * 4):
                     _send_batch(client, pool, batch, category, report)
-                    _save(progress_file, file, batch[-1][0])
+                    _save(progress_file, file, _passed(file, batch[-1], report))
                     bar.advance(task, len(batch))
-            except Interrupted as error:
-                stopped = str(error)
+            except (Interrupted, KeyboardInterrupt) as error:
+                stopped = str(error) or "Ctrl-C"
     _print(report, file)
+    if report.skipped and not (report.stored or report.resumed_after or stopped):
+        fail("nothing was imported")
     if stopped:
         fail(f"stopped: {stopped}; run the same command again to go on")
 
 
 def _send_batch(
-    client: httpx.Client, pool: ThreadPoolExecutor, batch: list[tuple[int, str]], category: str, report: Report
+    client: httpx.Client, pool: ThreadPoolExecutor, batch: list[Line], category: str, report: Report
 ) -> None:
     """In order within a thread: lines of one thread go one after the other, threads side by side."""
-    lanes: dict[str, list[tuple[int, dict[str, Any], str]]] = {}
-    for number, line in batch:
+    lanes: dict[str, list[tuple[Line, dict[str, Any]]]] = {}
+    for line in batch:
         try:
-            body = parse_turn(line, category)
+            body = parse_turn(line.text, category)
         except BadLine as error:
-            report.skipped.append((number, str(error)))
-            continue
-        key = hashlib.sha256(f"{number}:{line}".encode("utf-8", "surrogatepass")).hexdigest()
-        lanes.setdefault(str(body["thread_id"]), []).append((number, body, key))
+            report.skipped.append((line.number, str(error)))
+        else:
+            lanes.setdefault(str(body["thread_id"]), []).append((line, body))
     futures: list[Future[list[tuple[int, str | None]]]] = [
         pool.submit(_send_lane, client, lane) for lane in lanes.values()
     ]
-    for future in futures:
-        for number, problem in future.result():
-            if problem is None:
-                report.stored += 1
-            else:
-                report.skipped.append((number, problem))
+    try:
+        for future in futures:
+            for number, problem in future.result():
+                if problem is None:
+                    report.stored += 1
+                else:
+                    report.skipped.append((number, problem))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
 
 
-def _send_lane(client: httpx.Client, lane: list[tuple[int, dict[str, Any], str]]) -> list[tuple[int, str | None]]:
-    return [(number, _send(client, body, key)) for number, body, key in lane]
+def _send_lane(client: httpx.Client, lane: list[tuple[Line, dict[str, Any]]]) -> list[tuple[int, str | None]]:
+    return [(line.number, _send(client, line, body)) for line, body in lane]
 
 
-def _send(client: httpx.Client, body: dict[str, Any], key: str) -> str | None:
+def _send(client: httpx.Client, line: Line, body: dict[str, Any]) -> str | None:
     """None when stored, else why the server refuses this line; raises Interrupted when the server cannot take any."""
     trouble = ""
     for attempt in range(RETRIES):
         time.sleep(attempt * attempt * 0.2)
         try:
-            response = client.post("/memory", json=body, headers={"Idempotency-Key": key})
+            response = client.post("/memory", json=body, headers={"Idempotency-Key": line.key})
         except httpx.TransportError as error:
-            trouble = f"{client.base_url}: {error or type(error).__name__}"
+            trouble = f"{client.base_url}: {str(error) or type(error).__name__}"
             continue
         except ValueError as error:
             return f"cannot be sent: {error}"
+        if response.status_code == 201:
+            return None
         trouble = describe(response)
-        if response.status_code not in (401, 429, 500, 503):
-            return trouble if response.is_error else None
-    raise Interrupted(trouble)
+        if _is_about_the_line(response):
+            return trouble
+        if response.status_code not in PASSING:
+            break
+    raise Interrupted(f"line {line.number}: {trouble}")
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Line numbers from 1 and texts; blank lines are passed over."""
-    with file.open(encoding="utf-8", errors="surrogateescape") as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                yield number, line.strip()
+def _is_about_the_line(response: httpx.Response) -> bool:
+    """Whether another line might be taken; not so when the key may not write, or some other server answers."""
+    if response.status_code == 413:
+        return True
+    ours = response.headers.get("Content-Type", "").startswith("application/problem+json")
+    return ours and response.status_code in REFUSED and response.json().get("code") != "scope_required"
 
 
-def _batches(file: Path, after: int, size: int) -> Iterator[list[tuple[int, str]]]:
+def _lines(file: Path) -> Iterator[Line]:
+    """Lines, numbered from 1; blank ones are passed over."""
+    seen: Counter[bytes] = Counter()
+    name = f"{file.resolve()}\n".encode("utf-8", "surrogateescape")
+    with file.open(encoding="utf-8-sig", errors="surrogateescape") as stream:
+        for number, text in enumerate(stream, 1):
+            if line := text.strip():
+                digest = hashlib.sha256(name + line.encode("utf-8", "surrogateescape")).digest()
+                seen[digest] += 1
+                yield Line(number, line, f"{digest.hex()}-{seen[digest]}")
+
+
+def _batches(file: Path, after: int, size: int) -> Iterator[list[Line]]:
     batch = []
-    for number, line in _lines(file):
-        if number <= after:
+    for line in _lines(file):
+        if line.number <= after:
             continue
-        batch.append((number, line))
+        batch.append(line)
         if len(batch) == size:
             yield batch
             batch = []
@@ -158,7 +194,16 @@ def _progress_file(file: Path, url: str) -> Path:
 def _identity(file: Path) -> dict[str, Any]:
     """What makes it the same file: its beginning. A grown file goes on; a rewritten one starts anew."""
     with file.open("rb") as stream:
-        return {"head": hashlib.sha256(stream.readline(65_536)).hexdigest()}
+        return {"head": hashlib.sha256(stream.readline(65_536).rstrip(b"\r\n")).hexdigest()}
+
+
+def _passed(file: Path, last: Line, report: Report) -> int:
+    """Up to which line the next run need not look: not past a line that somebody may still be writing."""
+    with file.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        if stream.read() == b"\n":
+            return last.number
+    return last.number - any(number == last.number for number, _problem in report.skipped)
 
 
 def _done(progress_file: Path, file: Path) -> int:
@@ -184,5 +229,3 @@ def _print(report: Report, file: Path) -> None:
         out.print(f"  line {number}: {escape(reason)}", highlight=False)
     if len(report.skipped) > 50:
         out.print(f"  … and {len(report.skipped) - 50} more")
-    if report.skipped and not report.stored and not report.resumed_after:
-        fail("nothing was imported")

@@ -1,8 +1,12 @@
 """The command `mnema`."""
 
+import os
+import sys
+
 import typer
 
 from app.cli import memories, operators, people
+from app.cli.client import explain, fail
 from app.cli.embedded import lifecycle
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
@@ -23,8 +27,16 @@ app.command("doctor")(operators.doctor)
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line. An error nobody foresaw is one line too; MNEMA_DEBUG=1 shows where it comes from."""
+    try:
+        app()
+    except Exception as error:
+        if os.environ.get("MNEMA_DEBUG"):
+            raise
+        try:
+            fail(explain(error))
+        except typer.Exit as leaving:
+            sys.exit(leaving.exit_code)
 
 
 if __name__ == "__main__":

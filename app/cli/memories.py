@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from app.cli.client import open_client, out, request
+from app.cli.client import open_client, out, request, show, table
 from app.cli.importer import import_turns
 
 AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as it is")]
@@ -102,15 +102,15 @@ def print_answer(answer: dict[str, Any]) -> None:
 def history(memory_id: str, limit: Annotated[int, typer.Option(min=1, max=200)] = 20, as_json: AsJson = False) -> None:
     """Show everything that happened to a memory, newest first."""
     with open_client() as client:
-        page = request(client, "GET", f"/memory/{memory_id}/history", params={"limit": limit})
+        page = request(client, "GET", f"/memory/{quote(memory_id, safe='')}/history", params={"limit": limit})
     if as_json:
         out.print_json(json.dumps(page))
         return
-    table = Table("when", "event", "actor", "text")
+    rows = table("when", "event", "actor", "text")
     for row in page["items"]:
         text = row["meta"].get("after", row["meta"].get("before", {})).get("text", "")
-        table.add_row(row["ts"][:19], row["event"], escape(row["actor"] or ""), escape(text))
-    out.print(table)
+        rows.add_row(row["ts"][:19], row["event"], escape(row["actor"] or ""), escape(text))
+    show(rows)
 
 
 def import_(

@@ -9,10 +9,9 @@ from uuid import UUID
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from app.bootstrap import create_roles, diagnose, migrate_database, tenancy
-from app.cli.client import fail, out
+from app.cli.client import explain, fail, out, show, table
 from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import Settings
 from app.domain.errors import MnemaError
@@ -21,6 +20,7 @@ T = TypeVar("T")
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 TenantOption = Annotated[str, typer.Option("--tenant", help="name or id")]
+MEND = {"database": "check MNEMA_DATABASE_URL and that PostgreSQL runs there; the embedded one starts with `mnema up`"}
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -28,7 +28,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
     except MnemaError as error:
-        fail(f"{error.code}: {error.detail}")
+        fail(explain(error))
 
 
 def settings() -> Settings:
@@ -83,10 +83,10 @@ def tenant_list() -> None:
     async def work() -> None:
         async with tenancy(settings()) as tenants:
             found = await tenants.tenants()
-        table = Table("id", "name", "created")
+        rows = table("id", "name", "created")
         for tenant in found:
-            table.add_row(str(tenant.id), escape(tenant.name), tenant.created_at.isoformat()[:19])
-        out.print(table)
+            rows.add_row(str(tenant.id), escape(tenant.name), tenant.created_at.isoformat()[:19])
+        show(rows, whole=True)
 
     run(work())
 
@@ -118,12 +118,12 @@ def key_list(tenant: TenantOption) -> None:
     async def work() -> None:
         async with tenancy(settings()) as tenants:
             keys = await tenants.keys((await tenants.find(tenant)).id)
-        table = Table("id", "name", "key", "scopes", "agents", "expires", "revoked")
+        rows = table("id", "name", "key", "scopes", "agents", "expires", "revoked")
         for key in keys:
             agents = "any" if key.agents is None else ",".join(key.agents)
             times = (moment.isoformat()[:16] if moment else "" for moment in (key.expires_at, key.revoked_at))
-            table.add_row(str(key.id), escape(key.name), f"{key.prefix}…", ",".join(key.scopes), escape(agents), *times)
-        out.print(table)
+            rows.add_row(str(key.id), escape(key.name), f"{key.prefix}…", ",".join(key.scopes), escape(agents), *times)
+        show(rows, whole=True)
 
     run(work())
 
@@ -146,10 +146,17 @@ def doctor() -> None:
     home = Home()
     if not found.database_url.get_secret_value() and home.exists and home.postgres.running():
         found = home.settings(home.postgres.start())
-    checks = run(diagnose(found))
+    try:
+        checks = asyncio.run(diagnose(found))
+    except MnemaError as error:
+        fail(explain(error))
+    except Exception as error:  # the driver's: there is a database, but none that `mnema migrate` prepared
+        fail(f"the database is not prepared ({explain(error)}): run `mnema migrate`")
     for name, verdict in checks.items():
         mark = "[green]ok[/]  " if verdict == "ok" else "[red]bad[/] "
         out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False)
+    for name in (name for name in MEND if checks.get(name, "ok") != "ok"):
+        out.print(f"\nto mend {name}: {MEND[name]}", highlight=False)
     if any(verdict != "ok" for verdict in checks.values()):
         raise typer.Exit(1)
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import httpx
 import typer
@@ -21,8 +22,8 @@ def export(user: UserOption, to: Annotated[Path, typer.Option(help="a file, crea
     draft = to.with_name(f"{to.name}.part")
     with open_client() as client:
         try:
-            with client.stream("GET", f"/users/{user}/export") as response, draft.open("wb") as file:
-                if response.is_error:
+            with client.stream("GET", f"/users/{quote(user, safe='')}/export") as response, draft.open("wb") as file:
+                if not response.is_success:
                     response.read()
                     fail(describe(response))
                 for chunk in response.iter_bytes():
@@ -40,7 +41,7 @@ def erase(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do 
     if not yes:
         typer.confirm(f"Erase everything held of {user!r}? It cannot be undone", abort=True)
     with open_client() as client:
-        receipt = request(client, "POST", f"/users/{user}/erase")
+        receipt = request(client, "POST", f"/users/{quote(user, safe='')}/erase")
     out.print(f"erased {escape(receipt['user_id'])} at {receipt['erased_at']}", highlight=False)
     for name, count in receipt["counts"].items():
         out.print(f"  {name:<18} {count}", highlight=False)

@@ -1,6 +1,7 @@
 """The caller's own identifiers: opaque text, 1–200 characters, nothing the database or a log could choke on."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from app.domain.errors import InvalidInput, NulByte
@@ -21,6 +22,16 @@ def check_identifier(value: str) -> str:
     if not 1 <= len(value) <= MAX_LENGTH or value != value.strip() or not value.isprintable():
         raise InvalidInput(f"an identifier has 1 to {MAX_LENGTH} printable characters and no outer blanks")
     return value
+
+
+_CALENDAR = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
+
+def check_moment(moment: datetime) -> datetime:
+    """`moment` unchanged; raises InvalidInput when it has no zone or falls out of UTC's calendar."""
+    if moment.tzinfo is None or not _CALENDAR[0] <= moment <= _CALENDAR[1]:
+        raise InvalidInput("a time needs a zone and a year from 1 to 9999")
+    return moment
 
 
 MAX_JSON_BYTES = 16_384

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
 
-from app.domain.errors import InvalidCursor
+from app.domain.errors import InvalidCursor, InvalidInput
+from app.domain.ids import check_moment
 
 Position: TypeAlias = tuple[datetime, UUID]
 """Where a page ended: the last row's time and id."""
@@ -29,6 +30,8 @@ def decode_cursor(cursor: str | None) -> Position | None:
         position = datetime.fromisoformat(moment), UUID(identifier)
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
         raise InvalidCursor() from error
-    if position[0].tzinfo is None:
-        raise InvalidCursor()
+    try:
+        check_moment(position[0])
+    except InvalidInput as error:
+        raise InvalidCursor() from error
     return position

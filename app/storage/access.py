@@ -32,6 +32,7 @@ class AccessLog:
         self._hits: defaultdict[UUID, Counter[UUID]] = defaultdict(Counter)
         self._events: defaultdict[UUID, list[Observation]] = defaultdict(list)
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
 
     def seen(self, scope: Scope, memories: Iterable[UUID], event: Observation) -> None:
         """Remember that these memories were answered. Never blocks; drops when the database has been away for long."""
@@ -67,16 +68,16 @@ class AccessLog:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop and write what is left."""
+        """Finish the flush in work and write what is left."""
+        self._stopping.set()
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
         await self.flush()
 
     async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval)
+        while not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._interval)
             try:
                 await self.flush()
             except Exception:  # the flusher outlives any single failure

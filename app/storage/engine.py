@@ -18,6 +18,7 @@ UNREACHABLE = (
     asyncpg.TooManyConnectionsError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
+    asyncpg.InternalClientError,  # what it says when a connection dies under a running statement
 )
 """What the driver raises when the database is away, starting or stopping."""
 

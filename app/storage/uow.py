@@ -4,6 +4,7 @@
 the tenant itself: a whole transaction in one round trip.
 """
 
+import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -74,9 +75,18 @@ def translate(error: BaseException) -> MnemaError | None:
     """Our error for the driver's, or None when it is a defect of ours."""
     if isinstance(error, asyncpg.PostgresError) and (known := _BY_STATE.get(error.sqlstate or "")):
         return known() if known is not WrongState else WrongState(str(error))
-    if isinstance(error, asyncpg.InterfaceError) and "clos" not in str(error):
-        return None  # the driver's word for a wrong call; only a closed connection is the database's doing
+    if isinstance(error, asyncpg.InterfaceError) and not any(word in str(error) for word in ("clos", "released")):
+        return None  # the driver's word for a wrong call; only a lost connection is the database's doing
     return DatabaseUnavailable() if isinstance(error, UNREACHABLE) else None
+
+
+async def _roll_back(connection: asyncpg.Connection) -> None:
+    """Undo; a connection that cannot even do that is thrown away, and the first error is the one that counts."""
+    try:
+        await connection.execute("ROLLBACK")
+    except Exception:  # whatever the driver says of a broken connection
+        with contextlib.suppress(Exception):
+            connection.terminate()
 
 
 class UnitOfWork:
@@ -120,8 +130,7 @@ class UnitOfWork:
             try:
                 yield connection
             except BaseException:
-                if not connection.is_closed():
-                    await connection.execute("ROLLBACK")
+                await _roll_back(connection)
                 raise
             await connection.execute("COMMIT")
 

@@ -117,13 +117,13 @@ BEGIN
         INSERT INTO relations (tenant_id, id, from_id, to_id, strength)
             SELECT p_tenant, (e->>'id')::uuid, e->>'from_id', e->>'to_id', (e->>'strength')::real
             FROM jsonb_array_elements(p_change->'edges') e
-            WHERE NOT EXISTS (SELECT 1 FROM relations x
-                WHERE x.tenant_id = p_tenant AND x.from_id = e->>'to_id' AND x.to_id = e->>'from_id')
-            ON CONFLICT (tenant_id, from_id, to_id) DO NOTHING RETURNING from_id, to_id, strength)
+            ON CONFLICT DO NOTHING  -- once for each pair, whichever way round
+            RETURNING from_id, to_id, strength)
     SELECT jsonb_agg(jsonb_build_object('id', o.other, 'category', e->>'category', 'strength', m.strength)) INTO v_made
         FROM made m
         CROSS JOIN LATERAL (SELECT CASE WHEN m.from_id = p_change->>'id' THEN m.to_id ELSE m.from_id END AS other) o
-        JOIN jsonb_array_elements(p_change->'edges') e ON o.other IN (e->>'from_id', e->>'to_id');
+        JOIN LATERAL (SELECT x FROM jsonb_array_elements(p_change->'edges') x
+                      WHERE o.other IN (x->>'from_id', x->>'to_id') LIMIT 1) AS edge(e) ON true;
     IF v_made IS NULL THEN RETURN 0; END IF;
     INSERT INTO history (tenant_id, id, memory_id, event, actor, meta, ts)
         VALUES (p_tenant, (p_change->>'link_id')::uuid, p_change->>'id', 'LINK', p_change#>>'{history,0,actor}',

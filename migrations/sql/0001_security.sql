@@ -46,7 +46,7 @@ GRANT SELECT, INSERT (tenant_id, id, memory_id, event, old_ref, new_ref, actor, 
 GRANT SELECT, INSERT, DELETE ON events TO mnema_app;
 
 -- The tripwire: Python states the intent, the database refuses silence.
-CREATE FUNCTION refuse_silent_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
+CREATE FUNCTION refuse_silent_change() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     r memories := CASE WHEN tg_op = 'DELETE' THEN old ELSE new END;
 BEGIN

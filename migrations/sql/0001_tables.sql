@@ -111,6 +111,7 @@ CREATE TABLE relations (                            -- seed 003 §2
     UNIQUE (tenant_id, from_id, to_id)              -- also serves as the index on from_id
 );
 CREATE INDEX relations_to ON relations (tenant_id, to_id);
+CREATE UNIQUE INDEX relations_pair ON relations (tenant_id, least(from_id, to_id), greatest(from_id, to_id));
 
 CREATE TABLE thread_revision (                      -- seed 003 §1
     tenant_id  uuid NOT NULL,

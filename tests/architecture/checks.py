@@ -139,11 +139,9 @@ def wall_clocks(source: Source) -> list[str]:
     if source.inside("app/providers/clock.py", "app/cli/"):
         return []
     return [
-        source.at(node, f"{owner}.{node.attr}")
+        source.at(node, f"{_last_name(node.value)}.{node.attr}")
         for node in source.nodes
-        if isinstance(node, ast.Attribute)
-        and (owner := getattr(node.value, "attr", getattr(node.value, "id", ""))) is not None
-        and (owner, node.attr) in _CLOCKS
+        if isinstance(node, ast.Attribute) and (_last_name(node.value), node.attr) in _CLOCKS
     ]
 
 
@@ -165,8 +163,8 @@ def _public(prefix: str, parent: ast.Module | ast.ClassDef) -> Iterator[tuple[st
             yield from _public(f"{prefix}{node.name}.", node)
 
 
-def _last_name(decorator: ast.expr) -> str:
-    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+def _last_name(expression: ast.expr) -> str:
+    target = expression.func if isinstance(expression, ast.Call) else expression
     return target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.domain.errors import InvalidInput
-from app.domain.ids import MAX_LENGTH, check_identifier, check_json
+from app.domain.ids import MAX_LENGTH, check_identifier, check_json, check_moment
 
 
 def _identifier(value: str) -> str:
@@ -32,7 +32,10 @@ def _moment(value: Any) -> Any:
     if len(value) == len("2026-01-31"):
         return datetime.combine(date.fromisoformat(value), time(), UTC)
     moment = datetime.fromisoformat(value)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except InvalidInput as error:
+        raise ValueError(error.detail) from error
 
 
 Identifier = Annotated[

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 from pydantic import SecretStr
 
 from app.cli.embedded.postgres import Cluster, EmbeddedPostgres
+from app.cli.embedded.postgres_access import command_line
 from app.config.settings import Settings
 
 DATABASE = "mnema"
+COMMANDS = {"supervisor": re.compile(r"(mnema|app\.cli\.main) up\b"), "server": re.compile(r"app\.api\.main")}
+"""What a live process of ours is called; a process id may have gone to another program."""
 
 
 class Home:
@@ -60,7 +64,7 @@ class Home:
             found = json.loads(self.run_file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return {name: pid for name, pid in found.items() if _is_ours(pid)}
+        return {name: pid for name, pid in found.items() if COMMANDS[name].search(command_line(pid))}
 
     def write_private(self, file: Path, text: str) -> None:
         """Write atomically with mode 0600."""
@@ -79,22 +83,3 @@ def read_env(file: Path) -> dict[str, str]:
     except OSError:
         return {}
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-
-
-def _is_ours(pid: int) -> bool:
-    """Whether the process lives and is one of Mnema's (a process id may have gone to another program)."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return _alive(pid)
-    return b"mnema" in command or b"app.api.main" in command or b"app.cli" in command
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True

@@ -18,14 +18,17 @@ import typer
 from filelock import FileLock, Timeout
 
 from app.bootstrap import create_roles, migrate_database, tenancy
-from app.cli.client import fail, out
-from app.cli.embedded.home import DATABASE, Home
+from app.cli.client import client_of, explain, fail, out
+from app.cli.embedded.home import COMMANDS, DATABASE, Home
 from app.cli.embedded.postgres import Cluster
+from app.cli.embedded.postgres_access import command_line
 from app.cli.embedded.tour import load_sample, tour
 from app.domain.errors import MnemaError, NotFound
 
 READY_S = 120
 STOP_S = 15
+STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+KEPT_FROM_SERVER = ("DATABASE_URL", "MNEMA_ADMIN", "MNEMA_SUPERUSER")
 
 
 def up(
@@ -34,25 +37,35 @@ def up(
 ) -> None:
     """Start everything on this machine and serve until Ctrl-C. The data stays in MNEMA_HOME (default .mnema)."""
     home = Home()
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    _listen()
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        del os.environ[name]  # the driver would take PGSSLMODE and the like, which are about other servers
     try:
         with _alone(home), _serving(home, port) as (server, url, key):
             if with_tour:
-                with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
-                    load_sample(client, home)
-                    tour(client)
+                _guide(home, url, key)
             _announce(home, url, key)
             _wait(server)
     except KeyboardInterrupt:
         out.print("stopped")
     except MnemaError as error:
-        fail(f"{error.code}: {error.detail}")
+        fail(explain(error))
+
+
+def _guide(home: Home, url: str, key: str) -> None:
+    """Sample and tour; when they fail, say so and serve all the same."""
+    try:
+        with client_of(url, key) as client:
+            load_sample(client, home)
+            tour(client)
+    except typer.Exit:
+        out.print("the tour ended early; MNEMA_TOUR=0 leaves it out")
 
 
 @contextlib.contextmanager
 def _alone(home: Home) -> Iterator[None]:
     """One supervisor a home; a server left over from a killed one is stopped first."""
-    home.path.mkdir(parents=True, exist_ok=True)
+    home.path.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
     lock = FileLock(home.path / "up.lock")
     try:
         lock.acquire(timeout=0)
@@ -60,8 +73,10 @@ def _alone(home: Home) -> Iterator[None]:
         fail(f"already running in {home.path}: see `mnema status`, stop it with `mnema down`")
     try:
         _stop_orphan(home)
+        home.write_private(home.run_file, json.dumps({"supervisor": os.getpid()}))
         yield
     finally:
+        home.run_file.unlink(missing_ok=True)
         lock.release()
 
 
@@ -69,12 +84,13 @@ def _stop_orphan(home: Home) -> None:
     """End a server whose supervisor is gone."""
     if (server := home.running().get("server")) is None:
         return
-    os.kill(server, signal.SIGTERM)
     deadline = time.monotonic() + STOP_S
-    while home.running().get("server"):
-        if time.monotonic() > deadline:
-            os.kill(server, signal.SIGKILL)
-        time.sleep(0.1)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(server, signal.SIGTERM)
+        while home.running().get("server"):
+            if time.monotonic() > deadline:
+                os.kill(server, signal.SIGKILL)
+            time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -98,7 +114,6 @@ def _serving(home: Home, port: int) -> Iterator[tuple[subprocess.Popen[bytes], s
             _stop_process(server)
     finally:
         home.postgres.stop()
-        home.run_file.unlink(missing_ok=True)
 
 
 async def _prepare(home: Home, cluster: Cluster) -> str:
@@ -119,8 +134,10 @@ async def _prepare(home: Home, cluster: Cluster) -> str:
 
 def _start_server(home: Home, cluster: Cluster, port: int) -> subprocess.Popen[bytes]:
     """The server in a session of its own: Ctrl-C reaches it through us. It never learns the superuser's password."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("DATABASE_URL", "MNEMA_ADMIN", "MNEMA_SUPERUSER"))}
-    env |= {"MNEMA_DATABASE_URL": home.url(cluster, "mnema_app"), "MNEMA_HOME": str(home.path)}
+    settings = home.settings(cluster)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(KEPT_FROM_SERVER)}
+    env |= {"MNEMA_DATABASE_URL": settings.database_url.get_secret_value()}
+    env |= {"MNEMA_HOME": str(home.path), "MNEMA_CONFIG_DIR": str(settings.config_dir.resolve())}
     command = [sys.executable, "-m", "uvicorn", "--factory", "app.api.main:create_app", "--host", "127.0.0.1"]
     options = ["--port", str(port), "--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "10"]
     with (home.path / "server.log").open("ab") as log:
@@ -141,7 +158,7 @@ def _await_ready(server: subprocess.Popen[bytes], url: str, home: Home) -> None:
         if server.poll() is not None:
             break
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/ready", timeout=10).status_code == 200:
+            if httpx.get(f"{url}/ready", timeout=10, trust_env=False).status_code == 200:
                 return
         time.sleep(0.1)
     log = (home.path / "server.log").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -165,10 +182,11 @@ def down() -> None:
     """Stop what `mnema up` started in MNEMA_HOME, even if its terminal is gone."""
     home = Home()
     if supervisor := home.running().get("supervisor"):
-        os.kill(supervisor, signal.SIGTERM)
         deadline = time.monotonic() + 2 * STOP_S
-        while home.running().get("supervisor") and time.monotonic() < deadline:
-            time.sleep(0.1)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor, signal.SIGTERM)
+            while COMMANDS["supervisor"].search(command_line(supervisor)) and time.monotonic() < deadline:
+                time.sleep(0.1)
     _stop_orphan(home)
     home.postgres.stop()
     home.run_file.unlink(missing_ok=True)
@@ -178,15 +196,15 @@ def down() -> None:
 def status() -> None:
     """Say what runs; exit code 1 when the server is not ready."""
     home = Home()
-    env = home.demo_env()
+    url = home.demo_env().get("MNEMA_URL", "")
     out.print(f"home      {home.path}", highlight=False)
     out.print(f"postgres  {'running' if home.exists and home.postgres.running() else 'stopped'}")
-    try:
-        answer = httpx.get(f"{env.get('MNEMA_URL', 'http://127.0.0.1:8000')}/ready", timeout=10)
-        ready = answer.json()["status"]
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
-        ready = "stopped"
-    out.print(f"server    {ready}  {env.get('MNEMA_URL', '')}", highlight=False)
+    ready = "stopped"
+    if home.running():
+        ready = "starting"
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+            ready = httpx.get(f"{url}/ready", timeout=10, trust_env=False).json()["status"]
+    out.print(f"server    {ready}{'' if ready == 'stopped' else f'  {url}'}", highlight=False)
     raise typer.Exit(0 if ready == "ready" else 1)
 
 
@@ -210,5 +228,15 @@ def _require_free(port: int) -> None:
             fail(f"port {port} is taken; choose another: MNEMA_PORT=8001 make run")
 
 
+def _listen() -> None:
+    """Ctrl-C, SIGTERM and a closed terminal end us, unless we were started to ignore them (nohup)."""
+    for number in STOPPERS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _as_interrupt)
+
+
 def _as_interrupt(_signal: int, _frame: object) -> None:
+    """Once: an impatient second Ctrl-C must not leave PostgreSQL running."""
+    for number in STOPPERS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -16,6 +16,7 @@ from app.config.loader import CONFIG_DIR, load_policies
 from app.config.settings import Settings
 
 THREAD = "launch"
+NOTED, CHANGED = "a rollback rehearsal", "two rollback rehearsals"
 
 
 def sample_dir() -> Path:
@@ -29,8 +30,7 @@ def load_sample(client: httpx.Client, home: Home) -> None:
     lines = sample_lines()
     for number, body in enumerate(lines[done:], done + 1):
         request(client, "POST", "/memory", json=body)
-        if number % 10 == 0 or number == len(lines):
-            home.write_private(home.sample_file, str(number))
+        home.write_private(home.sample_file, str(number))
     if done < len(lines):
         out.print(f"[dim]sample: {len(lines) - done} memories written[/]", highlight=False)
 
@@ -68,6 +68,7 @@ def tour(client: httpx.Client) -> None:
         "top_k": 3,
         "thread_id": THREAD,
     }
+    _clear(client, user)
     written = _remember_and_ask(client, user, question)
     _change_and_restore(client, user, question, f"/memory/{written['id']}")
 
@@ -81,6 +82,19 @@ def tour(client: httpx.Client) -> None:
     out.print("  ".join(f"{c['node']}/{c['op']} {c['status']} {c['count']}" for c in counts), highlight=False)
 
 
+def _task(user: str, what: str) -> str:
+    return f"{user.title()} asked for {what} before the deployment goes live."
+
+
+def _clear(client: httpx.Client, user: str) -> None:
+    """Put away what an earlier tour left: the same two texts cannot be written twice."""
+    said = {_task(user, NOTED), _task(user, CHANGED)}
+    where = {"user_id": user, "category": "tasks", "thread_id": THREAD, "agent_id": "executor", "limit": 200}
+    for memory in request(client, "GET", "/memory", params=where)["items"]:
+        if memory["text"] in said:
+            request(client, "DELETE", f"/memory/{memory['id']}")
+
+
 def _remember_and_ask(client: httpx.Client, user: str, question: dict[str, Any]) -> dict[str, Any]:
     _step("1. remember", f"the executor notes a task for {user}")
     body = {
@@ -89,7 +103,7 @@ def _remember_and_ask(client: httpx.Client, user: str, question: dict[str, Any])
         "agent_id": "executor",
         "thread_id": THREAD,
         "importance": 4,
-        "text": f"{user.title()} asked for a rollback rehearsal before the deployment goes live.",
+        "text": _task(user, NOTED),
     }
     written: dict[str, Any] = _show(client, "POST", "/memory", body)
 
@@ -103,7 +117,7 @@ def _remember_and_ask(client: httpx.Client, user: str, question: dict[str, Any])
 
 def _change_and_restore(client: httpx.Client, user: str, question: dict[str, Any], memory: str) -> None:
     _step("4. update", "the task changes; the planner's next question shows the change first")
-    changed = {"text": f"{user.title()} asked for two rollback rehearsals before the deployment goes live."}
+    changed = {"text": _task(user, CHANGED)}
     answer = _show(client, "PATCH", memory, changed, fields=("id", "text", "version"))
     print_answer(_call(client, "POST", "/memory/query", question))
 

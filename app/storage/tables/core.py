@@ -136,6 +136,7 @@ relations = Table(
     Column("created_at", _time),
     UniqueConstraint("tenant_id", "from_id", "to_id"),
     Index("relations_to", "tenant_id", "to_id"),
+    Index("relations_pair", "tenant_id", sql("LEAST(from_id, to_id)"), sql("GREATEST(from_id, to_id)"), unique=True),
 )
 embedding_spaces = Table(
     "embedding_spaces",

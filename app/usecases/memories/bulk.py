@@ -10,7 +10,8 @@ from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import NewMemory
 from app.domain.scope import Scope
 from app.ports import Vector
-from app.usecases.memories.write import WriteMemories, Written
+from app.usecases.memories.merging import Written
+from app.usecases.memories.write import WriteMemories
 
 BATCH = 256
 LANES = 4

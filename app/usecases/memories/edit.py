@@ -47,6 +47,8 @@ class EditMemories:
         when another active memory says the same, and the text rules' errors.
         """
         before = await self._load(scope, memory_id)
+        if before.state is not MemoryState.active:
+            raise WrongState(f"the memory is {before.state.value}")
         wanted = self._checked(scope, before, fields, trim)
         changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
         if not changed and version in (None, before.version):
@@ -83,7 +85,13 @@ class EditMemories:
             "purge_at": self._policies.lifecycle.purge_at(now),
             "updated_at": now,
         }
-        return await self._transition(scope, before, ChangeKind.soft_deleted, fields, ("active", "superseded"))
+        try:
+            return await self._transition(scope, before, ChangeKind.soft_deleted, fields, ("active", "superseded"))
+        except WrongState:
+            after = await self._load(scope, memory_id)  # somebody else deleted it meanwhile: then it is done
+            if after.state is MemoryState.soft_deleted:
+                return after
+            raise
 
     async def restore(self, scope: Scope, memory_id: UUID) -> Memory:
         """Bring a soft-deleted or superseded memory back; raises WrongState when it is active, DuplicateText when its

@@ -1,10 +1,12 @@
 """memory.query (seed 003 §6): candidates → signals → fusion → selection → budget, and the thread's delta header."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.budget import Budget, line_tokens
@@ -16,6 +18,7 @@ from app.domain.memory import Memory
 from app.domain.presentation import bullet
 from app.domain.scope import Scope
 from app.domain.scoring import (
+    Candidate,
     Dropped,
     Profile,
     Scored,
@@ -217,10 +220,9 @@ class QueryMemories:
     async def _add_ranked(self, tx: ReadTx, work: _Work) -> None:
         if not work.ranked:
             return
-        search = _narrowed(work.search, work.ranked)
-        candidates = await self._search.candidates(tx, work.scope, search)
-        scored = score(candidates, work.profile, self._clock.now())
         lengths = {c: self._policies.categories.get(c).rag_length for c in work.ranked}
+        candidates = await self._candidates(tx, work, lengths)
+        scored = score(candidates, work.profile, self._clock.now())
         scored, low = keep_similar(scored, work.query.threshold)
         scored, irrelevant = keep_relevant(scored, work.profile)
         scored, over = cap_categories(scored, lengths)
@@ -232,6 +234,21 @@ class QueryMemories:
                 work.answer.items.append(item)
             else:
                 work.answer.dropped.append(Dropped(s, "budget"))
+
+    async def _candidates(self, tx: ReadTx, work: _Work, lengths: dict[str, int]) -> list[Candidate]:
+        """Candidates for every slot: where a full category crowds the others out, the others are asked again."""
+        wanted = work.query.top_k or self._policies.query.top_k
+        found: dict[UUID, Candidate] = {}
+        categories = work.ranked
+        while categories:
+            for candidate in await self._search.candidates(tx, work.scope, _narrowed(work.search, categories)):
+                found[candidate.memory.id] = candidate
+            taken = Counter(c.memory.category for c in found.values())
+            full = {c for c in categories if taken[c] >= lengths[c]}
+            if not full or sum(min(count, lengths[c]) for c, count in taken.items()) >= wanted:
+                break
+            categories = [c for c in categories if c not in full]
+        return list(found.values())
 
     async def _add_related(self, tx: ReadTx, work: _Work) -> None:
         ids = [item.memory.id for item in work.answer.items]

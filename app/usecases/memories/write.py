@@ -1,13 +1,12 @@
 """Remember: text rules, then compare with what is known, then one journaled write (SPEC §1; seed 003 §2, §9)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from app.config.loader import Policies
-from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import (
     AgentNotAllowed,
     DuplicateText,
@@ -20,34 +19,21 @@ from app.domain.errors import (
     WrongState,
 )
 from app.domain.idempotency import IdempotencyKey
+from app.domain.ids import check_moment
 from app.domain.memory import MemoryType, NewMemory
-from app.domain.merge_bands import Decision, decide, merge_text
+from app.domain.merge_bands import Decision, decide
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Vector
-from app.storage.identity import new_id
 from app.storage.journal import Journal, Outcome
 from app.storage.memories import Compared, MemoryStorage
-from app.usecases.memories.relations import delta_meta, edges_to, threads_of
+from app.usecases.memories.merging import Intent, Written, compose, event
 
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
 """What a write meets when another one changed the compared memories first: think again."""
 
 CLOCK_SKEW = timedelta(seconds=5)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The answer to a write. `similarity`: best cosine among the compared; `revision`: of the writing thread."""
-
-    id: UUID | None
-    action: Literal["created", "updated", "merged", "skipped"]
-    matched_id: UUID | None = None
-    similarity: float | None = None
-    related: int = 0
-    revision: int | None = None
-    reason: str | None = None
 
 
 class WriteMemories:
@@ -82,7 +68,7 @@ class WriteMemories:
             try:
                 return await self._write(scope, new, vector, compared, key)
             except ErasedText:
-                await self._journal.note(scope, [_event(new, "create", "skipped")])
+                await self._journal.note(scope, [event(new, "create", "skipped")])
                 return Written(None, "skipped", reason=ErasedText.code)
             except RACE_LOST:
                 continue
@@ -98,7 +84,7 @@ class WriteMemories:
         if procedural != (draft.category == "procedural") or procedural != (draft.steps_text is not None):
             raise InvalidInput("type procedural, category procedural and steps_text go together")
         now = self._clock.now()
-        if draft.created_at is not None and draft.created_at > now + CLOCK_SKEW:
+        if draft.created_at is not None and check_moment(draft.created_at) > now + CLOCK_SKEW:
             raise InvalidInput("created_at lies in the future")
         limits = self._policies.write.text_limits
         steps = draft.steps_text
@@ -115,7 +101,7 @@ class WriteMemories:
         try:
             return await self._embedder.embed([embedded_text(d.type, d.text, d.actor_id) for d in drafts])
         except EmbedderUnavailable:
-            await self._journal.note(scope, [_event(d, "create", "error") for d in drafts])
+            await self._journal.note(scope, [event(d, "create", "error") for d in drafts])
             raise
 
     async def _compare(self, scope: Scope, new: NewMemory, vector: Vector) -> list[Compared]:
@@ -129,16 +115,10 @@ class WriteMemories:
         decision = self._decide(new, compared)
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
-            await self._journal.note(scope, [_event(new, "classify", "skipped", decision.best_similarity)])
+            await self._journal.note(scope, [event(new, "classify", "skipped", decision.best_similarity)])
             return Written(None, "skipped", similarity=decision.best_similarity, reason="below_min_importance")
-        if match is None:
-            changes, written = self._create(scope, new, vector, compared, decision)
-        elif self._policies.write.merge_mode == "recreate":
-            changes, written = self._recreate(scope, new, vector, match, compared, decision)
-        else:
-            changes, written = self._update(scope, new, vector, match, compared, decision)
-        if new.type is MemoryType.semantic:
-            changes[-1] = replace(changes[-1], observations=_events(new, decision, written))
+        intent = Intent(scope, new, vector, compared, decision, match, self._clock.now())
+        changes, written = compose(intent, recreate=self._policies.write.merge_mode == "recreate")
         outcome = await self._journal.record(scope, changes, key=key, response=_response(written))
         return _answer(new, written, outcome)
 
@@ -152,131 +132,6 @@ class WriteMemories:
             numeric_update=category.numeric_update,
             fallback_allowed=category.fallback,
         )
-
-    def _create(
-        self, scope: Scope, new: NewMemory, vector: Vector, compared: Sequence[Compared], decision: Decision
-    ) -> tuple[list[MemoryChange], Written]:
-        memory_id = new_id()
-        change = MemoryChange(
-            kind=ChangeKind.created,
-            memory_id=memory_id,
-            user_id=new.user_id,
-            actor=scope.actor,
-            new=new,
-            vector=vector,
-            threads=threads_of(new.thread_id),
-            delta_meta=delta_meta(new.text, new.importance),
-            edges=edges_to(memory_id, new.created_at, compared),
-        )
-        if new.type is not MemoryType.semantic:
-            event = _event(new, "create", memory_id=memory_id)
-            change = replace(change, observations=(event,))
-        return [change], Written(memory_id, "created", similarity=decision.best_similarity)
-
-    def _update(
-        self,
-        scope: Scope,
-        new: NewMemory,
-        vector: Vector,
-        match: Compared,
-        compared: Sequence[Compared],
-        decision: Decision,
-    ) -> tuple[list[MemoryChange], Written]:
-        merged = self._joined(new, match, decision)
-        changed = merged.text != match.neighbour.text
-        fields: dict[str, Any] = {
-            "importance": merged.importance,
-            "pinned": merged.pinned,
-            "tags": list(merged.tags),
-            "updated_at": self._clock.now(),
-        }
-        change = MemoryChange(
-            kind=ChangeKind.updated,
-            memory_id=match.neighbour.id,
-            user_id=new.user_id,
-            actor=scope.actor,
-            fields=fields | ({"text": merged.text} if changed else {}),
-            vector=vector if changed else None,
-            threads=threads_of(new.thread_id, match.thread_id),
-            expect_version=match.version,
-            expect_states=("active",),
-            delta_meta=delta_meta(merged.text, merged.importance),
-            history_meta=_incoming(new, decision),
-            edges=edges_to(match.neighbour.id, match.neighbour.created_at, compared) if changed else (),
-        )
-        return [change], Written(match.neighbour.id, "updated", match.neighbour.id, decision.best_similarity)
-
-    def _recreate(
-        self,
-        scope: Scope,
-        new: NewMemory,
-        vector: Vector,
-        match: Compared,
-        compared: Sequence[Compared],
-        decision: Decision,
-    ) -> tuple[list[MemoryChange], Written]:
-        merged, memory_id = self._joined(new, match, decision), new_id()
-        if merged.text == match.neighbour.text:
-            return self._update(scope, new, vector, match, compared, decision)
-        now = self._clock.now()
-        old = MemoryChange(
-            kind=ChangeKind.superseded,
-            memory_id=match.neighbour.id,
-            user_id=new.user_id,
-            actor=scope.actor,
-            fields={"state": "superseded", "superseded_by": memory_id, "updated_at": now},
-            expect_version=match.version,
-            expect_states=("active",),
-            new_ref=str(memory_id),
-        )
-        fresh = MemoryChange(
-            kind=ChangeKind.recreated,
-            memory_id=memory_id,
-            user_id=new.user_id,
-            actor=scope.actor,
-            new=replace(merged, created_at=match.neighbour.created_at, updated_at=now),
-            vector=vector,
-            threads=threads_of(new.thread_id, match.thread_id),
-            old_ref=str(match.neighbour.id),
-            delta_meta=delta_meta(merged.text, merged.importance),
-            history_meta=_incoming(new, decision),
-            edges=edges_to(memory_id, match.neighbour.created_at, compared, without=match.neighbour.id),
-        )
-        return [old, fresh], Written(memory_id, "updated", match.neighbour.id, decision.best_similarity)
-
-    def _joined(self, new: NewMemory, match: Compared, decision: Decision) -> NewMemory:
-        """The incoming memory with what the old one already had: importance max, pinned or, tags union."""
-        return replace(
-            new,
-            text=merge_text(new.text, match.neighbour.text, decision.rule),
-            importance=max(new.importance, match.importance),
-            pinned=new.pinned or match.pinned,
-            tags=tuple(dict.fromkeys((*match.tags, *new.tags))),
-        )
-
-
-def _incoming(new: NewMemory, decision: Decision) -> dict[str, Any]:
-    return {"incoming": new.text, "rule": decision.rule, "similarity": decision.best_similarity}
-
-
-def _event(
-    new: NewMemory,
-    op: str,
-    status: Literal["ok", "error", "skipped"] = "ok",
-    sim: float | None = None,
-    memory_id: UUID | None = None,
-) -> Observation:
-    node: Literal["hotpath", "episodic"] = "episodic" if new.type is MemoryType.episodic else "hotpath"
-    return Observation(node, op, status, new.user_id, new.thread_id, memory_id, new.category, sim)
-
-
-def _events(new: NewMemory, decision: Decision, written: Written) -> tuple[Observation, ...]:
-    op = "create" if written.action == "created" else "update"
-    return (
-        _event(new, "classify"),
-        _event(new, "search", sim=decision.best_similarity),
-        _event(new, op, sim=decision.best_similarity, memory_id=written.id),
-    )
 
 
 def _response(written: Written) -> dict[str, Any]:

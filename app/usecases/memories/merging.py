@@ -1,0 +1,161 @@
+"""From a decision to journaled changes: a new memory, an updated one, or one in place of the old (SPEC §1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from app.domain.changes import ChangeKind, MemoryChange, Observation
+from app.domain.memory import MemoryType, NewMemory
+from app.domain.merge_bands import Decision, merge_text
+from app.domain.scope import Scope
+from app.ports import Vector
+from app.storage.identity import new_id
+from app.storage.memories import Compared
+from app.usecases.memories.relations import delta_meta, edges_to, threads_of
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The answer to a write. `similarity`: best cosine among the compared; `revision`: of the writing thread."""
+
+    id: UUID | None
+    action: Literal["created", "updated", "merged", "skipped"]
+    matched_id: UUID | None = None
+    similarity: float | None = None
+    related: int = 0
+    revision: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What is to be written, what it was compared with, and the stored memory it joins, if any."""
+
+    scope: Scope
+    new: NewMemory
+    vector: Vector
+    compared: Sequence[Compared]
+    decision: Decision
+    match: Compared | None
+    now: datetime
+
+
+def compose(intent: Intent, *, recreate: bool) -> tuple[list[MemoryChange], Written]:
+    """The changes to record and the answer to give; the last change is the one the answer speaks of."""
+    if intent.match is None:
+        changes, written = _create(intent)
+    elif recreate and _joined(intent, intent.match).text != intent.match.neighbour.text:
+        changes, written = _recreate(intent, intent.match)
+    else:
+        changes, written = _update(intent, intent.match)
+    changes[-1] = replace(changes[-1], observations=_events(intent, written))
+    return changes, written
+
+
+def _create(intent: Intent) -> tuple[list[MemoryChange], Written]:
+    new, memory_id = intent.new, new_id()
+    change = MemoryChange(
+        kind=ChangeKind.created,
+        memory_id=memory_id,
+        user_id=new.user_id,
+        actor=intent.scope.actor,
+        new=new,
+        vector=intent.vector,
+        threads=threads_of(new.thread_id),
+        delta_meta=delta_meta(new.text, new.importance),
+        edges=edges_to(memory_id, new.created_at, intent.compared),
+    )
+    return [change], Written(memory_id, "created", similarity=intent.decision.best_similarity)
+
+
+def _update(intent: Intent, match: Compared) -> tuple[list[MemoryChange], Written]:
+    merged, old = _joined(intent, match), match.neighbour
+    changed = merged.text != old.text
+    fields: dict[str, Any] = {
+        "importance": merged.importance,
+        "pinned": merged.pinned,
+        "tags": list(merged.tags),
+        "updated_at": intent.now,
+    }
+    change = MemoryChange(
+        kind=ChangeKind.updated,
+        memory_id=old.id,
+        user_id=merged.user_id,
+        actor=intent.scope.actor,
+        fields=fields | ({"text": merged.text} if changed else {}),
+        vector=intent.vector if changed else None,
+        threads=threads_of(merged.thread_id, match.thread_id),
+        expect_version=match.version,
+        expect_states=("active",),
+        delta_meta=delta_meta(merged.text, merged.importance),
+        history_meta=_incoming(intent),
+        edges=edges_to(old.id, old.created_at, intent.compared) if changed else (),
+    )
+    return [change], Written(old.id, "updated", old.id, intent.decision.best_similarity)
+
+
+def _recreate(intent: Intent, match: Compared) -> tuple[list[MemoryChange], Written]:
+    merged, old, memory_id = _joined(intent, match), match.neighbour, new_id()
+    superseded = MemoryChange(
+        kind=ChangeKind.superseded,
+        memory_id=old.id,
+        user_id=merged.user_id,
+        actor=intent.scope.actor,
+        fields={"state": "superseded", "superseded_by": memory_id, "updated_at": intent.now},
+        expect_version=match.version,
+        expect_states=("active",),
+        new_ref=str(memory_id),
+    )
+    fresh = MemoryChange(
+        kind=ChangeKind.recreated,
+        memory_id=memory_id,
+        user_id=merged.user_id,
+        actor=intent.scope.actor,
+        new=replace(merged, created_at=old.created_at, updated_at=intent.now),
+        vector=intent.vector,
+        threads=threads_of(merged.thread_id, match.thread_id),
+        old_ref=str(old.id),
+        delta_meta=delta_meta(merged.text, merged.importance),
+        history_meta=_incoming(intent),
+        edges=edges_to(memory_id, old.created_at, intent.compared, without=old.id),
+    )
+    return [superseded, fresh], Written(memory_id, "updated", old.id, intent.decision.best_similarity)
+
+
+def _joined(intent: Intent, match: Compared) -> NewMemory:
+    """The incoming memory with what the old one already had: importance max, pinned or, tags union."""
+    new = intent.new
+    return replace(
+        new,
+        text=merge_text(new.text, match.neighbour.text, intent.decision.rule),
+        importance=max(new.importance, match.importance),
+        pinned=new.pinned or match.pinned,
+        tags=tuple(dict.fromkeys((*match.tags, *new.tags))),
+    )
+
+
+def _incoming(intent: Intent) -> dict[str, Any]:
+    decision = intent.decision
+    return {"incoming": intent.new.text, "rule": decision.rule, "similarity": decision.best_similarity}
+
+
+def event(
+    new: NewMemory,
+    op: str,
+    status: Literal["ok", "error", "skipped"] = "ok",
+    sim: float | None = None,
+    memory_id: UUID | None = None,
+) -> Observation:
+    """The operational event of a write (seed 003 §14)."""
+    node: Literal["hotpath", "episodic"] = "episodic" if new.type is MemoryType.episodic else "hotpath"
+    return Observation(node, op, status, new.user_id, new.thread_id, memory_id, new.category, sim)
+
+
+def _events(intent: Intent, written: Written) -> tuple[Observation, ...]:
+    new, sim = intent.new, intent.decision.best_similarity
+    done = event(new, "create" if written.action == "created" else "update", "ok", sim, written.id)
+    if new.type is not MemoryType.semantic:
+        return (done,)
+    return event(new, "classify"), event(new, "search", sim=sim), done

@@ -1,0 +1,52 @@
+"""An embedder that costs next to nothing and always the same, so that a benchmark measures the server, not a model.
+
+Only the benchmarks' own server entry point can choose it: no setting names it.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from app.ports import Vector, refuse_inside_transaction
+
+TOPIC_SHARE = 0.64
+"""Cosine of two texts with the same first word: close enough for a relation and for the same-fact check."""
+
+
+class ConstantEmbedder:
+    """Unit vectors from a hash of the text and one of its first word; texts that begin alike lie close together."""
+
+    def __init__(self, model: str, dimension: int) -> None:
+        self.model = model
+        self.dimension = dimension
+        self._topic = lru_cache(1024)(self._direction)
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One vector a text, in order."""
+        refuse_inside_transaction("the embedder")
+        return [self.vector(text) for text in texts]
+
+    async def embed_query(self, text: str) -> Vector:
+        """As `embed` for one query."""
+        refuse_inside_transaction("the embedder")
+        return self.vector(text)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    def vector(self, text: str) -> Vector:
+        """The text's vector."""
+        topic = self._topic(text.split(maxsplit=1)[0].casefold())
+        mixed = TOPIC_SHARE**0.5 * topic + (1 - TOPIC_SHARE) ** 0.5 * self._direction(text)
+        return _unit(mixed)
+
+    def _direction(self, text: str) -> Vector:
+        digest = hashlib.shake_256(text.encode("utf-8", "surrogatepass")).digest(self.dimension)
+        return _unit(np.frombuffer(digest, dtype=np.uint8).astype(np.float32) - 127.5)
+
+
+def _unit(vector: Vector) -> Vector:
+    unit: Vector = vector / np.sqrt(vector @ vector)
+    return unit

@@ -1,0 +1,192 @@
+"""The floor: the statements of one request, replayed by pgbench with nothing of Mnema around them.
+
+The statements are recorded from real requests (bench/floor_recording.py), so that the floor can never be of another
+query than the server's. Arguments that differ from request to request come from a table with those of many requests (a
+primary-key look-up each: pgbench has no binary parameters); the others are parameters of the prepared statement. A
+write's ids, text and hash are made fresh in SQL.
+
+The floor contains the transaction as the use-case opens it, every statement with its arguments, row-level security, the
+commit with fsync, and results sent over loopback, as text. It does not contain HTTP, JSON in the server, validation,
+authentication, the embedder, ranking and the access log.
+"""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from pgvector.asyncpg import register_vector
+
+from app.cli.embedded.home import DATABASE
+from bench import workload
+from bench.floor_recording import Call, Recording, record
+from bench.http_load import HOST
+from bench.throwaway import Site
+
+GRACE_S = 60
+WRITES = 200
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HASH = re.compile(r"\\x[0-9a-f]{64}")
+_NOTHING = "nothing"
+
+
+@dataclass(slots=True)
+class Floor:
+    """A pgbench script and the variables it is started with."""
+
+    script: str
+    variables: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What pgbench measured."""
+
+    latencies_ms: list[float]
+    per_second: float
+
+
+class _Scribe:
+    """Turns recordings into a script, the script's variables and the table of varying arguments."""
+
+    def __init__(self, connection: asyncpg.Connection, kind: str, recordings: Sequence[Recording]) -> None:
+        self._connection = connection
+        self._kind = kind
+        self._recordings = recordings
+        self._columns: dict[str, str] = {}
+        self._values: list[list[Any]] = [[number] for number in range(len(recordings))]
+        self.floor = Floor(f"\\set q random(0, {len(recordings) - 1})\n", {_NOTHING: _NOTHING})
+
+    async def write(self) -> Floor:
+        """The whole script; the table is in the database afterwards."""
+        for number, call in enumerate(self._recordings[0].calls):
+            if call.sql:
+                self.floor.script += await self._statement(number, call) + ";\n"
+            elif call.begins:
+                self.floor.variables["tenant"] = str(call.args[0])
+                bind = "SELECT set_config('app.tenant_id', :tenant, true)"
+                self.floor.script += f"\\startpipeline\nBEGIN {call.begins};\n{bind};\n\\endpipeline\n"
+            else:
+                self.floor.script += "COMMIT;\n"
+        await self._fill()
+        return self.floor
+
+    async def _statement(self, number: int, call: Call) -> str:
+        sql = re.sub(r"--[^\n]*", "", call.sql).strip()
+        types = [parameter.name for parameter in (await self._connection.prepare(sql)).get_parameters()]
+        written = [await self._argument(f"a{number}_{place}", place, number, kind) for place, kind in enumerate(types)]
+        return re.sub(r"\$(\d+)", lambda found: written[int(found[1]) - 1], sql)
+
+    async def _argument(self, name: str, place: int, number: int, type_: str) -> str:
+        """How one argument is written: a variable, a look-up, or made fresh."""
+        values = [recording.calls[number].args[place] for recording in self._recordings]
+        if all(value is None for value in values):
+            return f"nullif(:{_NOTHING}, '{_NOTHING}')::{type_}"
+        if all(value == values[0] for value in values):
+            self.floor.variables[name] = await self._connection.fetchval(f"SELECT $1::{type_}::text", values[0])
+            return f"(:{name})::{type_}"
+        if self._kind == "write" and type_ == "bytea":
+            return "sha256(uuidv7()::text::bytea)"
+        if self._kind == "write" and type_ == "jsonb":
+            return self._fresh(name, values)
+        return self._look_up(name, type_, values)
+
+    def _look_up(self, name: str, type_: str, values: Sequence[Any]) -> str:
+        self._columns[name] = type_
+        for row, value in zip(self._values, values, strict=True):
+            row.append(value)
+        return f"((SELECT t.{name} FROM bench.{self._kind} t WHERE t.q = :q)::{type_})"
+
+    def _fresh(self, name: str, values: Sequence[Any]) -> str:
+        """A JSON argument whose new ids, text and hash are another one's in every transaction."""
+        drafts = [_Template(recording) for recording in self._recordings]
+        texts = [draft.of(value) for draft, value in zip(drafts, values, strict=True)]
+        ids = max(len(draft.ids) for draft in drafts)
+        fresh = ", ".join(["encode(sha256(uuidv7()::text::bytea), 'hex')", *["uuidv7()"] * ids])
+        return f"format({self._look_up(name, 'text', texts)}, {fresh})::jsonb"
+
+    async def _fill(self) -> None:
+        columns = ", ".join(f"{name} {type_}" for name, type_ in self._columns.items())
+        table = f"bench.{self._kind}"
+        await self._connection.execute(f"""CREATE SCHEMA IF NOT EXISTS bench; GRANT USAGE ON SCHEMA bench TO mnema_app;
+            CREATE TABLE {table} (q integer PRIMARY KEY, {columns}); GRANT SELECT ON {table} TO mnema_app""")
+        places = ", ".join(f"${place}" for place in range(1, len(self._columns) + 2))
+        await self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", self._values)
+        await self._connection.execute(f"VACUUM (ANALYZE) {table}")
+
+
+class _Template:
+    """One write's JSON with `%2$s`, `%3$s` … in place of its new ids and `%1$s` of its hash, for format()."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._seen = recording.seen
+        self.ids: dict[str, str] = {}
+
+    def of(self, value: Any) -> str:
+        """The template as text."""
+        text = next(change["row"]["text"] for change in value)
+        return re.sub(r"@@(\d+)@@", r"%\1$s", json.dumps(self._walk(value, text)).replace("%", "%%"))
+
+    def _walk(self, value: Any, text: str) -> Any:
+        if isinstance(value, dict):
+            return {name: self._walk(part, text) for name, part in value.items()}
+        if isinstance(value, list):
+            return [self._walk(part, text) for part in value]
+        if not isinstance(value, str) or value in self._seen:
+            return value
+        if _UUID.fullmatch(value):
+            return self.ids.setdefault(value, f"@@{len(self.ids) + 2}@@")
+        if value == text:
+            return f"{text[:-40]} @@2@@"  # as long as before, and another one every time
+        return r"\x@@1@@" if _HASH.fullmatch(value) else value
+
+
+async def build(made: Site, kind: str, first: int) -> Floor:
+    """Record real requests and write the script; notes to write start at number `first`."""
+    recordings = await record(made, kind, workload.QUERIES if kind == "query" else WRITES, first)
+    connection = await asyncpg.connect(made.superuser_url)
+    try:
+        await register_vector(connection)
+        await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+        return await _Scribe(connection, kind, recordings).write()
+    finally:
+        await connection.close()
+
+
+def replay(made: Site, floor: Floor, clients: int, seconds: float, warmup: float) -> Replayed:
+    """pgbench with so many clients, as mnema_app. Raises RuntimeError when it fails."""
+    with tempfile.TemporaryDirectory(prefix="mnema-floor-") as folder:
+        script = Path(folder) / "floor.sql"
+        script.write_text(floor.script, encoding="utf-8")
+        for duration, logged in ((warmup, False), (seconds, True)):
+            log = ["--log", f"--log-prefix={folder}/log"] if logged else []
+            said = _pgbench(made, floor, script, clients, max(1, round(duration)), log)
+        files = Path(folder).glob("log.*")
+        lines = [line.split() for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    rate = re.search(r"^tps = ([\d.]+)", said, re.MULTILINE)
+    if rate is None or "number of failed transactions: 0 " not in said:
+        raise RuntimeError(f"pgbench: {said.strip()}")
+    return Replayed([int(line[2]) / 1000 for line in lines], float(rate[1]))
+
+
+def _pgbench(made: Site, floor: Floor, script: Path, clients: int, seconds: int, log: list[str]) -> str:
+    where = ["--host", HOST, "--port", str(made.cluster.port), "--username", "mnema_app"]
+    how = ["--no-vacuum", "--protocol=prepared", f"--client={clients}", f"--jobs={min(clients, 2)}", f"--time={seconds}"]
+    variables = [f"--define={name}={value}" for name, value in floor.variables.items()]
+    done = subprocess.run(
+        [made.home.postgres.binary("pgbench"), *where, *how, *variables, *log, f"--file={script}", DATABASE],
+        env=os.environ | {"PGPASSWORD": made.home.passwords()["mnema_app"], "PGOPTIONS": "-c jit=off"},
+        capture_output=True,
+        text=True,
+        timeout=seconds + GRACE_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"pgbench: {done.stderr.strip()}")
+    return done.stdout

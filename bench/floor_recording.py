@@ -1,0 +1,95 @@
+"""What one real request sends to the database, heard at the unit of work, so that no benchmark repeats it by hand."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.api.schemas.memories import MemoryIn
+from app.api.schemas.query import QueryIn
+from app.bootstrap import Application
+from app.domain.scope import Scope
+from bench import workload
+from bench.throwaway import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One message: a statement, the opening of a transaction (`begins`: its mode) or, with neither, its commit."""
+
+    sql: str = ""
+    args: tuple[Any, ...] = ()
+    begins: str = ""
+
+
+@dataclass(slots=True)
+class Recording:
+    """What one request sent. `seen`: ids that came out of the database, so that all others are new ones."""
+
+    calls: list[Call] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    @property
+    def shape(self) -> tuple[tuple[str, str], ...]:
+        """What two requests of one kind share."""
+        return tuple((call.begins, call.sql) for call in self.calls)
+
+
+class _ListeningTx:
+    """A transaction that notes what passes."""
+
+    def __init__(self, tx: Any, heard: Recording) -> None:
+        self._tx = tx
+        self._heard = heard
+
+    def __getattr__(self, name: str) -> Any:
+        async def passed(statement: str, *args: Any) -> Any:
+            self._heard.calls.append(Call(statement, args))
+            return await getattr(self._tx, name)(statement, *args)
+
+        return passed
+
+
+@contextlib.contextmanager
+def _listening(app: Application, heard: list[Recording]) -> Iterator[None]:
+    """While inside, the last of `heard` gets whatever the application's unit of work sends in reads and calls."""
+    uow: Any = app.uow
+    call, read = uow.call, uow.read
+
+    async def heard_call(scope: Scope, statement: str, *args: Any) -> Any:
+        rows = await call(scope, statement, *args)
+        heard[-1].calls.append(Call(statement, (scope.tenant_id, *args)))
+        heard[-1].seen.update(str(row["id"]) for row in map(dict, rows) if "id" in row)
+        return rows
+
+    @contextlib.asynccontextmanager
+    async def heard_read(scope: Scope) -> AsyncIterator[Any]:
+        async with read(scope) as tx:
+            heard[-1].calls.append(Call(args=(scope.tenant_id,), begins="READ ONLY"))
+            yield _ListeningTx(tx, heard[-1])
+            heard[-1].calls.append(Call())
+
+    uow.call, uow.read = heard_call, heard_read
+    try:
+        yield
+    finally:
+        del uow.call, uow.read
+
+
+async def record(made: Site, kind: str, count: int, first: int) -> list[Recording]:
+    """Make `count` real requests, writes from note `first` on; answers those of the commonest shape, nearly all."""
+    heard: list[Recording] = []
+    async with made.application() as (app, scope):
+        with _listening(app, heard):
+            for number in range(count):
+                heard.append(Recording())
+                if kind == "query":
+                    await app.query.ask(scope, QueryIn.model_validate(workload.query_body(number)).to_domain())
+                else:
+                    body = MemoryIn.model_validate(workload.write_body(first + number))
+                    await app.write.remember(scope, body.to_domain(app.policies.write.default_importance))
+    shapes = [recording.shape for recording in heard]
+    common = max(set(shapes), key=shapes.count)
+    if shapes.count(common) < 0.9 * count:
+        raise RuntimeError(f"requests of kind {kind!r} differ too much to be replayed")
+    return [recording for recording in heard if recording.shape == common]

@@ -1,0 +1,162 @@
+"""Load on a server of this machine: so many clients, each sending its next request when it has its answer.
+
+One process, one thread, raw HTTP/1.1 over kept-alive loopback connections: a few tens of microseconds of CPU a request,
+so that on few cores the clients do not take what they measure. Bounded in time and in the number of requests.
+
+    echo '{"port": 8000, "key": "mnema_…", "kind": "query", "clients": 8}' | python -m bench.http_load
+"""
+
+import json
+import re
+import selectors
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bench import workload
+
+HOST = "127.0.0.1"
+MOST_A_SECOND = 2000
+SILENCE_S = 30
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One load. `first`: number of the first note to write, so that no two loads write the same."""
+
+    port: int
+    key: str
+    kind: str
+    clients: int
+    seconds: float = 5.0
+    warmup: float = 1.0
+    first: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it. `latencies_ms`: of requests that began and ended in the measured time; `requests`: all."""
+
+    latencies_ms: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    requests: int = 0
+    statuses: dict[int, int] = field(default_factory=dict)
+    refusal: str = ""
+    cpu_ms: float = 0.0
+
+
+class _Client:
+    """One kept-alive connection with at most one request under way."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection((HOST, port), timeout=SILENCE_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.began = 0.0
+        self._received = b""
+
+    def send(self, request: bytes) -> None:
+        self._received = b""
+        self.began = time.perf_counter()
+        self.socket.sendall(request)
+
+    def answer(self) -> tuple[int, bytes] | None:
+        """Status and body once they are all here."""
+        chunk = self.socket.recv(1 << 18)
+        if not chunk:
+            raise ConnectionError("the server closed a connection")
+        self._received += chunk
+        head, gap, body = self._received.partition(b"\r\n\r\n")
+        if not gap:
+            return None
+        length = _LENGTH.search(head)
+        if length is None:
+            raise ConnectionError("an answer without Content-Length")
+        return (int(head[9:12]), body) if len(body) >= int(length[1]) else None
+
+
+def requests(load: Load) -> Iterator[bytes]:
+    """The requests in order: the same queries again and again, or new notes as far as the bound goes."""
+    bound = round((load.warmup + load.seconds) * MOST_A_SECOND)
+    if load.kind == "query":
+        asked = [_request("/memory/query", load.key, workload.query_body(n)) for n in range(workload.QUERIES)]
+        return iter(asked * (bound // len(asked) + 1))
+    if load.kind == "write":
+        return iter([_request("/memory", load.key, workload.write_body(load.first + n)) for n in range(bound)])
+    raise ValueError(f"kind is query or write, not {load.kind!r}")
+
+
+def _request(path: str, key: str, body: dict[str, Any]) -> bytes:
+    content = json.dumps(body).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content
+
+
+def run(load: Load) -> Outcome:
+    """Warm up, then measure. Raises ConnectionError when the server goes away or falls silent."""
+    pending = requests(load)
+    clients = [_Client(load.port) for _ in range(load.clients)]
+    with selectors.DefaultSelector() as selector:
+        try:
+            for client in clients:
+                selector.register(client.socket, selectors.EVENT_READ, client)
+            return _drive(load, clients, selector, pending)
+        finally:
+            for client in clients:
+                client.socket.close()
+
+
+def _drive(
+    load: Load, clients: list[_Client], selector: selectors.BaseSelector, pending: Iterator[bytes]
+) -> Outcome:
+    outcome, statuses = Outcome(), Counter[int]()
+    cpu, opened = time.process_time(), time.perf_counter()
+    measured, until = opened + load.warmup, opened + load.warmup + load.seconds
+    busy = sum(_send_next(client, pending) for client in clients)
+    last = measured
+    while busy:
+        ready = selector.select(SILENCE_S)
+        if not ready:
+            raise ConnectionError(f"the server was silent for {SILENCE_S} s")
+        for entry, _events in ready:
+            client: _Client = entry.data
+            answer = client.answer()
+            if answer is None:
+                continue
+            now = time.perf_counter()
+            statuses[answer[0]] += 1
+            if answer[0] >= 400:
+                outcome.refusal = outcome.refusal or answer[1].decode(errors="replace")
+            if client.began >= measured and now <= until:
+                outcome.latencies_ms.append((now - client.began) * 1000)
+                last = now
+            if now >= until or not _send_next(client, pending):
+                busy -= 1
+    outcome.cpu_ms = (time.process_time() - cpu) * 1000
+    outcome.requests, outcome.statuses = statuses.total(), dict(statuses)
+    outcome.seconds = max(0.0, (last if next(pending, None) is None else until) - measured)
+    return outcome
+
+
+def _send_next(client: _Client, pending: Iterator[bytes]) -> bool:
+    request = next(pending, None)
+    if request is not None:
+        client.send(request)
+    return request is not None
+
+
+def main() -> None:
+    """Read a Load as JSON from standard input, write its Outcome to standard output."""
+    outcome = run(Load(**json.load(sys.stdin)))
+    json.dump(asdict(outcome), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The server under load: the real application, one process, with the constant embedder in place of a model.
+
+    python -m bench.http_server HOME [--profile FILE]
+
+HOME is an embedded installation whose PostgreSQL runs. Prints the port it listens on; ends on SIGTERM.
+"""
+
+import argparse
+import contextlib
+import signal
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from app.api.main import create_app
+from app.bootstrap import Doubles
+from app.cli.embedded.home import Home
+from bench.constant_embedder import ConstantEmbedder
+from bench.stack_sampler import StackSampler
+
+
+def serve(home: Home, profile: Path | None) -> None:
+    """Serve until SIGTERM, then write the profile."""
+    settings = home.settings(home.postgres.start())
+    embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
+    config = uvicorn.Config(
+        create_app(settings, Doubles(embedder=embedder)),
+        host="127.0.0.1",
+        port=0,
+        loop="uvloop",
+        http="httptools",
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=10,
+    )
+    listener = config.bind_socket()
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    sys.stdout.flush()
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: None)  # uvicorn raises it once more when it is done
+    sampler = StackSampler()
+    with sampler.sampling() if profile else contextlib.nullcontext():
+        uvicorn.Server(config).run(sockets=[listener])
+    if profile:
+        sampler.write(profile)
+
+
+def main() -> None:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--profile", type=Path)
+    arguments = parser.parse_args()
+    serve(Home(arguments.home), arguments.profile)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Where a process spends its CPU time, by looking at its Python stack every few milliseconds of CPU (SIGPROF).
+
+A profiler that hooks every call makes Python code look dearer than C code; sampling costs next to nothing. Time in C is
+counted for the Python function that called it, or, when the event loop called it, for the one that runs next.
+"""
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+INTERVAL_S = 0.001
+"""Asked for; the kernel rounds up to its tick."""
+
+GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
+    ("JSON", ("/json/encoder.py", "/json/decoder.py", "/json/__init__.py")),
+    ("tokens (WordPiece)", ("/app/providers/tokens.py",)),
+    ("embedder (constant)", ("/bench/constant_embedder.py",)),
+    ("logging (structlog)", ("/structlog/", "/app/config/logs.py")),
+    ("auth", ("/app/api/deps.py", "/app/usecases/ops/tenants.py", "/app/storage/tenants.py")),
+    ("rows to objects", ("/app/storage/rows.py",)),
+    ("asyncpg and codecs", ("/asyncpg/", "/pgvector/", "/app/storage/engine.py")),
+    ("unit of work", ("/app/storage/uow.py",)),
+    ("storage", ("/app/storage/",)),
+    ("use-case and domain", ("/app/usecases/", "/app/domain/")),
+    ("pydantic and schemas", ("/pydantic/", "/app/api/schemas/")),
+    ("our middleware and routes", ("/app/api/",)),
+    ("FastAPI and Starlette", ("/fastapi/", "/starlette/", "/anyio/")),
+    ("HTTP (uvicorn)", ("/uvicorn/",)),
+)
+"""A sample belongs to the first group that its innermost frames of a known file belong to."""
+
+REST = "event loop and the rest"
+
+
+class StackSampler:
+    """Counts samples by group and by the innermost function of the group."""
+
+    def __init__(self) -> None:
+        self.groups: Counter[str] = Counter()
+        self.functions: Counter[str] = Counter()
+
+    @contextmanager
+    def sampling(self) -> Iterator[None]:
+        """Sample the main thread while inside; the process's CPU time drives the timer, so idling is not sampled."""
+        before = signal.signal(signal.SIGPROF, self._sample)
+        signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, before)
+
+    def write(self, file: Path) -> None:
+        """Keep the counts as JSON."""
+        kept = {"groups": dict(self.groups.most_common()), "functions": dict(self.functions.most_common(40))}
+        file.write_text(json.dumps(kept), encoding="utf-8")
+
+    def _sample(self, _signal: int, frame: FrameType | None) -> None:
+        innermost = frame
+        while frame is not None:
+            if (group := group_of(frame.f_code.co_filename)) is not None:
+                self.groups[group] += 1
+                self.functions[f"{_short(frame)} [{group}]"] += 1
+                return
+            frame = frame.f_back
+        self.groups[REST] += 1
+        if innermost is not None:
+            self.functions[f"{_short(innermost)} [{REST}]"] += 1
+
+
+def group_of(file: str) -> str | None:
+    """The group a source file belongs to, if any."""
+    return next((name for name, marks in GROUPS if any(mark in file for mark in marks)), None)
+
+
+def _short(frame: FrameType) -> str:
+    path = Path(frame.f_code.co_filename)
+    return f"{path.parent.name}/{path.name}:{frame.f_code.co_qualname if hasattr(frame.f_code, 'co_qualname') else frame.f_code.co_name}"

@@ -1,0 +1,198 @@
+"""`mnema up` on a fresh home: the tour, the files it leaves, whom the server connects as, and a second start."""
+
+import json
+import os
+import re
+import signal
+import stat
+from collections.abc import AsyncIterator, Iterator
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.acceptance.processes import (
+    ANNOUNCED,
+    Installation,
+    Up,
+    alive,
+    installation,
+    listening,
+    mnema,
+    told,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("embedded")]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Installation]:
+    """The home of all tests here."""
+    with installation() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def up(place: Installation) -> Iterator[Up]:
+    """The first `mnema up`, tour and all, as a user with the sample's shell left open would start it."""
+    env = {
+        "DATABASE_URL": "postgresql://postgres@elsewhere/x",
+        "PGSSLMODE": "require",
+        "HTTP_PROXY": "http://127.0.0.1:1",
+    }
+    with Up(place, MNEMA_TOUR="1", **env) as running:
+        running.serves()
+        yield running
+
+
+@pytest.fixture
+async def database(up: Up) -> AsyncIterator[asyncpg.Connection]:
+    """A superuser's connection, by demo.env."""
+    connection = await asyncpg.connect(up.place.env["DATABASE_URL"], timeout=10)
+    yield connection
+    await connection.close()
+
+
+def test_the_tour_prints_what_the_server_answers(up: Up) -> None:
+    parts = [
+        '"action": "created"',
+        "Memory updates since rev ",
+        "- +created: [",
+        '{"status": 403, "code": "category_not_allowed", "detail": "agent \'stylist\' may not use: tasks"}',
+        '"version": 2}',
+        "- ↑updated: [Tasks] Maya asked for two rollback rehearsals before the deployment goes live.",
+        '"state": "soft_deleted"',
+        "in the planner's answer: no",
+        '"state": "active"}',
+        "  RESTORE ",
+        "  DELETE ",
+        "  UPDATE ",
+        "  ADD ",
+        "hotpath/delete ok 1",
+        "Mnema serves ",
+    ]
+    at = -1
+    for part in parts:
+        assert part in up.output[at + 1 :], f"{part!r} is missing or too early in:\n{up.output}"
+        at = up.output.index(part, at + 1)
+
+
+def test_the_tours_history_says_what_was_done_newest_first(up: Up) -> None:
+    rows = re.findall(r"^(\S+T\S+)  (\w+) +\S+ +(.*)$", up.output, re.MULTILINE)
+    events = [(event, text.rstrip()) for _when, event, text in rows if event != "LINK"]
+    one, two = (
+        f"Maya asked for {what} before the deployment goes live."
+        for what in ("a rollback rehearsal", "two rollback rehearsals")
+    )
+    assert events == [("RESTORE", two), ("DELETE", two), ("UPDATE", two), ("ADD", one)]
+    assert [when for when, _event, _text in rows] == sorted((when for when, _event, _text in rows), reverse=True)
+
+
+def test_it_ends_with_base_url_key_and_docs(up: Up) -> None:
+    url = f"http://127.0.0.1:{up.place.port}"
+    said = up.output[up.output.index("Mnema serves") :].split()
+    assert said[:3] == ["Mnema", "serves", url]
+    shown = dict(zip(said[3::2], said[4::2], strict=True))
+    assert shown == {
+        "key": up.place.env["MNEMA_API_KEY"],
+        "docs": f"{url}/docs",
+        "env": str(up.place.home / "demo.env"),
+        "stop": "Ctrl-C",
+    }
+    assert httpx.get(shown["docs"], trust_env=False).status_code == 200
+
+
+def test_demo_env_has_three_names_and_is_its_owners_alone(up: Up) -> None:
+    assert list(up.place.env) == ["MNEMA_URL", "MNEMA_API_KEY", "DATABASE_URL"]
+    for name in ("demo.env", "secrets.json", "postgres.password"):
+        file = up.place.home / name
+        assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_uid) == (0o600, os.geteuid())
+
+
+async def test_the_key_works_and_is_an_admins_bound_to_no_agent(up: Up, database: asyncpg.Connection) -> None:
+    keys = await database.fetch("SELECT scopes, agents FROM api_keys")
+    assert [(key["scopes"], key["agents"]) for key in keys] == [(["admin"], None)]
+    headers = {"Authorization": f"Bearer {up.place.env['MNEMA_API_KEY']}"}
+    async with httpx.AsyncClient(base_url=up.place.env["MNEMA_URL"], headers=headers, trust_env=False) as client:
+        sample = (await client.get("/memory", params={"limit": 200})).json()["items"]
+        assert (await client.get("/memory", headers={"Authorization": "Bearer wrong"})).status_code == 401
+    assert len(sample) > 80
+    assert {memory["user_id"] for memory in sample} == {"maya"}
+
+
+async def test_the_server_is_mnema_app_and_never_learns_the_superusers_password(
+    up: Up, database: asyncpg.Connection
+) -> None:
+    password = (up.place.home / "postgres.password").read_text().strip()
+    admins = json.loads((up.place.home / "secrets.json").read_text())["mnema_admin"]
+    seen = told(up.place.pids["server"])
+    assert password in up.place.env["DATABASE_URL"]
+    assert password not in seen
+    assert admins not in seen
+    assert "MNEMA_DATABASE_URL=postgresql://mnema_app:" in seen
+    assert not re.search(r"^(DATABASE_URL|PG\w+)=", seen, re.MULTILINE)
+    others = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    users = await database.fetch(f"SELECT DISTINCT usename, application_name FROM pg_stat_activity WHERE {others}")
+    assert [tuple(user) for user in users] == [("mnema_app", "mnema")]
+    assert not await database.fetchval("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = 'mnema_app'")
+
+
+async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
+    status = await mnema("status", MNEMA_HOME=up.place.home, HTTP_PROXY="http://127.0.0.1:1")
+    assert status.returncode == 0
+    assert f"home      {up.place.home}\npostgres  running\nserver    ready  " in status.stdout
+    doctor = await mnema("doctor", MNEMA_HOME=up.place.home)
+    assert (doctor.returncode, {line.split()[0] for line in doctor.stdout.splitlines()}) == (0, {"ok"})
+
+
+async def test_the_command_line_finds_the_running_server_by_itself(up: Up) -> None:
+    asked = await mnema("query", "deployment plan", "--agent", "planner", "--user", "maya", MNEMA_HOME=up.place.home)
+    assert asked.returncode == 0
+    assert "- [projects] " in asked.stdout
+    listed = await mnema("tenant", "list", MNEMA_HOME=up.place.home)
+    assert "demo" in listed.stdout
+
+
+async def test_a_second_start_in_the_same_home_is_refused(up: Up) -> None:
+    before = up.place.pids
+    second = await mnema("up", MNEMA_HOME=up.place.home, MNEMA_PORT=1)
+    assert second.returncode == 1
+    assert "already running" in second.stderr
+    assert "mnema down" in second.stderr
+    assert up.place.pids == before
+    assert all(map(alive, before.values()))
+
+
+async def test_a_taken_port_is_named_and_nothing_is_left_running(up: Up) -> None:
+    with installation() as other:
+        refused = await mnema("up", MNEMA_HOME=other.home, MNEMA_PORT=up.place.port)
+        assert refused.returncode == 1
+        assert f"port {up.place.port} is taken" in refused.stderr
+        assert "MNEMA_PORT=" in refused.stderr
+        assert other.pids == {}
+        status = await mnema("status", MNEMA_HOME=other.home)
+        assert (status.returncode, status.stdout.count("stopped")) == (1, 2)
+
+
+def test_ctrl_c_stops_server_and_postgresql_and_the_next_start_finds_data_and_key(up: Up) -> None:
+    """The last test here: it ends what the others look at."""
+    place, env, pids = up.place, up.place.env, up.place.pids
+    assert up.ended(signal.SIGINT) == 0
+    assert up.output.endswith("stopped\n")
+    assert set(pids) == {"supervisor", "server", "postgres"}
+    assert place.stopped(pids)
+    with Up(place, MNEMA_TOUR="1") as again:
+        output = again.serves()
+        assert place.env == env
+        assert "sample:" not in output
+        assert "category_not_allowed" in output
+        assert "- ↑updated: [Tasks] Maya asked for two rollback rehearsals" in output
+        headers = {"Authorization": f"Bearer {env['MNEMA_API_KEY']}"}
+        found = httpx.get(f"{env['MNEMA_URL']}/memory?limit=200", headers=headers, trust_env=False).json()["items"]
+        assert len([memory for memory in found if "Kiep" in memory["text"]]) > 5
+        pids = place.pids
+        assert again.ended(signal.SIGTERM) == 0
+    wait_until(lambda: place.stopped(pids), "everything to be gone", 5)
+    assert ANNOUNCED in output
+    assert not listening(place.port)

@@ -1,0 +1,104 @@
+"""What the tests of the HTTP API share: calls, the shape of a refusal, and a look into the database."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import asyncpg
+import httpx
+
+from tests.conftest import Database
+from tests.factories import body
+
+PROBLEM = "application/problem+json"
+
+
+async def remember(client: httpx.AsyncClient, text: str = "Maya drinks oat milk.", **fields: Any) -> dict[str, Any]:
+    """Write a memory; the answer."""
+    response = await client.post("/memory", json=body(text, **fields))
+    assert response.status_code == 201, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def ask(client: httpx.AsyncClient, query: str = "oat milk", **fields: Any) -> dict[str, Any]:
+    """Query as the supervisor about maya, unless the fields say otherwise; the answer."""
+    request = {"agent": "supervisor", "query": query, "filters": {"user_id": "maya"}} | fields
+    response = await client.post("/memory/query", json=request)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def delta(client: httpx.AsyncClient, thread: str, **params: Any) -> dict[str, Any]:
+    """A thread's delta."""
+    response = await client.get(f"/threads/{thread}/delta", params=params)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def listed(client: httpx.AsyncClient, **params: Any) -> list[dict[str, Any]]:
+    """One page of memories."""
+    response = await client.get("/memory", params=params)
+    assert response.status_code == 200, response.text
+    items: list[dict[str, Any]] = response.json()["items"]
+    return items
+
+
+async def history_of(client: httpx.AsyncClient, memory_id: str) -> list[dict[str, Any]]:
+    """A memory's history, newest first."""
+    response = await client.get(f"/memory/{memory_id}/history")
+    assert response.status_code == 200, response.text
+    items: list[dict[str, Any]] = response.json()["items"]
+    return items
+
+
+def texts(answer: Mapping[str, Any], part: str = "items") -> list[str]:
+    """The texts of an answer's items, without their `[category]`."""
+    return [item["text"].split("] ", 1)[-1] for item in answer[part]]
+
+
+def refused(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Check that the response is this problem; its body."""
+    assert (response.status_code, response.headers["content-type"]) == (status, PROBLEM), response.text
+    problem: dict[str, Any] = response.json()
+    assert (problem["status"], problem["code"]) == (status, code), problem
+    assert problem["request_id"] == response.headers["X-Request-ID"]
+    assert {"type", "title", "detail"} <= problem.keys()
+    return problem
+
+
+def verdict(response: httpx.Response) -> tuple[int, str | None]:
+    """Status and code, for tables; the code of an error that is no problem document is None."""
+    if response.headers.get("content-type") != PROBLEM:
+        return response.status_code, None
+    problem = response.json()
+    whole = problem["status"] == response.status_code and problem["request_id"] == response.headers["X-Request-ID"]
+    return response.status_code, problem["code"] if whole else None
+
+
+async def send(client: httpx.AsyncClient, content: Any, path: str = "/memory", method: str = "POST") -> httpx.Response:
+    """A JSON body as it stands: text, bytes, or an object that is encoded without checks (NaN, lone surrogates)."""
+    raw = content if isinstance(content, str | bytes) else json.dumps(content)
+    return await client.request(method, path, content=raw, headers={"Content-Type": "application/json"})
+
+
+async def sql(database: Database, statement: str, *args: Any) -> list[asyncpg.Record]:
+    """Rows as the superuser sees them."""
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        rows: list[asyncpg.Record] = await connection.fetch(statement, *args)
+        return rows
+    finally:
+        await connection.close()
+
+
+async def row_counts(database: Database) -> dict[str, int]:
+    """How many rows each table holds."""
+    tables = await sql(
+        database,
+        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1",
+    )
+    counted = " UNION ALL ".join(f"SELECT '{t['relname']}', count(*) FROM {t['relname']}" for t in tables)
+    return {name: count for name, count in await sql(database, counted)}

@@ -1,0 +1,130 @@
+"""Every route of the server, read from its OpenAPI document, with a request that it accepts."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+PUBLIC = frozenset({"GET /health", "GET /ready"})
+PUBLIC_PAGES = frozenset({"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"})
+"""Served without a key and without an entry in the document."""
+
+READS = frozenset(
+    {
+        "GET /memory",
+        "POST /memory/query",
+        "GET /memory/{memory_id}",
+        "GET /memory/{memory_id}/history",
+        "GET /threads/{thread_id}/delta",
+        "GET /events/counts",
+    }
+)
+WRITES = frozenset(
+    {
+        "POST /memory",
+        "PATCH /memory/{memory_id}",
+        "DELETE /memory/{memory_id}",
+        "POST /memory/{memory_id}/restore",
+        "POST /memory/{memory_id}/pin",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path. `queries`: the schema of each query parameter; `body`: of the body, None without one."""
+
+    method: str
+    path: str
+    queries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    body: dict[str, Any] | None = None
+    schemas: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Such as `GET /memory/{memory_id}`."""
+        return f"{self.method} {self.path}"
+
+    def url(self, places: dict[str, str]) -> str:
+        """The path with its places filled; a new kind of place must be given a value by the test."""
+        return self.path.format(**places)
+
+    def sample(self) -> Any:
+        """A body that it accepts; None without one."""
+        return None if self.body is None else _sample(self.body, self.schemas)
+
+    def variants(self, values: list[str]) -> Iterator[dict[str, Any]]:
+        """Each query parameter alone with each value worth a try: every choice, both bounds, all of `values`."""
+        for name, schema in self.queries.items():
+            for value in _values(_resolved(schema, self.schemas), values):
+                yield {name: value}
+
+    def bodies(self, values: list[str]) -> Iterator[Any]:
+        """The sample with each field, nested ones too, set to each value worth a try."""
+        if self.body is not None:
+            yield from _bodies(_resolved(self.body, self.schemas), self.sample(), self.schemas, values)
+
+
+async def operations(client: httpx.AsyncClient) -> list[Operation]:
+    """Every operation the server says it has, the public ones too."""
+    document = (await client.get("/openapi.json")).json()
+    return [
+        Operation(
+            method=method.upper(),
+            path=path,
+            queries={p["name"]: p["schema"] for p in spec.get("parameters", []) if p["in"] == "query"},
+            body=next(iter(spec["requestBody"]["content"].values()))["schema"] if "requestBody" in spec else None,
+            schemas=document["components"]["schemas"],
+        )
+        for path, methods in document["paths"].items()
+        for method, spec in methods.items()
+    ]
+
+
+async def guarded(client: httpx.AsyncClient) -> list[Operation]:
+    """The operations that need a key."""
+    return [operation for operation in await operations(client) if operation.name not in PUBLIC]
+
+
+def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema behind a reference, and of a choice the first that is not null."""
+    while "$ref" in schema or ("anyOf" in schema and "type" not in schema):
+        if "$ref" in schema:
+            schema = schemas[schema["$ref"].rsplit("/", 1)[-1]]
+        else:
+            schema = next(choice for choice in schema["anyOf"] if choice.get("type") != "null")
+    return schema
+
+
+def _sample(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
+    schema = _resolved(schema, schemas)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if schema["type"] == "object":
+        return {name: _sample(schema["properties"][name], schemas) for name in schema.get("required", [])}
+    return next(iter(_values(schema, ["sample"])))
+
+
+def _values(schema: dict[str, Any], values: list[str]) -> list[Any]:
+    kind = schema["type"]
+    if kind == "boolean":
+        return [True, False]
+    if kind in ("integer", "number"):
+        number = int if kind == "integer" else float
+        return [number(schema.get("minimum", 0)), number(schema.get("maximum", 1))]
+    if kind == "array":
+        return [[value] for value in _values(schema["items"], values)]
+    return schema.get("enum") or values
+
+
+def _bodies(schema: dict[str, Any], sample: Any, schemas: dict[str, Any], values: list[str]) -> Iterator[Any]:
+    for name, part in schema.get("properties", {}).items():
+        part = _resolved(part, schemas)
+        if part["type"] != "object":
+            variants: Iterator[Any] = iter(_values(part, values))
+        else:
+            variants = _bodies(part, sample.get(name, {}), schemas, values)
+        for value in itertools.islice(variants, 500):
+            yield {**sample, name: value}

@@ -1,0 +1,238 @@
+"""A key bound to an agent sees and writes that agent's categories, and not a trace of any other, on every route."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from app.bootstrap import Application
+from tests.api.calls import ask, delta, history_of, listed, refused, remember, sql, texts, verdict
+from tests.api.operations import guarded
+from tests.conftest import Database
+from tests.factories import Caller, body, make_caller
+
+THREAD = "launch"
+SHOWN = "Maya presents the launch plan to Victor on Monday."
+HIDDEN = "Maya presents the launch plan to Victor on Monday in secret distress."
+NEVER = ("relationships", "profile", "relationship_dynamic")
+
+
+@dataclass
+class Room:
+    """One tenant seen by an unbound administrator and by a key bound to planner."""
+
+    admin: httpx.AsyncClient
+    planner: httpx.AsyncClient
+    shown: str
+    hidden: str
+
+    @property
+    def secrets(self) -> list[str]:
+        """What the planner must not meet anywhere."""
+        return [self.hidden, "distress", "sleepwalks", "nadia", *NEVER]
+
+
+@pytest.fixture
+async def room(app: Application, server: str, caller: Caller) -> AsyncIterator[Room]:
+    bound = await make_caller(app, ["query", "write"], ["planner"], tenant=caller)
+    async with caller.client(server) as admin, bound.client(server) as planner:
+        hidden = await remember(admin, HIDDEN, category="relationships", thread_id=THREAD, importance=5)
+        shown = await remember(admin, SHOWN, category="tasks", thread_id=THREAD)
+        assert shown["related"] == 1  # across the border: this is what must not show
+        await remember(admin, "Nadia sleepwalks.", category="profile", user_id="nadia", thread_id=THREAD)
+        await ask(admin, "distress", categories=["relationships"], filters={"user_id": "nadia"})
+        yield Room(admin, planner, shown["id"], hidden["id"])
+
+
+def found_in(response: httpx.Response, secrets: list[str]) -> list[str]:
+    sent = str(response.request.url) + response.request.content.decode()
+    return [s for s in secrets if s in response.text + str(response.headers) and s not in sent]
+
+
+async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) -> None:
+    wrong = {}
+    values = [*room.secrets, "maya", THREAD, "supervisor", "planner", "tasks", "node,op,status,category,user_id"]
+    places = {"memory_id": room.shown, "thread_id": THREAD}
+    for operation in [o for o in await guarded(room.planner) if o.method == "GET" or o.path.endswith("/query")]:
+        requests: list[tuple[Any, Any]] = [({}, operation.sample())]
+        requests += [(params, operation.sample()) for params in operation.variants(values)]
+        requests += [({}, content) for content in operation.bodies(values)]
+        for params, content in requests:
+            url = operation.url(places)
+            response = await room.planner.request(operation.method, url, params=params, json=content)
+            if found_in(response, room.secrets) or verdict(response)[0] not in (200, 403, 422):
+                wrong[f"{operation.name} {params} {content}"] = response.text
+    assert wrong == {}
+
+
+async def test_every_route_that_takes_an_id_answers_not_found_for_a_hidden_memory(room: Room) -> None:
+    places = {"memory_id": room.hidden, "thread_id": THREAD}
+    before = (await room.admin.get(f"/memory/{room.hidden}")).json()
+    operations = [o for o in await guarded(room.planner) if "{memory_id}" in o.path]
+    assert len(operations) >= 6
+    for operation in operations:
+        response = await room.planner.request(operation.method, operation.url(places), json=operation.sample())
+        assert "distress" not in refused(response, 404, "not_found")["detail"], operation.name
+    assert (await room.admin.get(f"/memory/{room.hidden}")).json() == before
+
+
+async def test_lists_hold_only_visible_categories_whatever_the_filter(room: Room) -> None:
+    own = {room.shown}
+    assert {m["id"] for m in await listed(room.planner)} == own
+    for params in ({"user_id": "maya"}, {"thread_id": THREAD}, {"category": "tasks"}, {"importance_min": 1}):
+        assert {m["id"] for m in await listed(room.planner, **params)} == own, params
+    for params in ({"user_id": "nadia"}, {"importance_min": 5}, {"type": "turn"}, {"state": "soft_deleted"}):
+        assert await listed(room.planner, **params) == [], params
+    await room.admin.delete(f"/memory/{room.hidden}")
+    assert await listed(room.planner, state="soft_deleted") == []
+
+
+@pytest.mark.parametrize("category", NEVER)
+async def test_listing_or_writing_a_hidden_category_is_refused_by_name(room: Room, category: str) -> None:
+    answers = [
+        await room.planner.get("/memory", params={"category": category}),
+        await room.planner.post("/memory", json=body("Maya trusts Victor.", category=category)),
+        await room.planner.patch(f"/memory/{room.shown}", json={"category": category}),
+        await room.planner.post("/memory/query", json={"agent": "planner", "query": "x", "categories": [category]}),
+        await room.planner.post(
+            "/memory/query", json={"agent": "planner", "query": "x", "filters": {"category": category}}
+        ),
+    ]
+    for response in answers:
+        problem = refused(response, 403, "category_not_allowed")
+        assert problem["categories"] == [category]
+        assert category in problem["detail"]
+    assert (await room.admin.get(f"/memory/{room.shown}")).json()["category"] == "tasks"
+    assert len(await listed(room.admin)) == 3
+
+
+async def test_the_planner_cannot_speak_as_another_agent(room: Room, database: Database) -> None:
+    answers = {
+        agent: [
+            await room.planner.post("/memory/query", json={"agent": agent, "query": "launch"}),
+            await room.planner.get(f"/threads/{THREAD}/delta", params={"agent": agent}),
+            await room.planner.post("/memory", json=body("Maya books a room.", category="tasks", agent_id=agent)),
+        ]
+        for agent in ("supervisor", "executor", "nobody", "Planner")
+    }
+    for responses in answers.values():
+        for response in responses:
+            refused(response, 403, "agent_not_allowed")
+    assert await sql(database, "SELECT 1 FROM memories WHERE text LIKE '%books%'") == []
+
+
+async def test_what_the_planner_writes_carries_its_name(room: Room) -> None:
+    written = await remember(room.planner, "Maya orders the stage lights.", category="tasks")
+    stored = (await room.planner.get(f"/memory/{written['id']}")).json()
+    assert stored["agent_id"] == "planner"
+    assert (await history_of(room.planner, written["id"]))[0]["actor"] == "planner"
+
+
+async def test_a_write_learns_nothing_of_hidden_neighbours(room: Room) -> None:
+    close = "Maya presents the launch plan to Victor on Monday in secret despair."
+    fresh = await remember(room.planner, close, category="projects", user_id="maya")
+    assert fresh["action"] == "created"
+    assert fresh["related"] == 1  # the shown one
+    same = await remember(room.planner, HIDDEN, category="projects")
+    assert same["action"] == "created"
+    assert "matched_id" not in same
+    for memory_id in (fresh["id"], same["id"]):
+        assert room.hidden not in str(await history_of(room.admin, memory_id))
+
+
+async def test_related_items_and_scores_know_nothing_of_hidden_neighbours(room: Room) -> None:
+    request = {"agent": "planner", "query": "launch plan", "filters": {}, "explain": True, "return": "full"}
+    for client in (room.planner, room.admin):
+        answer = await ask(client, **request)
+        assert [item["id"] for item in answer["items"]] == [room.shown]
+        assert answer["related"] == []
+        assert answer["dropped"] == []
+        assert "relation" not in answer["items"][0]["score"]["parts"]
+    supervisor = await ask(room.admin, "launch plan", filters={"category": "tasks"})
+    assert supervisor["related"] == []
+    both = await ask(room.admin, "launch plan", filters={}, top_k=1, categories=["tasks", "relationships"])
+    assert {item["id"] for item in both["items"] + both["related"]} == {room.shown, room.hidden}
+
+
+async def test_link_history_names_only_visible_neighbours(room: Room) -> None:
+    unbound = [row for row in await history_of(room.admin, room.shown) if row["event"] == "LINK"]
+    assert [edge["id"] for row in unbound for edge in row["meta"]["edges"]] == [room.hidden]
+    bound = await history_of(room.planner, room.shown)
+    assert [edge for row in bound for edge in row["meta"].get("edges", [])] == []
+    assert room.hidden not in str(bound)
+
+
+async def test_event_counts_leave_out_hidden_categories(room: Room) -> None:
+    for columns in ("category", "user_id,category", "node,op,status,category,user_id,thread_id"):
+        response = await room.planner.get("/events/counts", params={"by": columns})
+        counts = response.json()["counts"]
+        assert {row["category"] for row in counts} == {"tasks"}
+        assert found_in(response, room.secrets) == []
+    seen = (await room.admin.get("/events/counts", params={"by": "category"})).json()["counts"]
+    assert {row["category"] for row in seen} >= {"tasks", "profile", "relationships"}
+
+
+async def test_the_delta_shows_no_hidden_change(room: Room) -> None:
+    for params in ({}, {"agent": "planner"}, {"since_rev": 0}):
+        found = await delta(room.planner, THREAD, **params)
+        assert texts_of(found["header"]) == [f"- +created: [Tasks] {SHOWN} (imp=2)"]
+        assert found["more"] == 0
+    unbound = await delta(room.admin, THREAD, agent="planner")
+    assert texts_of(unbound["header"]) == [f"- +created: [Tasks] {SHOWN} (imp=2)"]
+    await room.admin.delete(f"/memory/{room.hidden}?purge=true")
+    assert texts_of((await delta(room.planner, THREAD, since_rev=2))["header"]) == []
+
+
+def texts_of(header: str) -> list[str]:
+    return header.splitlines()[1:]
+
+
+async def test_a_move_over_the_border_shows_in_neither_direction(room: Room) -> None:
+    since = (await delta(room.planner, THREAD))["rev"]
+    moved = {"category": "tasks", "text": "Maya tells Victor about the launch."}
+    assert (await room.admin.patch(f"/memory/{room.hidden}", json=moved)).status_code == 200
+    away = {"category": "relationships", "text": "Maya quarrels with Victor."}
+    assert (await room.admin.patch(f"/memory/{room.shown}", json=away)).status_code == 200
+    for client, params in ((room.planner, {}), (room.admin, {"agent": "planner"})):
+        found = await delta(client, THREAD, since_rev=since, **params)
+        assert (found["header"], found["more"]) == ("", 0)
+    assert (await room.admin.patch(f"/memory/{room.hidden}", json={"importance": 1})).status_code == 200
+    later = await delta(room.planner, THREAD, since_rev=since)
+    assert texts_of(later["header"]) == ["- ↑updated: [Tasks] Maya tells Victor about the launch."]
+
+
+async def test_a_memory_that_moved_is_seen_by_its_present_category_only(room: Room) -> None:
+    await room.admin.patch(f"/memory/{room.hidden}", json={"category": "tasks", "text": "Maya tells Victor all."})
+    rows = await history_of(room.planner, room.hidden)
+    assert "distress" not in str(rows)
+    assert "relationships" not in str(rows)
+    await room.admin.patch(f"/memory/{room.shown}", json={"category": "relationships"})
+    for path in ("", "/history"):
+        refused(await room.planner.get(f"/memory/{room.shown}{path}"), 404, "not_found")
+    answer = await ask(room.planner, "launch plan", agent="planner", filters={}, top_k=50)
+    assert texts(answer) == ["Maya tells Victor all."]
+
+
+async def test_purged_history_is_gone_for_a_bound_key_and_blank_for_an_administrator(room: Room) -> None:
+    await room.admin.delete(f"/memory/{room.shown}?purge=true")
+    refused(await room.planner.get(f"/memory/{room.shown}/history"), 404, "not_found")
+    rows = await history_of(room.admin, room.shown)
+    assert rows[0]["event"] == "PURGE"
+    assert "Victor" not in str(rows)
+
+
+async def test_a_key_bound_to_two_agents_sees_what_both_see_and_speaks_as_each(
+    app: Application, server: str, caller: Caller, room: Room
+) -> None:
+    await remember(room.admin, "Maya reads about beacons.", category="knowledge")
+    await remember(room.admin, "Maya likes sharp wit.", category="style")
+    pair = await make_caller(app, ["query", "write"], ["planner", "researcher"], tenant=caller)
+    async with pair.client(server) as client:
+        assert {m["category"] for m in await listed(client)} == {"tasks", "knowledge"}
+        for agent, seen in (("planner", {"tasks"}), ("researcher", {"knowledge"})):
+            answer = await ask(client, "Maya", agent=agent, filters={}, top_k=50)
+            assert {item["category"] for item in answer["items"]} == seen
+        problem = await client.post("/memory/query", json={"agent": "planner", "query": "x", "categories": ["style"]})
+        refused(problem, 403, "category_not_allowed")

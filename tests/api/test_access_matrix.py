@@ -1,0 +1,158 @@
+"""Every route of the OpenAPI document against every kind of key: nobody passes who should not."""
+
+import importlib
+import pkgutil
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+import app.api.routes
+from app.api.main import create_app
+from app.bootstrap import Application
+from tests.api.calls import refused, remember, verdict
+from tests.api.operations import PUBLIC, PUBLIC_PAGES, READS, WRITES, Operation, guarded, operations
+from tests.factories import Caller, make_caller
+
+THREAD = "launch"
+
+
+async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
+    """Ids that exist in the client's tenant, for the places of a path."""
+    written = await remember(client, text, thread_id=THREAD)
+    return {"memory_id": written["id"], "thread_id": THREAD}
+
+
+async def call(
+    client: httpx.AsyncClient, operation: Operation, places: dict[str, str], **options: Any
+) -> httpx.Response:
+    return await client.request(operation.method, operation.url(places), json=operation.sample(), **options)
+
+
+def test_nothing_is_served_that_the_document_does_not_name() -> None:
+    pages = {route.path for route in create_app().routes if getattr(route, "path", None) is not None}
+    assert pages == PUBLIC_PAGES
+    for module in pkgutil.iter_modules(app.api.routes.__path__):
+        router = importlib.import_module(f"app.api.routes.{module.name}").router
+        assert all(route.include_in_schema for route in router.routes), f"{module.name} hides a route"
+
+
+async def test_every_guarded_route_is_known_here_as_a_read_or_a_write(http: httpx.AsyncClient) -> None:
+    assert {operation.name for operation in await guarded(http)} == READS | WRITES
+
+
+async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.AsyncClient) -> None:
+    wrong = {}
+    for number, operation in enumerate(await operations(http)):
+        places = await places_of(http, f"Maya keeps sample note {number}.")
+        response = await call(http, operation, places)
+        if not response.is_success and verdict(response) != (409, "invalid_state"):
+            wrong[operation.name] = response.text
+    assert wrong == {}
+
+
+async def test_the_document_marks_exactly_the_guarded_routes_as_needing_a_key(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    unmarked = {
+        f"{method.upper()} {path}"
+        for path, methods in document["paths"].items()
+        for method, spec in methods.items()
+        if not spec.get("security")
+    }
+    assert unmarked == PUBLIC
+
+
+async def test_public_routes_and_pages_answer_without_a_key(server: str) -> None:
+    async with httpx.AsyncClient(base_url=server) as nobody:
+        names = {operation.name for operation in await operations(nobody)}
+        assert names >= PUBLIC
+        for url in {name.removeprefix("GET ") for name in PUBLIC} | PUBLIC_PAGES:
+            assert (await nobody.get(url)).status_code == 200, url
+
+
+async def bad_headers(app: Application, caller: Caller) -> dict[str, list[tuple[bytes, bytes]]]:
+    """Authorization headers that stand for nobody, by what is wrong with them."""
+    tenant = caller.scope.tenant_id
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    _, expired = await app.tenants.create_key(tenant, "expired", ["admin"], expires_at=past)
+    key, revoked = await app.tenants.create_key(tenant, "revoked", ["admin"])
+    await app.tenants.revoke_key(tenant, key.id)
+    values = {
+        "garbage": f"Bearer {caller.key[:-1]}",
+        "empty": "Bearer",
+        "no scheme": caller.key,
+        "another scheme": f"Basic {caller.key}",
+        "in the wrong case": f"Bearer {caller.key.swapcase()}",
+        "endless": "Bearer " + "x" * 5000,
+        "two keys": f"Bearer {caller.key} {caller.key}",
+        "quoted": f"Bearer '{caller.key}'",
+        "expired": f"Bearer {expired}",
+        "revoked": f"Bearer {revoked}",
+        "not ASCII": "Bearer \xff\xfe",
+        "an injection": "Bearer ' OR 1=1 --",
+    }
+    return {"none": []} | {name: [(b"Authorization", value.encode("latin-1"))] for name, value in values.items()}
+
+
+async def test_no_guarded_route_answers_without_a_valid_key(app: Application, server: str, caller: Caller) -> None:
+    wrong = {}
+    async with caller.client(server) as admin:
+        places = await places_of(admin, "Maya signs with a fountain pen.")
+        before = (await admin.get("/memory")).json()
+    async with httpx.AsyncClient(base_url=server) as nobody:
+        every = await guarded(nobody)
+        for name, headers in (await bad_headers(app, caller)).items():
+            for operation in every:
+                response = await call(nobody, operation, places, headers=headers)
+                if (*verdict(response), response.headers.get("WWW-Authenticate")) != (401, "unauthenticated", "Bearer"):
+                    wrong[name, operation.name] = response.text
+    assert wrong == {}
+    async with caller.client(server) as admin:
+        assert (await admin.get("/memory")).json() == before
+
+
+async def test_a_key_works_until_it_is_revoked(app: Application, server: str, caller: Caller) -> None:
+    later = await make_caller(app, ["query"], tenant=caller)
+    async with later.client(server) as client:
+        assert (await client.get("/memory")).status_code == 200
+        assert later.scope.key_id is not None
+        await app.tenants.revoke_key(caller.scope.tenant_id, later.scope.key_id)
+        refused(await client.get("/memory"), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize(("scope", "refused_on"), [("query", WRITES), ("write", READS), ("chat", READS | WRITES)])
+async def test_a_key_is_refused_on_exactly_the_routes_its_scope_does_not_cover(
+    app: Application, server: str, caller: Caller, scope: str, refused_on: frozenset[str]
+) -> None:
+    limited = await make_caller(app, [scope], tenant=caller)
+    answers = {}
+    async with caller.client(server) as admin, limited.client(server) as client:
+        for number, operation in enumerate(await guarded(client)):
+            places = await places_of(admin, f"Maya keeps note {number} of the trip.")
+            answers[operation.name] = verdict(await call(client, operation, places))
+    assert {name for name, answer in answers.items() if answer == (403, "scope_required")} == refused_on
+    assert not [a for name, a in answers.items() if name not in refused_on and a[0] in (401, 403, 404, 422, 500)]
+
+
+async def test_a_refused_scope_changes_nothing(app: Application, server: str, caller: Caller) -> None:
+    reader = await make_caller(app, ["query"], tenant=caller)
+    async with caller.client(server) as admin, reader.client(server) as client:
+        places = await places_of(admin, "Maya hums while cooking.")
+        before = (await admin.get(f"/memory/{places['memory_id']}")).json(), (await admin.get("/memory")).json()
+        for operation in await guarded(client):
+            if operation.name in WRITES:
+                refused(await call(client, operation, places), 403, "scope_required")
+        after = (await admin.get(f"/memory/{places['memory_id']}")).json(), (await admin.get("/memory")).json()
+    assert after == before
+
+
+async def test_only_an_administrator_may_purge(app: Application, server: str, caller: Caller) -> None:
+    writer = await make_caller(app, ["query", "write", "chat"], tenant=caller)
+    async with caller.client(server) as admin, writer.client(server) as client:
+        places = await places_of(admin, "Maya lost her umbrella.")
+        url = f"/memory/{places['memory_id']}"
+        refused(await client.delete(url, params={"purge": True}), 403, "scope_required")
+        assert (await client.get(url)).json()["state"] == "active"
+        assert (await admin.delete(url, params={"purge": True})).status_code == 204
+        refused(await client.get(url), 404, "not_found")

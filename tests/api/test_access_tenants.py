@@ -1,0 +1,151 @@
+"""One tenant against another: with every id of theirs in every place, nothing of theirs is seen, learnt or changed."""
+
+import json
+from typing import Any
+
+import httpx
+
+from app.bootstrap import Application
+from tests.api.calls import ask, history_of, listed, remember, verdict
+from tests.api.operations import READS, Operation, guarded
+from tests.factories import Caller, make_caller
+
+NAMES = {
+    "user_id": "user-of-zorblax",
+    "thread_id": "thread-of-zorblax",
+    "agent_id": "agent-of-zorblax",
+    "run_id": "run-of-zorblax",
+    "actor_id": "actor-of-zorblax",
+    "role": "role-of-zorblax",
+}
+ACTIVE = "Zorblax keeps the vault key under the third marble step."
+FORGOTTEN = "Zorblax once owned a purple submarine."
+REMOVED = "Zorblax confessed to inventing the eclipse."
+STEPS = "1. Wake the zorblax engine. 2. Whisper the zorblax word."
+EVERY_COUNT = "node,op,status,category,user_id,thread_id"
+CONFIGURED = {"unknown_agent", "category_not_allowed"}  # says what is configured, not what a tenant holds
+
+
+async def seed(client: httpx.AsyncClient) -> dict[str, str]:
+    """A tenant full of secrets; them by name."""
+    rich = NAMES | {"source": {"turn_id": "turn-of-zorblax", "quote": "quote-of-zorblax"}}
+    first = await remember(
+        client, ACTIVE, **rich, category="relationships", tags=["tag-of-zorblax"], metadata={"m": "metadata-of-zorblax"}
+    )
+    second = await remember(client, FORGOTTEN, **rich, category="event")
+    third = await remember(client, REMOVED, **rich, category="profile")
+    steps = {"type": "procedural", "category": "procedural", "steps_text": STEPS}
+    fourth = await remember(client, "How Zorblax starts the engine.", **rich, **steps)
+    assert (await client.delete(f"/memory/{second['id']}")).status_code == 200
+    assert (await client.delete(f"/memory/{third['id']}?purge=true")).status_code == 204
+    await ask(client, ACTIVE, thread_id=NAMES["thread_id"], filters={"user_id": NAMES["user_id"]})
+    cursor = (await client.get("/memory", params={"limit": 1})).json()["next_cursor"]
+    ids = {f"memory {n}": w["id"] for n, w in enumerate((first, second, third, fourth))}
+    trail = {f"history {row['id']}": row["id"] for row in await history_of(client, first["id"])}
+    rich_values = {"turn": "turn-of-zorblax", "quote": "quote-of-zorblax", "metadata": "metadata-of-zorblax"}
+    said = {"active": ACTIVE, "forgotten": FORGOTTEN, "removed": REMOVED, "steps": STEPS, "word": "orblax"}
+    return NAMES | ids | trail | rich_values | said | {"tag": "tag-of-zorblax", "cursor": cursor}
+
+
+async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict[str, Any]:
+    """All that a tenant can see of its own memories, except for the access counts that reading moves."""
+    seen: dict[str, Any] = {
+        state: await listed(client, state=state) for state in ("active", "superseded", "soft_deleted")
+    }
+    for name, memory_id in secrets.items():
+        if name.startswith("memory"):
+            seen[name] = await history_of(client, memory_id)
+    seen["delta"] = (await client.get(f"/threads/{NAMES['thread_id']}/delta")).json()
+    for item in seen["active"]:
+        item.update(hits=None, last_accessed=None)
+    return seen
+
+
+def leaked(response: httpx.Response, secrets: dict[str, str]) -> list[str]:
+    """Secrets in a response that its own request did not contain."""
+    request = response.request
+    sent = f"{request.url}{httpx.URL(request.url).path}{dict(request.url.params)}" + json.dumps(
+        json.loads(request.content or b"null"), ensure_ascii=False
+    )
+    received = response.text + str(response.headers)
+    return [name for name, secret in secrets.items() if secret in received and secret not in sent]
+
+
+def places_in(secrets: dict[str, str]) -> list[dict[str, str]]:
+    ids = [secret for name, secret in secrets.items() if name.startswith("memory")]
+    return [{"memory_id": memory_id, "thread_id": NAMES["thread_id"]} for memory_id in ids]
+
+
+def judged(operation: Operation, response: httpx.Response, secrets: dict[str, str], plain: bool) -> Any:
+    """What is wrong with an answer to the other tenant; None when nothing is."""
+    status, code = verdict(response)
+    if found := leaked(response, secrets):
+        return f"leaks {found}"
+    if "{memory_id}" in operation.path:
+        return None if (status, code) == (404, "not_found") or (status == 422 and not plain) else response.text
+    return None if status in (200, 201, 404, 422) or code in CONFIGURED else response.text
+
+
+async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, server: str, caller: Caller) -> None:
+    other = await make_caller(app)
+    wrong: dict[str, Any] = {}
+    async with caller.client(server) as owner, other.client(server) as client:
+        secrets = await seed(owner)
+        await remember(client, "Ben feeds the ducks.", user_id="ben", thread_id="ducks")
+        before = await everything(owner, secrets)
+        values = list(secrets.values())
+        every = await guarded(client)
+        assert leaked(await client.get("/events/counts", params={"by": EVERY_COUNT}), secrets) == []
+        for operation in sorted(every, key=lambda o: (o.name not in READS, o.name)):
+            requests: list[tuple[dict[str, Any], Any]] = [({}, operation.sample())]
+            requests += [(params, operation.sample()) for params in operation.variants(values)]
+            requests += [({}, content) for content in operation.bodies(values)]
+            for places in places_in(secrets) if "{memory_id}" in operation.path else places_in(secrets)[:1]:
+                for number, (params, content) in enumerate(requests):
+                    response = await client.request(
+                        operation.method, operation.url(places), params=params, json=content
+                    )
+                    if (problem := judged(operation, response, secrets, number == 0)) is not None:
+                        wrong[f"{operation.name} {params} {content}"] = problem
+        assert await everything(owner, secrets) == before
+    assert wrong == {}
+
+
+async def test_another_tenants_thread_stands_at_zero(app: Application, server: str, caller: Caller) -> None:
+    other = await make_caller(app)
+    async with caller.client(server) as owner, other.client(server) as client:
+        await remember(owner, ACTIVE, thread_id="shared name")
+        for params in ({}, {"since_rev": 0}, {"agent": "supervisor"}):
+            found = (await client.get("/threads/shared name/delta", params=params)).json()
+            assert found == {"since_rev": 0, "rev": 0, "more": 0, "truncated": False, "header": ""}
+
+
+async def test_two_tenants_that_use_the_same_names_share_nothing(
+    app: Application, server: str, caller: Caller
+) -> None:
+    other = await make_caller(app)
+    async with caller.client(server) as one, other.client(server) as two:
+        first = await remember(one, "Maya drinks oat milk.", thread_id="t", tags=["one"])
+        second = await remember(two, "Maya drinks oat milk.", thread_id="t", tags=["two"])
+        assert (second["action"], second["revision"]) == ("created", 1)
+        assert "similarity" not in second
+        near = await remember(two, "Maya drinks oat milk every morning at home.", thread_id="t")
+        for client, own in ((one, {first["id"]}), (two, {second["id"], near["id"]})):
+            assert {m["id"] for m in await listed(client, user_id="maya")} == own
+            answer = await ask(client, top_k=50)
+            assert {item["id"] for item in answer["items"] + answer["related"]} == own
+            whole = await ask(client, top_k=50, filters={})
+            assert {item["id"] for item in whole["items"] + whole["related"]} == own
+
+
+async def test_another_tenants_agents_cannot_move_each_others_cursor(
+    app: Application, server: str, caller: Caller
+) -> None:
+    other = await make_caller(app)
+    async with caller.client(server) as one, other.client(server) as two:
+        await remember(one, ACTIVE, thread_id="t")
+        await remember(two, "Ben feeds the ducks.", thread_id="t")
+        assert "Ben" in (await ask(two, thread_id="t"))["header"]
+        header = (await ask(one, thread_id="t"))["header"]
+    assert "Zorblax" in header
+    assert "Ben" not in header

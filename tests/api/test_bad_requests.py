@@ -1,0 +1,249 @@
+"""Requests that are wrong as HTTP: paths, parameters, headers, sizes; and what an error says and never says."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from app.bootstrap import Application
+from tests.api.calls import PROBLEM, listed, refused, remember, send, verdict
+from tests.api.operations import guarded
+from tests.factories import Caller, body, make_caller
+
+LIMIT = 1 << 20
+INVALID = (422, "invalid_request")
+BAD_UUIDS = ["1", "x", "null", "%00", "%20", "%F0%9F%A6%89", "0" * 33, "g" * 32, "-" * 36, "%27%20OR%201=1"]
+PARAMETERS: dict[str, list[dict[str, Any]]] = {
+    "/memory": [
+        {"limit": 0},
+        {"limit": 201},
+        {"limit": "many"},
+        {"limit": ""},
+        {"importance_min": 0},
+        {"importance_max": 6},
+        {"importance_min": 4, "importance_max": 2},
+        {"pinned": "maybe"},
+        {"type": "poem"},
+        {"state": "purged"},
+        {"state": ""},
+        {"user_id": ""},
+        {"user_id": "x" * 201},
+        {"user_id": "a\x00b"},
+        {"tag": "a\nb"},
+        {"updated_after": "yesterday"},
+        {"updated_after": "0"},
+        {"updated_after": "2025-07-02", "updated_before": "2025-07-01"},
+    ],
+    "/threads/t/delta": [
+        {"since_rev": -1},
+        {"since_rev": 2**62 + 1},
+        {"since_rev": 10**40},
+        {"since_rev": "1.5"},
+        {"since_rev": ""},
+        {"agent": ""},
+        {"agent": "x" * 201},
+        {"agent": "a\x00"},
+    ],
+    "/threads/%00/delta": [{}],
+    "/threads//delta": [{}],
+    "/threads/%20/delta": [{}],
+    f"/threads/{'x' * 201}/delta": [{}],
+    "/events/counts": [
+        {"by": ""},
+        {"by": ","},
+        {"by": "op,op"},
+        {"by": "tenant_id"},
+        {"by": "op; DROP TABLE events"},
+        {"by": "count(*)"},
+        {"by": "x" * 101},
+        {"since": "soon"},
+        {"until": "2025-02-30"},
+    ],
+}
+
+
+async def test_ids_that_are_no_uuids_are_refused_on_every_route(http: httpx.AsyncClient) -> None:
+    wrong = {}
+    for operation in [o for o in await guarded(http) if "{memory_id}" in o.path]:
+        for bad in BAD_UUIDS:
+            url = operation.path.format(memory_id=bad)
+            response = await http.request(operation.method, url, json=operation.sample())
+            if verdict(response) != INVALID:
+                wrong[operation.name, bad] = response.text
+    assert wrong == {}
+
+
+async def test_parameters_out_of_range_are_refused(http: httpx.AsyncClient) -> None:
+    wrong = {}
+    for path, cases in PARAMETERS.items():
+        for params in cases:
+            response = await http.get(path, params=params)
+            if verdict(response) != INVALID:
+                wrong[f"{path[:30]} {params}"] = response.text
+    assert wrong == {}
+
+
+async def test_unknown_routes_and_wrong_methods(http: httpx.AsyncClient) -> None:
+    memory = f"/memory/{uuid4()}"
+    for path in ("/", "/nothing", f"{memory}/nothing", "/memory/query/x", "/threads", "/threads/t", "/Memory", "/v1"):
+        refused(await http.get(path), 404, "no_such_route")
+    for method, path in (
+        ("PUT", "/memory"),
+        ("DELETE", "/memory"),
+        ("POST", memory),
+        ("PUT", memory),
+        ("GET", f"{memory}/pin"),
+        ("POST", f"{memory}/history"),
+        ("POST", "/threads/t/delta"),
+        ("POST", "/health"),
+        ("OPTIONS", "/memory"),
+    ):
+        refused(await http.request(method, path), 405, "method_not_allowed")
+    allowed = (await http.put("/memory")).headers["Allow"]
+    assert {"GET", "POST"} & {method.strip() for method in allowed.split(",")}
+
+
+@pytest.mark.parametrize("tag", ["abc", '"x"', "-1", '"3", "4"', '"1.0"', '""', "", '"3"x', "9" * 10, "²", "1e3"])
+async def test_an_if_match_that_is_no_version_is_refused(http: httpx.AsyncClient, tag: str) -> None:
+    url = f"/memory/{(await remember(http))['id']}"
+    response = await http.patch(url, json={"importance": 5}, headers=[(b"If-Match", tag.encode("latin-1"))])
+    refused(response, 422, "invalid_request")
+    assert (await http.get(url)).json()["version"] == 1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201])
+async def test_an_idempotency_key_out_of_bounds_is_refused(http: httpx.AsyncClient, key: str) -> None:
+    refused(await http.post("/memory", json=body(), headers={"Idempotency-Key": key}), 422, "invalid_request")
+    assert await listed(http) == []
+
+
+async def test_an_idempotency_key_may_be_any_200_characters(http: httpx.AsyncClient) -> None:
+    for key in (b"x" * 200, "ü'\";--".encode("latin-1"), b"\xff\x80"):
+        answers = [await http.post("/memory", json=body(), headers=[(b"Idempotency-Key", key)]) for _ in range(2)]
+        assert answers[0].json() == answers[1].json()
+        assert answers[0].status_code == 201
+
+
+async def pieces(count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield b" " * 65_536
+
+
+async def test_a_body_over_the_limit_is_refused_whether_announced_or_streamed(http: httpx.AsyncClient) -> None:
+    content = json.dumps(body()).encode()
+    for path in ("/memory", "/memory/query"):
+        refused(await http.post(path, content=b" " * (LIMIT + 1)), 413, "body_too_large")
+        refused(await http.post(path, content=b" " * (8 * LIMIT)), 413, "body_too_large")
+        refused(await http.post(path, content=pieces(17)), 413, "body_too_large")
+        refused(await http.post(path, content=pieces(200)), 413, "body_too_large")
+    headers = {"Content-Type": "application/json"}
+    exactly = await http.post("/memory", content=content + b" " * (LIMIT - len(content)), headers=headers)
+    assert exactly.status_code == 201
+
+    async def streamed() -> AsyncIterator[bytes]:
+        for at in range(0, len(content), 7):
+            yield content[at : at + 7]
+
+    assert (await http.post("/memory", content=streamed(), headers=headers)).json()["action"] == "updated"
+
+
+async def test_a_body_over_the_limit_needs_no_key_to_be_refused(server: str) -> None:
+    async with httpx.AsyncClient(base_url=server) as nobody:
+        refused(await nobody.post("/memory", content=b"x" * (LIMIT + 1)), 413, "body_too_large")
+
+
+async def test_other_content_types_are_refused_not_guessed(http: httpx.AsyncClient) -> None:
+    content = json.dumps(body())
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/xml", "nonsense"):
+        response = await http.post("/memory", content=content, headers={"Content-Type": kind})
+        refused(response, 422, "invalid_request")
+
+
+async def test_a_given_request_id_is_used_and_another_is_made(http: httpx.AsyncClient) -> None:
+    for given in ("abc-123", "x" * 200, "two words", "{}[]<>\"'"):
+        response = await http.get("/health", headers={"X-Request-ID": given})
+        assert response.headers["X-Request-ID"] == given
+        problem = refused(await http.get("/nothing", headers={"X-Request-ID": given}), 404, "no_such_route")
+        assert problem["request_id"] == given
+    made = {(await http.get("/health")).headers["X-Request-ID"] for _ in range(5)}
+    assert len({UUID(one) for one in made}) == 5
+
+
+@pytest.mark.parametrize("hostile", [b"", b"x" * 201, b"\xff\xfe", b"caf\xe9", b"a\tb", b"\x80" * 5], ids=repr)
+async def test_a_hostile_request_id_is_replaced(http: httpx.AsyncClient, hostile: bytes) -> None:
+    for path, status in (("/health", 200), ("/nothing", 404)):
+        response = await http.get(path, headers=[(b"X-Request-ID", hostile)])
+        assert response.status_code == status
+        assert UUID(response.headers["X-Request-ID"])
+
+
+async def test_every_answer_forbids_sniffing_and_caching(http: httpx.AsyncClient) -> None:
+    for path in ("/health", "/memory", "/nothing", "/memory/x", "/openapi.json"):
+        headers = (await http.get(path)).headers
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Referrer-Policy"] == "no-referrer"
+
+
+SECRET = "Xylophone-4711"
+SECRET_BODIES: list[Any] = [
+    body(**{SECRET: 1})["text"],
+    '{"user_id": "' + SECRET,
+    SECRET,
+    body(SECRET * 100),
+    body(text=[SECRET]),
+    body(type=SECRET),
+    body(importance=SECRET),
+    body(pinned=SECRET),
+    body(tags=SECRET),
+    body(tags=[SECRET * 50]),
+    body(metadata=SECRET),
+    body(metadata={"k": [SECRET, float("nan")]}),
+    body(source=SECRET),
+    body(source={"turn_id": "1", "quote": SECRET * 1000}),
+    body(user_id=SECRET * 50),
+    body(user_id=SECRET + "\n"),
+    body(colour=SECRET),
+]
+
+
+async def test_an_error_never_repeats_what_was_sent(http: httpx.AsyncClient) -> None:
+    echoes = []
+    for path in ("/memory", "/memory/query"):
+        for content in SECRET_BODIES:
+            response = await send(http, content, path)
+            assert response.headers["content-type"] == PROBLEM
+            assert response.status_code in (400, 422)
+            if SECRET in response.text or SECRET in str(response.headers):
+                echoes.append(response.text)
+    assert echoes == []
+
+
+@pytest.mark.parametrize("name", ["created_at", "updated_after"])
+async def test_a_time_that_cannot_be_read_is_not_repeated(http: httpx.AsyncClient, name: str) -> None:
+    query = {"agent": "planner", "query": "x", "filters": {name: SECRET}}
+    content, path = (body(created_at=SECRET), "/memory") if name == "created_at" else (query, "/memory/query")
+    assert SECRET not in str(refused(await http.post(path, json=content), 422, "invalid_request"))
+
+
+async def test_an_error_never_repeats_the_key(app: Application, server: str, caller: Caller) -> None:
+    bound = await make_caller(app, ["query"], ["stylist"], tenant=caller)
+    for who in (caller, bound):
+        async with who.client(server) as client:
+            for operation in await guarded(client):
+                for places in ({"memory_id": uuid4(), "thread_id": "t"}, {"memory_id": "x", "thread_id": "\x00"}):
+                    url = operation.url({name: str(value).replace("\x00", "%00") for name, value in places.items()})
+                    response = await client.request(operation.method, url, json=operation.sample())
+                    assert who.key not in response.text + str(response.headers)
+                    assert response.status_code < 500
+
+
+async def test_errors_stay_small_however_much_is_wrong(http: httpx.AsyncClient) -> None:
+    flood = body(**{f"field{number}": 1 for number in range(40_000)})
+    response = await send(http, flood)
+    assert verdict(response) == INVALID
+    assert len(response.content) < 65_536
+    assert len(refused(await send(http, body(**{"x" * 100_000: 1})), *INVALID)["detail"]) < 1000

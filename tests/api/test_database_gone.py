@@ -1,0 +1,105 @@
+"""The database goes away and comes back: 503 meanwhile, nothing lost, no restart."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.api.calls import ask, listed, refused, remember
+from tests.api.operations import guarded
+from tests.conftest import Database, database_url
+
+TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
+
+
+@asynccontextmanager
+async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url(database.superuser, "postgres"))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def gone(database: Database) -> AsyncIterator[None]:
+    """No connection to the test's database lives or can be made inside."""
+    async with superuser(database) as connection:
+        await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false")
+        try:
+            await connection.fetch(TERMINATE, database.name)
+            yield
+        finally:
+            await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS true")
+
+
+async def test_every_route_is_unavailable_without_the_database_and_recovers_with_it(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    written = await remember(http, thread_id="t")
+    places = {"memory_id": written["id"], "thread_id": "t"}
+    before = (await http.get(f"/memory/{written['id']}")).json()
+    wrong = {}
+    async with gone(database):
+        for _ in range(2):
+            for operation in await guarded(http):
+                response = await http.request(operation.method, operation.url(places), json=operation.sample())
+                if response.status_code != 503 or response.json().get("code") != "database_unavailable":
+                    wrong[operation.name] = response.text
+                elif "Retry-After" not in response.headers:
+                    wrong[operation.name] = "no Retry-After"
+    assert wrong == {}
+    assert (await http.get(f"/memory/{written['id']}")).json() == before
+    assert (await remember(http, "Maya plays chess.", thread_id="t"))["revision"] == 2
+
+
+async def test_the_process_lives_and_is_not_ready_without_the_database(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    assert (await http.get("/ready")).json() == {
+        "status": "ready",
+        "checks": dict.fromkeys(("database", "migrations", "embedding_space", "embedder"), "ok"),
+    }
+    async with gone(database):
+        assert (await http.get("/health")).json() == {"status": "ok"}
+        response = await http.get("/ready")
+        assert response.status_code == 503
+        report = response.json()
+    assert report["status"] == "unavailable"
+    assert report["checks"]["embedder"] == "ok"
+    assert "ok" not in {report["checks"][name] for name in ("database", "migrations", "embedding_space")}
+    assert (await http.get("/ready")).status_code == 200
+
+
+async def test_connections_that_were_cut_are_replaced(http: httpx.AsyncClient, database: Database) -> None:
+    await remember(http)
+    for _ in range(3):
+        async with superuser(database) as connection:
+            await connection.fetch(TERMINATE, database.name)
+        statuses = [(await http.get("/memory")).status_code for _ in range(3)]
+        assert statuses[-1] == 200
+        assert set(statuses) <= {200, 503}
+    assert len(await listed(http)) == 1
+
+
+async def test_what_was_counted_while_the_database_was_away_is_kept(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    written = await remember(http)
+    await ask(http)
+    async with gone(database):
+        refused(await http.get("/memory"), 503, "database_unavailable")
+    await http.get("/events/counts")
+    assert (await http.get(f"/memory/{written['id']}")).json()["hits"] == 1
+
+
+@pytest.mark.parametrize("path", ["/memory", "/events/counts"])
+async def test_the_error_says_nothing_of_where_the_database_is(
+    http: httpx.AsyncClient, database: Database, path: str
+) -> None:
+    async with gone(database):
+        text = (await http.get(path)).text + (await http.get("/ready")).text
+    for secret in (database.name, "mnema_app", "127.0.0.1", "5432", "asyncpg", "Traceback"):
+        assert secret not in text

@@ -1,0 +1,197 @@
+"""What isolation rests on, read from pg_catalog. Each check answers what offends; an empty list is a pass."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import asyncpg
+
+GLOBAL = ["alembic_version", "embedding_spaces"]
+"""Tables of the installation, not of a tenant."""
+
+NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key"]
+"""Keys of tenant tables that do not begin with tenant_id: a tenant's own id is its tenant, its name is unique."""
+
+DEFINERS = {
+    "authenticate(bytea)": "mnema_auth",
+    "list_tenants()": "mnema_auth",
+    "search_lexical(bigint,text,text[],jsonb,integer)": "mnema_search",
+}
+"""The only functions that see across tenants, and whose they are."""
+
+Check: TypeAlias = Callable[[asyncpg.Connection], Awaitable[list[str]]]
+
+_TABLES = """
+SELECT c.oid, c.relname, c.relrowsecurity, c.relforcerowsecurity FROM pg_class c
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+  AND c.relname <> ALL ($1::text[]) ORDER BY c.relname
+"""
+_POLICIES = """
+SELECT p.polname, p.polpermissive, p.polcmd::text AS cmd, pg_get_expr(p.polqual, p.polrelid) AS using_,
+       pg_get_expr(p.polwithcheck, p.polrelid) AS check_,
+       ARRAY(SELECT CASE r WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(r)::text END FROM unnest(p.polroles) r) AS roles
+FROM pg_policy p WHERE p.polrelid = $1 ORDER BY p.polname
+"""
+
+
+async def tenant_tables(connection: asyncpg.Connection) -> list[str]:
+    """Every table but partitions and the global ones."""
+    return [row["relname"] for row in await connection.fetch(_TABLES, GLOBAL)]
+
+
+async def unprotected_tables(connection: asyncpg.Connection) -> list[str]:
+    """Every tenant table has forced row-level security, one policy for all, and none that opens more to anybody who
+    could use it to write or to log in."""
+    found = []
+    for table in await connection.fetch(_TABLES, GLOBAL):
+        name = table["relname"]
+        found += [f"{name}: not enabled"] * (not table["relrowsecurity"])
+        found += [f"{name}: not forced"] * (not table["relforcerowsecurity"])
+        key = "id" if name == "tenants" else "tenant_id"
+        rule = f"({key} = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid)"
+        protected = False
+        for policy in await connection.fetch(_POLICIES, table["oid"]):
+            if policy["roles"] == ["PUBLIC"] and policy["cmd"] == "*" and policy["using_"] == policy["check_"] == rule:
+                protected = True
+            elif policy["cmd"] != "r" or not set(policy["roles"]) <= set(DEFINERS.values()):
+                found.append(f"{name}: policy {policy['polname']} opens it to {', '.join(policy['roles'])}")
+        found += [f"{name}: no policy on the tenant"] * (not protected)
+    return found
+
+
+async def _column(connection: asyncpg.Connection, query: str, *args: object) -> list[str]:
+    return [row[0] for row in await connection.fetch(query, *args)]
+
+
+async def granted_partitions(connection: asyncpg.Connection) -> list[str]:
+    """A partition bypasses its parent's policy, so nobody but the owner may touch one."""
+    return await _column(
+        connection,
+        """SELECT c.relname || ': ' || pg_get_userbyid(a.grantee) || ' ' || a.privilege_type
+        FROM pg_class c, LATERAL (
+            SELECT * FROM aclexplode(c.relacl) UNION ALL
+            SELECT x.* FROM pg_attribute t, aclexplode(t.attacl) x WHERE t.attrelid = c.oid) a
+        WHERE c.relispartition AND c.relkind IN ('r', 'p') AND a.grantee <> c.relowner ORDER BY 1""",
+    )
+
+
+async def keys_not_led_by_tenant(connection: asyncpg.Connection) -> list[str]:
+    """Primary, unique and foreign keys begin with the tenant, on both sides."""
+    return await _column(
+        connection,
+        """SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+        LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+        WHERE i.indisunique AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
+          AND c.relname <> ALL ($1::text[]) AND i.indexrelid::regclass::text <> ALL ($2::text[])
+          AND a.attname IS DISTINCT FROM 'tenant_id'
+        UNION ALL
+        SELECT f.conname FROM pg_constraint f
+        JOIN pg_class c ON c.oid = f.conrelid AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
+        JOIN pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = f.conkey[1]
+        JOIN pg_attribute b ON b.attrelid = f.confrelid AND b.attnum = f.confkey[1]
+        WHERE f.contype = 'f' AND c.relname <> ALL ($1::text[]) AND NOT (a.attname = 'tenant_id'
+            AND (b.attname = 'tenant_id' OR (f.confrelid = 'tenants'::regclass AND b.attname = 'id')))
+        ORDER BY 1""",
+        GLOBAL,
+        NOT_LED_BY_TENANT,
+    )
+
+
+async def app_powers(connection: asyncpg.Connection, role: str = "mnema_app") -> list[str]:
+    """The server's role owns nothing, belongs to nobody, bypasses nothing and cannot make objects."""
+    return await _column(
+        connection,
+        """WITH app AS (SELECT * FROM pg_roles WHERE rolname = $1)
+        SELECT 'is ' || power FROM app, LATERAL (VALUES ('superuser', rolsuper), ('bypassrls', rolbypassrls),
+            ('createdb', rolcreatedb), ('createrole', rolcreaterole), ('replication', rolreplication)) p(power, has)
+            WHERE has
+        UNION ALL
+        SELECT 'owns ' || coalesce(pg_describe_object(d.classid, d.objid, d.objsubid), d.objid::text)
+            FROM pg_shdepend d JOIN app ON d.refobjid = app.oid
+            WHERE d.refclassid = 'pg_authid'::regclass AND d.deptype = 'o'
+              AND d.dbid IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+        UNION ALL
+        SELECT 'is a member of ' || pg_get_userbyid(m.roleid) FROM pg_auth_members m JOIN app ON m.member = app.oid
+        UNION ALL
+        SELECT 'may create in schema ' || n.nspname FROM pg_namespace n
+            WHERE has_schema_privilege($1, n.oid, 'CREATE')
+        UNION ALL
+        SELECT 'has the database right ' || r FROM unnest(ARRAY['CREATE', 'TEMPORARY']) r
+            WHERE has_database_privilege($1, current_database(), r)
+        UNION ALL
+        SELECT 'may ' || r || ' ' || c.relname FROM pg_class c, unnest(ARRAY['TRUNCATE', 'TRIGGER', 'REFERENCES']) r
+            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+              AND has_table_privilege($1, c.oid, r)
+        ORDER BY 1""",
+        role,
+    )
+
+
+_OURS = """
+FROM pg_proc p JOIN pg_roles o ON o.oid = p.proowner WHERE p.pronamespace = 'public'::regnamespace AND NOT EXISTS (
+    SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+"""
+
+
+async def public_functions(connection: asyncpg.Connection) -> list[str]:
+    """No function of ours is everybody's to call; one without an ACL is."""
+    return await _column(
+        connection,
+        f"""SELECT p.oid::regprocedure::text {_OURS} AND EXISTS (
+            SELECT 1 FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0)
+        ORDER BY 1""",
+    )
+
+
+async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
+    """SECURITY DEFINER: exactly the known ones, each of a NOLOGIN role that is not the owner, with a fixed search path
+    that puts temporary objects last, and executable by mnema_app alone."""
+    rows = await connection.fetch(
+        f"""SELECT p.oid::regprocedure::text AS name, o.rolname AS owner, p.proconfig,
+            o.rolcanlogin OR o.rolsuper OR o.rolbypassrls AS free,
+            ARRAY(SELECT a.grantee::regrole::text FROM aclexplode(p.proacl) a WHERE a.grantee <> p.proowner ORDER BY 1)
+            AS callers
+        {_OURS} AND p.prosecdef ORDER BY 1"""
+    )
+    names = {row["name"] for row in rows}
+    found = [f"{name}: missing" for name in sorted(DEFINERS.keys() - names)]
+    for row in rows:
+        wrong = {
+            "unknown": row["name"] not in DEFINERS,
+            f"owned by {row['owner']}": row["owner"] != DEFINERS.get(row["name"]),
+            "owner is free to do more": row["free"],
+            "search path": row["proconfig"] != ["search_path=pg_catalog, public, pg_temp"],
+            f"callable by {row['callers']}": row["callers"] != ["mnema_app"],
+        }
+        found += [f"{row['name']}: {what}" for what, is_wrong in wrong.items() if is_wrong]
+    return found
+
+
+async def definer_powers(connection: asyncpg.Connection) -> list[str]:
+    """The definers' roles may look at what they search, and nothing else."""
+    allowed = ["mnema_auth api_keys SELECT", "mnema_auth tenants SELECT", "mnema_search memories SELECT"]
+    return await _column(
+        connection,
+        """SELECT grantee::regrole || ' ' || c.relname || ' ' || privilege_type AS right_
+        FROM pg_class c, LATERAL (
+            SELECT * FROM aclexplode(c.relacl) UNION ALL
+            SELECT x.* FROM pg_attribute t, aclexplode(t.attacl) x WHERE t.attrelid = c.oid) a
+        WHERE grantee::regrole::text = ANY ($1::text[])
+          AND grantee::regrole || ' ' || c.relname || ' ' || privilege_type <> ALL ($2::text[])
+        UNION ALL
+        SELECT r.rolname || ' may create in public' FROM pg_roles r
+        WHERE r.rolname = ANY ($1::text[]) AND has_schema_privilege(r.oid, 'public', 'CREATE')
+        UNION ALL
+        SELECT r.rolname || ' is a member of ' || pg_get_userbyid(m.roleid)
+        FROM pg_roles r JOIN pg_auth_members m ON m.member = r.oid WHERE r.rolname = ANY ($1::text[]) ORDER BY 1""",
+        sorted(set(DEFINERS.values())),
+        allowed,
+    )
+
+
+async def views(connection: asyncpg.Connection) -> list[str]:
+    """A view reads as its owner: there are none."""
+    return await _column(
+        connection,
+        """SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm', 'f')
+        ORDER BY 1""",
+    )

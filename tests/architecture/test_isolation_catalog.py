@@ -1,0 +1,155 @@
+"""Isolation as the database itself sees it (DESIGN §2): derived from pg_catalog, so a new table cannot be forgotten."""
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from tests.architecture import catalog
+from tests.architecture.catalog import Check
+from tests.conftest import Database
+
+CHECKS: list[Check] = [
+    catalog.unprotected_tables,
+    catalog.granted_partitions,
+    catalog.keys_not_led_by_tenant,
+    catalog.app_powers,
+    catalog.public_functions,
+    catalog.unsafe_definers,
+    catalog.definer_powers,
+    catalog.views,
+]
+
+TABLE = "CREATE TABLE notes (tenant_id uuid, id uuid, PRIMARY KEY (tenant_id, id));"
+POLICY = "tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid"
+SECURE = "ALTER TABLE notes ENABLE ROW LEVEL SECURITY; ALTER TABLE notes FORCE ROW LEVEL SECURITY;"
+FUNCTION = "CREATE FUNCTION peek() RETURNS int LANGUAGE sql {} RETURN 1;"
+
+BREAKS: list[tuple[str, Check, str, list[str]]] = [
+    (
+        "a tenant table without a policy",
+        catalog.unprotected_tables,
+        TABLE,
+        ["notes: not enabled", "notes: not forced", "notes: no policy on the tenant"],
+    ),
+    (
+        "row-level security that is not forced",
+        catalog.unprotected_tables,
+        f"{TABLE} ALTER TABLE notes ENABLE ROW LEVEL SECURITY; "
+        f"CREATE POLICY tenant ON notes USING ({POLICY}) WITH CHECK ({POLICY})",
+        ["notes: not forced"],
+    ),
+    (
+        "a policy without a check on writing",
+        catalog.unprotected_tables,
+        f"{TABLE} {SECURE} CREATE POLICY tenant ON notes USING ({POLICY})",
+        ["notes: policy tenant opens it to PUBLIC", "notes: no policy on the tenant"],
+    ),
+    (
+        "a second policy that lets everybody in",
+        catalog.unprotected_tables,
+        "CREATE POLICY everybody ON events FOR SELECT USING (true)",
+        ["events: policy everybody opens it to PUBLIC"],
+    ),
+    (
+        "a grant on a partition",
+        catalog.granted_partitions,
+        "GRANT SELECT ON vec_minilm_l6_v2_p3 TO mnema_app",
+        ["vec_minilm_l6_v2_p3: mnema_app SELECT"],
+    ),
+    (
+        "a grant on a partition's column",
+        catalog.granted_partitions,
+        "GRANT UPDATE (state) ON vec_minilm_l6_v2_p3 TO mnema_app",
+        ["vec_minilm_l6_v2_p3: mnema_app UPDATE"],
+    ),
+    (
+        "keys that do not begin with the tenant",
+        catalog.keys_not_led_by_tenant,
+        "CREATE TABLE notes (tenant_id uuid, id uuid PRIMARY KEY, memory uuid, FOREIGN KEY (memory, tenant_id) "
+        "REFERENCES memories (id, tenant_id)); CREATE UNIQUE INDEX notes_lower ON notes ((lower(id::text)), tenant_id)",
+        ["notes_lower", "notes_memory_tenant_id_fkey", "notes_pkey"],
+    ),
+    (
+        "a function that nobody took from the public",
+        catalog.public_functions,
+        FUNCTION.format(""),
+        ["peek()"],
+    ),
+    (
+        "an unknown definer function of the owner",
+        catalog.unsafe_definers,
+        f"SET LOCAL ROLE mnema_owner; {FUNCTION.format('SECURITY DEFINER')}; RESET ROLE",
+        ["peek(): unknown", "peek(): owned by mnema_owner", "peek(): search path", "peek(): callable by []"],
+    ),
+    (
+        "a definer function without its search path",
+        catalog.unsafe_definers,
+        "ALTER FUNCTION list_tenants() RESET search_path; GRANT EXECUTE ON FUNCTION list_tenants() TO PUBLIC",
+        ["list_tenants(): search path", "list_tenants(): callable by ['-', 'mnema_app']"],
+    ),
+    (
+        "a definer function that is gone",
+        catalog.unsafe_definers,
+        "ALTER FUNCTION list_tenants() SECURITY INVOKER",
+        ["list_tenants(): missing"],
+    ),
+    (
+        "a definer's role that may write",
+        catalog.definer_powers,
+        "GRANT UPDATE (text) ON memories TO mnema_search",
+        ["mnema_search memories UPDATE"],
+    ),
+    ("a view", catalog.views, "CREATE VIEW everything AS SELECT * FROM memories", ["everything"]),
+]
+
+
+@pytest.fixture
+async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database.superuser)
+    yield connection
+    await connection.close()
+
+
+async def test_every_tenant_table_is_isolated_and_nobody_can_step_around_it(superuser: asyncpg.Connection) -> None:
+    assert {check.__name__: await check(superuser) for check in CHECKS} == {check.__name__: [] for check in CHECKS}
+
+
+async def test_the_tables_are_found(superuser: asyncpg.Connection) -> None:
+    assert {"tenants", "memories", "history", "vec_minilm_l6_v2"} <= set(await catalog.tenant_tables(superuser))
+    assert await superuser.fetchval("SELECT count(*) FROM pg_class WHERE relispartition AND relkind = 'r'") > 0
+
+
+async def test_each_check_reports_what_it_is_there_for(superuser: asyncpg.Connection) -> None:
+    found = {name: await offences_after(superuser, statements, check) for name, check, statements, _ in BREAKS}
+    assert found == {name: sorted(offences) for name, _, _, offences in BREAKS}
+
+
+async def test_a_role_with_any_power_is_reported(superuser: asyncpg.Connection) -> None:
+    role = f"probe_{uuid4().hex}"
+    statements = f"""CREATE ROLE {role} BYPASSRLS; CREATE TYPE mood AS ENUM (); ALTER TYPE mood OWNER TO {role};
+        GRANT TRUNCATE ON events TO {role}; GRANT CREATE ON SCHEMA public TO {role};
+        GRANT mnema_search TO {role}"""
+    assert await offences_after(superuser, statements, lambda c: catalog.app_powers(c, role)) == [
+        "is a member of mnema_search",
+        "is bypassrls",
+        "may TRUNCATE events",
+        "may create in schema public",
+        "owns type mood",
+    ]
+
+
+async def offences_after(connection: asyncpg.Connection, statements: str, check: Check) -> list[str]:
+    """What the check finds once the statements have run; nothing of it stays."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        await connection.execute(statements)
+        return sorted(await check(connection))
+    finally:
+        await transaction.rollback()
+
+
+def test_every_check_is_shown_to_fail() -> None:
+    assert {check for _, check, _, _ in BREAKS} | {catalog.app_powers} == set(CHECKS)

@@ -1,0 +1,198 @@
+"""A server with a wrong configuration does not start, and says what is wrong (DESIGN §1, config/)."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.config.loader import CONFIG_DIR, Policies, load_policies
+from app.domain.errors import ConfigError
+from app.domain.merge_bands import MergeBands
+
+MODEL = "all-MiniLM-L6-v2"
+POLICIES = "policies.yaml"
+CATEGORIES = "memory_cat_config.yaml"
+BANDS = f"models/{MODEL}.yaml"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A copy of the shipped configuration."""
+    return Path(shutil.copytree(CONFIG_DIR, tmp_path / "config"))
+
+
+def _load(config: Path) -> Policies:
+    return load_policies(MODEL, config)
+
+
+def _edit(config: Path, file: str, change: Callable[[Any], Any]) -> None:
+    path = config / file
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), encoding="utf-8")
+
+
+def _set(config: Path, file: str, place: str, value: Any) -> None:
+    def change(content: Any) -> None:
+        *parents, last = place.split(".")
+        for name in parents:
+            content = content[int(name) if isinstance(content, list) else name]
+        content[last] = value
+
+    _edit(config, file, change)
+
+
+def test_the_shipped_configuration_loads() -> None:
+    policies = load_policies(MODEL)
+    assert (policies.query.top_k, policies.query.budget_tokens, policies.delta_bullets) == (5, 512, 3)
+    assert (policies.write.merge_mode, policies.write.min_importance) == ("update", 1)
+    assert policies.write.text_limits.semantic == 280
+    assert (policies.bands.auto_update, policies.bands.check_low, policies.bands.fallback_low) == (0.85, 0.60, 0.30)
+    assert (policies.bands.link_min, policies.bands.auto_update_equality_only) == (0.5, True)
+    assert set(policies.profiles) >= {"default", "seed002"}
+
+
+def test_a_model_without_a_file_of_its_own_gets_the_careful_bands(config: Path) -> None:
+    assert load_policies("vendor/unknown-model", config).bands == MergeBands()
+    (config / "models" / "vendor__unknown-model.yaml").write_text("check_low: 0.7\n")
+    assert load_policies("vendor/unknown-model", config).bands.check_low == 0.7
+
+
+def test_what_a_file_says_is_what_applies(config: Path) -> None:
+    _set(config, POLICIES, "write.merge_mode", "recreate")
+    _set(config, POLICIES, "profiles.quick", {"fusion": "zscore", "dense": 1, "lexical": 0.0})
+    _set(config, POLICIES, "query.profile", "quick")
+    _set(config, CATEGORIES, "categories.custom", [{"name": "hobbies", "label": "Hobbies", "numeric_update": True}])
+    policies = _load(config)
+    assert (policies.write.merge_mode, policies.query.profile) == ("recreate", "quick")
+    assert policies.profiles["quick"].dense == 1
+    hobbies = policies.categories.get("hobbies")
+    assert (hobbies.label, hobbies.numeric_update, hobbies.context, hobbies.rag_length) == ("Hobbies", True, "rag", 30)
+
+
+def test_a_category_only_an_allowlist_names_is_ranked_with_the_default_length(config: Path) -> None:
+    _set(config, POLICIES, "query.rag_length", 12)
+    _set(config, CATEGORIES, "allowlists.writer", ["drafts", "profile"])
+    categories = _load(config).categories
+    assert (categories.get("drafts").context, categories.get("drafts").rag_length) == ("rag", 12)
+    assert categories.get("profile").context == "all"
+    assert categories.get("activity").rag_length == 50
+
+
+UNKNOWN = [
+    (POLICIES, "write.merge_modus", "update", r"write.*merge_modus"),
+    (POLICIES, "write.text_limits.poem", 5, r"text_limits.*poem"),
+    (POLICIES, "query.topk", 5, r"query.*topk"),
+    (POLICIES, "lifecycle.forever", True, r"lifecycle.*forever"),
+    (POLICIES, "profiles.default.densse", 0.5, r"profiles\.default.*densse"),
+    (CATEGORIES, "categories.custom", [{"name": "x", "contxt": "all"}], r"category.*contxt"),
+    (BANDS, "auto_updat", 0.5, r"MiniLM.*auto_updat"),
+]
+WRONG = [
+    (POLICIES, "write.min_importance", "high", r"write\.min_importance.*'high'.*int"),
+    (POLICIES, "write.min_importance", True, r"write\.min_importance.*True.*int"),
+    (POLICIES, "write.attempts", 2.5, r"write\.attempts.*2\.5.*int"),
+    (POLICIES, "write.merge_mode", "replace", r"write\.merge_mode.*'replace'.*update, recreate"),
+    (POLICIES, "write.text_limits.semantic", "280", r"text_limits\.semantic.*'280'"),
+    (POLICIES, "write.text_limits.semantic", 0, r"text_limits.*semantic"),
+    (POLICIES, "query.profile", "fast", r"query\.profile 'fast'.*default, seed002"),
+    (POLICIES, "query", 7, r"query"),
+    (POLICIES, "profiles.default.fusion", "magic", r"profiles\.default\.fusion.*'magic'.*zscore, sigmoid"),
+    (POLICIES, "profiles.default.dense", "0.6", r"profiles\.default\.dense.*'0\.6'.*float"),
+    (POLICIES, "lifecycle.purge_after_days", 0, r"lifecycle.*purge_after_days"),
+    (POLICIES, "turns.category", "nowhere", r"turns\.category 'nowhere'"),
+    (CATEGORIES, "categories.custom", [{"name": "goals"}], r"'goals' is defined twice"),
+    (CATEGORIES, "categories.custom", [{"context": "all"}], r"name"),
+    (CATEGORIES, "categories.custom", [{"name": "x", "context": "some"}], r"context.*'some'|context is all or rag"),
+    (CATEGORIES, "categories.custom", [{"name": "x", "rag_length": 0}], r"rag_length"),
+    (CATEGORIES, "categories.custom", [{"name": "x", "numeric_update": "yes"}], r"numeric_update.*'yes'.*bool"),
+    (CATEGORIES, "allowlists.planner", "tasks", r"allowlist of 'planner'"),
+    (CATEGORIES, "allowlists.planner", ["tasks", 7], r"allowlist of 'planner'"),
+    (CATEGORIES, "allowlists.planner", [""], r"allowlist of 'planner'"),
+    (BANDS, "check_low", 0.9, r"MiniLM.*check_low"),
+    (BANDS, "neighbours", 0, r"neighbours"),
+    (BANDS, "link_min", 1.5, r"link_min"),
+]
+SHAPES = [
+    (POLICIES, "write", None, r"write"),
+    (POLICIES, "write.text_limits", [1], r"text_limits"),
+    (POLICIES, "delta", {}, r"delta"),
+    (POLICIES, "delta.bullets", "three", r"delta"),
+    (POLICIES, "lifecycle", [30], r"lifecycle"),
+    (POLICIES, "turns", {}, r"turns"),
+    (POLICIES, "turns", "activity", r"turns"),
+    (POLICIES, "profiles", ["default"], r"profiles"),
+    (POLICIES, "profiles.default", None, r"profiles"),
+    (POLICIES, "profiles.default.score_threshold", "high", r"score_threshold"),
+    (POLICIES, "query", {7: 5}, r"query"),
+    (CATEGORIES, "categories", ["goals"], r"categories"),
+    (CATEGORIES, "categories.custom", ["goals"], r"categor"),
+    (CATEGORIES, "categories.custom", [{"name": "x", "label": ["X"]}], r"label"),
+    (CATEGORIES, "allowlists", ["planner"], r"allowlists"),
+]
+IMPOSSIBLE = [
+    (POLICIES, "write.attempts", 0, r"attempts"),
+    (POLICIES, "query.top_k", 0, r"top_k"),
+    (POLICIES, "query.budget_tokens", -1, r"budget_tokens"),
+    (POLICIES, "query.rag_length", 0, r"rag_length"),
+    (POLICIES, "profiles.default.recency_days", 0, r"recency_days"),
+    (POLICIES, "profiles.default.dense_candidates", 0, r"dense_candidates"),
+    (POLICIES, "profiles.seed002.mmr_lambda", 7.0, r"mmr_lambda"),
+    (POLICIES, "profiles.seed002.pool", 0, r"pool"),
+]
+
+
+@pytest.mark.parametrize(("file", "place", "value", "message"), [*UNKNOWN, *WRONG, *SHAPES, *IMPOSSIBLE])
+def test_what_cannot_be_right_is_refused_by_name(config: Path, file: str, place: str, value: Any, message: str) -> None:
+    _set(config, file, place, value)
+    with pytest.raises(ConfigError, match=message) as caught:
+        _load(config)
+    assert caught.value.code == "config_invalid"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        (POLICIES, "write: {merge_mode: update", r"policies\.yaml"),
+        (POLICIES, "write:\n\tmerge_mode: update\n", r"policies\.yaml.*line 2"),
+        (POLICIES, "", r"policies\.yaml.*write, query"),
+        (POLICIES, "- write\n", r"policies\.yaml.*write, query"),
+        (POLICIES, "write: {}\nquery: {}\n", r"policies\.yaml.*delta"),
+        (CATEGORIES, "categories: [", r"memory_cat_config\.yaml"),
+        (CATEGORIES, "categories: {}\n", r"memory_cat_config\.yaml.*allowlists"),
+        (BANDS, "auto_update: [", r"all-MiniLM-L6-v2\.yaml"),
+        (BANDS, "", r"all-MiniLM-L6-v2\.yaml"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_line(config: Path, file: str, text: str, message: str) -> None:
+    (config / file).write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"(?s){message}"):
+        _load(config)
+
+
+def test_a_file_in_another_encoding_is_named(config: Path) -> None:
+    (config / POLICIES).write_bytes("write: {merge_mode: \xfcpdate}".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"policies\.yaml"):
+        _load(config)
+
+
+@pytest.mark.parametrize("file", [POLICIES, CATEGORIES])
+def test_a_missing_file_is_named(config: Path, file: str) -> None:
+    (config / file).unlink()
+    with pytest.raises(ConfigError, match=file):
+        _load(config)
+
+
+def test_an_empty_list_of_categories_or_agents_is_no_error(config: Path) -> None:
+    _set(config, CATEGORIES, "categories.custom", None)
+    _set(config, CATEGORIES, "allowlists.idle", [])
+    assert _load(config).categories.allowlists["idle"] == ()
+
+
+def test_policies_cannot_be_changed_once_loaded() -> None:
+    policies = load_policies(MODEL)
+    with pytest.raises(AttributeError):
+        policies.write.min_importance = 5  # type: ignore[misc]

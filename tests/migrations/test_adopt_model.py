@@ -1,0 +1,110 @@
+"""Which model's vectors an installation holds: chosen while there are none, kept once there are."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+from app.domain.errors import ConfigError
+from app.domain.merge_bands import MergeBands
+from app.domain.scope import Scope
+from app.storage import admin
+from app.storage.engine import Engine
+from app.storage.memories import MemoryStorage
+from app.storage.spaces import Space, active_space, require_space
+from app.storage.uow import UnitOfWork
+from tests.architecture import catalog
+from tests.conftest import Database
+from tests.storage.building import creation, journal_of, new_tenant, vector_of
+
+SHIPPED = Space("minilm_l6_v2", "all-MiniLM-L6-v2", 384)
+OPENAI = "text-embedding-3-small"
+
+
+@pytest.fixture
+async def uow(database: Database) -> AsyncIterator[UnitOfWork]:
+    engine = Engine(database.app, min_size=1, max_size=2)
+    yield UnitOfWork(engine)
+    await engine.close()
+
+
+async def remember(uow: UnitOfWork, space: Space, *texts: str) -> Scope:
+    """A new tenant that remembers these texts in that space."""
+    scope = await new_tenant(uow)
+    vectors = {text: vector_of(text, space.dimension) for text in texts}
+    changes = [replace(creation(scope, text), vector=vector) for text, vector in vectors.items()]
+    await journal_of(uow, space.name).record(scope, changes)
+    return scope
+
+
+@pytest.mark.parametrize("dimension", [1152, 1153, 1536, 3072])
+async def test_a_fresh_installation_takes_another_model(database: Database, uow: UnitOfWork, dimension: int) -> None:
+    assert await admin.adopt_model(database.admin, OPENAI, dimension, partitions=2) == OPENAI
+    space = await active_space(uow)
+    assert (space.model, space.dimension) == (OPENAI, dimension)
+    scope = await remember(uow, space, "Maya plays chess.", "Maya drinks oat milk.")
+    near = vector_of("Maya drinks oat milk.", dimension)
+    found = await MemoryStorage(uow, space.name).neighbours(scope, "maya", "preferences", "?", near, MergeBands())
+    assert [c.neighbour.text for c in found] == ["Maya drinks oat milk.", "Maya plays chess."]
+    assert found[0].neighbour.similarity == pytest.approx(1.0, abs=1e-3)
+
+
+async def test_the_new_space_is_as_isolated_as_the_first(database: Database, uow: UnitOfWork) -> None:
+    await admin.adopt_model(database.admin, OPENAI, 1536, partitions=2)
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        assert f"vec_{(await active_space(uow)).name}" in await catalog.tenant_tables(connection)
+        for check in (catalog.unprotected_tables, catalog.granted_partitions, catalog.public_functions):
+            assert await check(connection) == []
+    finally:
+        await connection.close()
+
+
+async def test_the_same_model_again_changes_nothing(database: Database, uow: UnitOfWork) -> None:
+    assert await admin.adopt_model(database.admin, SHIPPED.model, SHIPPED.dimension) == SHIPPED.model
+    assert await active_space(uow) == SHIPPED
+
+
+async def test_an_installation_with_vectors_keeps_its_model(database: Database, uow: UnitOfWork) -> None:
+    await remember(uow, SHIPPED, "Maya drinks oat milk.")
+    assert await admin.adopt_model(database.admin, OPENAI, 1536) == SHIPPED.model
+    assert await active_space(uow) == SHIPPED
+    with pytest.raises(ConfigError, match=SHIPPED.model):
+        await require_space(uow, OPENAI, 1536)
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        [(OPENAI, 1536), (SHIPPED.model, 384), (OPENAI, 1536)],
+        [("acme/multilingual-sentence-model-v1", 768), ("acme/multilingual-sentence-model-v2", 768)],
+        [("modèle-français", 768), ("модель", 768)],
+        [("3-large", 768), ("-_-", 768)],
+    ],
+    ids=["there and back", "alike in 32 characters", "beyond ASCII", "no leading letter"],
+)
+async def test_an_empty_installation_may_change_its_mind(
+    database: Database, uow: UnitOfWork, models: list[tuple[str, int]]
+) -> None:
+    for model, dimension in models:
+        assert await admin.adopt_model(database.admin, model, dimension, partitions=2) == model
+        space = await require_space(uow, model, dimension)
+        await remember_and_forget(database, uow, space)
+
+
+async def remember_and_forget(database: Database, uow: UnitOfWork, space: Space) -> None:
+    """The space takes a vector; afterwards it is as empty as before."""
+    await remember(uow, space, "Maya drinks oat milk.")
+    connection = await asyncpg.connect(database.superuser)
+    await connection.execute("TRUNCATE memories CASCADE")
+    await connection.close()
+
+
+async def test_two_operators_at_once_agree(database: Database, uow: UnitOfWork) -> None:
+    answers = await asyncio.gather(
+        *(admin.adopt_model(database.admin, OPENAI, 1536, partitions=2) for _ in range(3)), return_exceptions=True
+    )
+    assert answers == [OPENAI] * 3
+    assert (await active_space(uow)).model == OPENAI

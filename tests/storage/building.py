@@ -1,0 +1,127 @@
+"""What storage tests are built from: tenants, changes, and vectors that need no model."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import numpy as np
+
+from app.domain.changes import ChangeKind, MemoryChange
+from app.domain.memory import Memory
+from app.domain.scope import Scope
+from app.ports import Vector, refuse_inside_transaction
+from app.storage.identity import new_id
+from app.storage.journal import Journal
+from app.storage.tenants import TenantStorage
+from app.storage.uow import UnitOfWork
+from tests.factories import draft
+
+SPACE = "minilm_l6_v2"
+SECRET = b"the installation's secret"
+
+
+def vector_of(text: str, dimension: int = 384) -> Vector:
+    """A unit vector that depends on the text alone; those of two texts are nearly orthogonal."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    vector = np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
+    return vector / np.float32(np.linalg.norm(vector))
+
+
+class HashedEmbedder:
+    """An embedder without a model."""
+
+    model = "all-MiniLM-L6-v2"
+    dimension = 384
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One `vector_of` each."""
+        refuse_inside_transaction("the embedder")
+        return [vector_of(text) for text in texts]
+
+
+def journal_of(uow: UnitOfWork, space: str = SPACE) -> Journal:
+    """A journal that writes into that embedding space."""
+    return Journal(uow, space, SECRET)
+
+
+async def new_tenant(uow: UnitOfWork) -> Scope:
+    """A tenant with an admin key."""
+    storage = TenantStorage(uow)
+    tenant = await storage.create_tenant(f"tenant {new_id()}")
+    key, _ = await storage.create_key(Scope(tenant.id), "test", ["admin"], None, None)
+    return Scope(tenant.id, key.id, frozenset({"admin"}))
+
+
+def creation(scope: Scope, text: str = "Maya drinks oat milk.", *, threads: Sequence[str] = (), **fields: Any) -> Any:
+    """The change that makes a memory."""
+    new = draft(text, **{"created_at": datetime.now(UTC), "thread_id": threads[0] if threads else None} | fields)
+    return MemoryChange(
+        ChangeKind.created,
+        new_id(),
+        new.user_id,
+        scope.actor,
+        new=new,
+        vector=vector_of(text),
+        threads=tuple(threads),
+        delta_meta={"text": text, "importance": new.importance},
+    )
+
+
+def change(scope: Scope, memory_id: UUID, kind: ChangeKind = ChangeKind.updated, **parts: Any) -> MemoryChange:
+    """A change of a stored memory; `parts` are MemoryChange's, `fields` get an `updated_at`."""
+    made = MemoryChange(kind, memory_id, "maya", scope.actor, **parts)
+    return made if kind is ChangeKind.purged else replace(made, fields={"updated_at": datetime.now(UTC), **made.fields})
+
+
+async def remembered(journal: Journal, scope: Scope, text: str = "Maya drinks oat milk.", **fields: Any) -> Memory:
+    """A memory written through the journal."""
+    outcome = await journal.record(scope, [creation(scope, text, **fields)])
+    memory = outcome.recorded[0].memory
+    assert memory is not None
+    return memory
+
+
+async def bind(connection: asyncpg.Connection, tenant: UUID | str) -> None:
+    """Set the tenant for what is left of the connection's transaction."""
+    await connection.execute("SELECT set_config('app.tenant_id', $1, true)", str(tenant))
+
+
+class Gate:
+    """Holds transactions at their commit: whoever recorded history as actor `slow` waits there until it opens."""
+
+    def __init__(self, superuser: asyncpg.Connection) -> None:
+        self._superuser = superuser
+
+    async def install(self) -> None:
+        """Build it, closed."""
+        await self._superuser.execute("""
+            CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+                'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NULL; END';
+            CREATE CONSTRAINT TRIGGER gate AFTER INSERT ON history DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW WHEN (new.actor = 'slow') EXECUTE FUNCTION gate();
+            SELECT pg_advisory_lock(7)""")
+
+    async def waiting(self, count: int) -> list[int]:
+        """Return, with their process ids, once this many transactions of the database wait for a lock."""
+        async with asyncio.timeout(20):
+            while True:
+                rows = await self._superuser.fetch(
+                    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                )
+                if len(rows) >= count:
+                    return [row["pid"] for row in rows]
+                await asyncio.sleep(0.005)
+
+    async def open(self) -> None:
+        """Let them commit."""
+        await self._superuser.execute("SELECT pg_advisory_unlock(7)")
+
+
+def slow(scope: Scope) -> Scope:
+    """The same caller, one that waits at the gate."""
+    return replace(scope, agent="slow")

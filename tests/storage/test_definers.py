@@ -1,0 +1,200 @@
+"""The three functions that look across tenants: what they let through, and what stays hidden."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from app.domain.changes import ChangeKind
+from app.domain.scope import Scope
+from app.storage.journal import Journal
+from app.storage.tenants import TenantStorage, hash_key
+from app.storage.uow import UnitOfWork
+from tests.storage.building import bind, change, new_tenant, remembered
+
+EVERYTHING = ["preferences", "tasks"]
+
+
+async def lexical(
+    uow: UnitOfWork,
+    scope: Scope,
+    query: str = "milk",
+    *,
+    user: str | None = None,
+    categories: list[str] | None = EVERYTHING,
+    filters: dict[str, Any] | None = None,
+    limit: int = 10,
+) -> set[UUID]:
+    async with uow.read(scope) as tx:
+        pk = await tx.fetchval("SELECT user_pk_of($1, $2)", scope.tenant_id, user) if user else None
+        rows = await tx.fetch(
+            "SELECT memory_id FROM search_lexical($1, $2, $3, $4, $5)", pk, query, categories, filters, limit
+        )
+    return {row["memory_id"] for row in rows}
+
+
+async def test_words_find_a_tenants_own_memories(uow: UnitOfWork, journal: Journal, a: Scope, b: Scope) -> None:
+    ours, theirs = await remembered(journal, a), await remembered(journal, b)
+    await remembered(journal, a, "Maya plays chess.")
+    assert await lexical(uow, a) == {ours.id}
+    assert await lexical(uow, b) == {theirs.id}
+
+
+async def test_any_word_is_enough_and_stems_count(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+    memory = await remembered(journal, a)
+    assert await lexical(uow, a, "who is drinking coffee?") == {memory.id}
+    assert await lexical(uow, a, "coffee") == set()
+
+
+async def test_no_query_is_an_error(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+    memory = await remembered(journal, a)
+    for query in ("", "   ", "the and of", "'", "\\", "\\' | 'b", "!!", "milk & !maya", "':*", "é" * 3000, "a " * 5000):
+        assert await lexical(uow, a, query) <= {memory.id}
+
+
+async def test_the_marks_of_tenant_and_user_cannot_be_searched_for(
+    uow: UnitOfWork, journal: Journal, a: Scope, b: Scope
+) -> None:
+    await remembered(journal, a)
+    await remembered(journal, b)
+    for mark in (f"_t{a.tenant_id.hex}", f"_t{b.tenant_id.hex}", "_u1", "_u2", f"_t{b.tenant_id.hex} _u2"):
+        assert await lexical(uow, a, mark) == set()
+
+
+async def test_a_user_finds_only_what_is_theirs(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+    maya = await remembered(journal, a)
+    noor = await remembered(journal, a, user_id="noor")
+    assert await lexical(uow, a, user="maya") == {maya.id}
+    assert await lexical(uow, a, user="noor") == {noor.id}
+    assert await lexical(uow, a) == {maya.id, noor.id}
+
+
+async def test_another_tenants_user_key_finds_nothing(
+    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Scope, b: Scope
+) -> None:
+    await remembered(journal, a)
+    await remembered(journal, b)
+    theirs = await superuser.fetchval("SELECT user_pk FROM users WHERE tenant_id = $1", b.tenant_id)
+    async with uow.read(a) as tx:
+        assert await tx.fetch("SELECT * FROM search_lexical($1, 'milk', $2, NULL, 10)", theirs, EVERYTHING) == []
+
+
+async def test_only_the_named_categories_are_searched(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+    likes = await remembered(journal, a)
+    todo = await remembered(journal, a, "Buy oat milk.", category="tasks")
+    assert await lexical(uow, a, categories=["tasks"]) == {todo.id}
+    assert await lexical(uow, a, categories=["preferences"]) == {likes.id}
+    assert await lexical(uow, a, categories=[]) == set()
+    assert await lexical(uow, a, categories=None) == set()
+
+
+NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
+PLAIN: dict[str, Any] = {"type": "episodic", "created_at": NOON}
+FULL: dict[str, Any] = PLAIN | {
+    "agent_id": "planner",
+    "run_id": "r",
+    "actor_id": "maya",
+    "role": "user",
+    "pinned": True,
+    "importance": 4,
+    "tags": ("food", "home"),
+    "created_at": NOON + timedelta(hours=1),
+}
+
+
+FILTERS: list[tuple[dict[str, Any], str]] = [
+    ({}, "both"),
+    ({"agent_id": None}, "both"),
+    ({"agent_id": "planner"}, "full"),
+    ({"run_id": "r"}, "full"),
+    ({"actor_id": "maya"}, "full"),
+    ({"role": "user"}, "full"),
+    ({"thread_id": "t"}, "full"),
+    ({"type": "episodic"}, "both"),
+    ({"type": "semantic"}, "none"),
+    ({"tag": "home"}, "full"),
+    ({"pinned": True}, "full"),
+    ({"pinned": False}, "plain"),
+    ({"importance_min": 3}, "full"),
+    ({"importance_max": 3}, "plain"),
+    ({"updated_after": (NOON + timedelta(hours=1)).isoformat()}, "full"),
+    ({"updated_before": (NOON + timedelta(hours=1)).isoformat()}, "plain"),
+    ({"agent_id": "planner", "pinned": False}, "none"),
+    ({"agent_id": "plan"}, "none"),
+]
+
+
+async def test_filters_are_applied_inside(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+    plain = await remembered(journal, a, **PLAIN)
+    full = await remembered(journal, a, threads=["t"], **FULL)
+    sets = {"both": {plain.id, full.id}, "full": {full.id}, "plain": {plain.id}, "none": set()}
+    for filters, finds in FILTERS:
+        assert (filters, await lexical(uow, a, filters=filters)) == (filters, sets[finds])
+
+
+async def test_what_is_deleted_or_superseded_is_not_found(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+    for state in ("soft_deleted", "superseded"):
+        memory = await remembered(journal, a)
+        await journal.record(a, [change(a, memory.id, ChangeKind.soft_deleted, fields={"state": state})])
+    assert await lexical(uow, a) == set()
+
+
+async def test_the_limit_holds(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+    for n in range(4):
+        await remembered(journal, a, f"Maya drank milk {n} times.")
+    assert len(await lexical(uow, a, limit=3)) == 3
+
+
+async def test_without_a_tenant_words_find_nothing(journal: Journal, raw: asyncpg.Connection, a: Scope) -> None:
+    await remembered(journal, a)
+    search = "SELECT * FROM search_lexical(NULL, 'milk', $1, NULL, 10)"
+    assert await raw.fetch(search, EVERYTHING) == []
+    async with raw.transaction():
+        await bind(raw, a.tenant_id)
+        assert len(await raw.fetch(search, EVERYTHING)) == 1
+    assert await raw.fetch(search, EVERYTHING) == []
+
+
+async def test_a_key_is_known_without_a_tenant(uow: UnitOfWork, a: Scope, b: Scope) -> None:
+    storage = TenantStorage(uow)
+    key, plain = await storage.create_key(a, "mine", ["query"], ["planner"], None)
+    owner = await storage.authenticate(plain)
+    assert owner is not None
+    assert (owner.tenant_id, owner.key_id, owner.agents, owner.scopes) == (a.tenant_id, key.id, ("planner",), {"query"})
+    assert await storage.authenticate(plain + "x") is None
+    assert await storage.authenticate("\ud800") is None
+
+
+async def test_a_revoked_or_expired_key_is_not_known(uow: UnitOfWork, a: Scope, b: Scope) -> None:
+    storage = TenantStorage(uow)
+    key, plain = await storage.create_key(a, "mine", ["query"], None, None)
+    _, expired = await storage.create_key(a, "old", ["query"], None, datetime.now(UTC) - timedelta(seconds=1))
+    assert await storage.authenticate(expired) is None
+    assert await storage.revoke_key(b, key.id) is False
+    assert await storage.authenticate(plain) is not None
+    assert await storage.revoke_key(a, key.id) is True
+    assert await storage.authenticate(plain) is None
+
+
+async def test_all_tenants_are_listed_without_a_tenant(uow: UnitOfWork, a: Scope, b: Scope) -> None:
+    c = await new_tenant(uow)
+    assert {tenant.id for tenant in await TenantStorage(uow).tenants()} == {a.tenant_id, b.tenant_id, c.tenant_id}
+
+
+async def test_the_hash_of_a_key_is_unreadable(raw: asyncpg.Connection, a: Scope) -> None:
+    for column in ("key_hash", "*", "1 FROM api_keys WHERE key_hash IS NOT NULL --"):
+        transaction = raw.transaction()
+        await transaction.start()
+        await bind(raw, a.tenant_id)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await raw.fetch(f"SELECT {column} FROM api_keys")
+        await transaction.rollback()
+
+
+async def test_the_key_itself_is_nowhere(uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope) -> None:
+    _, plain = await TenantStorage(uow).create_key(a, "mine", ["query"], None, None)
+    rows = await superuser.fetch("SELECT key_hash, to_jsonb(k)::text AS row FROM api_keys k WHERE name = 'mine'")
+    assert [row["key_hash"] for row in rows] == [hash_key(plain)]
+    assert plain not in rows[0]["row"]

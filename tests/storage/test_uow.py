@@ -1,0 +1,240 @@
+"""The unit of work: one transaction at a time, no provider inside, and a database that may go away at any moment."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.domain.errors import DatabaseUnavailable
+from app.domain.scope import Scope
+from app.ports import in_transaction
+from app.storage.engine import Engine
+from app.storage.journal import Journal
+from app.storage.uow import UnitOfWork
+from tests.conftest import Database
+from tests.storage.building import Gate, HashedEmbedder, creation, journal_of, remembered, slow
+
+KILL = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = 'mnema_app' AND application_name = 'mnema'
+"""
+
+
+# --- no provider inside
+
+
+async def test_a_provider_may_be_called_outside(a: Scope) -> None:
+    assert len(await HashedEmbedder().embed(["x"])) == 1
+
+
+async def test_a_provider_refuses_inside_a_read_or_a_write(uow: UnitOfWork, a: Scope) -> None:
+    for open_ in (uow.read, uow.write):
+        async with open_(a):
+            with pytest.raises(RuntimeError, match="inside a database transaction"):
+                await HashedEmbedder().embed(["x"])
+        assert not in_transaction.get()
+        await HashedEmbedder().embed(["x"])
+
+
+async def test_a_provider_refuses_in_a_task_started_inside(uow: UnitOfWork, a: Scope) -> None:
+    async with uow.read(a):
+        with pytest.raises(RuntimeError, match="inside a database transaction"):
+            await asyncio.create_task(HashedEmbedder().embed(["x"]))
+
+
+class TemptedEngine(Engine):
+    """Its connections call a provider before they answer."""
+
+    async def pool(self) -> Any:
+        """A pool of such connections."""
+        real = await super().pool()
+
+        class Pool:
+            @asynccontextmanager
+            async def acquire(self) -> AsyncIterator[Any]:
+                async with real.acquire() as connection:
+                    yield Connection(connection)
+
+        return Pool()
+
+
+class Connection:
+    """A connection that calls a provider first."""
+
+    def __init__(self, real: asyncpg.Connection) -> None:
+        self._real = real
+
+    async def fetch(self, *args: Any) -> list[Any]:
+        """Rows, were it not for the provider."""
+        await HashedEmbedder().embed(["x"])
+        return list(await self._real.fetch(*args))
+
+
+async def test_a_provider_refuses_while_a_call_runs(database: Database, a: Scope) -> None:
+    engine = TemptedEngine(database.app, min_size=1, max_size=1)
+    uow = UnitOfWork(engine)
+    for call in (lambda: uow.call(a, "SELECT $1::uuid"), lambda: uow.definer("SELECT 1")):
+        with pytest.raises(RuntimeError, match="inside a database transaction"):
+            await call()
+    assert not in_transaction.get()
+    await engine.close()
+
+
+# --- one at a time
+
+
+async def test_a_transaction_does_not_open_inside_another(uow: UnitOfWork, a: Scope) -> None:
+    async def nested(open_: Callable[[Scope], Any]) -> None:
+        async with open_(a):
+            pass
+
+    inner: list[Callable[[], Awaitable[Any]]] = [
+        lambda: nested(uow.read),
+        lambda: nested(uow.write),
+        lambda: uow.call(a, "SELECT $1::uuid"),
+        lambda: uow.definer("SELECT 1"),
+    ]
+    for outer in (uow.read, uow.write):
+        async with outer(a) as tx:
+            for attempt in inner:
+                with pytest.raises(RuntimeError, match="already open"):
+                    await attempt()
+            assert await tx.fetchval("SELECT 1") == 1
+
+
+async def test_tasks_have_transactions_of_their_own(uow: UnitOfWork, a: Scope) -> None:
+    async def look() -> int:
+        async with uow.read(a) as tx:
+            return int(await tx.fetchval("SELECT pg_backend_pid() FROM pg_sleep(0.02)"))
+
+    assert len(set(await asyncio.gather(*(look() for _ in range(6))))) == 6
+
+
+async def test_an_exception_undoes_the_write_and_passes_on(
+    uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+) -> None:
+    async def write_and_fail(error: type[BaseException]) -> None:
+        async with uow.write(a) as tx:
+            await tx.execute("INSERT INTO users (tenant_id, user_id) VALUES ($1, 'maya')", a.tenant_id)
+            raise error
+
+    for error in (ZeroDivisionError, KeyboardInterrupt, asyncio.CancelledError):
+        with pytest.raises(error):
+            await write_and_fail(error)
+        assert not in_transaction.get()
+    assert await superuser.fetchval("SELECT count(*) FROM users") == 0
+
+
+async def test_what_was_written_is_committed_on_leaving(
+    uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+) -> None:
+    async with uow.write(a) as tx:
+        await tx.execute("INSERT INTO users (tenant_id, user_id) VALUES ($1, 'maya')", a.tenant_id)
+        assert await superuser.fetchval("SELECT count(*) FROM users") == 0
+    assert await superuser.fetchval("SELECT count(*) FROM users") == 1
+
+
+async def test_a_defect_of_ours_is_not_called_an_outage(uow: UnitOfWork, a: Scope) -> None:
+    with pytest.raises(asyncpg.PostgresSyntaxError):
+        await uow.definer("SELEKT 1")
+    with pytest.raises(asyncpg.InterfaceError):
+        await uow.definer("SELECT $1::int")
+    async with uow.read(a) as tx:
+        assert await tx.fetchval("SELECT 1") == 1
+
+
+# --- the database goes away
+
+
+async def test_the_next_call_works_after_every_connection_was_killed(
+    journal: Journal, uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+) -> None:
+    await asyncio.gather(*(journal.record(a, [creation(a, f"Before {n}.")]) for n in range(8)))
+    assert await superuser.fetchval(KILL) > 0
+    outcomes = await asyncio.gather(*(remembered(journal, a, f"During {n}.") for n in range(8)), return_exceptions=True)
+    assert {type(o).__name__ for o in outcomes} <= {"Memory", "DatabaseUnavailable"}
+    await remembered(journal, a, "Afterwards.")
+    async with uow.write(a) as tx:
+        assert await tx.fetchval("SELECT count(*) FROM memories WHERE text = 'Afterwards.'") == 1
+
+
+async def test_killing_connections_under_writers_loses_nothing_that_was_answered(
+    journal: Journal, superuser: asyncpg.Connection, a: Scope
+) -> None:
+    kept: list[str] = []
+
+    async def writer(w: int) -> None:
+        for n in range(12):
+            try:
+                kept.append((await remembered(journal, a, f"{w} wrote {n}.", threads=["t"])).text)
+            except DatabaseUnavailable:
+                continue
+
+    writing = asyncio.gather(*(writer(w) for w in range(6)))
+    while not writing.done():
+        await superuser.fetchval(KILL)
+        await asyncio.sleep(0.02)
+    await writing
+    await remembered(journal, a, "Afterwards.", threads=["t"])
+    stored = {row["text"] for row in await superuser.fetch("SELECT text FROM memories")}
+    assert set(kept) <= stored
+    revisions = [row["rev"] for row in await superuser.fetch("SELECT rev FROM change_log ORDER BY rev")]
+    assert revisions == list(range(1, len(stored) + 1))
+
+
+async def test_a_connection_killed_inside_a_transaction_is_an_outage_and_undoes_it(
+    uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+) -> None:
+    async def write(kill: bool, last: str | None) -> None:
+        async with uow.write(a) as tx:
+            await tx.execute("INSERT INTO users (tenant_id, user_id) VALUES ($1, 'maya')", a.tenant_id)
+            if kill:
+                pid = await tx.fetchval("SELECT pg_backend_pid()")
+                assert await superuser.fetchval("SELECT pg_terminate_backend($1, 5000)", pid)
+            if last:
+                await tx.execute(last)
+
+    for last in ("SELECT 1", None):  # noticed by a statement, or by the commit
+        with pytest.raises(DatabaseUnavailable):
+            await write(kill=True, last=last)
+        assert not in_transaction.get()
+    await write(kill=False, last=None)
+    assert await superuser.fetchval("SELECT count(*) FROM users") == 1
+
+
+async def test_a_connection_killed_at_its_commit_is_an_outage(
+    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope
+) -> None:
+    writing = asyncio.create_task(journal.record(slow(a), [creation(slow(a))]))
+    [pid] = await gate.waiting(1)
+    await superuser.execute("SELECT pg_terminate_backend($1)", pid)
+    with pytest.raises(DatabaseUnavailable):
+        await writing
+    await remembered(journal, a)
+
+
+async def test_a_refused_connection_is_an_outage_until_it_is_accepted(
+    database: Database, superuser_url: str, a: Scope
+) -> None:
+    operator = await asyncpg.connect(superuser_url)
+    await operator.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
+    engine = Engine(database.app, min_size=1, max_size=1)
+    journal = journal_of(UnitOfWork(engine))
+    with pytest.raises(DatabaseUnavailable):
+        await remembered(journal, a)
+    await operator.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
+    await remembered(journal, a)
+    await engine.close()
+    await operator.close()
+
+
+async def test_a_closed_engine_opens_again_when_it_is_used(database: Database, a: Scope) -> None:
+    engine = Engine(database.app, min_size=1, max_size=1)
+    journal = journal_of(UnitOfWork(engine))
+    await remembered(journal, a, "Before.")
+    await engine.close()
+    await remembered(journal, a, "After.")
+    await engine.close()

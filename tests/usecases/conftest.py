@@ -1,0 +1,94 @@
+"""Fixtures of the use-cases' tests: the tables as they are, and applications whose configuration a test has edited."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import asyncpg
+import pytest
+import yaml
+from pgvector.asyncpg import register_vector
+
+from app.bootstrap import Application, Doubles, application
+from app.config.loader import CONFIG_DIR
+from app.config.settings import Settings
+from app.ports import Embedder
+from tests.conftest import Database
+from tests.factories import Clock
+
+Section = Mapping[str, Any]
+
+
+class Configured(Protocol):
+    """Builds an application on the test's database under an edited copy of `config/`."""
+
+    async def __call__(
+        self, *, policies: Mapping[str, Section] = ..., categories: Mapping[str, Section] = ..., bands: Section = ...
+    ) -> Application:
+        """`policies` by section of policies.yaml, `categories` by name, `bands` of the embedding model."""
+        ...
+
+
+@pytest.fixture
+async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
+    """A superuser's connection: it sees every row and obeys no policy."""
+    connection = await asyncpg.connect(database.superuser)
+    await connection.set_type_codec(
+        "jsonb",
+        schema="pg_catalog",
+        format="binary",  # as COPY wants it: a version byte, then the text
+        encoder=lambda value: b"\x01" + json.dumps(value).encode(),
+        decoder=lambda value: json.loads(value[1:]),
+    )
+    await register_vector(connection)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def configured(settings: Settings, embedder: Embedder, clock: Clock, tmp_path: Path) -> AsyncIterator[Configured]:
+    """As Configured says; what it built is closed after the test."""
+    numbers = count()
+    async with AsyncExitStack() as stack:
+
+        async def build(
+            *,
+            policies: Mapping[str, Section] | None = None,
+            categories: Mapping[str, Section] | None = None,
+            bands: Section | None = None,
+        ) -> Application:
+            directory = tmp_path / f"config-{next(numbers)}"
+            await asyncio.to_thread(_edit, directory, policies or {}, categories or {}, bands or {})
+            edited = settings.model_copy(update={"config_dir": directory})
+            return await stack.enter_async_context(application(edited, Doubles(embedder=embedder, clock=clock)))
+
+        yield build
+
+
+def _edit(directory: Path, policies: Mapping[str, Section], categories: Mapping[str, Section], bands: Section) -> None:
+    shutil.copytree(CONFIG_DIR, directory)
+    _rewrite(
+        directory / "policies.yaml", lambda file: [file[name].update(changes) for name, changes in policies.items()]
+    )
+    _rewrite(directory / "models" / "all-MiniLM-L6-v2.yaml", lambda file: file.update(bands))
+
+    def add(file: dict[str, Any]) -> None:
+        system = file["categories"]["system"]
+        kept = [entry for entry in system if entry["name"] not in categories]
+        known = {entry["name"]: entry for entry in system}
+        file["categories"]["system"] = kept + [
+            known.get(name, {}) | {"name": name} | dict(changes) for name, changes in categories.items()
+        ]
+
+    _rewrite(directory / "memory_cat_config.yaml", add)
+
+
+def _rewrite(path: Path, change: Any) -> None:
+    file = yaml.safe_load(path.read_text(encoding="utf-8"))
+    change(file)
+    path.write_text(yaml.safe_dump(file, allow_unicode=True), encoding="utf-8")
