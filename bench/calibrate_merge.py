@@ -4,8 +4,9 @@
     python -m bench.calibrate_merge --write    also rewrites config/models/all-MiniLM-L6-v2.yaml
 
 bench/merge_pairs.jsonl is our own: `a` is the stored memory, `b` the incoming one. All pairs were written and labelled
-by meaning, before any rule or model saw them, and none is relabelled to please a rule. "same" = one fact, also with a
-new value of a single-valued attribute; "different" = two memories must stay, always so with appointments and dates.
+by meaning, before the rule or the model ran on them, and none is relabelled to please either; some were written with
+the rule in view, to break it. "same" = one fact, also with a new value of a single-valued attribute; "different" = two
+memories must stay, always so with appointments and dates. So these shares are of hard pairs, not of everyday writes.
 """
 
 import argparse
@@ -32,10 +33,12 @@ from app.providers.embeddings.onnx_graph import Precision
 PAIRS_FILE: Final = Path(__file__).with_name("merge_pairs.jsonl")
 BANDS_FILE: Final = CONFIG_DIR / "models" / "all-MiniLM-L6-v2.yaml"
 CACHE_DIR: Final = Path.home() / ".cache" / "mnema" / "models"
-SAME_KINDS: Final = ("reworded", "reordered", "extended", "new_value")
-DIFFERENT_KINDS: Final = (
-    *("opposed_preference", "negation", "names", "numbers", "dates", "role_swap", "same_topic", "unrelated"),
-)
+_LIKE_WORDS: Final = ("opposed_preference", "negation", "names", "numbers", "dates", "role_swap")
+KINDS: Final = {
+    "same": ("reworded", "reordered", "extended", "new_value"),
+    "different": (*_LIKE_WORDS, "same_topic", "unrelated"),
+}
+ALL_KINDS: Final = KINDS["same"] + KINDS["different"]
 SEED_AUTO_UPDATE: Final = 0.85
 MARGIN: Final = 0.01
 """Between the nearest pair of different facts and the smallest auto_update."""
@@ -75,7 +78,7 @@ def load_pairs(path: Path = PAIRS_FILE) -> list[Pair]:
     """The pairs; raises ValueError where label and kind disagree."""
     pairs = [Pair(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     for pair in pairs:
-        if pair.kind not in (SAME_KINDS if pair.same else DIFFERENT_KINDS):
+        if pair.kind not in KINDS[pair.label]:
             raise ValueError(f"label {pair.label!r} does not go with kind {pair.kind!r}: {pair.a}")
     return pairs
 
@@ -159,14 +162,14 @@ def above(measured: Iterable[Measured], threshold: float) -> tuple[int, int]:
 
 def stratified(measured: Sequence[Measured]) -> Iterator[tuple[str, list[Measured]]]:
     """FOLDS parts with every kind spread evenly over them."""
-    by_kind = [one for kind in SAME_KINDS + DIFFERENT_KINDS for one in measured if one.pair.kind == kind]
+    by_kind = [one for kind in ALL_KINDS for one in measured if one.pair.kind == kind]
     for fold in range(FOLDS):
         yield f"fold {fold + 1}", by_kind[fold::FOLDS]
 
 
 def one_kind_each(measured: Sequence[Measured]) -> Iterator[tuple[str, list[Measured]]]:
     """One part a kind: how the bands do on a kind of difficulty they were not picked on."""
-    for kind in SAME_KINDS + DIFFERENT_KINDS:
+    for kind in ALL_KINDS:
         yield kind, [one for one in measured if one.pair.kind == kind]
 
 
@@ -178,19 +181,17 @@ def render(measured: Sequence[Measured], base: MergeBands) -> str:
     seed = above(measured, SEED_AUTO_UPDATE)
     nearest = max(one.cosine for one in measured if not one.pair.same)
     lines = [
-        "# Merge bands for this embedding model (SPEC: merge bands). Written by `python -m bench.calibrate_merge --write`",
-        f"# from {len(measured)} labelled pairs: {n_same} of one fact, {len(measured) - n_same} of two.",
-        f"# auto_update: {_share(seed[0], sum(seed))} of the pairs from {SEED_AUTO_UPDATE} up are one fact, and different"
-        f" facts reach {nearest:.3f}:",
+        "# Merge bands for this embedding model (SPEC: merge bands), by `python -m bench.calibrate_merge --write` from",
+        f"# {len(measured)} labelled pairs, hard by intent: {n_same} of one fact, {len(measured) - n_same} of two.",
+        f"# auto_update: from {SEED_AUTO_UPDATE} up {_share(seed[0], sum(seed))} of the pairs are one fact (recall"
+        f" {_share(seed[0], n_same)}), and two facts come as near as {nearest:.2f}:",
         *(
             ["# no cosine is safe, so auto-update admits equality only and the check band reaches up to 1."]
             if bands.auto_update_equality_only
-            else [
-                f"# from here up none is different, and {recall_at(measured, bands.auto_update):.0%} of one fact are."
-            ]
+            else [f"# from {bands.auto_update:.2f} up all are (recall {recall_at(measured, bands.auto_update):.0%})."]
         ),
         f"# check_low: {recall_at(measured, bands.check_low):.0%} of the pairs of one fact lie above it.",
-        f"# Bands and deterministic rule merge {right} pairs rightly and {wrong} wrongly: precision"
+        f"# With the deterministic rule {right} pairs merge rightly and {wrong} wrongly: precision"
         f" {_share(right, right + wrong)}, recall {_share(right, n_same)}.",
     ]
     return "\n".join(lines + [f"{f.name}: {_yaml(getattr(bands, f.name))}" for f in fields(bands)]) + "\n"
@@ -199,7 +200,8 @@ def render(measured: Sequence[Measured], base: MergeBands) -> str:
 def _yaml(value: bool | int | float) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    short = f"{value:.2f}"
+    return short if isinstance(value, float) and float(short) == value else str(value)
 
 
 def _share(part: int, whole: int) -> str:
@@ -225,17 +227,14 @@ def print_decisions(measured: Sequence[Measured], bands: MergeBands) -> None:
     """Precision and recall of each outcome; "create" is right for different facts."""
     n_same = sum(one.pair.same for one in measured)
     rules = [(one.pair.same, decision(one, bands).rule) for one in measured]
+    rows = [(f"auto-update, s >= {SEED_AUTO_UPDATE} (seed)", *above(measured, SEED_AUTO_UPDATE), n_same)]
+    for rule in get_args(MergeRule)[:-1]:
+        rows.append((f"rule {rule}", rules.count((True, rule)), rules.count((False, rule)), n_same))
+    right, wrong = (len(merged(measured, bands, same=same)) for same in (True, False))
+    rows.append(("all merges", right, wrong, n_same))
+    rows.append(("create", rules.count((False, "none")), rules.count((True, "none")), len(measured) - n_same))
     print(f"\n{'outcome':34}{'right':>6}{'wrong':>6}{'precision':>11}{'recall':>8}")
-    for name, right, wrong, total in (
-        (f"auto-update, s >= {SEED_AUTO_UPDATE} (seed)", *above(measured, SEED_AUTO_UPDATE), n_same),
-        *(
-            (f"rule {rule}", rules.count((True, rule)), rules.count((False, rule)), n_same)
-            for rule in get_args(MergeRule)
-            if rule != "none"
-        ),
-        ("all merges", *(len(merged(measured, bands, same=same)) for same in (True, False)), n_same),
-        ("create", rules.count((False, "none")), rules.count((True, "none")), len(measured) - n_same),
-    ):
+    for name, right, wrong, total in rows:
         print(f"{name:34}{right:6}{wrong:6}{_share(right, right + wrong):>11}{_share(right, total):>8}")
 
 
@@ -253,7 +252,10 @@ def print_held_out(
     base: MergeBands,
     split: Callable[[Sequence[Measured]], Iterator[tuple[str, list[Measured]]]],
 ) -> None:
-    """Bands picked on the rest, tried on each part. "no margin" = auto_update just above the nearest different pair."""
+    """Bands picked on the rest, tried on each part: false merges by bands and rule, "same" pairs above check_low.
+
+    "no margin" is the auto_update that chance would pick: just above the nearest different pair of the rest.
+    """
     print(f"\n{'held out':20}{'auto':>6}{'low':>6}{'false':>7}{'kept':>7}{'no margin':>11}{'false':>7}{'right':>7}")
     for name, part in split(measured):
         rest = [one for one in measured if one not in part]

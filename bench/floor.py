@@ -24,7 +24,7 @@ import asyncpg
 from pgvector.asyncpg import register_vector
 
 from app.cli.embedded.home import DATABASE
-from bench import workload
+from bench import cpu_time, workload
 from bench.floor_recording import Call, Recording, record
 from bench.http_load import HOST
 from bench.throwaway import Site
@@ -46,10 +46,11 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What pgbench measured."""
+    """What pgbench measured. `cpu_ms`: of PostgreSQL a transaction."""
 
     latencies_ms: list[float]
     per_second: float
+    cpu_ms: float | None
 
 
 class _Scribe:
@@ -93,7 +94,7 @@ class _Scribe:
             return f"(:{name})::{type_}"
         if self._kind == "write" and type_ == "bytea":
             return "sha256(uuidv7()::text::bytea)"
-        if self._kind == "write" and type_ == "jsonb":
+        if self._kind == "write" and isinstance(values[0], list) and type_ == "jsonb":
             return self._fresh(name, values)
         return self._look_up(name, type_, values)
 
@@ -161,23 +162,31 @@ async def build(made: Site, kind: str, first: int) -> Floor:
 
 def replay(made: Site, floor: Floor, clients: int, seconds: float, warmup: float) -> Replayed:
     """pgbench with so many clients, as mnema_app. Raises RuntimeError when it fails."""
+    postmaster = made.home.postgres.owner_pid() or 0
     with tempfile.TemporaryDirectory(prefix="mnema-floor-") as folder:
         script = Path(folder) / "floor.sql"
         script.write_text(floor.script, encoding="utf-8")
-        for duration, logged in ((warmup, False), (seconds, True)):
-            log = ["--log", f"--log-prefix={folder}/log"] if logged else []
-            said = _pgbench(made, floor, script, clients, max(1, round(duration)), log)
+        _pgbench(made, floor, script, clients, max(1, round(warmup)), [])
+        before = cpu_time.of_family(postmaster)
+        said = _pgbench(made, floor, script, clients, max(1, round(seconds)), ["--log", f"--log-prefix={folder}/log"])
+        after = cpu_time.of_family(postmaster)
         files = Path(folder).glob("log.*")
-        lines = [line.split() for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        latencies = [int(line.split()[2]) / 1000 for file in files for line in file.read_text().splitlines()]
     rate = re.search(r"^tps = ([\d.]+)", said, re.MULTILINE)
     if rate is None or "number of failed transactions: 0 " not in said:
         raise RuntimeError(f"pgbench: {said.strip()}")
-    return Replayed([int(line[2]) / 1000 for line in lines], float(rate[1]))
+    return Replayed(latencies, float(rate[1]), cpu_time.a_piece(before, after, len(latencies)))
 
 
 def _pgbench(made: Site, floor: Floor, script: Path, clients: int, seconds: int, log: list[str]) -> str:
     where = ["--host", HOST, "--port", str(made.cluster.port), "--username", "mnema_app"]
-    how = ["--no-vacuum", "--protocol=prepared", f"--client={clients}", f"--jobs={min(clients, 2)}", f"--time={seconds}"]
+    how = [
+        "--no-vacuum",
+        "--protocol=prepared",
+        f"--client={clients}",
+        f"--jobs={min(clients, 2)}",
+        f"--time={seconds}",
+    ]
     variables = [f"--define={name}={value}" for name, value in floor.variables.items()]
     done = subprocess.run(
         [made.home.postgres.binary("pgbench"), *where, *how, *variables, *log, f"--file={script}", DATABASE],

@@ -40,7 +40,8 @@ class Load:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. `latencies_ms`: of requests that began and ended in the measured time; `requests`: all."""
+    """What came of it. `latencies_ms`: of requests that ended in the measured time; `requests`: all.
+    `refusal`: the first answer that is an error or, of a write, does not say that a memory was created."""
 
     latencies_ms: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -113,9 +114,7 @@ def run(load: Load) -> Outcome:
                 client.socket.close()
 
 
-def _drive(
-    load: Load, clients: list[_Client], selector: selectors.BaseSelector, pending: Iterator[bytes]
-) -> Outcome:
+def _drive(load: Load, clients: list[_Client], selector: selectors.BaseSelector, pending: Iterator[bytes]) -> Outcome:
     outcome, statuses = Outcome(), Counter[int]()
     cpu, opened = time.process_time(), time.perf_counter()
     measured, until = opened + load.warmup, opened + load.warmup + load.seconds
@@ -132,9 +131,9 @@ def _drive(
                 continue
             now = time.perf_counter()
             statuses[answer[0]] += 1
-            if answer[0] >= 400:
+            if answer[0] >= 400 or (load.kind == "write" and b'"created"' not in answer[1]):
                 outcome.refusal = outcome.refusal or answer[1].decode(errors="replace")
-            if client.began >= measured and now <= until:
+            if measured <= now <= until:
                 outcome.latencies_ms.append((now - client.began) * 1000)
                 last = now
             if now >= until or not _send_next(client, pending):

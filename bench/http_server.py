@@ -2,7 +2,8 @@
 
     python -m bench.http_server HOME [--profile FILE]
 
-HOME is an embedded installation whose PostgreSQL runs. Prints the port it listens on; ends on SIGTERM.
+HOME is an embedded installation whose PostgreSQL runs. Prints the port it listens on; with --profile, SIGUSR1 starts
+the profile; ends on SIGTERM.
 """
 
 import argparse
@@ -39,7 +40,7 @@ def serve(home: Home, profile: Path | None) -> None:
     sys.stdout.flush()
     signal.signal(signal.SIGTERM, lambda _signal, _frame: None)  # uvicorn raises it once more when it is done
     sampler = StackSampler()
-    with sampler.sampling() if profile else contextlib.nullcontext():
+    with sampler.listening() if profile else contextlib.nullcontext():
         uvicorn.Server(config).run(sockets=[listener])
     if profile:
         sampler.write(profile)

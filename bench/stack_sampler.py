@@ -44,10 +44,13 @@ class StackSampler:
         self.functions: Counter[str] = Counter()
 
     @contextmanager
-    def sampling(self) -> Iterator[None]:
-        """Sample the main thread while inside; the process's CPU time drives the timer, so idling is not sampled."""
+    def listening(self) -> Iterator[None]:
+        """While inside, a SIGUSR1 starts the sampling of the main thread: at once would count the start-up too.
+
+        The process's CPU time drives the timer, so idling is not sampled.
+        """
         before = signal.signal(signal.SIGPROF, self._sample)
-        signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)
+        signal.signal(signal.SIGUSR1, lambda *_: signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S))
         try:
             yield
         finally:
@@ -79,4 +82,4 @@ def group_of(file: str) -> str | None:
 
 def _short(frame: FrameType) -> str:
     path = Path(frame.f_code.co_filename)
-    return f"{path.parent.name}/{path.name}:{frame.f_code.co_qualname if hasattr(frame.f_code, 'co_qualname') else frame.f_code.co_name}"
+    return f"{path.parent.name}/{path.name}:{frame.f_code.co_qualname}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import random
 import tempfile
 from collections import defaultdict
@@ -12,6 +13,7 @@ from pathlib import Path
 from uuid import UUID
 
 import asyncpg
+from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles, application, create_roles, migrate_database, tenancy
 from app.cli.embedded.home import DATABASE, Home
@@ -23,9 +25,11 @@ from app.storage.identity import new_id
 from bench import workload
 from bench.constant_embedder import TOPIC_SHARE, ConstantEmbedder
 
-CHUNK = 250
+CHUNK = 50
 EDGES = 5
 DAYS = 90
+BULK_PLANS = "?enable_seqscan=off&enable_hashjoin=off&enable_mergejoin=off"
+"""While `relations` is small, the plan of a write reads all of it, and stays while it grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,12 @@ class Site:
         return self.cluster.url(DATABASE)
 
     @contextlib.asynccontextmanager
-    async def application(self) -> AsyncIterator[tuple[Application, Scope]]:
-        """The real application with the constant embedder, and the tenant's scope."""
+    async def application(self, options: str = "") -> AsyncIterator[tuple[Application, Scope]]:
+        """The real application with the constant embedder, and the tenant's scope. `options`: of its connections."""
         settings = self.home.settings(self.cluster)
+        url = SecretStr(settings.database_url.get_secret_value() + options)
         embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
-        async with application(settings, Doubles(embedder=embedder)) as built:
+        async with application(settings.model_copy(update={"database_url": url}), Doubles(embedder=embedder)) as built:
             scope = await built.tenants.authenticate(self.key)
             if scope is None:
                 raise RuntimeError("the tenant's key is not known")
@@ -78,16 +83,19 @@ async def _prepare(home: Home, cluster: Cluster) -> str:
 
 
 async def _load(made: Site, rows: int) -> None:
-    """Through the journal, in chunks, two users at a time; then VACUUM and ANALYZE, as after any bulk load."""
-    numbers = [range(user, rows, workload.USERS) for user in range(workload.USERS)]
-    async with made.application() as (app, scope):
-        gate = asyncio.Semaphore(2)
+    """Through the journal, in chunks, two users at a time; VACUUM and ANALYZE at the end, as after any bulk load.
 
-        async def load(mine: range) -> None:
-            async with gate:
-                await _load_user(app, scope, mine)
+    And early on: a plan made for an empty table takes any index for as good as another.
+    """
+    gate = asyncio.Semaphore(2)
+    async with made.application(BULK_PLANS) as (app, scope):
+        users = [_Loader(app, scope, range(user, rows, workload.USERS), gate) for user in range(workload.USERS)]
+        for chunks in (1, None):
+            await asyncio.gather(*(user.load(chunks) for user in users))
+            await _vacuum(made)
 
-        await asyncio.gather(*(load(mine) for mine in numbers))
+
+async def _vacuum(made: Site) -> None:
     connection = await asyncpg.connect(made.superuser_url)
     try:
         await connection.execute("VACUUM (ANALYZE)")
@@ -96,50 +104,54 @@ async def _load(made: Site, rows: int) -> None:
         await connection.close()
 
 
-async def _load_user(app: Application, scope: Scope, numbers: range) -> None:
-    journal = app.write._journal  # faster than writing by the use-case, which would compare each note with all others
-    chance = random.Random(numbers.start)
-    by_topic: defaultdict[int, list[tuple[UUID, str]]] = defaultdict(list)
-    now = datetime.now(UTC)
-    for start in range(0, len(numbers), CHUNK):
-        changes = []
-        for number in numbers[start : start + CHUNK]:
-            age = timedelta(days=DAYS * (1 - number / numbers.stop))
-            changes.append(await _change(app, scope, number, now - age, by_topic, chance))
-        await journal.record(scope, changes)
+class _Loader:
+    """One user's memories, oldest first, each related to some of the same topic."""
 
+    def __init__(self, app: Application, scope: Scope, numbers: range, gate: asyncio.Semaphore) -> None:
+        self._journal = app.write._journal  # the use-case would compare every note with all others
+        self._embedder = app.embedder
+        self._scope = scope
+        self._rows = numbers.stop
+        self._chunks = (numbers[start : start + CHUNK] for start in range(0, len(numbers), CHUNK))
+        self._gate = gate
+        self._chance = random.Random(numbers.start)
+        self._by_topic: defaultdict[int, list[tuple[UUID, str]]] = defaultdict(list)
+        self._now = datetime.now(UTC)
 
-async def _change(
-    app: Application,
-    scope: Scope,
-    number: int,
-    created_at: datetime,
-    by_topic: defaultdict[int, list[tuple[UUID, str]]],
-    chance: random.Random,
-) -> MemoryChange:
-    """A memory as the write use-case makes it, related to some of the same user and topic."""
-    one, memory_id = workload.note(number), new_id()
-    alike = by_topic[one.topic]
-    edges = [Edge(memory_id, other, category, TOPIC_SHARE) for other, category in chance.sample(alike, min(EDGES, len(alike)))]
-    alike.append((memory_id, one.category))
-    new = NewMemory(
-        user_id=one.user_id,
-        category=one.category,
-        text=one.text,
-        thread_id=one.thread_id,
-        agent_id=workload.AGENT,
-        importance=1 + number % 5,
-        created_at=created_at,
-    )
-    return MemoryChange(
-        kind=ChangeKind.created,
-        memory_id=memory_id,
-        user_id=one.user_id,
-        actor=workload.AGENT,
-        new=new,
-        vector=(await app.embedder.embed([one.text]))[0],
-        threads=(one.thread_id,),
-        delta_meta={"text": one.text, "importance": new.importance},
-        edges=tuple(edges),
-        observations=(Observation("hotpath", "create", "ok", one.user_id, one.thread_id, memory_id, one.category),),
-    )
+    async def load(self, chunks: int | None) -> None:
+        """So many more chunks, or all that are left, a transaction each."""
+        async with self._gate:
+            for numbers in itertools.islice(self._chunks, chunks):
+                await self._journal.record(self._scope, [await self._change(number) for number in numbers])
+
+    async def _change(self, number: int) -> MemoryChange:
+        """The memory as the write use-case makes it."""
+        one, memory_id = workload.note(number), new_id()
+        age = timedelta(days=DAYS * (1 - number / self._rows))
+        new = NewMemory(
+            user_id=one.user_id,
+            category=one.category,
+            text=one.text,
+            thread_id=one.thread_id,
+            agent_id=workload.AGENT,
+            importance=1 + number % 5,
+            created_at=self._now - age,
+        )
+        return MemoryChange(
+            kind=ChangeKind.created,
+            memory_id=memory_id,
+            user_id=one.user_id,
+            actor=workload.AGENT,
+            new=new,
+            vector=(await self._embedder.embed([one.text]))[0],
+            threads=(one.thread_id,),
+            delta_meta={"text": one.text, "importance": new.importance},
+            edges=self._edges(memory_id, one),
+            observations=(Observation("hotpath", "create", "ok", one.user_id, one.thread_id, memory_id, one.category),),
+        )
+
+    def _edges(self, memory_id: UUID, one: workload.Note) -> tuple[Edge, ...]:
+        alike = self._by_topic[one.topic]
+        chosen = self._chance.sample(alike, min(EDGES, len(alike)))
+        alike.append((memory_id, one.category))
+        return tuple(Edge(memory_id, other, category, TOPIC_SHARE) for other, category in chosen)

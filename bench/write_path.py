@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,7 @@ def _vector(text: str) -> NDArray[np.float32]:
 
 
 def _direction(seed: str) -> NDArray[np.float64]:
-    numbers = np.random.default_rng(int(hashlib.sha256(seed.encode()).hexdigest()[:16], 16))
-    vector: NDArray[np.float64] = numbers.standard_normal(DIMENSION)
+    vector = np.random.default_rng(int(hashlib.sha256(seed.encode()).hexdigest()[:16], 16)).standard_normal(DIMENSION)
     return vector / float(np.linalg.norm(vector))
 
 
@@ -160,18 +159,17 @@ class Bench:
     async def statement_ms(self, text: str, edges: int) -> float:
         """Milliseconds the driver took for `apply_changes`, which must make so many relations."""
         self.taken.clear()
-        related = await self.remember(text)
-        await asyncio.sleep(0)  # the driver tells its listeners a turn of the loop later
-        if related != edges:
+        if (related := await self.remember(text)) != edges:
             raise RuntimeError(f"expected {edges} relations, got {related}")
+        await asyncio.sleep(0)  # the driver tells its listeners a turn of the loop later
         return next(query.elapsed for query in self.taken if "apply_changes" in query.query) * 1000
 
 
 @asynccontextmanager
 async def bench_on(url: str, scope: Scope | None = None) -> AsyncIterator[Bench]:
     """An application with one connection to `url`; a new tenant unless a scope is given."""
-    settings = Settings(database_url=SecretStr(url), pool_min=1, pool_max=1)
-    async with application(settings, Doubles(embedder=TopicEmbedder())) as app:
+    one = Settings(database_url=SecretStr(url), pool_min=1, pool_max=1)
+    async with application(one, Doubles(embedder=TopicEmbedder())) as app:
         bench = Bench(app, scope or Scope((await app.tenants.create(f"bench {uuid4().hex}")).id))
         async with (await app.engine.pool()).acquire() as connection:
             connection.add_query_logger(bench.taken.append)
@@ -206,8 +204,8 @@ _PLACES = ", ".join(f"${place + 1}" for place in range(len(_COLUMNS.split(",")))
 _BARE = f"INSERT INTO memories ({_COLUMNS}) VALUES ({_PLACES})"
 
 
-async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> dict[str, float]:
-    """Median milliseconds of each statement, taken in turn; nobody waits for the disk."""
+async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> dict[str, tuple[float, float]]:
+    """Milliseconds of each statement, taken in turn and not waiting for the disk: the median and the first decile."""
     # in this mode neither foreign keys nor the tripwire fire, and a superuser obeys no policy: as bare as can be
     bare = await asyncpg.connect(superuser + NO_DISK, server_settings={"session_replication_role": "replica"})
     template = await bare.fetchrow(f"SELECT {_COLUMNS} FROM memories WHERE tenant_id = $1 LIMIT 1", scope.tenant_id)
@@ -224,7 +222,7 @@ async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> di
     await bare.close()
     async with bench_on(app_url, scope) as durable:
         times["durable"] = [await _timed(durable.remember(related_text(n))) for n in range(rounds + WARM_UP)]
-    return {name: statistics.median(values[WARM_UP:]) for name, values in times.items()}
+    return {name: tuple(np.quantile(values[WARM_UP:], (0.5, 0.1))) for name, values in times.items()}
 
 
 async def _timed(work: Any) -> float:
@@ -233,21 +231,22 @@ async def _timed(work: Any) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def report(counts: dict[str, list[int]], ms: dict[str, float]) -> bool:
+def report(counts: dict[str, list[int]], ms: dict[str, tuple[float, float]]) -> bool:
     """Print the table; whether every limit is kept."""
-    print(f"round trips to PostgreSQL a write (at most {MOST_TRIPS})   least  median  most")
+    print(f"round trips to PostgreSQL a write (at most {MOST_TRIPS})      least   median     most")
     for kind, numbers in counts.items():
-        print(f"  {kind:<41} {min(numbers):>7} {statistics.median(numbers):>7.0f} {max(numbers):>5}")
-    print("\nmedian ms of a statement, round trip included, without the disk")
-    print(f"  {'SELECT 1':<41} {ms['SELECT 1']:>7.3f}")
-    labels = {"INSERT": "bare INSERT INTO memories", "no relation": "apply_changes, no relation"}
-    for name, label in (labels | {"relations": f"apply_changes, {EDGES} relations"}).items():
-        print(f"  {label:<41} {ms[name]:>7.3f} {ms[name] / ms['INSERT']:>6.2f} x the bare INSERT")
-    edge = (ms["relations"] - ms["no relation"]) / EDGES
-    print(f"\n  a relation (at most {MOST_MS:g})                    {edge:>7.3f}")
-    print(f"  a whole write, on disk, less the embedding{ms['durable']:>8.3f}")
+        print(f"  {kind:<44}{min(numbers):>9}{statistics.median(numbers):>9.0f}{max(numbers):>9}")
+    print("\nms of a statement, round trip included, without the disk  median   decile   times the bare INSERT")
+    bare, labels = ms["INSERT"], {"INSERT": "bare INSERT INTO memories", "no relation": "apply_changes, no relation"}
+    for name, label in ({"SELECT 1": "SELECT 1"} | labels | {"relations": f"apply_changes, {EDGES} relations"}).items():
+        ratios = [value / reference for value, reference in zip(ms[name], bare, strict=True)]
+        print(f"  {label:<44}{ms[name][0]:>9.3f}{ms[name][1]:>9.3f}{ratios[0]:>9.2f}{ratios[1]:>9.2f}")
+    edge = [(five - none) / EDGES for five, none in zip(ms["relations"], ms["no relation"], strict=True)]
+    others = {f"a relation (at most {MOST_MS:g})": edge, "a whole write, on disk, unembedded": ms["durable"]}
+    for label, pair in others.items():
+        print(f"  {label:<44}{pair[0]:>9.3f}{pair[1]:>9.3f}")
     warm = [number for kind, numbers in counts.items() if kind != COLD for number in numbers]
-    return max(warm) <= MOST_TRIPS and edge <= MOST_MS
+    return max(warm) <= MOST_TRIPS and edge[0] <= MOST_MS
 
 
 async def run(superuser: str, memories: int, rounds: int) -> bool:
@@ -289,10 +288,11 @@ def main() -> int:
         return int(not asyncio.run(run(chosen.database, chosen.memories, chosen.rounds)))
     home = Path(tempfile.mkdtemp(prefix="mnema-bench-"))
     cluster = EmbeddedPostgres(home, settings={"shared_buffers": "256MB"}, durable=True)
-    with ExitStack() as after:
-        after.callback(shutil.rmtree, home, ignore_errors=True)
-        after.callback(cluster.stop, "immediate")
+    try:
         return int(not asyncio.run(run(cluster.start().url(), chosen.memories, chosen.rounds)))
+    finally:
+        cluster.stop("immediate")
+        shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":

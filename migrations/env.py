@@ -30,9 +30,9 @@ def migrate(connection: Connection) -> None:
     """Run the asked-for revisions in one transaction."""
     for statement in (
         "SET ROLE mnema_owner",
+        f"SELECT pg_advisory_lock({LOCK})",  # before the time limits: another migrator is waited for
         "SET lock_timeout = '10s'",
         "SET statement_timeout = '15min'",
-        f"SELECT pg_advisory_lock({LOCK})",
     ):
         connection.execute(text(statement))
     connection.commit()

@@ -13,6 +13,7 @@ from app.domain.errors import MnemaError
 
 log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
+MAX_PROBLEMS = 20
 HTTP_CODES = {400: "malformed_body", 404: "no_such_route", 405: "method_not_allowed"}
 
 
@@ -90,7 +91,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         # the offending input is not echoed: it may be huge, secret or not even encodable
-        errors = [{"loc": [_safe(p) for p in e["loc"]], "msg": _safe(e["msg"])} for e in error.errors()]
+        errors = [{"loc": [_safe(p) for p in e["loc"]], "msg": _safe(e["msg"])} for e in error.errors()[:MAX_PROBLEMS]]
         malformed = any(e["type"] == "json_invalid" for e in error.errors())
         code, status = ("malformed_body", 400) if malformed else ("invalid_request", 422)
         first = errors[0] if errors else {"loc": [], "msg": "invalid"}

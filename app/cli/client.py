@@ -43,8 +43,11 @@ def table(*columns: str) -> Table:
 
 def show(rows: Table, *, whole: bool = False) -> None:
     """Print a table; `whole`, or where no terminal limits the width, without cutting or wrapping any cell."""
+    if not whole and out.is_terminal:
+        out.print(rows)
+        return
     natural = Measurement.get(out, out.options.update(max_width=1_000_000), rows).maximum
-    out.print(rows, width=natural if whole or not out.is_terminal else None)
+    Console(width=natural, soft_wrap=True, emoji=False).print(rows)
 
 
 def connection() -> tuple[str, str]:

@@ -132,7 +132,7 @@ def _send_lane(client: httpx.Client, lane: list[tuple[Line, dict[str, Any]]]) ->
 
 
 def _send(client: httpx.Client, line: Line, body: dict[str, Any]) -> str | None:
-    """None when stored, else why the server refuses this line; raises Interrupted when the server cannot take any."""
+    """None when stored, else why this line is not; raises Interrupted when the server cannot take any."""
     trouble = ""
     for attempt in range(RETRIES):
         time.sleep(attempt * attempt * 0.2)
@@ -144,7 +144,8 @@ def _send(client: httpx.Client, line: Line, body: dict[str, Any]) -> str | None:
         except ValueError as error:
             return f"cannot be sent: {error}"
         if response.status_code == 201:
-            return None
+            skipped: str | None = response.json().get("reason")
+            return skipped
         trouble = describe(response)
         if _is_about_the_line(response):
             return trouble

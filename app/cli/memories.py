@@ -47,7 +47,7 @@ def remember(
         out.print_json(json.dumps(written))
         return
     extra = f" (matched, similarity {written['similarity']:.2f})" if written.get("matched_id") else ""
-    out.print(f"{written['action']} {written.get('id') or ''}{extra}")
+    out.print(f"{written['action']} {written.get('id') or written.get('reason') or ''}{extra}", highlight=False)
 
 
 def query(

@@ -3,9 +3,10 @@
 A false merge destroys a memory and a missed one only leaves a duplicate, so every doubt is a no. Two texts must agree
 word for word (articles, case, contractions and plurals aside) except for three rewordings whose meaning grammar fixes:
 a phrase moved to the front, the two sides of "is" exchanged, a list in another order. One text contains the other only
-when what it adds is a closing phrase, one more list element or a plain adjective.
+when what it adds is one more list element or a plain adjective.
 """
 
+import re
 from itertools import groupby
 from typing import Final, Literal
 
@@ -24,6 +25,8 @@ _NOT_NARROWED: Final = frozenset(
 )
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
 
+_COMPOUND: Final = re.compile(r"\w+(?:-\w+)+")
+
 Words = tuple[Word, ...]
 
 
@@ -35,7 +38,7 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
     if text_key(a) == text_key(b):
         return "same_words"
     left, right = read_words(a), read_words(b)
-    if not _content(left) or not _content(right) or _numbers_clash(left, right):
+    if not _content(left) or not _content(right) or _numbers_clash(left, right) or _compounds(a) != _compounds(b):
         return None
     if _keys(left) == _keys(right) or _reordered(left, right):
         return "same_words"
@@ -88,10 +91,15 @@ def _integers(text: str) -> set[int]:
 
 
 def _numbers_clash(left: Words, right: Words) -> bool:
-    """ "a dog" against "dogs": one of the texts counts."""
-    singles = {word.key for word in left if word.single}, {word.key for word in right if word.single}
-    plurals = {word.key for word in left if word.plural}, {word.key for word in right if word.plural}
-    return bool(singles[0] & plurals[1] or singles[1] & plurals[0])
+    """ "the son" against "sons", "wood" against "woods": another number or word. A verb's -s is neither."""
+    singles = [{word.key for word in text if not word.plural} for text in (left, right)]
+    plurals = [{word.key for word in text if word.plural} for text in (left, right)]
+    return bool((singles[0] & plurals[1] | singles[1] & plurals[0]) - words.VERBS)
+
+
+def _compounds(text: str) -> list[str]:
+    """ "twenty two-hour" is not "twenty-two hour"."""
+    return sorted(_COMPOUND.findall(text.casefold()))
 
 
 def _only_amounts_differ(left: Words, right: Words) -> bool:
@@ -148,8 +156,8 @@ def _exchanged(left: Words, right: Words) -> bool:
     if len(_content(left)) < _MIN_EXCHANGED or any(word.kind in _SCOPED - {Kind.GUARDED} for word in left):
         return False
     at = [index for index, word in enumerate(left) if word.kind is Kind.BE]
-    if len(at) != 1 or any(word.kind is Kind.SEPARATOR for word in left):
-        return False
+    if len(at) != 1 or any(word.kind is Kind.SEPARATOR or word.plural for word in left):
+        return False  # "the runners are members" is not "the members are runners"
     subject, predicate = _keys(left[: at[0]]), _keys(left[at[0] + 1 :])
     if not subject or not predicate or any(side[0].endswith(("ing", "ed")) for side in (subject, predicate)):
         return False
@@ -221,7 +229,7 @@ def _contains(small: Words, large: Words) -> bool:
 
 
 def _is_detail(added: Words) -> bool:
-    """A closing phrase ("in the mountains"), or one more list element ("and cheese")."""
+    """One more list element ("and cheese"). No closing phrase: "in video games" or "on paper" takes the fact back."""
     separators = [word.key for word in added if word.kind is Kind.SEPARATOR]
     if len(added) > _MAX_ADDED or separators[-1:] == [","]:
         return False
@@ -230,8 +238,7 @@ def _is_detail(added: Words) -> bool:
         last = at + 1 == len(added)
         if word.kind is Kind.CONTENT:
             continue
-        opens = word.key in words.ADJUNCTS or word.kind is Kind.SEPARATOR
-        if not opens or last or added[at + 1].kind is not Kind.CONTENT:
+        if word.kind is not Kind.SEPARATOR or last or added[at + 1].kind is not Kind.CONTENT:
             return False
         if word.kind is Kind.SEPARATOR and (opener.kind is not Kind.SEPARATOR or not _ends_element(added, at + 2)):
             return False

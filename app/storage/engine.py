@@ -14,6 +14,7 @@ UNREACHABLE = (
     asyncio.TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
+    asyncpg.ObjectNotInPrerequisiteStateError,  # the database takes no connections
     asyncpg.InterfaceError,
     asyncpg.TooManyConnectionsError,
     asyncpg.AdminShutdownError,

@@ -48,11 +48,14 @@ class LifecycleStorage:
     async def erase_user(self, scope: Scope, user_id: str) -> dict[str, int] | None:
         """Remove everything of a user, also text in history and delta; counts by table, None for an unknown user.
 
-        The user's row is locked first: a write of the same user waits, then starts anew and meets the tombstones.
+        The user's row is locked first, then the memories: a new memory of the same user waits, then starts anew and
+        meets the tombstones; a change under way is waited for. Raises WriteContention when it was in each other's way.
         """
         async with self._uow.write(scope) as tx:
-            if await tx.fetchrow(_statement("lock_user"), scope.tenant_id, user_id) is None:
+            known = await tx.fetchrow(_statement("lock_user"), scope.tenant_id, user_id) is not None
+            if not known and not await tx.fetchval(_statement("traces"), scope.tenant_id, user_id):
                 return None
+            await tx.fetchval(_statement("lock_memories"), scope.tenant_id, user_id)
             rows = await tx.fetch(_statement("texts"), scope.tenant_id, user_id)
             texts, turns = (row["text"] for row in rows), (row["turn"] for row in rows)
             hashes = tombstones(self._secret, scope.tenant_id, user_id, texts, turns)

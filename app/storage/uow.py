@@ -73,6 +73,8 @@ _BY_STATE: dict[str, type[MnemaError]] = {
 
 def translate(error: BaseException) -> MnemaError | None:
     """Our error for the driver's, or None when it is a defect of ours."""
+    if isinstance(error, asyncpg.ForeignKeyViolationError) and "tenant_id_fkey" in (error.constraint_name or ""):
+        return NotFound("no such tenant")
     if isinstance(error, asyncpg.PostgresError) and (known := _BY_STATE.get(error.sqlstate or "")):
         return known() if known is not WrongState else WrongState(str(error))
     if isinstance(error, asyncpg.InterfaceError) and not any(word in str(error) for word in ("clos", "released")):

@@ -285,6 +285,8 @@ BEGIN
         IF v_done IS NOT NULL THEN RETURN v_done; END IF;
     END IF;
     v_next := lock_threads(p_tenant, p_changes);
+    PERFORM user_pk_for(p_tenant, u.id) FROM (  -- new users in sorted order too
+        SELECT DISTINCT x#>>'{row,user_id}' AS id FROM jsonb_array_elements(p_changes) x WHERE x ? 'row' ORDER BY 1) u;
     FOR c IN SELECT value FROM jsonb_array_elements(p_changes) LOOP
         v_done := apply_change(p_tenant, 'vec_' || p_space, c, p_vectors, v_next);
         v_next := v_done->'next';

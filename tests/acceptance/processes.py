@@ -16,10 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import httpx
 import orjson
 
 from app.cli.embedded.home import read_env
-from app.cli.embedded.postgres_access import command_line, package
+from app.cli.embedded.postgres_access import command_line
 from app.providers.embeddings.onnx_graph import ensure_graph
 from tests.conftest import model_cache
 
@@ -196,6 +197,14 @@ class Up:
         return code
 
 
-def postgres_program(name: str) -> Path:
-    """A program of the embedded PostgreSQL."""
-    return package() / "pginstall18" / "bin" / name
+def client(place: Installation) -> httpx.Client:
+    """Speaks with the key of demo.env."""
+    headers = {"Authorization": f"Bearer {place.env['MNEMA_API_KEY']}"}
+    return httpx.Client(base_url=place.env["MNEMA_URL"], headers=headers, timeout=30, trust_env=False)
+
+
+def texts(place: Installation) -> set[str]:
+    """What the newest 200 memories say."""
+    with client(place) as http:
+        page = http.get("/memory", params={"limit": 200}).raise_for_status().json()
+    return {memory["text"] for memory in page["items"]}

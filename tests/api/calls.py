@@ -101,4 +101,4 @@ async def row_counts(database: Database) -> dict[str, int]:
         "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1",
     )
     counted = " UNION ALL ".join(f"SELECT '{t['relname']}', count(*) FROM {t['relname']}" for t in tables)
-    return {name: count for name, count in await sql(database, counted)}
+    return dict(await sql(database, counted))

@@ -120,9 +120,7 @@ async def test_another_tenants_thread_stands_at_zero(app: Application, server: s
             assert found == {"since_rev": 0, "rev": 0, "more": 0, "truncated": False, "header": ""}
 
 
-async def test_two_tenants_that_use_the_same_names_share_nothing(
-    app: Application, server: str, caller: Caller
-) -> None:
+async def test_two_tenants_that_use_the_same_names_share_nothing(app: Application, server: str, caller: Caller) -> None:
     other = await make_caller(app)
     async with caller.client(server) as one, other.client(server) as two:
         first = await remember(one, "Maya drinks oat milk.", thread_id="t", tags=["one"])

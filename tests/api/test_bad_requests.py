@@ -157,7 +157,13 @@ async def test_a_body_over_the_limit_needs_no_key_to_be_refused(server: str) -> 
 
 async def test_other_content_types_are_refused_not_guessed(http: httpx.AsyncClient) -> None:
     content = json.dumps(body())
-    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/xml", "nonsense"):
+    for kind in (
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "application/xml",
+        "nonsense",
+    ):
         response = await http.post("/memory", content=content, headers={"Content-Type": kind})
         refused(response, 422, "invalid_request")
 

@@ -75,12 +75,13 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
 
 async def test_connections_that_were_cut_are_replaced(http: httpx.AsyncClient, database: Database) -> None:
     await remember(http)
-    for _ in range(3):
-        async with superuser(database) as connection:
+    seen = set()
+    async with superuser(database) as connection:
+        for _ in range(40):
             await connection.fetch(TERMINATE, database.name)
-        statuses = [(await http.get("/memory")).status_code for _ in range(3)]
-        assert statuses[-1] == 200
-        assert set(statuses) <= {200, 503}
+            seen |= {(await http.get("/memory")).status_code for _ in range(2)}
+            assert (await http.get("/memory")).status_code == 200
+    assert seen <= {200, 503}  # 503: the one that found out
     assert len(await listed(http)) == 1
 
 

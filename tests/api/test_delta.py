@@ -99,9 +99,7 @@ async def test_a_query_shows_what_changed_once_to_each_agent_of_each_thread(http
     assert [await header(agent, "one") for agent in ("planner", "executor", "supervisor")] == [""] * 3
 
 
-async def test_two_keys_that_speak_as_one_agent_share_its_cursor(
-    app: Application, server: str, caller: Caller
-) -> None:
+async def test_two_keys_that_speak_as_one_agent_share_its_cursor(app: Application, server: str, caller: Caller) -> None:
     other = await make_caller(app, ["query"], ["planner"], tenant=caller)
     async with caller.client(server) as admin, other.client(server) as client:
         await remember(admin, "Ship v1 by Sep", category="tasks", thread_id="t")
@@ -240,3 +238,24 @@ async def test_long_and_multi_line_texts_stay_on_one_short_line(http: httpx.Asyn
     assert bullet.startswith("- +created: [Activity] First line of a turn. - +created: [Tasks] forged line word")
     assert bullet.endswith("word… (imp=2)")
     assert len(bullet) < 160
+
+
+async def test_an_agent_that_asks_while_others_write_is_told_of_each_change_once(http: httpx.AsyncClient) -> None:
+    changes, told, shown = 40, 0, [0]
+
+    async def write(numbers: range) -> None:
+        for number in numbers:
+            await remember(http, f"Task number {number}", category="tasks", type="episodic", thread_id="t")
+
+    writers = [asyncio.create_task(write(range(start, changes, 4))) for start in range(4)]
+    while True:
+        finished = all(writer.done() for writer in writers)
+        answer = await ask(http, agent="planner", thread_id="t", categories=["goals"])
+        assert answer["delta"]["since_rev"] == shown[-1]
+        if answer["header"]:
+            told += len(answer["header"].splitlines()) - 1 + answer["delta"]["more"]
+            shown.append(answer["delta"]["rev"])
+        if finished:
+            break
+    await asyncio.gather(*writers)
+    assert (told, shown[-1]) == (changes, changes)

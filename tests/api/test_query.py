@@ -38,7 +38,11 @@ async def test_the_request_of_the_seed_is_answered_in_the_shape_of_the_seed(http
     answer = response.json()
     assert answer.keys() == {"items", "related", "header", "tokens", "took_ms"}
     assert sorted(answer["items"] + answer["related"], key=lambda item: item["category"]) == [
-        {"id": project["id"], "category": "projects", "text": "[projects] The deployment plan of Apollo awaits review."},
+        {
+            "id": project["id"],
+            "category": "projects",
+            "text": "[projects] The deployment plan of Apollo awaits review.",
+        },
         {"id": plan["id"], "category": "tasks", "text": "[tasks] Maya deploys the planner service on Thursday."},
     ]
     assert answer["header"] == ""
@@ -52,7 +56,19 @@ async def test_full_answers_bring_text_metadata_times_importance_and_scores(http
     answer = await ask(http, **{"return": "full"})
     [item] = answer["items"]
     stored = (await http.get(f"/memory/{written['id']}")).json()
-    names = ("id", "category", "text", "type", "importance", "pinned", "tags", "user_id", "thread_id", "seq", "agent_id")
+    names = (
+        "id",
+        "category",
+        "text",
+        "type",
+        "importance",
+        "pinned",
+        "tags",
+        "user_id",
+        "thread_id",
+        "seq",
+        "agent_id",
+    )
     times_and_more = ("actor_id", "role", "source", "metadata", "created_at", "updated_at")
     assert {n: item[n] for n in (*names, *times_and_more)} == {n: stored[n] for n in (*names, *times_and_more)}
     assert item["text"] == "Maya drinks oat milk."
@@ -79,7 +95,15 @@ async def test_an_agent_without_an_allowlist_is_refused(http: httpx.AsyncClient)
 async def one_of_each(http: httpx.AsyncClient) -> dict[str, str]:
     """A memory in every configured category; ids by category."""
     categories = ["profile", "goals", "preferences", "event", "activity", "relationships", "tasks", "projects", "tone"]
-    categories += ["relationship_dynamic", "style", "knowledge", "interests", "history", "recent_activity", "constraints"]
+    categories += [
+        "relationship_dynamic",
+        "style",
+        "knowledge",
+        "interests",
+        "history",
+        "recent_activity",
+        "constraints",
+    ]
     written = {c: (await remember(http, f"Maya has a remark on {c}.", category=c))["id"] for c in categories}
     steps = {"type": "procedural", "category": "procedural", "steps_text": "1. Write the remark."}
     return written | {"procedural": (await remember(http, "How Maya remarks.", **steps))["id"]}
@@ -158,9 +182,7 @@ def recreating(settings: Settings, tmp_path: Path) -> Settings:
     return settings.model_copy(update={"config_dir": tmp_path / "config"})
 
 
-async def test_superseded_memories_are_never_answered(
-    recreating: Settings, embedder: Embedder, caller: Caller
-) -> None:
+async def test_superseded_memories_are_never_answered(recreating: Settings, embedder: Embedder, caller: Caller) -> None:
     async with serve(recreating, Doubles(embedder=embedder)) as url, caller.client(url) as client:
         old = await remember(client, "Maya drinks oat milk", tags=["old"], importance=4)
         new = await remember(client, "maya drinks OAT milk!", tags=["new"], pinned=True)

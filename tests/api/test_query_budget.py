@@ -68,7 +68,9 @@ async def test_what_the_budget_drops_is_explained(library: httpx.AsyncClient) ->
 
 
 async def test_whole_categories_come_extra_to_top_k_pinned_and_most_important_first(http: httpx.AsyncClient) -> None:
-    for number, (importance, pinned) in enumerate([(1, False), (5, False), (3, True), (4, True), (3, False), (2, False)]):
+    for number, (importance, pinned) in enumerate(
+        [(1, False), (5, False), (3, True), (4, True), (3, False), (2, False)]
+    ):
         await remember(http, f"Fact {number} of Maya.", category="profile", importance=importance, pinned=pinned)
     for drink in ("tea", "coffee", "oat milk"):
         await remember(http, f"Maya drinks {drink}.")

@@ -97,7 +97,9 @@ async def test_importance_pins_and_insights_weigh_as_configured(http: httpx.Asyn
     }.items():
         await remember(http, text, category="event", **fields)
     answer = await ask(http, "whom did Maya meet", explain=True)
-    parts = {text.removesuffix("."): i["score"]["parts"] for text, i in zip(texts(answer), answer["items"], strict=True)}
+    parts = {
+        text.removesuffix("."): i["score"]["parts"] for text, i in zip(texts(answer), answer["items"], strict=True)
+    }
     assert parts["Maya met Bea"]["importance"] == pytest.approx(0.08)
     assert parts["Maya met Cyd"]["pinned"] == pytest.approx(0.10)
     assert parts["Maya met Dee"]["insight"] == pytest.approx(-0.30)
@@ -141,7 +143,9 @@ async def linked(http: httpx.AsyncClient) -> dict[str, str]:
     }
     days = dict(zip(others, ("Monday", "Tuesday", "Wednesday", "Saturday"), strict=True))
     ids = {
-        name: (await remember(http, f"Maya deploys the planner on {days[name]}.", **{"category": "tasks"} | fields))["id"]
+        name: (await remember(http, f"Maya deploys the planner on {days[name]}.", **{"category": "tasks"} | fields))[
+            "id"
+        ]
         for name, fields in others.items()
     }
     middle = await remember(http, "Maya deploys the planner on Thursday.", category="tasks", role="assistant")
@@ -184,9 +188,7 @@ async def test_a_relation_lifts_the_score_only_through_what_the_asker_may_see(ht
         assert ("relation" in answer["items"][0]["score"]["parts"]) is lifted, fields
 
 
-async def test_without_the_model_answers_are_lexical_and_say_so(
-    stories: httpx.AsyncClient, embedder: Embedder
-) -> None:
+async def test_without_the_model_answers_are_lexical_and_say_so(stories: httpx.AsyncClient, embedder: Embedder) -> None:
     assert isinstance(embedder, KeepOpen)
     await remember(stories, "Maya is called Mimi.", category="profile")
     embedder.failing = True
@@ -196,7 +198,11 @@ async def test_without_the_model_answers_are_lexical_and_say_so(
         assert texts(answer)[:2] == ["Maya is called Mimi.", "Maya repairs the bicycle."]
         assert len(answer["items"]) == 4
         assert all("similarity" not in item.get("score", {}) for item in answer["items"] + answer["dropped"])
-        for fields in ({"threshold": 0.9}, {"profile": "seed002", "filters": {"category": "tasks"}}, {"return": "full"}):
+        for fields in (
+            {"threshold": 0.9},
+            {"profile": "seed002", "filters": {"category": "tasks"}},
+            {"return": "full"},
+        ):
             assert (await ask(stories, "bicycle", **fields))["degraded"] == "embedder_unavailable"
         for filters, count in (({"importance_min": 3}, 2), ({"pinned": False}, 5), ({"category": "event"}, 2)):
             answer = await ask(stories, "of the and", top_k=5, filters={"user_id": "maya"} | filters)

@@ -65,7 +65,9 @@ async def test_text_is_normalised_before_it_is_stored(http: httpx.AsyncClient) -
 
 
 async def test_turns_keep_their_lines_and_semantic_texts_do_not(http: httpx.AsyncClient) -> None:
-    two = {kind: await remember(http, "one\n\n\n\ntwo", type=kind, category="activity") for kind in ("turn", "semantic")}
+    two = {
+        kind: await remember(http, "one\n\n\n\ntwo", type=kind, category="activity") for kind in ("turn", "semantic")
+    }
     stored = {kind: (await http.get(f"/memory/{w['id']}")).json()["text"] for kind, w in two.items()}
     assert stored == {"turn": "one\n\ntwo", "semantic": "one two"}
 

@@ -10,7 +10,6 @@ import yaml
 
 from app.config.loader import CONFIG_DIR, Policies, load_policies
 from app.domain.errors import ConfigError
-from app.domain.merge_bands import MergeBands
 
 MODEL = "all-MiniLM-L6-v2"
 POLICIES = "policies.yaml"
@@ -50,13 +49,14 @@ def test_the_shipped_configuration_loads() -> None:
     assert (policies.query.top_k, policies.query.budget_tokens, policies.delta_bullets) == (5, 512, 3)
     assert (policies.write.merge_mode, policies.write.min_importance) == ("update", 1)
     assert policies.write.text_limits.semantic == 280
-    assert (policies.bands.auto_update, policies.bands.check_low, policies.bands.fallback_low) == (0.85, 0.60, 0.30)
     assert (policies.bands.link_min, policies.bands.auto_update_equality_only) == (0.5, True)
     assert set(policies.profiles) >= {"default", "seed002"}
 
 
 def test_a_model_without_a_file_of_its_own_gets_the_careful_bands(config: Path) -> None:
-    assert load_policies("vendor/unknown-model", config).bands == MergeBands()
+    bands = load_policies("vendor/unknown-model", config).bands
+    assert (bands.auto_update, bands.check_low, bands.fallback_low, bands.link_min) == (0.85, 0.60, 0.30, 0.5)
+    assert (bands.auto_update_equality_only, bands.fallback_on_write) == (True, False)
     (config / "models" / "vendor__unknown-model.yaml").write_text("check_low: 0.7\n")
     assert load_policies("vendor/unknown-model", config).bands.check_low == 0.7
 
@@ -112,7 +112,7 @@ WRONG = [
     (CATEGORIES, "allowlists.planner", "tasks", r"allowlist of 'planner'"),
     (CATEGORIES, "allowlists.planner", ["tasks", 7], r"allowlist of 'planner'"),
     (CATEGORIES, "allowlists.planner", [""], r"allowlist of 'planner'"),
-    (BANDS, "check_low", 0.9, r"MiniLM.*check_low"),
+    (BANDS, "fallback_low", 0.99, r"MiniLM.*fallback_low <= check_low"),
     (BANDS, "neighbours", 0, r"neighbours"),
     (BANDS, "link_min", 1.5, r"link_min"),
 ]

@@ -13,6 +13,7 @@ from app.domain.idempotency import IdempotencyKey
 from app.domain.scope import Scope
 from app.storage.journal import Journal
 from app.storage.uow import UnitOfWork
+from tests.conftest import Database
 from tests.storage.building import Gate, change, creation, remembered, slow
 
 KEY = IdempotencyKey("POST /memory", "k", b"body")
@@ -102,8 +103,9 @@ async def test_writers_across_threads_in_opposite_order_never_deadlock(
 
 
 async def test_a_circle_of_new_users_is_broken_cleanly(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, database: Database, a: Scope
 ) -> None:
+    await superuser.execute(f"ALTER DATABASE {database.name} SET deadlock_timeout = '20ms'")
     users = [f"user {n}" for n in range(30)]
     batches = [[creation(a, f"Note {n}.", user_id=user) for user in users[:: 1 - 2 * (n % 2)]] for n in range(4)]
     outcomes = await asyncio.gather(*(journal.record(a, batch) for batch in batches), return_exceptions=True)

@@ -18,9 +18,23 @@ from tests.conftest import Database
 from tests.storage.building import Gate, HashedEmbedder, creation, journal_of, remembered, slow
 
 KILL = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = 'mnema_app' AND application_name = 'mnema'
 """
+
+
+async def killed(superuser: asyncpg.Connection) -> set[int]:
+    """Tell every connection of the pool to end; answers their process ids."""
+    return {row["pid"] for row in await superuser.fetch(KILL)}
+
+
+async def gone(superuser: asyncpg.Connection, pids: set[int]) -> None:
+    """Return once these have ended and the driver has had a moment to see their sockets close."""
+    while True:
+        await asyncio.sleep(0.005)
+        if not await superuser.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)", list(pids)):
+            break
+    await asyncio.sleep(0.005)
 
 
 # --- no provider inside
@@ -153,9 +167,11 @@ async def test_the_next_call_works_after_every_connection_was_killed(
     journal: Journal, uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
 ) -> None:
     await asyncio.gather(*(journal.record(a, [creation(a, f"Before {n}.")]) for n in range(8)))
-    assert await superuser.fetchval(KILL) > 0
+    pids = await killed(superuser)
+    assert pids
     outcomes = await asyncio.gather(*(remembered(journal, a, f"During {n}.") for n in range(8)), return_exceptions=True)
     assert {type(o).__name__ for o in outcomes} <= {"Memory", "DatabaseUnavailable"}
+    await gone(superuser, pids)
     await remembered(journal, a, "Afterwards.")
     async with uow.write(a) as tx:
         assert await tx.fetchval("SELECT count(*) FROM memories WHERE text = 'Afterwards.'") == 1
@@ -173,11 +189,12 @@ async def test_killing_connections_under_writers_loses_nothing_that_was_answered
             except DatabaseUnavailable:
                 continue
 
-    writing = asyncio.gather(*(writer(w) for w in range(6)))
+    writing, pids = asyncio.gather(*(writer(w) for w in range(6))), set[int]()
     while not writing.done():
-        await superuser.fetchval(KILL)
+        pids |= await killed(superuser)
         await asyncio.sleep(0.02)
     await writing
+    await gone(superuser, pids)
     await remembered(journal, a, "Afterwards.", threads=["t"])
     stored = {row["text"] for row in await superuser.fetch("SELECT text FROM memories")}
     assert set(kept) <= stored

@@ -52,7 +52,7 @@ async def test_writing_again_doubles_no_relation_in_either_direction(
     moment = clock.now() - timedelta(days=1)
     goal = await app.write.remember(caller.scope, draft(GOAL, category="goals", created_at=moment))
     chess = await app.write.remember(caller.scope, draft("Maya plays chess.", created_at=moment))
-    fuller = await app.write.remember(caller.scope, draft("Maya plays chess with a friend."))
+    fuller = await app.write.remember(caller.scope, draft("Maya plays chess and tennis."))
     assert (chess.related, fuller.id, fuller.related) == (1, chess.id, 0)
     await app.edit.patch(caller.scope, goal.id, {"text": "Maya wants to win the chess tournament."}, version=None)
     assert await edges(sql) == {(chess.id, goal.id)}

@@ -16,7 +16,7 @@ from tests.usecases.conftest import Configured
 from tests.usecases.stored import active_texts, history_of, in_line
 
 SHORT = "Maya plays chess."
-FULL = "Maya plays chess with a friend."
+FULL = "Maya plays chess and tennis."
 
 
 def _key(body: str = "one") -> IdempotencyKey:
@@ -134,6 +134,16 @@ async def test_a_retry_answers_as_the_first_call_did_even_after_the_memory_chang
     await app.write.remember(caller.scope, draft(FULL, thread_id="t1"))
     assert first.related == 1
     assert await app.write.remember(caller.scope, draft(SHORT, thread_id="t1"), key=_key()) == first
+
+
+async def test_a_retry_key_is_taken_even_when_the_write_was_skipped(configured: Configured) -> None:
+    app = await configured(policies={"write": {"min_importance": 3}})
+    caller = await make_caller(app)
+    skipped = await app.write.remember(caller.scope, draft(importance=2), key=_key())
+    assert skipped.action == "skipped"
+    assert await app.write.remember(caller.scope, draft(importance=2), key=_key()) == skipped
+    with pytest.raises(IdempotencyMismatch):
+        await app.write.remember(caller.scope, draft("Maya likes tea.", importance=5), key=_key("two"))
 
 
 async def test_revisions_have_no_gaps_however_many_write(

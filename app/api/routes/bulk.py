@@ -4,6 +4,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Header, Request
@@ -73,12 +74,15 @@ async def _spooled(request: Request, limit: int) -> IO[bytes]:
     """The whole body, on disk beyond 8 MiB: a client that only sends and never reads cannot jam the connection."""
     spool = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed when the answer is sent
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            spool.close()
-            raise BodyTooLarge(f"at most {limit} bytes")
-        spool.write(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLarge(f"at most {limit} bytes")
+            spool.write(chunk)
+    except BaseException:
+        spool.close()
+        raise
     spool.seek(0)
     return spool
 
@@ -92,19 +96,34 @@ async def _results(
 
 
 def _lines(spool: IO[bytes], app: Application, trim: bool, request_key: str | None) -> Iterator[BulkLine]:
-    for number, raw in enumerate(spool, 1):
-        if not raw.strip():
-            continue
+    limit = app.settings.max_body_bytes
+    for number, raw in _raw_lines(spool, limit):
         try:
-            if len(raw) > app.settings.max_body_bytes:
-                raise BodyTooLarge(f"at most {app.settings.max_body_bytes} bytes a line")
+            if raw is None:
+                raise BodyTooLarge(f"at most {limit} bytes a line")
             draft, own_key = _parsed(raw, app.policies.write.default_importance)
         except MnemaError as error:
             yield BulkLine(number, error)
             continue
-        name = own_key or (f"{request_key}:{number}" if request_key else None)
+        # told apart, so that no line's own key is ever taken for one that the request's key gave to another line
+        name = f"line:{own_key}" if own_key else f"request:{request_key}:{number}" if request_key else None
         digest = hashlib.sha256(f"{trim}:".encode() + raw.strip()).digest()
         yield BulkLine(number, draft, IdempotencyKey(f"POST {PATH}", name, digest) if name else None)
+
+
+def _raw_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
+    """Lines by number, blank ones left out; None for one beyond `limit`, which is never held whole."""
+    for number in count(1):
+        raw = spool.readline(limit + 1)
+        if not raw:
+            return
+        if len(raw) <= limit:
+            if raw.strip():
+                yield number, raw
+            continue
+        while raw and not raw.endswith(b"\n"):
+            raw = spool.readline(limit)
+        yield number, None
 
 
 def _parsed(raw: bytes, default_importance: int) -> tuple[NewMemory, str | None]:

@@ -33,7 +33,6 @@ Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` 
     "",
     status_code=201,
     response_model=WrittenOut,
-    response_model_exclude_none=True,
     responses=documented(400, 401, 403, 409, 413, 422, 503),
 )
 async def remember(

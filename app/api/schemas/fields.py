@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.domain.errors import InvalidInput
-from app.domain.ids import MAX_LENGTH, check_identifier, check_json, check_moment
+from app.domain.ids import MAX_LENGTH, check_identifier, check_json, check_moment, check_storable
 
 
 def _identifier(value: str) -> str:
@@ -29,15 +29,23 @@ def _moment(value: Any) -> Any:
         return value
     if not isinstance(value, str):
         raise ValueError("an ISO 8601 date or time as a string")  # noqa: TRY004 - pydantic reports ValueError
-    if len(value) == len("2026-01-31"):
-        return datetime.combine(date.fromisoformat(value), time(), UTC)
-    moment = datetime.fromisoformat(value)
     try:
+        if len(value) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(value), time(), UTC)
+        moment = datetime.fromisoformat(value)
         return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, InvalidInput):
+        raise ValueError("an ISO 8601 date or time, in the years 1 to 9999") from None  # without repeating it
+
+
+def _storable(value: str) -> str:
+    try:
+        return check_storable(value)
     except InvalidInput as error:
         raise ValueError(error.detail) from error
 
 
+Quote = Annotated[str, Field(max_length=2000), AfterValidator(_storable)]
 Identifier = Annotated[
     str,
     AfterValidator(_identifier),
@@ -49,7 +57,7 @@ Moment = Annotated[
     BeforeValidator(_moment),
     WithJsonSchema({"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}),
 ]
-Text = Annotated[str, Field(max_length=100_000)]
+Text = Annotated[str, Field(description="its type sets the limit: 280 characters if semantic")]
 Tags = Annotated[list[Identifier], Field(max_length=50)]
 Importance = Annotated[int, Field(ge=1, le=5, strict=True)]
 Sequence = Annotated[int, Field(ge=0, le=2**62, strict=True)]

@@ -1,7 +1,7 @@
 """Bodies of /memory."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +11,7 @@ from app.api.schemas.fields import (
     Importance,
     Json,
     Moment,
+    Quote,
     Request,
     Sequence,
     StateName,
@@ -25,7 +26,7 @@ class Source(Request):
     """Where a memory was learnt: a turn and the words in it."""
 
     turn_id: Identifier
-    quote: Annotated[str, Field(max_length=2000)] | None = None
+    quote: Quote | None = None
 
 
 class MemoryIn(Request):
@@ -105,6 +106,10 @@ class PinIn(Request):
     pinned: bool = Field(default=True, strict=True)
 
 
+def _absent(value: object) -> bool:
+    return value is None
+
+
 class WrittenOut(BaseModel):
     """What a write did. *updated*: the text joined memory `matched_id`."""
 
@@ -117,11 +122,15 @@ class WrittenOut(BaseModel):
     )
     id: UUID | None = Field(description="null when skipped")
     action: Literal["created", "updated", "merged", "skipped"]
-    matched_id: UUID | None = None
-    similarity: float | None = Field(default=None, description="best cosine among the compared memories")
+    matched_id: UUID | None = Field(default=None, exclude_if=_absent)
+    similarity: float | None = Field(
+        default=None, exclude_if=_absent, description="best cosine among the compared memories"
+    )
     related: int = Field(default=0, description="relations made")
-    revision: int | None = Field(default=None, description="of the thread, when one was named")
-    reason: str | None = Field(default=None, description="why it was skipped: below_min_importance or erased")
+    revision: int | None = Field(default=None, exclude_if=_absent, description="of the thread, when one was named")
+    reason: str | None = Field(
+        default=None, exclude_if=_absent, description="why it was skipped: below_min_importance or erased"
+    )
 
 
 class MemoryOut(BaseModel):

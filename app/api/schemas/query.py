@@ -45,7 +45,7 @@ class FiltersIn(Request):
 class QueryIn(Request):
     """A question to the memory."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, json_schema_extra={"examples": [SEED_EXAMPLE]})
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [SEED_EXAMPLE]})
     agent: Identifier
     query: Annotated[str, Field(min_length=1, max_length=8000)]
     categories: Annotated[list[Identifier], Field(max_length=100)] | None = Field(
@@ -55,7 +55,9 @@ class QueryIn(Request):
     top_k: Annotated[int, Field(ge=1, le=50, strict=True)] | None = None
     returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
     budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True)] | None = None
-    threshold: Annotated[float, Field(ge=0, le=1)] | None = Field(default=None, description="least cosine similarity")
+    threshold: Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None = Field(
+        default=None, description="least cosine similarity"
+    )
     thread_id: Identifier | None = Field(default=None, description="selects the delta header; never filters")
     since_rev: Annotated[int, Field(ge=0, le=2**62, strict=True)] | None = None
     explain: bool = Field(default=False, strict=True)
@@ -156,17 +158,17 @@ class AnswerOut(BaseModel):
         )
 
 
+_FULL = set(ItemOut.model_fields) - {"score", "strength"}
+
+
 def _item(item: Item, full: bool, explain: bool) -> ItemOut:
     memory = item.memory
-    out = ItemOut(id=memory.id, category=memory.category, text=memory.text if full else item.text)
+    values: dict[str, Any] = {"id": memory.id, "category": memory.category, "text": item.text}
     if full:
-        for name in ItemOut.model_fields:
-            if name not in ("text", "score", "strength"):
-                setattr(out, name, getattr(memory, name))
+        values = {name: getattr(memory, name) for name in _FULL} | {"tags": list(memory.tags)}
     if item.scored is not None and (full or explain):
-        out.score = _score(item.scored)
-    out.strength = item.strength
-    return out
+        values["score"] = _score(item.scored)
+    return ItemOut(**values, strength=item.strength)
 
 
 def _score(scored: Any) -> ScoreOut:

@@ -70,6 +70,8 @@ def tour(client: httpx.Client) -> None:
     }
     _clear(client, user)
     written = _remember_and_ask(client, user, question)
+    if not written.get("id"):
+        fail(f"the task was not stored: {written.get('reason')}")
     _change_and_restore(client, user, question, f"/memory/{written['id']}")
 
     _step("6. audit", "every change of it, newest first")

@@ -29,6 +29,16 @@ SELECT expire_records($1, $2, $3, $4, $5) AS counts
 -- A write of this user waits here until the erasure is done.
 SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR UPDATE
 
+-- name: lock_memories
+-- A change under way is waited for, so that what it records is found; one that comes later finds nothing to change.
+SELECT count(*) FROM (SELECT 1 FROM memories WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2)
+                      ORDER BY id FOR UPDATE) locked
+
+-- name: traces
+-- Whether anything names a user who has no memories: one who was only asked about, or whose writes were all refused.
+SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
+    OR EXISTS (SELECT 1 FROM supervisor_checkpoints WHERE tenant_id = $1 AND user_id = $2)
+
 -- name: texts
 -- Every text ever stored of a user, and the turns: what tombstones are made of.
 WITH mine AS (SELECT id, text, steps_text, type, source FROM memories
@@ -36,7 +46,8 @@ WITH mine AS (SELECT id, text, steps_text, type, source FROM memories
 SELECT text, CASE WHEN type = 'turn' THEN id::text END AS turn FROM mine
 UNION SELECT steps_text, source->>'turn_id' FROM mine
 UNION SELECT t.text, NULL FROM mine JOIN history h ON h.tenant_id = $1 AND h.memory_id = mine.id::text,
-    LATERAL (VALUES (h.meta#>>'{{before,text}}'), (h.meta#>>'{{after,text}}'), (h.meta->>'incoming')) AS t(text)
+    LATERAL (VALUES (h.meta#>>'{{before,text}}'), (h.meta#>>'{{after,text}}'), (h.meta->>'incoming'),
+                    (h.meta#>>'{{before,steps_text}}'), (h.meta#>>'{{after,steps_text}}')) AS t(text)
 
 -- name: erase
 SELECT erase_user($1, $2, $3, $4) AS counts

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import structlog
+
 from app.domain.errors import MnemaError
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import NewMemory
@@ -13,8 +15,15 @@ from app.ports import Vector
 from app.usecases.memories.merging import Written
 from app.usecases.memories.write import WriteMemories
 
+log = structlog.get_logger(__name__)
 BATCH = 256
 LANES = 4
+
+
+class LineCrashed(MnemaError):
+    """This is a defect of the server; send the line again with a key."""
+
+    code = "internal_error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,9 @@ class BulkWrite:
             return []
         try:
             vectors = await self._write.embed(scope, [draft for _line, draft in good])
-        except MnemaError as error:
-            return [BulkResult(line.number, error) for line, _draft in good]
+        except Exception as error:
+            refusal = _refusal(error)
+            return [BulkResult(line.number, refusal) for line, _draft in good]
         lanes: dict[str, list[_Ready]] = {}
         for (line, draft), vector in zip(good, vectors, strict=True):
             lanes.setdefault(draft.user_id, []).append((line, draft, vector))
@@ -90,7 +100,15 @@ class BulkWrite:
             for line, draft, vector in lane:
                 try:
                     outcome: Written | MnemaError = await self._write.store(scope, draft, vector, line.key)
-                except MnemaError as error:
-                    outcome = error
+                except Exception as error:
+                    outcome = _refusal(error)
                 results.append(BulkResult(line.number, outcome))
         return results
+
+
+def _refusal(error: Exception) -> MnemaError:
+    """What a line answers; an error nobody foresaw is logged and costs only the lines that met it."""
+    if isinstance(error, MnemaError):
+        return error
+    log.exception("bulk_line_crashed", exc_info=error)
+    return LineCrashed()

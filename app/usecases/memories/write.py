@@ -68,8 +68,7 @@ class WriteMemories:
             try:
                 return await self._write(scope, new, vector, compared, key)
             except ErasedText:
-                await self._journal.note(scope, [event(new, "create", "skipped")])
-                return Written(None, "skipped", reason=ErasedText.code)
+                return await self._skip(scope, new, Written(None, "skipped", reason=ErasedText.code), key)
             except RACE_LOST:
                 continue
         raise WriteContention()
@@ -115,12 +114,20 @@ class WriteMemories:
         decision = self._decide(new, compared)
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
-            await self._journal.note(scope, [event(new, "classify", "skipped", decision.best_similarity)])
-            return Written(None, "skipped", similarity=decision.best_similarity, reason="below_min_importance")
+            skipped = Written(None, "skipped", similarity=decision.best_similarity, reason="below_min_importance")
+            return await self._skip(scope, new, skipped, key)
         intent = Intent(scope, new, vector, compared, decision, match, self._clock.now())
         changes, written = compose(intent, recreate=self._policies.write.merge_mode == "recreate")
         outcome = await self._journal.record(scope, changes, key=key, response=_response(written))
         return _answer(new, written, outcome)
+
+    async def _skip(self, scope: Scope, new: NewMemory, skipped: Written, key: IdempotencyKey | None) -> Written:
+        """Nothing is stored but the event, and the answer for a retry."""
+        await self._journal.note(scope, [event(new, "classify", "skipped", skipped.similarity)])
+        if key is None:
+            return skipped
+        outcome = await self._journal.record(scope, [], key=key, response=_response(skipped))
+        return skipped if outcome.replay is None else _answer(new, skipped, outcome)
 
     def _decide(self, new: NewMemory, compared: Sequence[Compared]) -> Decision:
         category = self._policies.categories.get(new.category)
@@ -136,10 +143,11 @@ class WriteMemories:
 
 def _response(written: Written) -> dict[str, Any]:
     return {
-        "id": str(written.id),
+        "id": str(written.id) if written.id else None,
         "action": written.action,
         "matched_id": str(written.matched_id) if written.matched_id else None,
         "similarity": written.similarity,
+        "reason": written.reason,
     }
 
 
@@ -150,10 +158,11 @@ def _answer(new: NewMemory, written: Written, outcome: Outcome) -> Written:
         return replace(written, related=last.related, revision=revision)
     first = outcome.replay
     return Written(
-        id=UUID(first["id"]),
+        id=UUID(first["id"]) if first["id"] else None,
         action=first["action"],
         matched_id=UUID(first["matched_id"]) if first["matched_id"] else None,
         similarity=first["similarity"],
-        related=first["related"],
-        revision=first["revs"].get(new.thread_id) if new.thread_id else None,
+        related=first["related"] or 0,
+        revision=(first["revs"] or {}).get(new.thread_id) if new.thread_id else None,
+        reason=first["reason"],
     )

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.domain.errors import NotFound
+from app.domain.errors import NotFound, WriteContention
 from app.domain.scope import Scope
 from app.ports import Clock
 from app.storage.access import AccessLog
 from app.storage.lifecycle import LifecycleStorage
+
+ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,15 @@ class EraseUser:
     async def erase(self, scope: Scope, user_id: str) -> Receipt:
         """Erase everything held of a user; raises NotFound for one the tenant does not know."""
         await self._access.flush()
-        counts = await self._storage.erase_user(scope, user_id)
+        counts = await self._erased(scope, user_id)
         if counts is None:
             raise NotFound(f"nothing is held of user {user_id!r}")
         return Receipt(user_id, self._clock.now(), counts)
+
+    async def _erased(self, scope: Scope, user_id: str) -> dict[str, int] | None:
+        for _attempt in range(ATTEMPTS - 1):
+            try:
+                return await self._storage.erase_user(scope, user_id)
+            except WriteContention:  # a deadlock with a writer of the same user: nothing was done yet
+                continue
+        return await self._storage.erase_user(scope, user_id)

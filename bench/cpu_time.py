@@ -1,0 +1,41 @@
+"""CPU seconds of processes, from /proc: other jobs on the machine change what a clock says, but hardly these."""
+
+import contextlib
+import os
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
+
+
+def of_process(pid: int) -> float | None:
+    """What this process has used; None where there is no /proc."""
+    found = _stat(pid)
+    return None if found is None else (found[_USER] + found[_SYSTEM]) / _TICKS
+
+
+def of_family(pid: int) -> float | None:
+    """What this process and its children have used, also those that have ended; None where there is no /proc."""
+    parent = _stat(pid)
+    if parent is None:
+        return None
+    ticks = sum(parent[place] for place in (_USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM))
+    for folder in Path("/proc").glob("[0-9]*"):
+        child = _stat(int(folder.name))
+        if child is not None and child[_PARENT] == pid:
+            ticks += child[_USER] + child[_SYSTEM]
+    return ticks / _TICKS
+
+
+def a_piece(before: float | None, after: float | None, pieces: int) -> float | None:
+    """Milliseconds a piece between two readings."""
+    return None if before is None or after is None else round((after - before) * 1000 / max(1, pieces), 3)
+
+
+def _stat(pid: int) -> list[int] | None:
+    """The numbers behind the program's name, which may hold anything."""
+    with contextlib.suppress(OSError, ValueError):
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = text.rpartition(")")[2].split()
+        return [0, *(int(field) for field in fields[1:15])]
+    return None

@@ -1,0 +1,215 @@
+"""Runs of the server and of its floor, in turn, on one throw-away installation: `mnema bench query` and `write`.
+
+Everything is on this machine: PostgreSQL with fsync, one server process, one process of clients. A ratio compares two
+measurements made seconds apart on the same data, so that it says something on other machines too.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+
+from bench import cpu_time
+from bench.floor import Floor, build, replay
+from bench.http_load import HOST, Load, Outcome
+from bench.throwaway import Site, site
+
+ROOT = Path(__file__).resolve().parents[1]
+READY_S, STOP_S, GRACE_S = 60, 15, 90
+RECORDED_FROM, WRITTEN_FROM, APART = 10_000_000, 20_000_000, 1_000_000
+PROFILED_CLIENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run. `kind`: query or write; `repeats`: how often each number of clients is measured."""
+
+    kind: str
+    rows: int = 20_000
+    clients: tuple[int, ...] = (1, 8, 32)
+    seconds: float = 5.0
+    warmup: float = 1.0
+    repeats: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Milliseconds, and how many a second."""
+
+    per_second: float
+    p50: float
+    p95: float
+    p99: float
+
+    @classmethod
+    def of(cls, latencies_ms: Sequence[float], per_second: float) -> "Figures":
+        """From single latencies; RuntimeError when there is none."""
+        if not latencies_ms:
+            raise RuntimeError("nothing was answered within the measured time; give it more seconds")
+        ordered = sorted(latencies_ms)
+        p50, p95, p99 = (round(ordered[int(share * len(ordered))], 3) for share in (0.5, 0.95, 0.99))
+        return cls(round(per_second, 2), p50, p95, p99)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One number of clients, once. CPU in milliseconds a request, None where /proc does not tell."""
+
+    clients: int
+    server: Figures
+    floor: Figures
+    ratio: float
+    p50_ratio: float
+    server_cpu_ms: float | None
+    postgres_cpu_ms: float | None
+    floor_cpu_ms: float | None
+    client_cpu_ms: float
+
+
+@dataclass(slots=True)
+class Report:
+    """All measurements; `profile` is the sampler's JSON and the CPU of one request of that run."""
+
+    plan: Plan
+    measured: list[Measured] = field(default_factory=list)
+    profile: dict[str, Any] | None = None
+
+    def medians(self) -> list[Measured]:
+        """One line a number of clients: the median of every figure by itself."""
+        return [_median([m for m in self.measured if m.clients == clients]) for clients in self.plan.clients]
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self) | {"medians": [asdict(line) for line in self.medians()], "cores": os.cpu_count()}
+
+
+def run(plan: Plan, *, profile: bool, say: Callable[[str], None]) -> Report:
+    """The whole benchmark; `say` is told how far it is. Everything made for it is gone afterwards."""
+    report = Report(plan)
+    say(f"loading {plan.rows} memories into a throw-away PostgreSQL")
+    with site(plan.rows) as made:
+        floor = asyncio.run(build(made, plan.kind, RECORDED_FROM))
+        with _server(made) as (process, port):
+            for number in range(plan.repeats):
+                for place, clients in enumerate(plan.clients):
+                    say(f"run {number + 1} of {plan.repeats}: {clients} clients")
+                    first = WRITTEN_FROM + (number * len(plan.clients) + place) * APART
+                    load = Load(port, made.key, plan.kind, clients, plan.seconds, plan.warmup, first)
+                    report.measured.append(_measure(made, process.pid, load, floor))
+        if profile:
+            say(f"profile: {PROFILED_CLIENTS} clients")
+            report.profile = _profile(made, plan)
+    return report
+
+
+def _measure(made: Site, server: int, load: Load, floor: Floor) -> Measured:
+    replayed = replay(made, floor, load.clients, load.seconds, load.warmup)
+    bare = Figures.of(replayed.latencies_ms, replayed.per_second)
+    outcome, server_cpu, postgres_cpu = _loaded(made, server, load)
+    ours = Figures.of(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
+    return Measured(
+        clients=load.clients,
+        server=ours,
+        floor=bare,
+        ratio=round(ours.per_second / bare.per_second, 3),
+        p50_ratio=round(ours.p50 / bare.p50, 3),
+        server_cpu_ms=server_cpu,
+        postgres_cpu_ms=postgres_cpu,
+        floor_cpu_ms=replayed.cpu_ms,
+        client_cpu_ms=round(outcome.cpu_ms / outcome.requests, 3),
+    )
+
+
+def _loaded(made: Site, server: int, load: Load) -> tuple[Outcome, float | None, float | None]:
+    """The clients' outcome, and CPU of the server and of PostgreSQL a request. RuntimeError when one was refused."""
+    postmaster = made.home.postgres.owner_pid() or 0
+    before = cpu_time.of_process(server), cpu_time.of_family(postmaster)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.http_load"],
+        input=json.dumps(asdict(load)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=load.warmup + load.seconds + GRACE_S,
+        check=False,
+    )
+    after = cpu_time.of_process(server), cpu_time.of_family(postmaster)
+    if done.returncode != 0:
+        raise RuntimeError(f"the clients failed: {done.stderr.strip()[-2000:]}")
+    outcome = Outcome(**json.loads(done.stdout))
+    if outcome.refusal:
+        raise RuntimeError(f"the server refused or did not create: {outcome.statuses}, first {outcome.refusal}")
+    ours, theirs = (cpu_time.a_piece(*ends, outcome.requests) for ends in zip(before, after, strict=True))
+    return outcome, ours, theirs
+
+
+def _profile(made: Site, plan: Plan) -> dict[str, Any]:
+    file = made.home.path / "profile.json"
+    with _server(made, "--profile", str(file)) as (process, port):
+        process.send_signal(signal.SIGUSR1)
+        first = WRITTEN_FROM + len(plan.clients) * plan.repeats * APART
+        load = Load(port, made.key, plan.kind, PROFILED_CLIENTS, plan.seconds, plan.warmup, first)
+        outcome, server_cpu, _postgres = _loaded(made, process.pid, load)
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found | {"server_cpu_ms": server_cpu, "requests": outcome.requests}
+
+
+@contextlib.contextmanager
+def _server(made: Site, *options: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """The server in a process of its own, ready."""
+    command = [sys.executable, "-m", "bench.http_server", str(made.home.path), *options]
+    with (made.home.path / "server.log").open("a", encoding="utf-8") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        yield process, _ready_port(process, made.home.path / "server.log")
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _ready_port(process: "subprocess.Popen[str]", log: Path) -> int:
+    """The port it prints, as soon as it is ready there."""
+    deadline = time.monotonic() + READY_S
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        line = process.stdout.readline() if selector.select(READY_S) else ""
+    while line and process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"http://{HOST}:{int(line)}/ready", timeout=10).status_code == 200:
+                return int(line)
+        time.sleep(0.1)
+    end = log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+    raise RuntimeError("the server did not get ready; the end of its log:\n" + "\n".join(end))
+
+
+def _median(lines: Sequence[Measured]) -> Measured:
+    def middle(values: Sequence[float | None]) -> Any:
+        known = [value for value in values if value is not None]
+        return round(median(known), 3) if known else None
+
+    figures: dict[str, Any] = {
+        side: Figures(*(middle([getattr(getattr(line, side), name) for line in lines]) for name in Figures.__slots__))
+        for side in ("server", "floor")
+    }
+    rest = [name for name in Measured.__slots__ if name not in (*figures, "clients")]
+    singles = {name: middle([getattr(line, name) for line in lines]) for name in rest}
+    return Measured(clients=lines[0].clients, **figures, **singles)

@@ -1,0 +1,278 @@
+"""What is held of a user, for the user; and how it is forgotten for good."""
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from app.bootstrap import Application
+from app.cli.embedded.postgres import EmbeddedPostgres
+from app.domain.text_rules import text_key
+from app.ports import Vector
+from tests.api.calls import ask, delta, history_of, listed, refused, remember, row_counts, sql
+from tests.conftest import Database
+from tests.factories import Caller, body, make_caller
+from tests.usecases.crowd import SeededEmbedder, seeded
+
+KINDS = ["user", "memory", "history", "relation", "event", "checkpoint"]
+Record = dict[str, Any]
+
+
+class ByFirstWord(SeededEmbedder):
+    """Texts with the same first word are alike enough for a relation, not for being one memory."""
+
+    async def embed_query(self, text: str) -> Vector:
+        """Two thirds the first word's vector, one third the text's."""
+        return 0.8 * seeded(text.lower().split()[0]) + 0.6 * seeded(text)
+
+
+@pytest.fixture
+def embedder() -> SeededEmbedder:
+    """As ByFirstWord says."""
+    return ByFirstWord()
+
+
+async def exported(client: httpx.AsyncClient, user: str = "maya") -> list[Record]:
+    """A user's export, read line by line."""
+    response = await client.get(f"/users/{quote(user, safe='')}/export")
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith("application/x-ndjson")
+    assert response.text.endswith("\n")
+    return [json.loads(line) for line in response.text.removesuffix("\n").split("\n")]
+
+
+async def erase(client: httpx.AsyncClient, user: str = "maya") -> Record:
+    """Erase a user; the receipt."""
+    response = await client.post(f"/users/{quote(user, safe='')}/erase")
+    assert response.status_code == 200, response.text
+    receipt: Record = response.json()
+    assert receipt["user_id"] == user
+    return receipt
+
+
+async def dumped(database: Database) -> str:
+    """The whole database as pg_dump writes it."""
+    command = [EmbeddedPostgres(Path()).binary("pg_dump"), "--dbname", database.superuser]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+async def supersede(database: Database, tenant: UUID, memory_id: str) -> None:
+    """Put a memory out of date as merge mode `recreate` does."""
+    statement = """
+        WITH told AS (INSERT INTO history (tenant_id, id, memory_id, event) VALUES ($1, $2, $3::uuid::text, 'UPDATE'))
+        UPDATE memories SET state = 'superseded', version = version + 1 WHERE tenant_id = $1 AND id = $3"""
+    await sql(database, statement, tenant, uuid4(), memory_id)
+
+
+async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> None:
+    """A checkpoint and a job that speak of the user."""
+    held = json.dumps({"user_id": user, "text": word})
+    saved = """INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)
+               VALUES ($1, $2, $3, 't', $4::text::jsonb)"""
+    await sql(database, saved, tenant, uuid4(), user, held)
+    job = "INSERT INTO outbox (tenant_id, id, kind, payload) VALUES ($1, $2, 'extract', $3::text::jsonb)"
+    await sql(database, job, tenant, uuid4(), held)
+
+
+async def test_the_export_holds_every_kind_and_memories_in_every_state(
+    http: httpx.AsyncClient, database: Database, caller: Caller
+) -> None:
+    kept = await remember(http, "Oat milk is what Maya drinks.", thread_id="t", tags=["food"], metadata={"a": [1, "é"]})
+    gone, old = await remember(http, "Oat flakes are eaten raw."), await remember(http, "Wine is not for Maya.")
+    await http.patch(f"/memory/{kept['id']}", json={"text": "Oat milk is what Maya orders."})
+    await http.delete(f"/memory/{gone['id']}")
+    await supersede(database, caller.scope.tenant_id, old["id"])
+    await keep_apart(database, caller.scope.tenant_id, "maya", "resume")
+    await remember(http, "Oat milk is what Ben drinks.", user_id="ben")
+    await ask(http, "oat milk")
+    records = await exported(http)
+    assert list(dict.fromkeys(record["kind"] for record in records)) == KINDS
+    states = {r["id"]: (r["state"], r["text"]) for r in records if r["kind"] == "memory"}
+    assert states == {
+        kept["id"]: ("active", "Oat milk is what Maya orders."),
+        gone["id"]: ("soft_deleted", "Oat flakes are eaten raw."),
+        old["id"]: ("superseded", "Wine is not for Maya."),
+    }
+    memory = next(r for r in records if r.get("id") == kept["id"])
+    assert (memory["tags"], memory["metadata"], memory["hits"]) == (["food"], {"a": [1, "é"]}, 1)
+    told = [h["event"] for h in records if h["kind"] == "history" and h["memory_id"] == kept["id"]]
+    assert told[::-1] == [row["event"] for row in await history_of(http, kept["id"])]
+    assert {h["memory_id"] for h in records if h["kind"] == "history"} == states.keys()
+    assert [(r["from_id"], r["to_id"]) for r in records if r["kind"] == "relation"] == [(gone["id"], kept["id"])]
+    assert {r["op"] for r in records if r["kind"] == "event"} >= {"create", "update", "delete", "search"}
+    assert [r["checkpoint_data"]["text"] for r in records if r["kind"] == "checkpoint"] == ["resume"]
+
+
+async def test_an_export_of_many_pages_holds_every_row_once(
+    http: httpx.AsyncClient, database: Database, caller: Caller
+) -> None:
+    turns = (json.dumps(body(f"Turn {n}.", category="activity", type="turn")) for n in range(610))
+    assert (await http.post("/memory/bulk", content="\n".join(turns))).status_code == 200
+    records = await exported(http)
+    assert {r["text"] for r in records if r["kind"] == "memory"} == {f"Turn {n}." for n in range(610)}
+    for kind in ("memory", "history", "event"):
+        ids = [r["id"] for r in records if r["kind"] == kind]
+        assert (len(ids), len(set(ids))) == (610, 610), kind
+
+
+async def test_of_an_unknown_user_or_another_tenants_nothing_is_exported(
+    app: Application, http: httpx.AsyncClient, server: str
+) -> None:
+    await remember(http)
+    stranger, writer = await make_caller(app), await make_caller(app, ["write"])
+    async with stranger.client(server) as client:
+        refused(await client.get("/users/maya/export"), 404, "not_found")
+        refused(await client.post("/users/maya/erase"), 404, "not_found")
+    async with writer.client(server) as client:
+        refused(await client.get("/users/maya/export"), 403, "scope_required")
+    refused(await http.get("/users/nobody/export"), 404, "not_found")
+    refused(await http.get("/users/%20/export"), 422, "invalid_request")
+    assert len(await listed(http)) == 1
+
+
+async def test_a_user_who_was_only_asked_about_can_see_that_and_have_it_erased(http: httpx.AsyncClient) -> None:
+    await ask(http, "oat milk", filters={"user_id": "ben"})
+    assert [record["kind"] for record in await exported(http, "ben")] == ["user", "event"]
+    assert (await erase(http, "ben"))["counts"]["events"] == 1
+    refused(await http.get("/users/ben/export"), 404, "not_found")
+
+
+USERS = ["a", "/a", "a/b", "a/export", "a/erase", "a//erase", "a?b#c%2F", "Ми́ша 🐝", "日本 語", "a+b&c=d"]
+
+
+async def test_user_ids_of_any_spelling_are_exported_and_erased(http: httpx.AsyncClient) -> None:
+    written = {user: await remember(http, "Bees are kept.", user_id=user) for user in USERS}
+    for number, user in enumerate(USERS, 1):
+        records = await exported(http, user)
+        assert (records[0]["user_id"], records[1]["id"]) == (user, written[user]["id"])
+        assert (await erase(http, user))["counts"]["memories"] == 1
+        assert sorted(item["user_id"] for item in await listed(http)) == sorted(USERS[number:])
+
+
+async def test_a_key_bound_to_an_agent_exports_only_its_categories_and_erases_nobody(
+    app: Application, http: httpx.AsyncClient, server: str, caller: Caller
+) -> None:
+    style = await remember(http, "Green is worn by Maya.", category="style", thread_id="t")
+    task = await remember(http, "Green is painted by Maya.", category="tasks", thread_id="t")
+    moved = await remember(http, "Green was secret once.", category="tasks")
+    await http.patch(f"/memory/{moved['id']}", json={"category": "style", "text": "Green is no secret."})
+    assert len([r for r in await exported(http) if r["kind"] == "relation"]) == 3
+    stylist = await make_caller(app, ["query", "write", "chat"], ["stylist"], caller)
+    async with stylist.client(server) as client:
+        records = await exported(client)
+        refused(await client.post("/users/maya/erase"), 403, "scope_required")
+    assert "painted" not in str(records)
+    assert "secret once" not in str(records)
+    assert task["id"] not in str(records)
+    assert {r["id"] for r in records if r["kind"] == "memory"} == {style["id"], moved["id"]}
+    assert {r["memory_id"] for r in records if r["kind"] == "history"} == {style["id"]}
+    assert [{r["from_id"], r["to_id"]} for r in records if r["kind"] == "relation"] == [{style["id"], moved["id"]}]
+    assert {r["category"] for r in records if r["kind"] == "event"} == {"style"}
+    assert len(await listed(http)) == 3
+
+
+async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, str]:
+    """A life with a word of its own in every place that holds text; words by place."""
+    place: dict[str, Any] = {"user_id": user, "thread_id": "t"}
+    fact = await remember(http, "Tea with cardamom.", tags=["saffron"], metadata={"note": "tamarind"}, **place)
+    await http.patch(f"/memory/{fact['id']}", json={"text": "Tea with fenugreek."})
+    await remember(http, "tea with FENUGREEK", source={"turn_id": "turn-9", "quote": "juniper, please"}, **place)
+    sourced = {"source": {"turn_id": "turn-9", "quote": "juniper, please"}}
+    await http.post("/memory", json=body("Tea in asafoetida.", **place, **sourced), headers={"Idempotency-Key": "k"})
+    turn = {"category": "activity", "type": "turn", "actor_id": "lovage"}
+    await remember(http, "I dreamt of galangal.", **turn, **place)
+    steps = {"category": "procedural", "type": "procedural", **place}
+    plan = await remember(http, "Sow the sumac", steps_text="1. Dig for sorrel.", **steps)
+    await http.patch(f"/memory/{plan['id']}", json={"steps_text": "1. Dig for chervil."})
+    gone = await remember(http, "Old marjoram.", **place)
+    await http.delete(f"/memory/{gone['id']}")
+    purged = await remember(http, "Wild epazote.", **place)
+    assert (await http.delete(f"/memory/{purged['id']}", params={"purge": True})).status_code == 204
+    return {"fact": fact["id"], "plan": plan["id"], "purged": purged["id"]}
+
+
+WORDS = [
+    *("cardamom", "fenugreek", "saffron", "tamarind", "juniper", "asafoetida", "lovage", "galangal", "sumac", "sorrel"),
+    *("chervil", "marjoram", "hyssop", "epazote", "maya"),
+]
+
+
+async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]:
+    """What a receipt should say, taken from the tables; tombstones aside."""
+    mine = "(SELECT id::text FROM memories WHERE tenant_id = $1 AND user_id = $2)"
+    parts = {
+        "memories": "memories WHERE user_id = $2",
+        "history_blanked": f"history WHERE memory_id IN {mine}",
+        "changes_blanked": f"change_log WHERE memory_id IN {mine}",
+        "relations": f"relations WHERE (from_id IN {mine} OR to_id IN {mine})",
+        "events": "events WHERE user_id = $2",
+        "idempotency_keys": f"idempotency_keys WHERE response->>'id' IN {mine}",
+        "outbox": "outbox WHERE payload->>'user_id' = $2",
+        "checkpoints": "supervisor_checkpoints WHERE user_id = $2",
+    }
+    counts = " UNION ALL ".join(
+        f"SELECT '{name}', count(*) FROM {part} AND tenant_id = $1" for name, part in parts.items()
+    )
+    return dict(await sql(database, counts, tenant, user))
+
+
+async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_the_receipt_says_what_went(
+    http: httpx.AsyncClient, database: Database, caller: Caller
+) -> None:
+    tenant = caller.scope.tenant_id
+    ids = await settle_in(http)
+    await keep_apart(database, tenant, "maya", "hyssop")
+    await remember(http, "Ben loves basil.", user_id="ben", thread_id="t")
+    before = (await dumped(database)).lower()
+    assert [word for word in [*WORDS, "basil"] if word not in before] == ["epazote"], "a purge leaves no text either"
+    texts = [
+        "Tea with cardamom.",
+        "Tea with fenugreek.",
+        "Tea in asafoetida.",
+        "I dreamt of galangal.",
+        "Sow the sumac",
+    ]
+    keys = {text_key(text) for text in [*texts, "1. Dig for sorrel.", "1. Dig for chervil.", "Old marjoram."]}
+    expected = await counted(database, tenant, "maya")
+    receipt = await erase(http)
+    assert receipt["counts"] == {**expected, "tombstones": len(keys) + 2}  # its turn, and the turn a fact came from
+    assert all(count > 0 for count in expected.values()), expected
+    after = (await dumped(database)).lower()
+    assert [word for word in WORDS if word in after] == []
+    assert "basil" in after
+    for memory_id in (ids["fact"], ids["plan"]):
+        history = await history_of(http, memory_id)
+        assert (history[0]["event"], history[0]["actor"]) == ("PURGE", f"key:{caller.scope.key_id}")
+        assert {row["event"] for row in history} >= {"ADD", "UPDATE"}
+        assert all(row["meta"] == {} for row in history)
+        refused(await http.get(f"/memory/{memory_id}"), 404, "not_found")
+    header = (await delta(http, "t", since_rev=0, agent="supervisor"))["header"]
+    assert "+created: [Preferences] Ben loves basil. (imp=2)" in header
+    assert header.count("+created") == 1
+
+
+async def test_erasing_takes_an_admins_key_and_a_second_time_there_is_nobody(
+    app: Application, http: httpx.AsyncClient, server: str, caller: Caller
+) -> None:
+    await remember(http)
+    clerk = await make_caller(app, ["query", "write", "chat"], tenant=caller)
+    async with clerk.client(server) as client:
+        refused(await client.post("/users/maya/erase"), 403, "scope_required")
+    await erase(http)
+    refused(await http.post("/users/maya/erase"), 404, "not_found")
+    refused(await http.get("/users/maya/export"), 404, "not_found")
+
+
+async def test_the_tripwire_stays_on_through_an_erasure(http: httpx.AsyncClient, database: Database) -> None:
+    await remember(http)
+    await erase(http)
+    state = "SELECT tgenabled, tgdeferrable FROM pg_trigger WHERE tgname = 'memories_tripwire'"
+    assert [tuple(row) for row in await sql(database, state)] == [(b"O", True)]
+    assert (await row_counts(database))["memories"] == 0

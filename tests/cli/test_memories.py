@@ -1,0 +1,81 @@
+"""`mnema remember`, `query`, `history`: what they print, and what they say when the server or the words are wrong."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.processes import mnema
+from tests.factories import Caller
+
+TEXT = "Maya likes [bold]dark[/bold] roast, black :coffee:."
+REMEMBER = ("remember", "--user", "maya", "--category", "tasks")
+ASK = ("query", "coffee", "--agent", "planner")
+
+
+@pytest.fixture
+def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
+    """Where the command finds the server; PATH-like settings of a shell that has a proxy."""
+    proxy = "http://127.0.0.1:1"
+    return {"MNEMA_URL": server + "/", "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path, "HTTP_PROXY": proxy}
+
+
+async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: dict[str, Any]) -> None:
+    first = await mnema(*REMEMBER, TEXT, "--importance", "4", "--tag", "drinks", "--thread", "cafe", **env)
+    assert first.returncode == 0
+    action, memory = first.stdout.split()
+    assert action == "created"
+    again = await mnema(*REMEMBER, TEXT, **env)
+    assert again.stdout == f"updated {memory} (matched, similarity 1.00)\n"
+    plain, explained, as_json, history, raw = await asyncio.gather(
+        mnema(*ASK, "--user", "maya", "--thread", "cafe", "--since-rev", "0", **env),
+        mnema(*ASK, "--category", "tasks", "--explain", **env),
+        mnema(*ASK, "--json", **env),
+        mnema("history", memory, **env),
+        mnema("history", memory, "--json", "--limit", "1", **env),
+    )
+    assert plain.stdout.startswith("Memory updates since rev 0:\n- ")
+    assert f"\n- +created: [Tasks] {TEXT} (imp=4)\n" in plain.stdout
+    assert f"\n- [tasks] {TEXT}\n" in plain.stdout
+    assert " tokens, " in plain.stdout.splitlines()[-1]
+    assert " = dense +" in explained.stdout
+    assert [item["id"] for item in json.loads(as_json.stdout)["items"]] == [memory]
+    assert [line.split()[1] for line in history.stdout.splitlines()[1:]] == ["UPDATE", "ADD"]
+    assert TEXT in history.stdout
+    assert [row["event"] for row in json.loads(raw.stdout)["items"]] == ["UPDATE"]
+
+
+async def test_refusals_are_one_line_with_the_problems_code(env: dict[str, Any]) -> None:
+    cases = {
+        (*REMEMBER, ""): "error 422 empty_text: ",
+        (*REMEMBER, "x " * 200): "error 422 text_too_long: ",
+        ("remember", "--user", "maya", "--category", "gossip", "x"): "error 422 unknown_category: ",
+        ("query", "x", "--agent", "[/red]"): "error 403 unknown_agent: no allowlist for agent '[/red]'",
+        ("query", "x", "--agent", "stylist", "--category", "tasks"): "error 403 category_not_allowed: ",
+        ("history", "00000000-0000-7000-8000-000000000000"): "error 404 not_found: No such memory",
+        ("history", "../health"): "error 4",
+        (*REMEMBER, "\udcff"): "error cannot be sent: ",
+    }
+    ended = await asyncio.gather(*(mnema(*args, **env) for args in cases))
+    for done, expected in zip(ended, cases.values(), strict=True):
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+        assert done.stderr.startswith(expected)
+
+
+async def test_a_server_that_is_not_there_or_no_key_is_said_in_words(env: dict[str, Any]) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"MNEMA_URL": "http://127.0.0.1:1"}, "error http://127.0.0.1:1: "),
+        ({"MNEMA_URL": "localhost:1"}, "error localhost:1/: Request URL has an unsupported protocol"),
+        ({"MNEMA_URL": "http://[::"}, "error MNEMA_URL or MNEMA_API_KEY cannot be used: "),
+        ({"MNEMA_API_KEY": "schlüssel"}, "error MNEMA_URL or MNEMA_API_KEY cannot be used: "),
+        ({"MNEMA_API_KEY": "wrong"}, "error 401 unauthenticated: "),
+        ({"MNEMA_URL": ""}, "set MNEMA_URL and MNEMA_API_KEY, or start the embedded server: mnema up"),
+        ({"MNEMA_URL": f"{env['MNEMA_URL']}docs#"}, "error 4"),
+    ]
+    ended = await asyncio.gather(*(mnema(*ASK, **env | overridden) for overridden, _said in cases))
+    for done, (_overridden, expected) in zip(ended, cases, strict=True):
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+        assert expected in done.stderr
+        assert "wrong" not in done.stderr

@@ -1,0 +1,206 @@
+"""`mnema migrate`, `tenant`, `key`, `doctor`: what operators read, and that what is wrong is said in words."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import httpx
+import pytest
+from filelock import FileLock
+
+from tests.acceptance.processes import mnema
+from tests.conftest import PASSWORDS, Database, database_url, model_cache
+
+KEY = re.compile(r"^(\S{36})  (mnema_\S{43})\n$")
+OK = ("configuration", "database", "migrations", "embedding_space", "embedder")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with the model's file, and no embedded installation."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "models").symlink_to(model_cache())
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def env(database: Database, home: Path) -> dict[str, Any]:
+    """An operator's environment."""
+    return {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": home}
+
+
+@pytest.fixture
+async def nothing_yet(superuser_url: str) -> AsyncIterator[str]:
+    """The name of a database that does not exist, dropped afterwards."""
+    name = f"t_{uuid4().hex}"
+    yield name
+    connection = await asyncpg.connect(superuser_url)
+    await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    await connection.close()
+
+
+async def refused(*args: str, **env: object) -> str:
+    """What a command says that must fail."""
+    done = await mnema(*args, **env)
+    assert (done.returncode, done.stdout) == (1, ""), done.stdout + done.stderr
+    return done.stderr
+
+
+async def new_key(env: dict[str, Any], *options: str) -> tuple[str, str]:
+    """Id and plain text of a new key of tenant acme."""
+    done = await mnema("key", "create", "--tenant", "acme", *options, **env)
+    found = KEY.match(done.stdout)
+    assert found, done.stdout + done.stderr
+    return found[1], found[2]
+
+
+async def test_tenants_are_created_listed_and_unique(env: dict[str, Any]) -> None:
+    done = await mnema("tenant", "create", "acme", **env)
+    assert (done.returncode, bool(re.match(r"^\S{36}  acme\n$", done.stdout))) == (0, True)
+    again, blank, odd, unknown, listed = await asyncio.gather(
+        refused("tenant", "create", "acme", **env),
+        refused("tenant", "create", " acme", **env),
+        mnema("tenant", "create", "[/b] a :smile: name", **env),
+        refused("key", "list", "--tenant", "[/i]", **env),
+        mnema("tenant", "list", **env),
+    )
+    assert again == "error name_taken: a tenant named 'acme' exists\n"
+    assert blank.startswith("error invalid_request: an identifier has 1 to 200 printable characters")
+    assert odd.stdout.endswith("  [/b] a :smile: name\n")
+    assert done.stdout.split()[0] in listed.stdout
+    assert unknown == "error not_found: no tenant '[/i]'\n"
+
+
+async def test_a_key_works_until_it_is_revoked_and_its_text_is_never_listed(env: dict[str, Any], server: str) -> None:
+    await mnema("tenant", "create", "acme", **env)
+    key_id, plain = await new_key(
+        env, "--agents", "planner,executor", "--scopes", "query", "--days", "3", "--name", "CI"
+    )
+    headers = {"Authorization": f"Bearer {plain}"}
+    async with httpx.AsyncClient(base_url=server, headers=headers) as http:
+        assert (await http.get("/memory")).status_code == 200
+        listed = await mnema("key", "list", "--tenant", "acme", **env)
+        assert plain not in listed.stdout
+        row = listed.stdout.splitlines()[1].split()
+        assert row[:5] == [key_id, "CI", f"{plain[:12]}…", "query", "planner,executor"]
+        revoked = await mnema("key", "revoke", key_id, "--tenant", "acme", **env)
+        assert (revoked.returncode, revoked.stdout) == (0, "revoked\n")
+        assert (await http.get("/memory")).status_code == 401
+    said, listed = await asyncio.gather(
+        refused("key", "revoke", key_id, "--tenant", "acme", **env), mnema("key", "list", "--tenant", "acme", **env)
+    )
+    assert said == "error not_found: no such key, or it is revoked already\n"
+    assert re.search(rf"{key_id} .* 20\d\d-\S+ +20\d\d-\S+ *$", listed.stdout, re.MULTILINE)
+
+
+async def test_keys_that_cannot_be_are_refused_with_the_reason(env: dict[str, Any]) -> None:
+    await mnema("tenant", "create", "acme", **env)
+    cases = {
+        ("--agents", "gardener"): "error unknown_agent: no allowlist for agent 'gardener'\n",
+        ("--scopes", "read"): "error invalid_request: scopes are query, write, chat, admin; got read\n",
+        ("--scopes", ""): "error invalid_request: scopes are query, write, chat, admin; got none\n",
+        ("--agents", "planner", "--scopes", "admin"): "error invalid_request: an admin key cannot be bound to agents\n",
+    }
+    said = await asyncio.gather(*(refused("key", "create", "--tenant", "acme", *options, **env) for options in cases))
+    assert said == list(cases.values())
+
+
+async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeated(
+    superuser_url: str, nothing_yet: str, home: Path
+) -> None:
+    urls = {role: database_url(superuser_url, nothing_yet, role, password) for role, password in PASSWORDS.items()}
+    env: dict[str, Any] = {
+        "MNEMA_SUPERUSER_DATABASE_URL": superuser_url,
+        "MNEMA_DATABASE": nothing_yet,
+        "MNEMA_ADMIN_PASSWORD": PASSWORDS["mnema_admin"],
+        "MNEMA_APP_PASSWORD": PASSWORDS["mnema_app"],
+        "MNEMA_ADMIN_DATABASE_URL": urls["mnema_admin"],
+        "MNEMA_DATABASE_URL": urls["mnema_app"],
+        "MNEMA_HOME": home,
+    }
+    lock = FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock")  # the roles are shared by all workers
+    for _once_and_again in range(2):
+        with lock:
+            done = await mnema("migrate", **env)
+        assert (done.returncode, done.stdout) == (0, "schema is current; vectors are all-MiniLM-L6-v2\n")
+    checked, created = await asyncio.gather(mnema("doctor", **env), mnema("tenant", "create", "acme", **env))
+    assert (checked.returncode, checked.stdout) == (0, "".join(f"ok   {name}\n" for name in OK))
+    assert created.returncode == 0
+
+
+async def test_migrate_says_what_is_missing_or_refused(database: Database, home: Path) -> None:
+    wrong = database_url(database.admin, database.name, "mnema_admin", "wrong")
+    cases = [
+        ({}, "set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin"),
+        ({"MNEMA_SUPERUSER_DATABASE_URL": database.superuser}, "set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD"),
+        ({"MNEMA_ADMIN_DATABASE_URL": wrong}, 'password authentication failed for user "mnema_admin"'),
+        ({"MNEMA_ADMIN_DATABASE_URL": "postgresql://mnema_admin:x@127.0.0.1:1/mnema"}, "Connect call failed"),
+    ]
+    said = await asyncio.gather(*(refused("migrate", **env, MNEMA_HOME=home) for env, _said in cases))
+    for line, (_env, expected) in zip(said, cases, strict=True):
+        assert expected in line
+        assert "wrong" not in line
+
+
+async def test_doctor_names_what_is_wrong_with_the_database_and_how_to_mend_it(
+    database: Database, superuser_url: str, nothing_yet: str, home: Path
+) -> None:
+    def url(name: str, user: str = "mnema_app", password: str = PASSWORDS["mnema_app"]) -> str:
+        return database_url(superuser_url, name, user, password)
+
+    connection = await asyncpg.connect(superuser_url)
+    await connection.execute(f"CREATE DATABASE {nothing_yet}")
+    await connection.close()
+    cases = {
+        url(database.name, password="wrong"): ("password authentication failed", "check MNEMA_DATABASE_URL"),
+        url("t_gone"): ('database "t_gone" does not exist', "check MNEMA_DATABASE_URL"),
+        "postgresql://mnema_app:x@127.0.0.1:1/mnema": ("The database does not answer", "that PostgreSQL runs there"),
+        database.superuser: ("it can bypass row-level security", "use mnema_app"),
+        url(nothing_yet): ("", "run `mnema migrate`"),
+        "": ("set MNEMA_DATABASE_URL to the database URL of mnema_app", "or run `mnema up`"),
+    }
+    ended = await asyncio.gather(*(mnema("doctor", MNEMA_DATABASE_URL=url, MNEMA_HOME=home) for url in cases))
+    for done, (wrong, mended) in zip(ended, cases.values(), strict=True):
+        said = done.stdout + done.stderr
+        assert (done.returncode, wrong in said, mended in said) == (1, True, True), said
+
+
+async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
+    database: Database, env: dict[str, Any], tmp_path: Path
+) -> None:
+    connection = await asyncpg.connect(database.superuser)
+    await connection.execute(
+        "CREATE TABLE kept AS TABLE alembic_version; UPDATE alembic_version SET version_num = '0000'"
+    )
+    behind, other, homeless, small, lost = await asyncio.gather(
+        mnema("doctor", **env),
+        mnema(
+            "doctor",
+            **env,
+            MNEMA_EMBEDDER="openai",
+            MNEMA_EMBEDDING_MODEL="x",
+            MNEMA_EMBEDDING_BASE_URL="http://127.0.0.1:1",
+        ),
+        mnema("doctor", **env, MNEMA_EMBEDDER="openai", MNEMA_EMBEDDING_MODEL="x"),
+        mnema("doctor", **env, MNEMA_POOL_MIN="0"),
+        mnema("doctor", **env, MNEMA_CONFIG_DIR=tmp_path),
+    )
+    await connection.close()
+    assert [done.returncode for done in (behind, other, homeless, small, lost)] == [1] * 5
+    assert re.search(
+        r"^bad  migrations: schema is at 0000, this server needs \w+: run `mnema migrate`$", behind.stdout, re.M
+    )
+    assert (
+        "bad  embedding_space: the stored vectors are all-MiniLM-L6-v2 (384 dimensions) but the configured"
+        in other.stdout
+    )
+    assert "configure that model, or run `mnema migrate` on an installation without memories" in other.stdout
+    assert "bad  embedder: The embedding endpoint cannot be reached." in other.stdout
+    assert "needs the base URL of its endpoint" in homeless.stderr
+    assert small.stderr == "error settings: MNEMA_POOL_MIN: Input should be greater than or equal to 1\n"
+    assert "bad  configuration: cannot read policies.yaml: " in lost.stdout

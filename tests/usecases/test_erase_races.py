@@ -1,0 +1,200 @@
+"""Erasing a person while others write of the same person: nothing half done, no word left behind."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from app.bootstrap import Application
+from app.domain.errors import DuplicateText, ErasedText, NotFound, WriteContention, WrongState
+from app.domain.idempotency import IdempotencyKey
+from app.domain.memory import MemoryType
+from app.domain.scope import Scope
+from tests.factories import Caller, draft
+from tests.storage.building import Gate
+from tests.usecases.crowd import SeededEmbedder
+
+LOST = (NotFound, ErasedText, WriteContention, DuplicateText, WrongState)
+"""What a writer may be told when somebody else was first."""
+
+WRITERS = 8
+ROUNDS = 4
+ORPHANS = """
+    SELECT 'history' AS place, memory_id FROM history
+        WHERE memory_id NOT IN (SELECT id::text FROM memories)
+          AND (meta <> '{}' OR memory_id NOT IN (SELECT memory_id FROM history WHERE event = 'PURGE'))
+    UNION ALL SELECT 'change_log', memory_id FROM change_log
+        WHERE meta <> '{}' AND memory_id NOT IN (SELECT id::text FROM memories)
+    UNION ALL SELECT 'relations', from_id FROM relations
+        WHERE from_id NOT IN (SELECT id::text FROM memories) OR to_id NOT IN (SELECT id::text FROM memories)
+    UNION ALL SELECT 'idempotency_keys', key FROM idempotency_keys
+        WHERE response->>'id' NOT IN (SELECT id::text FROM memories)
+    UNION ALL SELECT 'no vector', id::text FROM memories
+        WHERE id NOT IN (SELECT memory_id FROM vec_minilm_l6_v2)
+    UNION ALL SELECT 'no history', id::text FROM memories
+        WHERE id::text NOT IN (SELECT memory_id FROM history WHERE event = 'ADD' AND meta ? 'after')
+    UNION ALL SELECT 'a user without memories', user_id FROM users u
+        WHERE NOT EXISTS (SELECT 1 FROM memories m WHERE m.user_pk = u.user_pk)
+"""
+"""What no erasure may leave: text of a memory that is gone, or a memory without its record."""
+
+
+@pytest.fixture
+def embedder() -> SeededEmbedder:
+    """No model: only equal texts are near each other."""
+    return SeededEmbedder()
+
+
+@pytest.fixture
+async def gate(sql: asyncpg.Connection) -> Gate:
+    """A closed gate in front of every commit by actor `slow`."""
+    made = Gate(sql)
+    await made.install()
+    return made
+
+
+def key(name: str) -> IdempotencyKey:
+    """A caller's retry key."""
+    return IdempotencyKey("POST /memory", name, b"body")
+
+
+async def orphans(sql: asyncpg.Connection) -> list[tuple[str, str]]:
+    """As ORPHANS says, in words."""
+    return [tuple(row) for row in await sql.fetch(ORPHANS)]
+
+
+async def traces(sql: asyncpg.Connection, word: str) -> list[str]:
+    """The tables in which the word is written anywhere."""
+    found = []
+    for table in ("memories", "history", "change_log", "idempotency_keys", "events", "outbox"):
+        if await sql.fetchval(f"SELECT count(*) FROM {table} t WHERE t::text ILIKE '%{word}%'"):
+            found.append(table)
+    return found
+
+
+async def test_a_change_that_has_not_committed_yet_is_erased_with_the_rest(
+    app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
+) -> None:
+    fact = await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    assert fact.id is not None
+    slow = replace(caller.scope, agent="slow")
+    changing = asyncio.create_task(app.edit.patch(slow, fact.id, {"text": "Maya lives in Zanzibar."}, version=None))
+    await gate.waiting(1)
+    erasing = asyncio.create_task(app.erase.erase(caller.scope, "maya"))
+    await gate.waiting(2)
+    await gate.open()
+    await asyncio.gather(changing, erasing)
+    assert await traces(sql, "zanzibar") == []
+    assert await orphans(sql) == []
+    again = await app.write.remember(caller.scope, draft("Maya lives in Zanzibar."))
+    assert (again.action, again.reason) == ("skipped", "erased")
+
+
+async def test_a_new_memory_that_has_not_committed_yet_is_erased_with_the_rest(
+    app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
+) -> None:
+    await app.write.remember(caller.scope, draft("Maya lives in Lisbon."))
+    new = draft("Maya keeps a zebra.", thread_id="t", agent_id="slow")
+    writing = asyncio.create_task(app.write.remember(caller.scope, new, key=key("zebra")))
+    await gate.waiting(1)
+    erasing = asyncio.create_task(app.erase.erase(caller.scope, "maya"))
+    await gate.waiting(2)
+    await gate.open()
+    await asyncio.gather(writing, erasing)
+    assert await traces(sql, "zebra") == []
+    assert await orphans(sql) == []
+
+
+async def test_a_write_that_began_before_the_erasure_ended_meets_it(
+    app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
+) -> None:
+    await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    erasing = asyncio.create_task(app.erase.erase(replace(caller.scope, agent="slow"), "maya"))
+    await gate.waiting(1)
+    writes = [draft("maya lives in LISBON"), draft("Maya lives in Faro.", type=MemoryType.turn, category="activity")]
+    writing = [asyncio.create_task(app.write.remember(caller.scope, new)) for new in writes]
+    await gate.waiting(3)
+    await gate.open()
+    await erasing
+    assert [(w.action, w.reason) for w in await asyncio.gather(*writing)] == [("skipped", "erased"), ("created", None)]
+    assert await orphans(sql) == []
+
+
+class Writer:
+    """Writes, changes and deletes memories of maya, and remembers what was acknowledged, and when."""
+
+    def __init__(self, app: Application, scope: Scope, number: int) -> None:
+        self._app = app
+        self._scope = scope
+        self._number = number
+        self._told = asyncio.Condition()
+        self.acknowledged: dict[UUID, list[tuple[float, str]]] = {}
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Until told to stop."""
+        for step in itertools.count():
+            if stop.is_set():
+                return
+            with contextlib.suppress(*LOST):
+                await self._step(step)
+
+    async def _step(self, step: int) -> None:
+        fresh = f"Maya note {self._number} {step}."
+        kind = {"type": MemoryType.turn, "category": "activity"} if step % 3 == 1 else {}
+        text = fresh if step % 2 else f"Maya shared note {step % 10}."
+        retry = key(f"{self._number} {step}")
+        written = await self._app.write.remember(self._scope, draft(text, thread_id="t", **kind), key=retry)
+        if written.id is None:
+            return
+        await self._note(written.id, text)
+        if step % 3 == 0:
+            await self._app.edit.patch(self._scope, written.id, {"text": f"Changed {fresh}"}, version=None)
+            await self._note(written.id, f"Changed {fresh}")
+        if step % 5 == 0:
+            await self._app.edit.soft_delete(self._scope, written.id)
+
+    async def reached(self, number: int) -> None:
+        """Wait until so many memories were acknowledged."""
+        async with self._told:
+            await self._told.wait_for(lambda: len(self.acknowledged) >= number)
+
+    async def _note(self, memory_id: UUID, text: str) -> None:
+        self.acknowledged.setdefault(memory_id, []).append((asyncio.get_running_loop().time(), text))
+        async with self._told:
+            self._told.notify_all()
+
+
+async def until_each_wrote(writers: Sequence[Writer]) -> None:
+    """Come back when every writer has been told of two more memories."""
+    wanted = [len(writer.acknowledged) + 2 for writer in writers]
+    async with asyncio.timeout(60):
+        for writer, number in zip(writers, wanted, strict=True):
+            await writer.reached(number)
+
+
+async def test_after_an_erasure_amid_eight_writers_only_what_was_written_since_is_there(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    writers, stop = [Writer(app, caller.scope, n) for n in range(WRITERS)], asyncio.Event()
+    tasks = [asyncio.create_task(writer.work(stop)) for writer in writers]
+    clock, began = asyncio.get_running_loop().time, 0.0
+    for _round in range(ROUNDS):
+        await until_each_wrote(writers)
+        began = clock()
+        assert (await app.erase.erase(caller.scope, "maya")).counts["memories"] > 0
+    stop.set()
+    async with asyncio.timeout(60):
+        await asyncio.gather(*tasks)
+    gone_texts = {t for w in writers for told in w.acknowledged.values() for at, t in told if at < began}
+    late = {i for w in writers for i, told in w.acknowledged.items() if told[-1][0] >= began}
+    survivors = await sql.fetch("SELECT id, text FROM memories")
+    assert {row["id"] for row in survivors} <= late
+    assert {row["text"] for row in survivors} & gone_texts == set()
+    assert await orphans(sql) == []
+    assert await traces(sql, "lisbon") == []
