@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import random
 import tempfile
 from collections import defaultdict
@@ -13,23 +12,20 @@ from pathlib import Path
 from uuid import UUID
 
 import asyncpg
-from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles, application, create_roles, migrate_database, tenancy
 from app.cli.embedded.home import DATABASE, Home
 from app.cli.embedded.postgres import Cluster
-from app.domain.changes import ChangeKind, Edge, MemoryChange, Observation
+from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory import NewMemory
 from app.domain.scope import Scope
 from app.storage.identity import new_id
 from bench import workload
 from bench.constant_embedder import TOPIC_SHARE, ConstantEmbedder
 
-CHUNK = 50
+CHUNK = 250
 EDGES = 5
 DAYS = 90
-BULK_PLANS = "?enable_seqscan=off&enable_hashjoin=off&enable_mergejoin=off"
-"""While `relations` is small, the plan of a write reads all of it, and stays while it grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +42,11 @@ class Site:
         return self.cluster.url(DATABASE)
 
     @contextlib.asynccontextmanager
-    async def application(self, options: str = "") -> AsyncIterator[tuple[Application, Scope]]:
-        """The real application with the constant embedder, and the tenant's scope. `options`: of its connections."""
+    async def application(self) -> AsyncIterator[tuple[Application, Scope]]:
+        """The real application with the constant embedder, and the tenant's scope."""
         settings = self.home.settings(self.cluster)
-        url = SecretStr(settings.database_url.get_secret_value() + options)
         embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
-        async with application(settings.model_copy(update={"database_url": url}), Doubles(embedder=embedder)) as built:
+        async with application(settings, Doubles(embedder=embedder)) as built:
             scope = await built.tenants.authenticate(self.key)
             if scope is None:
                 raise RuntimeError("the tenant's key is not known")
@@ -83,21 +78,16 @@ async def _prepare(home: Home, cluster: Cluster) -> str:
 
 
 async def _load(made: Site, rows: int) -> None:
-    """Through the journal, in chunks, two users at a time; VACUUM and ANALYZE at the end, as after any bulk load.
-
-    And early on: a plan made for an empty table takes any index for as good as another.
-    """
+    """Memories through the journal, in chunks, two users at a time, then their relations in bulk."""
     gate = asyncio.Semaphore(2)
-    async with made.application(BULK_PLANS) as (app, scope):
+    async with made.application() as (app, scope):
         users = [_Loader(app, scope, range(user, rows, workload.USERS), gate) for user in range(workload.USERS)]
-        for chunks in (1, None):
-            await asyncio.gather(*(user.load(chunks) for user in users))
-            await _vacuum(made)
-
-
-async def _vacuum(made: Site) -> None:
+        await asyncio.gather(*(user.load() for user in users))
     connection = await asyncpg.connect(made.superuser_url)
     try:
+        edges = [(scope.tenant_id, new_id(), *edge) for user in users for edge in user.edges]
+        columns = ("tenant_id", "id", "from_id", "to_id", "strength")
+        await connection.copy_records_to_table("relations", records=edges, columns=columns)
         await connection.execute("VACUUM (ANALYZE)")
         await connection.execute("CHECKPOINT")
     finally:
@@ -111,23 +101,25 @@ class _Loader:
         self._journal = app.write._journal  # the use-case would compare every note with all others
         self._embedder = app.embedder
         self._scope = scope
-        self._rows = numbers.stop
-        self._chunks = (numbers[start : start + CHUNK] for start in range(0, len(numbers), CHUNK))
+        self._numbers = numbers
+        self.edges: list[tuple[str, str, float]] = []
         self._gate = gate
         self._chance = random.Random(numbers.start)
-        self._by_topic: defaultdict[int, list[tuple[UUID, str]]] = defaultdict(list)
+        self._by_topic: defaultdict[int, list[UUID]] = defaultdict(list)
         self._now = datetime.now(UTC)
 
-    async def load(self, chunks: int | None) -> None:
-        """So many more chunks, or all that are left, a transaction each."""
+    async def load(self) -> None:
+        """All of them, a transaction a chunk."""
         async with self._gate:
-            for numbers in itertools.islice(self._chunks, chunks):
+            for start in range(0, len(self._numbers), CHUNK):
+                numbers = self._numbers[start : start + CHUNK]
                 await self._journal.record(self._scope, [await self._change(number) for number in numbers])
 
     async def _change(self, number: int) -> MemoryChange:
         """The memory as the write use-case makes it."""
         one, memory_id = workload.note(number), new_id()
-        age = timedelta(days=DAYS * (1 - number / self._rows))
+        self._relate(memory_id, one.topic)
+        age = timedelta(days=DAYS * (1 - number / self._numbers.stop))
         new = NewMemory(
             user_id=one.user_id,
             category=one.category,
@@ -146,12 +138,11 @@ class _Loader:
             vector=(await self._embedder.embed([one.text]))[0],
             threads=(one.thread_id,),
             delta_meta={"text": one.text, "importance": new.importance},
-            edges=self._edges(memory_id, one),
             observations=(Observation("hotpath", "create", "ok", one.user_id, one.thread_id, memory_id, one.category),),
         )
 
-    def _edges(self, memory_id: UUID, one: workload.Note) -> tuple[Edge, ...]:
-        alike = self._by_topic[one.topic]
+    def _relate(self, memory_id: UUID, topic: int) -> None:
+        alike = self._by_topic[topic]
         chosen = self._chance.sample(alike, min(EDGES, len(alike)))
-        alike.append((memory_id, one.category))
-        return tuple(Edge(memory_id, other, category, TOPIC_SHARE) for other, category in chosen)
+        self.edges += [(str(memory_id), str(other), TOPIC_SHARE) for other in chosen]
+        alike.append(memory_id)

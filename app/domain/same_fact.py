@@ -25,7 +25,7 @@ _NOT_NARROWED: Final = frozenset(
 )
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
 
-_COMPOUND: Final = re.compile(r"\w+(?:-\w+)+")
+_COMPOUND: Final = re.compile(r"(?<!\w)\w++(?:-\w++)+")  # possessive: a long word is read once
 
 Words = tuple[Word, ...]
 

@@ -32,7 +32,6 @@ SAME = [
     ("User doesn't like wine", "User does not like wine", "same_words"),
     ("I can’t eat gluten", "User cannot eat gluten", "same_words"),
     ("She's a nurse", "She is a nurse", "same_words"),
-    ("User is allergic to peanuts", "Allergic to peanut", "same_words"),
     ("User has three dogs", "User has 3 dogs", "same_words"),
     ("Ship v1 by Sep", "Ship v1 by September", "same_words"),
     ("Prefers email over phone calls", "User prefers email over phone calls", "same_words"),
@@ -47,14 +46,17 @@ SAME = [
     ("Ana manages Bob", "ana manages bob", "same_words"),
     ("LIKES WINE A LOT", "likes wine a lot", "same_words"),
     ("любит красное вино", "Любит красное вино!", "same_words"),
-    ("Enjoys hiking", "Enjoys hiking in the mountains", "contains"),
-    ("User enjoys hiking in the mountains with friends", "Enjoys hiking", "contains"),
     ("Likes tea", "Likes tea and coffee", "contains"),
-    ("Lives in a flat", "Lives in a spacious flat near the park", "contains"),
-    ("Ana works as a nurse", "Ana works as a nurse in a hospital", "contains"),
+    ("Lives in a flat", "Lives in a spacious flat", "contains"),
 ]
 
 DIFFERENT = [
+    ("The user's son plays chess", "The user's sons play chess"),
+    ("Ines teaches wood", "Ines teaches woods"),
+    ("Gave twenty two-hour-long lessons", "Gave twenty-two hour-long lessons"),
+    ("The vegan members are runners", "The runners are vegan members"),
+    ("Drives trucks", "Drives trucks in video games"),
+    ("Enjoys hiking", "Enjoys hiking in the mountains"),
     # negation
     ("Likes wine", "Does not like wine"),
     ("Likes wine", "User doesn't like wine"),
@@ -386,8 +388,8 @@ def test_uncalibrated_auto_band_falls_through_to_the_check() -> None:
 
 
 def test_the_check_takes_the_best_first_and_stops() -> None:
-    worse, better = near("Enjoys hiking", 0.7, id_=1), near("Enjoys hiking in the mountains", 0.8, id_=2)
-    decision = choose("User enjoys hiking in the mountains", worse, better)
+    worse, better = near("Enjoys hiking", 0.7, id_=1), near("Enjoys hiking and sailing", 0.8, id_=2)
+    decision = choose("User enjoys hiking and sailing", worse, better)
     assert decision == Decision("update", better, 0.8, "same_words")
     no = near("Hates hiking", 0.84, id_=3)
     assert choose("User enjoys hiking", no, worse).match == worse

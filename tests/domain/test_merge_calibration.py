@@ -16,19 +16,6 @@ from tests.conftest import model_cache
 
 pytestmark = pytest.mark.xdist_group("merge calibration")
 
-REPORTED = {
-    "The user's son plays chess.",  # a plural changes how many there are
-    "The user's dog sleeps in the kitchen.",
-    "The user joined the force.",  # a plural that is another word
-    "The user studies wood.",
-    "Ines teaches twenty two-hour-long lessons.",  # a hyphen says which numbers belong together
-    "The vegan members are runners.",  # "are" names a class here, and a class is not exchanged
-    "The user drives trucks.",  # a closing phrase that takes the fact back
-    "The user runs a company.",
-    "The user eats fish.",
-}
-"""False merges of the deterministic rule that are known and open. Whoever mends one takes it off this list."""
-
 
 @pytest.fixture(scope="module")
 def measured() -> list[Measured]:
@@ -63,13 +50,12 @@ def test_a_label_that_does_not_go_with_its_kind_is_refused(tmp_path: Path) -> No
         calibration.load_pairs(file)
 
 
-def test_shipped_bands_make_no_false_merge_but_the_reported(measured: list[Measured]) -> None:
-    false = calibration.merged(measured, calibration.shipped_bands(), same=False)
-    assert {one.pair.a for one in false} == REPORTED
+def test_shipped_bands_make_no_false_merge(measured: list[Measured]) -> None:
+    assert calibration.merged(measured, calibration.shipped_bands(), same=False) == []
 
 
 def test_shipped_bands_still_merge(measured: list[Measured]) -> None:
-    assert len(calibration.merged(measured, calibration.shipped_bands(), same=True)) >= 25
+    assert len(calibration.merged(measured, calibration.shipped_bands(), same=True)) >= 15
 
 
 def test_shipped_file_is_what_the_script_writes(measured: list[Measured]) -> None:
