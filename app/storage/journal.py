@@ -177,7 +177,12 @@ def _bytes(value: bytes) -> str:
 def _key_as_json(scope: Scope, key: IdempotencyKey | None) -> dict[str, Any] | None:
     if key is None:
         return None
-    return {"key_id": str(scope.key_id or UUID(int=0)), "route": key.route, "key": key.key, "body_hash": _bytes(key.body_hash)}
+    return {
+        "key_id": str(scope.key_id or UUID(int=0)),
+        "route": key.route,
+        "key": key.key,
+        "body_hash": _bytes(key.body_hash),
+    }
 
 
 def _recorded(result: dict[str, Any]) -> Recorded:
