@@ -28,10 +28,11 @@ def export(user: UserOption, to: Annotated[Path, typer.Option(help="a file, crea
                     fail(describe(response))
                 for chunk in response.iter_bytes():
                     file.write(chunk)
+            draft.replace(to)
         except httpx.HTTPError as error:
+            fail(f"{client.base_url}: {str(error) or type(error).__name__}")
+        finally:
             draft.unlink(missing_ok=True)
-            fail(f"{client.base_url}: {error or type(error).__name__}")
-    draft.replace(to)
     with to.open("rb") as file:
         out.print(f"{sum(1 for _ in file)} records written to {escape(str(to))}", highlight=False)
 

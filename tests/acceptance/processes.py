@@ -25,7 +25,7 @@ from app.providers.embeddings.onnx_graph import ensure_graph
 from tests.conftest import model_cache
 
 REPOSITORY = Path(__file__).parents[2]
-DEADLINE_S = 90
+DEADLINE_S = 120
 MNEMA = (sys.executable, "-m", "app.cli.main")
 ANNOUNCED = "stop  Ctrl-C"
 
