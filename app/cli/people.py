@@ -22,19 +22,29 @@ def export(user: UserOption, to: Annotated[Path, typer.Option(help="a file, crea
     draft = to.with_name(f"{to.name}.part")
     with open_client() as client:
         try:
-            with client.stream("GET", f"/users/{quote(user, safe='')}/export") as response, draft.open("wb") as file:
-                if not response.is_success:
-                    response.read()
-                    fail(describe(response))
-                for chunk in response.iter_bytes():
-                    file.write(chunk)
+            _download(client, f"{_path(user)}/export", draft)
             draft.replace(to)
-        except httpx.HTTPError as error:
-            fail(f"{client.base_url}: {str(error) or type(error).__name__}")
         finally:
             draft.unlink(missing_ok=True)
     with to.open("rb") as file:
         out.print(f"{sum(1 for _ in file)} records written to {escape(str(to))}", highlight=False)
+
+
+def _download(client: httpx.Client, path: str, to: Path) -> None:
+    try:
+        with client.stream("GET", path) as response, to.open("wb") as file:
+            if not response.is_success:
+                response.read()
+                fail(describe(response))
+            for chunk in response.iter_bytes():
+                file.write(chunk)
+    except httpx.HTTPError as error:
+        fail(f"{client.base_url}: {str(error) or type(error).__name__}")
+
+
+def _path(user: str) -> str:
+    """Where a user is found; also one called `..`, which no client would otherwise send as it is."""
+    return f"/users/{quote(user, safe='').replace('.', '%2E')}"
 
 
 def erase(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
@@ -42,7 +52,7 @@ def erase(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do 
     if not yes:
         typer.confirm(f"Erase everything held of {user!r}? It cannot be undone", abort=True)
     with open_client() as client:
-        receipt = request(client, "POST", f"/users/{quote(user, safe='')}/erase")
+        receipt = request(client, "POST", f"{_path(user)}/erase")
     out.print(f"erased {escape(receipt['user_id'])} at {receipt['erased_at']}", highlight=False)
     for name, count in receipt["counts"].items():
         out.print(f"  {name:<18} {count}", highlight=False)

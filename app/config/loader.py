@@ -1,11 +1,13 @@
 """YAML into frozen policy objects, checked at boot: a server with a wrong configuration does not start."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from app.domain.categories import Category, CategoryPolicy
 from app.domain.errors import ConfigError
@@ -25,8 +27,12 @@ class WritePolicy:
     default_importance: int = 2
     min_importance: int = 1
     merge_mode: Literal["update", "recreate"] = "update"
-    attempts: int = 5
+    attempts: int = 10
     text_limits: TextLimits = field(default_factory=TextLimits)
+
+    def __post_init__(self) -> None:
+        _between(self, 1, 5, "default_importance", "min_importance")
+        _between(self, 1, 100, "attempts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,35 @@ class QueryPolicy:
     rag_length: int = 30
     whole_limit: int = 200
     related: int = 2
+
+    def __post_init__(self) -> None:
+        _between(self, 1, 50, "top_k")
+        _between(self, 1, 8192, "budget_tokens")
+        _between(self, 1, 10_000, "rag_length", "whole_limit")
+        _between(self, 0, 10, "related")
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaPolicy:
+    """Of the delta header (SPEC §3)."""
+
+    bullets: int
+
+    def __post_init__(self) -> None:
+        _between(self, 1, 3, "bullets")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPolicy:
+    """Of chat turns."""
+
+    category: str
+
+
+def _between(policy: Any, low: int, high: int, *names: str) -> None:
+    for name in names:
+        if not low <= getattr(policy, name) <= high:
+            raise ValueError(f"{name} must be from {low} to {high}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +93,24 @@ class Policies:
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
     raw = _read(directory / "policies.yaml", ("write", "query", "delta", "lifecycle", "turns", "profiles"))
-    write = dict(raw["write"])
-    write["text_limits"] = _build(TextLimits, write.get("text_limits", {}), "write.text_limits")
     query = _build(QueryPolicy, raw["query"], "query")
-    profiles = {
-        name: _build(Profile, {"name": name, **body}, f"profiles.{name}") for name, body in raw["profiles"].items()
-    }
+    _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
+    delta, turns = _build(DeltaPolicy, raw["delta"], "delta"), _build(TurnPolicy, raw["turns"], "turns")
+    profiles = {}
+    for name, body in _mapping(raw["profiles"], "profiles").items():
+        where = f"profiles.{name}"
+        profiles[name] = _build(Profile, {"name": name, **_mapping(body, where)}, where)
     if query.profile not in profiles:
         raise ConfigError(f"query.profile {query.profile!r} is not one of {', '.join(profiles)}")
     categories = load_categories(directory / "memory_cat_config.yaml", query.rag_length)
-    turn_category = str(raw["turns"]["category"])
-    if turn_category not in categories.categories:
-        raise ConfigError(f"turns.category {turn_category!r} is not a known category")
+    if turns.category not in categories.categories:
+        raise ConfigError(f"turns.category {turns.category!r} is not a known category")
     return Policies(
-        write=_build(WritePolicy, write, "write"),
+        write=_build(WritePolicy, raw["write"], "write"),
         query=query,
-        delta_bullets=int(raw["delta"]["bullets"]),
+        delta_bullets=delta.bullets,
         lifecycle=_build(LifecyclePolicy, raw["lifecycle"], "lifecycle"),
-        turn_category=turn_category,
+        turn_category=turns.category,
         profiles=profiles,
         categories=categories,
         bands=_bands(directory / "models", model),
@@ -87,15 +122,16 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
     raw = _read(path, ("categories", "allowlists"))
     known: dict[str, Category] = {}
     for group in ("system", "custom"):
-        for entry in raw["categories"].get(group) or []:
-            category = _build(Category, {"rag_length": rag_length, **entry}, f"{path.name}: category")
+        where = f"{path.name}: categories.{group}"
+        for entry in _listed(_mapping(raw["categories"], f"{path.name}: categories").get(group) or [], where):
+            category = _build(Category, {"rag_length": rag_length, **_mapping(entry, where)}, where)
             if category.name in known:
                 raise ConfigError(f"{path.name}: category {category.name!r} is defined twice")
             if category.context not in ("all", "rag") or category.rag_length < 1:
                 raise ConfigError(f"{path.name}: {category.name}: context is all or rag, rag_length at least 1")
             known[category.name] = category
     allowlists: dict[str, tuple[str, ...]] = {}
-    for agent, names in (raw["allowlists"] or {}).items():
+    for agent, names in _mapping(raw["allowlists"] or {}, f"{path.name}: allowlists").items():
         if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
             raise ConfigError(f"{path.name}: allowlist of {agent!r} must be a list of category names")
         allowlists[str(agent)] = tuple(names)
@@ -112,32 +148,34 @@ def _bands(directory: Path, model: str) -> MergeBands:
 def _read(path: Path, required: tuple[str, ...] = ()) -> dict[str, Any]:
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"cannot read {path.name}: {error}") from error
-    if not isinstance(loaded, dict) or (missing := [k for k in required if k not in loaded]):
-        raise ConfigError(f"{path.name} must have: {', '.join(missing if isinstance(loaded, dict) else required)}")
+    missing = [name for name in required if not isinstance(loaded, dict) or name not in loaded]
+    if missing or not isinstance(loaded, dict):
+        raise ConfigError(f"{path.name} must have: {', '.join(missing) or 'a mapping'}")
     return loaded
 
 
+def _mapping(values: Any, where: str) -> dict[str, Any]:
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise ConfigError(f"{where}: must be a mapping of names")
+    return values
+
+
+def _listed(values: Any, where: str) -> list[Any]:
+    if not isinstance(values, list):
+        raise ConfigError(f"{where}: must be a list")
+    return values
+
+
 def _build(cls: type[T], values: Any, where: str) -> T:
-    """`cls(**values)` with the field names, simple types and literals checked."""
-    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]  # every caller passes a dataclass
-    if not isinstance(values, dict) or (unknown := set(values) - set(known)):
-        raise ConfigError(f"{where}: unknown {', '.join(sorted(unknown if isinstance(values, dict) else {'shape'}))}")
-    for name, value in values.items():
-        kind = known[name].type
-        allowed = get_args(kind)
-        if getattr(kind, "__origin__", None) is Literal and value not in allowed:
-            raise ConfigError(f"{where}.{name}: {value!r} is not one of {', '.join(map(str, allowed))}")
-        if kind in (int, float, str, bool) and not _fits(value, kind):
-            raise ConfigError(f"{where}.{name}: {value!r} is not {getattr(kind, '__name__', kind)}")
+    """`cls` from a mapping, every field's name, type and range checked."""
+    known = {f.name for f in fields(cls)}  # type: ignore[arg-type]  # every caller passes a dataclass
+    if unknown := sorted(set(_mapping(values, where)) - known):
+        raise ConfigError(f"{where}: unknown {', '.join(unknown)}")
     try:
-        return cls(**values)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{where}: {error}") from error
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
+        return TypeAdapter(cls).validate_json(json.dumps(values, default=str), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join([where, *(str(part) for part in first["loc"])])
+        raise ConfigError(f"{place}: {first['input']!r}: {first['msg']}") from error

@@ -53,6 +53,14 @@ class Profile:
     mmr_lambda: float = 1.0
     pool: int = 3
 
+    def __post_init__(self) -> None:
+        if min(self.dense_candidates, self.lexical_candidates, self.pool) < 1:
+            raise ValueError("dense_candidates, lexical_candidates and pool must be at least 1")
+        if self.recency_days <= 0:
+            raise ValueError("recency_days must be greater than 0")
+        if not 0 <= self.mmr_lambda <= 1:
+            raise ValueError("mmr_lambda must be from 0 to 1")
+
 
 @dataclass(frozen=True, slots=True)
 class Scored:
@@ -78,6 +86,7 @@ def recency(memory: Memory, now: datetime, days: float) -> float:
 
 def score(candidates: Sequence[Candidate], profile: Profile, now: datetime) -> list[Scored]:
     """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
+    candidates = sorted(candidates, key=lambda c: c.memory.id)  # so that no sum depends on the order of arrival
     relevance = _FUSIONS[profile.fusion](candidates, profile)
     result = []
     for candidate, parts in zip(candidates, relevance, strict=True):

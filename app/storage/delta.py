@@ -41,11 +41,17 @@ class DeltaStorage:
         return ThreadState(row["rev"], row["cursor"], row["oldest"])
 
     async def changes(
-        self, tx: ReadTx, scope: Scope, thread_id: str, since: int, categories: Sequence[str] | None, limit: int
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        thread_id: str,
+        between: tuple[int, int],
+        categories: Sequence[str] | None,
+        limit: int,
     ) -> Changes:
-        """Changes after `since` in categories visible before and after, most important first."""
+        """Changes after the first revision up to the second, in categories visible before and after."""
         chosen = None if categories is None else list(categories)
-        rows = await tx.fetch(_SQL["changes"], scope.tenant_id, thread_id, since, chosen, limit)
+        rows = await tx.fetch(_SQL["changes"], scope.tenant_id, thread_id, between[0], chosen, limit, between[1])
         return Changes(tuple(rows), rows[0]["total"] if rows else 0)
 
     async def advance(self, tx: WriteTx, scope: Scope, thread_id: str, agent: str, rev: int) -> None:

@@ -275,7 +275,7 @@ CREATE FUNCTION apply_changes(p_tenant uuid, p_space text, p_changes jsonb, p_ve
     RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_next jsonb;
-    v_results jsonb := '[]';
+    v_results jsonb[] := '{}';  -- an array grows in place; appending to a jsonb would copy it each time
     v_done jsonb;
     c jsonb;
 BEGIN
@@ -290,15 +290,15 @@ BEGIN
     FOR c IN SELECT value FROM jsonb_array_elements(p_changes) LOOP
         v_done := apply_change(p_tenant, 'vec_' || p_space, c, p_vectors, v_next);
         v_next := v_done->'next';
-        v_results := v_results || jsonb_build_array(v_done - 'next');
+        v_results := array_append(v_results, v_done - 'next');
     END LOOP;
     IF p_key IS NOT NULL THEN
         UPDATE idempotency_keys
-            SET response = p_response || jsonb_build_object('revs', v_results#>'{-1,revs}', 'related', v_results#>'{-1,related}')
+            SET response = p_response || jsonb_build_object('revs', v_done->'revs', 'related', v_done->'related')
             WHERE tenant_id = p_tenant AND key_id = (p_key->>'key_id')::uuid AND route = p_key->>'route'
               AND key = p_key->>'key';
     END IF;
-    RETURN jsonb_build_object('results', v_results);
+    RETURN jsonb_build_object('results', to_jsonb(v_results));
 END $$;
 
 GRANT EXECUTE ON FUNCTION lock_threads(uuid, jsonb), user_pk_for(uuid, text), insert_memory(uuid, jsonb),

@@ -1,6 +1,7 @@
 """Every route of the server, read from its OpenAPI document, with a request that it accepts."""
 
 import itertools
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,27 +20,32 @@ READS = frozenset(
         "GET /memory/{memory_id}/history",
         "GET /threads/{thread_id}/delta",
         "GET /events/counts",
+        "GET /users/{user_id}/export",
     }
 )
 WRITES = frozenset(
     {
         "POST /memory",
+        "POST /memory/bulk",
         "PATCH /memory/{memory_id}",
         "DELETE /memory/{memory_id}",
         "POST /memory/{memory_id}/restore",
         "POST /memory/{memory_id}/pin",
     }
 )
+ADMINS = frozenset({"POST /users/{user_id}/erase"})
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path. `queries`: the schema of each query parameter; `body`: of the body, None without one."""
+    """One method of one path. `queries`: the schema of each query parameter; `body`: of the body, None without one;
+    `lines`: the body is a JSON document a line."""
 
     method: str
     path: str
     queries: dict[str, dict[str, Any]] = field(default_factory=dict)
     body: dict[str, Any] | None = None
+    lines: bool = False
     schemas: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -54,6 +60,14 @@ class Operation:
     def sample(self) -> Any:
         """A body that it accepts; None without one."""
         return None if self.body is None else _sample(self.body, self.schemas)
+
+    async def call(
+        self, client: httpx.AsyncClient, places: dict[str, str], content: Any = ..., **options: Any
+    ) -> httpx.Response:
+        """Ask it, with its sample unless there is another content."""
+        content = self.sample() if content is ... else content
+        sent = {"content": json.dumps(content) + "\n"} if self.lines else {"json": content}
+        return await client.request(self.method, self.url(places), **sent, **options)
 
     def variants(self, values: list[str]) -> Iterator[dict[str, Any]]:
         """Each query parameter alone with each value worth a try: every choice, both bounds, all of `values`."""
@@ -75,7 +89,7 @@ async def operations(client: httpx.AsyncClient) -> list[Operation]:
             method=method.upper(),
             path=path,
             queries={p["name"]: p["schema"] for p in spec.get("parameters", []) if p["in"] == "query"},
-            body=next(iter(spec["requestBody"]["content"].values()))["schema"] if "requestBody" in spec else None,
+            **_body(spec.get("requestBody", {}).get("content", {})),
             schemas=document["components"]["schemas"],
         )
         for path, methods in document["paths"].items()
@@ -86,6 +100,13 @@ async def operations(client: httpx.AsyncClient) -> list[Operation]:
 async def guarded(client: httpx.AsyncClient) -> list[Operation]:
     """The operations that need a key."""
     return [operation for operation in await operations(client) if operation.name not in PUBLIC]
+
+
+def _body(content: dict[str, Any]) -> dict[str, Any]:
+    """Of a body's content types the schema; each line of a bulk body is a memory to write."""
+    if "application/x-ndjson" in content:
+        return {"lines": True, "body": {"$ref": "#/components/schemas/MemoryIn"}}
+    return {"body": content["application/json"]["schema"] if content else None}
 
 
 def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:

@@ -54,14 +54,13 @@ def found_in(response: httpx.Response, secrets: list[str]) -> list[str]:
 async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) -> None:
     wrong = {}
     values = [*room.secrets, "maya", THREAD, "supervisor", "planner", "tasks", "node,op,status,category,user_id"]
-    places = {"memory_id": room.shown, "thread_id": THREAD}
+    places = {"memory_id": room.shown, "thread_id": THREAD, "user_id": "maya"}
     for operation in [o for o in await guarded(room.planner) if o.method == "GET" or o.path.endswith("/query")]:
         requests: list[tuple[Any, Any]] = [({}, operation.sample())]
         requests += [(params, operation.sample()) for params in operation.variants(values)]
         requests += [({}, content) for content in operation.bodies(values)]
         for params, content in requests:
-            url = operation.url(places)
-            response = await room.planner.request(operation.method, url, params=params, json=content)
+            response = await operation.call(room.planner, places, content, params=params)
             if found_in(response, room.secrets) or verdict(response)[0] not in (200, 403, 422):
                 wrong[f"{operation.name} {params} {content}"] = response.text
     assert wrong == {}
@@ -73,7 +72,7 @@ async def test_every_route_that_takes_an_id_answers_not_found_for_a_hidden_memor
     operations = [o for o in await guarded(room.planner) if "{memory_id}" in o.path]
     assert len(operations) >= 6
     for operation in operations:
-        response = await room.planner.request(operation.method, operation.url(places), json=operation.sample())
+        response = await operation.call(room.planner, places)
         assert "distress" not in refused(response, 404, "not_found")["detail"], operation.name
     assert (await room.admin.get(f"/memory/{room.hidden}")).json() == before
 

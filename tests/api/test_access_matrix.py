@@ -3,7 +3,6 @@
 import importlib
 import pkgutil
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx
 import pytest
@@ -12,7 +11,7 @@ import app.api.routes
 from app.api.main import create_app
 from app.bootstrap import Application
 from tests.api.calls import refused, remember, verdict
-from tests.api.operations import PUBLIC, PUBLIC_PAGES, READS, WRITES, Operation, guarded, operations
+from tests.api.operations import ADMINS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
 from tests.factories import Caller, make_caller
 
 THREAD = "launch"
@@ -21,13 +20,7 @@ THREAD = "launch"
 async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     """Ids that exist in the client's tenant, for the places of a path."""
     written = await remember(client, text, thread_id=THREAD)
-    return {"memory_id": written["id"], "thread_id": THREAD}
-
-
-async def call(
-    client: httpx.AsyncClient, operation: Operation, places: dict[str, str], **options: Any
-) -> httpx.Response:
-    return await client.request(operation.method, operation.url(places), json=operation.sample(), **options)
+    return {"memory_id": written["id"], "thread_id": THREAD, "user_id": "maya"}
 
 
 def test_nothing_is_served_that_the_document_does_not_name() -> None:
@@ -38,15 +31,15 @@ def test_nothing_is_served_that_the_document_does_not_name() -> None:
         assert all(route.include_in_schema for route in router.routes), f"{module.name} hides a route"
 
 
-async def test_every_guarded_route_is_known_here_as_a_read_or_a_write(http: httpx.AsyncClient) -> None:
-    assert {operation.name for operation in await guarded(http)} == READS | WRITES
+async def test_every_guarded_route_is_known_here_by_its_scope(http: httpx.AsyncClient) -> None:
+    assert {operation.name for operation in await guarded(http)} == READS | WRITES | ADMINS
 
 
 async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.AsyncClient) -> None:
     wrong = {}
     for number, operation in enumerate(await operations(http)):
         places = await places_of(http, f"Maya keeps sample note {number}.")
-        response = await call(http, operation, places)
+        response = await operation.call(http, places)
         if not response.is_success and verdict(response) != (409, "invalid_state"):
             wrong[operation.name] = response.text
     assert wrong == {}
@@ -104,7 +97,7 @@ async def test_no_guarded_route_answers_without_a_valid_key(app: Application, se
         every = await guarded(nobody)
         for name, headers in (await bad_headers(app, caller)).items():
             for operation in every:
-                response = await call(nobody, operation, places, headers=headers)
+                response = await operation.call(nobody, places, headers=headers)
                 if (*verdict(response), response.headers.get("WWW-Authenticate")) != (401, "unauthenticated", "Bearer"):
                     wrong[name, operation.name] = response.text
     assert wrong == {}
@@ -130,9 +123,11 @@ async def test_a_key_is_refused_on_exactly_the_routes_its_scope_does_not_cover(
     async with caller.client(server) as admin, limited.client(server) as client:
         for number, operation in enumerate(await guarded(client)):
             places = await places_of(admin, f"Maya keeps note {number} of the trip.")
-            answers[operation.name] = verdict(await call(client, operation, places))
-    assert {name for name, answer in answers.items() if answer == (403, "scope_required")} == refused_on
-    assert not [a for name, a in answers.items() if name not in refused_on and a[0] in (401, 403, 404, 422, 500)]
+            answers[operation.name] = verdict(await operation.call(client, places))
+    assert {name for name, answer in answers.items() if answer == (403, "scope_required")} == refused_on | ADMINS
+    assert not [
+        a for name, a in answers.items() if name not in refused_on | ADMINS and a[0] in (401, 403, 404, 422, 500)
+    ]
 
 
 async def test_a_refused_scope_changes_nothing(app: Application, server: str, caller: Caller) -> None:
@@ -141,18 +136,19 @@ async def test_a_refused_scope_changes_nothing(app: Application, server: str, ca
         places = await places_of(admin, "Maya hums while cooking.")
         before = (await admin.get(f"/memory/{places['memory_id']}")).json(), (await admin.get("/memory")).json()
         for operation in await guarded(client):
-            if operation.name in WRITES:
-                refused(await call(client, operation, places), 403, "scope_required")
+            if operation.name in WRITES | ADMINS:
+                refused(await operation.call(client, places), 403, "scope_required")
         after = (await admin.get(f"/memory/{places['memory_id']}")).json(), (await admin.get("/memory")).json()
     assert after == before
 
 
-async def test_only_an_administrator_may_purge(app: Application, server: str, caller: Caller) -> None:
+async def test_only_an_administrator_may_purge_and_erase(app: Application, server: str, caller: Caller) -> None:
     writer = await make_caller(app, ["query", "write", "chat"], tenant=caller)
     async with caller.client(server) as admin, writer.client(server) as client:
         places = await places_of(admin, "Maya lost her umbrella.")
         url = f"/memory/{places['memory_id']}"
         refused(await client.delete(url, params={"purge": True}), 403, "scope_required")
+        refused(await client.post("/users/maya/erase"), 403, "scope_required")
         assert (await client.get(url)).json()["state"] == "active"
         assert (await admin.delete(url, params={"purge": True})).status_code == 204
         refused(await client.get(url), 404, "not_found")

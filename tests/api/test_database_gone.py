@@ -39,13 +39,13 @@ async def test_every_route_is_unavailable_without_the_database_and_recovers_with
     http: httpx.AsyncClient, database: Database
 ) -> None:
     written = await remember(http, thread_id="t")
-    places = {"memory_id": written["id"], "thread_id": "t"}
+    places = {"memory_id": written["id"], "thread_id": "t", "user_id": "maya"}
     before = (await http.get(f"/memory/{written['id']}")).json()
     wrong = {}
     async with gone(database):
         for _ in range(2):
             for operation in await guarded(http):
-                response = await http.request(operation.method, operation.url(places), json=operation.sample())
+                response = await operation.call(http, places)
                 if response.status_code != 503 or response.json().get("code") != "database_unavailable":
                     wrong[operation.name] = response.text
                 elif "Retry-After" not in response.headers:

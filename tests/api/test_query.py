@@ -1,5 +1,6 @@
 """memory.query over HTTP: the seed's request and answer, what an agent may ask for, and what is never answered."""
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -220,3 +221,12 @@ async def test_answered_memories_are_counted_without_changing_them(http: httpx.A
     assert after["hits"] == 3
     assert after["last_accessed"] is not None
     assert after | {"hits": 0, "last_accessed": None} == before
+
+
+async def test_counts_asked_for_at_the_same_moment_hold_all_that_was_asked_before(http: httpx.AsyncClient) -> None:
+    await remember(http)
+    for number in range(1, 9):
+        await ask(http)
+        answers = await asyncio.gather(*(http.get("/events/counts", params={"by": "node"}) for _ in range(4)))
+        counted = [{row["node"]: row["count"] for row in answer.json()["counts"]}.get("context") for answer in answers]
+        assert counted == [number] * 4

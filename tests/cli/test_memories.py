@@ -1,7 +1,8 @@
-"""`mnema remember`, `query`, `history`: what they print, and what they say when the server or the words are wrong."""
+"""`mnema remember`, `query`, `history`, `export`, `erase`: what they print, and what they say when the server or the words are wrong."""
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ async def test_a_person_is_exported_whole_or_not_at_all_and_erased_for_good(
     assert TEXT in [record.get("text") for record in records]
     refused = await mnema("export", "--user", who, "--to", str(file), **env | {"MNEMA_API_KEY": "wrong"})
     assert (refused.returncode, refused.stderr[:26]) == (1, "error 401 unauthenticated:")
-    assert [path.name for path in tmp_path.iterdir() if "export" in path.name] == ["export.jsonl"]
+    assert [name for name in os.listdir(tmp_path) if "export" in name] == ["export.jsonl"]
     erased = await mnema("erase", "--user", who, "--yes", **env)
     assert erased.stdout.startswith(f"erased {who} at 20")
     again = await mnema(*REMEMBER[:2], who, *REMEMBER[3:], TEXT, **env)

@@ -5,11 +5,11 @@ SELECT coalesce((SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread
        coalesce((SELECT min(rev) FROM change_log WHERE tenant_id = $1 AND thread_id = $2), 0) AS oldest
 
 -- name: changes
--- $2 thread, $3 since, $4 visible categories or null, $5 at most. A change shows only to who may see its category both
+-- $2 thread, $3 since, $4 visible categories or null, $5 at most, $6 the revision the reader stands at. A change shows only to who may see its category both
 -- before and after; the most important first, then the newest.
 SELECT rev, memory_id, event, coalesce(category_after, category_before) AS category, meta, count(*) OVER () AS total
 FROM change_log
-WHERE tenant_id = $1 AND thread_id = $2 AND rev > $3
+WHERE tenant_id = $1 AND thread_id = $2 AND rev > $3 AND rev <= $6
   AND ($4::text[] IS NULL OR (coalesce(category_before, category_after) = ANY ($4)
                               AND coalesce(category_after, category_before) = ANY ($4)))
   AND (meta ? 'text' OR event = 'deleted')  -- what was erased is not told again

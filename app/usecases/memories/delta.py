@@ -58,7 +58,7 @@ class ReadDelta:
         if state.rev <= since:
             return Delta(since, state.rev, None, 0, False)
         limit = self._policies.delta_bullets
-        changes = await self._storage.changes(tx, scope, thread_id, since, categories, limit)
+        changes = await self._storage.changes(tx, scope, thread_id, (since, state.rev), categories, limit)
         entries = tuple(self._entry(row) for row in changes.rows)
         header = render_header(since, entries, limit)
         shown = header.shown if header else 0

@@ -1,5 +1,7 @@
 """Remember: text rules, then compare with what is known, then one journaled write (SPEC §1; seed 003 §2, §9)."""
 
+import asyncio
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -63,7 +65,8 @@ class WriteMemories:
     async def store(self, scope: Scope, new: NewMemory, vector: Vector, key: IdempotencyKey | None = None) -> Written:
         """Write a memory that passed `checked`, with its embedding."""
         scope = scope.speaking_as(new.agent_id)
-        for _attempt in range(self._policies.write.attempts):
+        for attempt in range(self._policies.write.attempts):
+            await asyncio.sleep(random.uniform(0, 0.005) * attempt)  # many writers of one text: let one go first
             compared = await self._compare(scope, new, vector)
             try:
                 return await self._write(scope, new, vector, compared, key)
@@ -123,11 +126,12 @@ class WriteMemories:
 
     async def _skip(self, scope: Scope, new: NewMemory, skipped: Written, key: IdempotencyKey | None) -> Written:
         """Nothing is stored but the event, and the answer for a retry."""
+        if key is not None:
+            outcome = await self._journal.record(scope, [], key=key, response=_response(skipped))
+            if outcome.replay is not None:
+                return _answer(new, skipped, outcome)
         await self._journal.note(scope, [event(new, "classify", "skipped", skipped.similarity)])
-        if key is None:
-            return skipped
-        outcome = await self._journal.record(scope, [], key=key, response=_response(skipped))
-        return skipped if outcome.replay is None else _answer(new, skipped, outcome)
+        return skipped
 
     def _decide(self, new: NewMemory, compared: Sequence[Compared]) -> Decision:
         category = self._policies.categories.get(new.category)

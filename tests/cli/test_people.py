@@ -1,0 +1,148 @@
+"""`mnema export`, `erase` and `run`: a person's data out or gone, and the forgetting of what nobody needs."""
+
+import asyncio
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.bootstrap import Application
+from tests.acceptance.processes import mnema
+from tests.api.calls import remember, row_counts, sql
+from tests.conftest import Database
+from tests.factories import Caller, draft, make_caller
+from tests.usecases.crowd import SeededEmbedder
+
+SILENT = "127.0.0.1:1"
+
+
+@pytest.fixture
+def embedder() -> SeededEmbedder:
+    """No model: only equal texts are near each other."""
+    return SeededEmbedder()
+
+
+@pytest.fixture
+def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
+    """Where the command finds the server."""
+    return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path / "home"}
+
+
+@pytest.fixture
+def operator(database: Database, tmp_path: Path) -> dict[str, Any]:
+    """Where an operator's command finds the database."""
+    return {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": tmp_path / "home"}
+
+
+async def test_an_export_is_the_servers_line_by_line_and_a_failed_one_leaves_the_old_file(
+    server: str, caller: Caller, env: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "maya.jsonl"
+    async with caller.client(server) as http:
+        for number in range(3):
+            await remember(http, f"Fact {number}.", user_id="..")
+        held = (await http.get("/users/%2E%2E/export")).text
+    done = await mnema("export", "--user", "..", "--to", str(file), **env)
+    assert done.stdout == f"{len(held.splitlines())} records written to {file}\n"
+    assert file.read_text(encoding="utf-8") == held
+    unknown, silent, nowhere = await asyncio.gather(
+        mnema("export", "--user", "nobody", "--to", str(file), **env),
+        mnema("export", "--user", "..", "--to", str(file), **env | {"MNEMA_URL": f"http://{SILENT}"}),
+        mnema("export", "--user", "..", "--to", str(tmp_path / "no" / "where"), **env),
+    )
+    assert [done.returncode for done in (unknown, silent, nowhere)] == [1, 1, 1]
+    assert unknown.stderr == "error 404 not_found: nothing is held of user 'nobody'\n"
+    assert silent.stderr.startswith(f"error http://{SILENT}")
+    assert "No such file or directory" in nowhere.stderr
+    assert file.read_text(encoding="utf-8") == held
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".part")] == []
+
+
+async def test_a_person_is_erased_only_after_a_yes_and_the_receipt_is_printed(
+    server: str, caller: Caller, env: dict[str, Any], database: Database
+) -> None:
+    async with caller.client(server) as http:
+        await remember(http, "Maya keeps bees.", user_id="..", thread_id="t")
+    asked = await mnema("erase", "--user", "..", **env)
+    assert asked.returncode == 1
+    assert (await row_counts(database))["memories"] == 1
+    done = await mnema("erase", "--user", "..", "--yes", **env)
+    first, *counts = done.stdout.splitlines()
+    assert first.startswith("erased .. at 20")
+    receipt = dict(line.split() for line in counts)
+    assert (receipt["memories"], receipt["changes_blanked"], receipt["tombstones"]) == ("1", "1", "1")
+    again = await mnema("erase", "--user", "..", "--yes", **env)
+    assert (again.returncode, again.stderr) == (1, "error 404 not_found: nothing is held of user '..'\n")
+
+
+async def test_importing_an_erased_persons_turns_again_does_not_bring_them_back(
+    server: str, caller: Caller, env: dict[str, Any], database: Database, tmp_path: Path
+) -> None:
+    turns = [{"user_id": user, "thread_id": "t", "role": "user", "content": "I moved."} for user in ("maya", "ben")]
+    for name in ("first", "second"):  # the second has other retry keys: it is another file
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, turns)) + "\n", encoding="utf-8")
+    assert (await mnema("import", str(tmp_path / "first.jsonl"), **env)).returncode == 0
+    assert (await mnema("erase", "--user", "maya", "--yes", **env)).returncode == 0
+    for options in (("first.jsonl", "--restart"), ("second.jsonl",)):
+        done = await mnema("import", str(tmp_path / options[0]), *options[1:], **env)
+        assert done.returncode == 0, done.stderr
+        held = await sql(database, "SELECT user_id FROM memories ORDER BY user_id")
+        assert {row["user_id"] for row in held} == {"ben"}
+
+
+async def write_old(app: Application, caller: Caller, number: int) -> None:
+    """So many memories that nobody has needed for 70 days."""
+    at = datetime.now(UTC) - timedelta(days=70)
+    for n in range(number):
+        await app.write.remember(caller.scope, draft(f"Old note {n}.", created_at=at))
+
+
+async def test_jobs_run_for_one_tenant_or_for_all_and_dry_runs_say_so(
+    app: Application, caller: Caller, operator: dict[str, Any], database: Database
+) -> None:
+    other = await make_caller(app)
+    await write_old(app, caller, 2)
+    await write_old(app, other, 1)
+    dry = await mnema("run", "ttl", "--dry-run", **operator)
+    assert dry.returncode == 0, dry.stderr
+    heads = [line.split(": ", 1)[1] for line in dry.stdout.splitlines() if not line.startswith("  ")]
+    note = "(dry run: nothing was changed)"
+    assert heads == [f"ttl: memories 2 {note}", f"ttl: memories 1 {note}"]
+    states = "SELECT tenant_id, state, count(*) FROM memories GROUP BY 1, 2"
+    assert {row["state"] for row in await sql(database, states)} == {"active"}
+    done = await mnema("run", "ttl", "--tenant", str(other.scope.tenant_id), **operator)
+    assert done.stdout.splitlines()[0].endswith(": ttl: memories 1")
+    assert {tuple(row) for row in await sql(database, states)} == {
+        (caller.scope.tenant_id, "active", 2),
+        (other.scope.tenant_id, "soft_deleted", 1),
+    }
+    rest = await asyncio.gather(*(mnema("run", job, **operator) for job in ("purge", "evict", "retention")))
+    assert [done.returncode for done in rest] == [0, 0, 0]
+    assert rest[0].stdout.count("purge: memories 0") == 2
+    assert rest[2].stdout.count("retention: change_log 0, events 0, idempotency_keys 0, outbox 0") == 2
+
+
+async def test_a_job_or_tenant_that_is_not_there_is_said_in_one_line(operator: dict[str, Any]) -> None:
+    job, tenant, nowhere = await asyncio.gather(
+        mnema("run", "sleep", **operator),
+        mnema("run", "ttl", "--tenant", "nobody", **operator),
+        mnema("run", "ttl", **operator | {"MNEMA_DATABASE_URL": f"postgresql://mnema_app:x@{SILENT}/mnema"}),
+    )
+    assert [done.returncode for done in (job, tenant, nowhere)] == [1, 1, 1]
+    assert job.stderr == "error a job is one of ttl, purge, evict, retention\n"
+    assert "not_found" in tenant.stderr
+    assert nowhere.stderr.startswith("error database_unavailable: ")
+    assert [len(done.stderr.splitlines()) for done in (job, tenant, nowhere)] == [1, 1, 1]
+
+
+async def test_a_user_of_any_name_reaches_the_server_as_it_is(server: str, caller: Caller, env: dict[str, Any]) -> None:
+    users = [".", "a/b", "a?b#c%2F", "Ми́ша"]
+    async with httpx.AsyncClient(base_url=server, headers=caller.headers, timeout=30) as http:
+        for user in users:
+            await remember(http, user_id=user)
+    done = await asyncio.gather(*(mnema("erase", "--user", user, "--yes", **env) for user in users))
+    assert [d.stdout.split(" at ")[0] for d in done] == [f"erased {user}" for user in users]
