@@ -74,6 +74,8 @@ def _bench(
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         fail(str(error))
     _show(report)
+    if report.profile:
+        _show_profile(report.profile)
     if json_file is not None:
         json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
 

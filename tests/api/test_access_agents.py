@@ -163,6 +163,13 @@ async def test_link_history_names_only_visible_neighbours(room: Room) -> None:
     assert room.hidden not in str(bound)
 
 
+async def test_a_person_known_only_from_hidden_memories_is_unknown(room: Room) -> None:
+    stranger = await room.planner.get("/users/stranger/export")
+    known = await room.planner.get("/users/nadia/export")
+    assert refused(stranger, 404, "not_found")["detail"] == "nothing is held of user 'stranger'"
+    assert refused(known, 404, "not_found")["detail"] == "nothing is held of user 'nadia'"
+
+
 async def test_event_counts_leave_out_hidden_categories(room: Room) -> None:
     for columns in ("category", "user_id,category", "node,op,status,category,user_id,thread_id"):
         response = await room.planner.get("/events/counts", params={"by": columns})

@@ -19,7 +19,7 @@ async def pages(client: httpx.AsyncClient, path: str, between: Any = None, **par
     """All pages; `between` is awaited after each."""
     found: list[list[Any]] = []
     cursor: dict[str, str] = {}
-    while True:
+    while len(found) < 100:
         response = await client.get(path, params=params | cursor)
         assert response.status_code == 200, response.text
         page = response.json()
@@ -29,6 +29,7 @@ async def pages(client: httpx.AsyncClient, path: str, between: Any = None, **par
         cursor = {"cursor": page["next_cursor"]}
         if between is not None:
             await between(len(found))
+    raise AssertionError("the pages never end")
 
 
 async def many(client: httpx.AsyncClient, count: int, **fields: Any) -> list[str]:

@@ -1,8 +1,7 @@
-"""`mnema remember`, `query`, `history`, `export`, `erase`: what they print, and what they say when the server or the words are wrong."""
+"""`mnema remember`, `query`, `history`: what they print, and what they say when the server or the words are wrong."""
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +79,3 @@ async def test_a_server_that_is_not_there_or_no_key_is_said_in_words(env: dict[s
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
         assert expected in done.stderr
         assert "wrong" not in done.stderr
-
-
-async def test_a_person_is_exported_whole_or_not_at_all_and_erased_for_good(
-    env: dict[str, Any], tmp_path: Path
-) -> None:
-    who, file = "o/dd ?#%", tmp_path / "export.jsonl"
-    assert (await mnema(*REMEMBER[:2], who, *REMEMBER[3:], TEXT, **env)).returncode == 0
-    done = await mnema("export", "--user", who, "--to", str(file), **env)
-    records = [json.loads(line) for line in file.read_text().splitlines()]
-    assert done.stdout == f"{len(records)} records written to {file}\n"
-    assert TEXT in [record.get("text") for record in records]
-    refused = await mnema("export", "--user", who, "--to", str(file), **env | {"MNEMA_API_KEY": "wrong"})
-    assert (refused.returncode, refused.stderr[:26]) == (1, "error 401 unauthenticated:")
-    assert [name for name in os.listdir(tmp_path) if "export" in name] == ["export.jsonl"]
-    erased = await mnema("erase", "--user", who, "--yes", **env)
-    assert erased.stdout.startswith(f"erased {who} at 20")
-    again = await mnema(*REMEMBER[:2], who, *REMEMBER[3:], TEXT, **env)
-    assert again.stdout == "skipped erased\n"
