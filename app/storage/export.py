@@ -17,8 +17,8 @@ class ExportStorage:
     """Pages by id, held to the scope's categories."""
 
     async def user(self, tx: ReadTx, scope: Scope, user_id: str) -> dict[str, Any] | None:
-        """The user's own row, or None."""
-        row = await tx.fetchrow(_statement("user"), scope.tenant_id, user_id)
+        """The user's own row, or None for one of whom the scope's categories do not speak."""
+        row = await tx.fetchrow(_statement("user"), scope.tenant_id, user_id, scope.category_list)
         return dict(row) if row else None
 
     async def page(

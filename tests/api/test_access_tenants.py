@@ -92,14 +92,14 @@ async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, 
         secrets = await seed(owner)
         await remember(client, "Ben feeds the ducks.", user_id="ben", thread_id="ducks")
         before = await everything(owner, secrets)
-        values = list(secrets.values())
+        values, few = list(secrets.values()), [*NAMES.values(), ACTIVE]
         every = await guarded(client)
         assert leaked(await client.get("/events/counts", params={"by": EVERY_COUNT}), secrets) == []
         # what the other tenant writes itself comes last: it may well say what it has said before
         for operation in sorted(every, key=lambda o: (o.name not in ADMINS, o.name not in READS, o.name)):
             requests: list[tuple[dict[str, Any], Any]] = [({}, operation.sample())]
             requests += [(params, operation.sample()) for params in operation.variants(values)]
-            requests += [({}, content) for content in operation.bodies(values)]
+            requests += [({}, content) for content in operation.bodies(values if operation.name in READS else few)]
             for places in places_in(secrets) if "{memory_id}" in operation.path else places_in(secrets)[:1]:
                 for number, (params, content) in enumerate(requests):
                     response = await operation.call(client, places, content, params=params)

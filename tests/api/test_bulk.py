@@ -64,6 +64,7 @@ BAD: dict[str, tuple[bytes, tuple[int, str]]] = {
     "bad UTF-8": (b'{"user_id": "maya", "category": "tasks", "text": "Maya \xff runs."}', (422, "invalid_request")),
     "a NUL in a name": (line("Maya runs.", thread_id="a\x00b"), (422, "invalid_request")),
     "a NUL in metadata": (line("Maya runs.", metadata={"a": "\x00"}), (422, "invalid_request")),
+    "a NUL in a quote": (line("Maya runs.", source={"turn_id": "t", "quote": "\x00"}), (422, "invalid_request")),
     "a bare NUL": (b'{"user_id": "maya", "category": "tasks", "text": "Maya \x00 runs."}', (422, "invalid_request")),
     "half a surrogate": (line("Maya \ud83d runs."), (422, "invalid_request")),
     "a bottomless list": (b"[" * 100_000, (422, "invalid_request")),

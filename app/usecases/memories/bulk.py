@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import structlog
@@ -56,26 +56,30 @@ class BulkWrite:
         """Results in the order of `lines`, a batch at a time."""
         batch: list[BulkLine] = []
         for line in lines:
-            batch.append(line)
+            batch.append(self._checked(scope, line, trim))
+            await asyncio.sleep(0)  # reading a line may take a while: other requests come between
             if len(batch) == BATCH:
-                for result in await self._batch(scope, batch, trim):
+                for result in await self._batch(scope, batch):
                     yield result
                 batch = []
-        for result in await self._batch(scope, batch, trim):
+        for result in await self._batch(scope, batch):
             yield result
 
-    async def _batch(self, scope: Scope, batch: Sequence[BulkLine], trim: bool) -> list[BulkResult]:
-        results: dict[int, BulkResult] = {}
-        good: list[tuple[BulkLine, NewMemory]] = []
-        for line in batch:
-            try:
-                if isinstance(line.draft, MnemaError):
-                    raise line.draft
-                good.append((line, self._write.checked(scope, line.draft, trim)))
-            except MnemaError as error:
-                results[line.number] = BulkResult(line.number, error)
-        for result in await self._store(scope, good):
-            results[result.number] = result
+    def _checked(self, scope: Scope, line: BulkLine, trim: bool) -> BulkLine:
+        """At once, so that a text that is too long is not held until its batch is full."""
+        if isinstance(line.draft, MnemaError):
+            return line
+        try:
+            return replace(line, draft=self._write.checked(scope, line.draft, trim))
+        except Exception as error:
+            return replace(line, draft=_refusal(error))
+
+    async def _batch(self, scope: Scope, batch: Sequence[BulkLine]) -> list[BulkResult]:
+        good = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
+        results = {
+            line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
+        }
+        results |= {result.number: result for result in await self._store(scope, good)}
         return [results[line.number] for line in batch]
 
     async def _store(self, scope: Scope, good: Sequence[tuple[BulkLine, NewMemory]]) -> list[BulkResult]:
