@@ -24,13 +24,12 @@ import asyncpg
 from pgvector.asyncpg import register_vector
 
 from app.cli.embedded.home import DATABASE
-from bench import cpu_time, workload
+from bench import cpu_time
 from bench.floor_recording import Call, Recording, record
 from bench.http_load import HOST
 from bench.throwaway import Site
 
 GRACE_S = 60
-WRITES = 200
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HASH = re.compile(r"\\x[0-9a-f]{64}")
 _NOTHING = "nothing"
@@ -148,9 +147,9 @@ class _Template:
         return r"\x@@1@@" if _HASH.fullmatch(value) else value
 
 
-async def build(made: Site, kind: str, first: int) -> Floor:
-    """Record real requests and write the script; notes to write start at number `first`."""
-    recordings = await record(made, kind, workload.QUERIES if kind == "query" else WRITES, first)
+async def build(made: Site, kind: str, count: int, first: int) -> Floor:
+    """Record so many real requests and write the script; notes to write start at number `first`."""
+    recordings = await record(made, kind, count, first)
     connection = await asyncpg.connect(made.superuser_url)
     try:
         await register_vector(connection)

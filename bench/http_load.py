@@ -27,7 +27,8 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One load. `first`: number of the first note to write, so that no two loads write the same."""
+    """One load. `first`: number of the first note to write, so that no two loads write the same; `queries`: how many
+    different ones are asked."""
 
     port: int
     key: str
@@ -36,6 +37,7 @@ class Load:
     seconds: float = 5.0
     warmup: float = 1.0
     first: int = 0
+    queries: int = workload.QUERIES
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ def requests(load: Load) -> Iterator[bytes]:
     """The requests in order: the same queries again and again, or new notes as far as the bound goes."""
     bound = round((load.warmup + load.seconds) * MOST_A_SECOND)
     if load.kind == "query":
-        asked = [_request("/memory/query", load.key, workload.query_body(n)) for n in range(workload.QUERIES)]
+        asked = [_request("/memory/query", load.key, workload.query_body(n)) for n in range(load.queries)]
         return iter(asked * (bound // len(asked) + 1))
     if load.kind == "write":
         return iter([_request("/memory", load.key, workload.write_body(load.first + n)) for n in range(bound)])

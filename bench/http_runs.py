@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from bench import cpu_time
+from bench import cpu_time, workload
 from bench.floor import Floor, build, replay
 from bench.http_load import HOST, Load, Outcome
 from bench.throwaway import Site, site
@@ -42,6 +42,11 @@ class Plan:
     seconds: float = 5.0
     warmup: float = 1.0
     repeats: int = 1
+
+    @property
+    def queries(self) -> int:
+        """How many different requests are made again and again: a tiny run records few."""
+        return min(workload.QUERIES, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +105,13 @@ def run(plan: Plan, *, profile: bool, say: Callable[[str], None]) -> Report:
     report = Report(plan)
     say(f"loading {plan.rows} memories into a throw-away PostgreSQL")
     with site(plan.rows) as made:
-        floor = asyncio.run(build(made, plan.kind, RECORDED_FROM))
+        floor = asyncio.run(build(made, plan.kind, plan.queries, RECORDED_FROM))
         with _server(made) as (process, port):
             for number in range(plan.repeats):
                 for place, clients in enumerate(plan.clients):
                     say(f"run {number + 1} of {plan.repeats}: {clients} clients")
                     first = WRITTEN_FROM + (number * len(plan.clients) + place) * APART
-                    load = Load(port, made.key, plan.kind, clients, plan.seconds, plan.warmup, first)
+                    load = Load(port, made.key, plan.kind, clients, plan.seconds, plan.warmup, first, plan.queries)
                     report.measured.append(_measure(made, process.pid, load, floor))
         if profile:
             say(f"profile: {PROFILED_CLIENTS} clients")
@@ -160,7 +165,7 @@ def _profile(made: Site, plan: Plan) -> dict[str, Any]:
     with _server(made, "--profile", str(file)) as (process, port):
         process.send_signal(signal.SIGUSR1)
         first = WRITTEN_FROM + len(plan.clients) * plan.repeats * APART
-        load = Load(port, made.key, plan.kind, PROFILED_CLIENTS, plan.seconds, plan.warmup, first)
+        load = Load(port, made.key, plan.kind, PROFILED_CLIENTS, plan.seconds, plan.warmup, first, plan.queries)
         outcome, server_cpu, _postgres = _loaded(made, process.pid, load)
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found | {"server_cpu_ms": server_cpu, "requests": outcome.requests}

@@ -1,0 +1,112 @@
+"""mnema bench: a tiny run of each kind. Nothing here looks at a clock."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.bench import bench_app
+from bench import workload
+from bench.constant_embedder import ConstantEmbedder
+from bench.floor import _Template
+from bench.floor_recording import Recording
+from bench.http_load import Load, requests
+from bench.http_runs import Figures
+from bench.stack_sampler import REST, group_of
+
+ROOT = Path(__file__).parents[2]
+ID = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"
+OTHER = "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a22"
+
+
+@pytest.mark.parametrize("kind", ["query", "write"])
+def test_a_tiny_run_measures_the_server_and_its_floor(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ["--rows", "100", "--clients", "2", "--seconds", "1", "--warmup", "0", "--profile", "--json", str(file)]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", "bench", kind, *size],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text(encoding="utf-8"))
+    (line,) = report["medians"]
+    assert line["clients"] == 2
+    assert line["server"]["per_second"] > 0
+    assert line["floor"]["per_second"] > 0
+    assert line["ratio"] > 0
+    assert report["profile"]["requests"] > 0
+    assert "p50 ratio" in done.stdout
+
+
+@pytest.mark.parametrize("clients", ["many", "0", "1,65"])
+def test_numbers_of_clients_are_checked(clients: str) -> None:
+    result = CliRunner().invoke(bench_app, ["query", "--clients", clients])
+    assert result.exit_code == 1
+    assert "--clients takes numbers" in result.stderr
+
+
+def test_without_the_benchmarks_the_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bench", None)
+    result = CliRunner().invoke(bench_app, ["query"])
+    assert result.exit_code == 1
+    assert "the benchmarks need a checkout" in result.stderr
+
+
+async def test_the_constant_embedder_puts_texts_that_begin_alike_close_together() -> None:
+    embedder = ConstantEmbedder("any", 384)
+    one, same, alike, other = await embedder.embed(["Boat one.", "Boat one.", "boat two, and more", "Tree one."])
+    assert np.allclose([np.linalg.norm(vector) for vector in (one, alike, other)], 1, atol=1e-5)
+    assert (one == same).all()
+    assert 0.5 < one @ alike < 0.8
+    assert one @ other < 0.3
+
+
+def test_the_workload_is_the_same_every_time_and_its_notes_differ() -> None:
+    assert workload.note(7) == workload.note(7)
+    notes = [workload.note(number) for number in range(500)]
+    assert len({note.text for note in notes}) == 500
+    assert max(len(note.text) for note in notes) <= 280
+    assert {note.user_id for note in notes} == {f"user-{user}" for user in range(workload.USERS)}
+
+
+def test_a_load_is_bounded_in_the_number_of_requests() -> None:
+    written = list(requests(Load(port=1, key="k", kind="write", clients=1, seconds=0.01, warmup=0, first=5)))
+    assert len(written) == 20
+    assert len(set(written)) == 20
+    with pytest.raises(ValueError, match="query or write"):
+        requests(Load(port=1, key="k", kind="delete", clients=1))
+
+
+def test_a_replayed_write_gets_new_ids_text_and_hash() -> None:
+    text = "Likes 100% of the " + "long " * 10 + "words."
+    row = {"text": text, "text_hash": "\\x" + "ab" * 32}
+    template = _Template(Recording(seen={OTHER}))
+    made = template.of([{"id": ID, "row": row, "edges": [{"from_id": ID, "to_id": OTHER}], "meta": {"text": text}}])
+    filled = json.loads(made.replace("%1$s", "cd" * 32).replace("%2$s", "new").replace("%%", "%"))[0]
+    assert filled["id"] == filled["edges"][0]["from_id"] == "new"
+    assert filled["edges"][0]["to_id"] == OTHER
+    assert filled["row"]["text_hash"] == "\\x" + "cd" * 32
+    assert filled["row"]["text"] == filled["meta"]["text"] == f"{text[:-40]} new"
+
+
+def test_figures_are_percentiles_and_need_an_answer() -> None:
+    figures = Figures.of([float(ms) for ms in range(100)], 20.0)
+    assert (figures.p50, figures.p95, figures.p99) == (50, 95, 99)
+    with pytest.raises(RuntimeError, match="nothing was answered"):
+        Figures.of([], 0.0)
+
+
+def test_a_sample_belongs_to_the_part_its_file_is_of() -> None:
+    assert group_of("/x/app/usecases/ops/tenants.py") == "auth"
+    assert group_of("/x/app/usecases/memories/query.py") == "use-case and domain"
+    assert group_of("/x/asyncpg/connection.py") == "asyncpg and codecs"
+    assert group_of("/x/lib/contextlib.py") is None
+    assert REST
