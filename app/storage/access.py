@@ -33,6 +33,7 @@ class AccessLog:
         self._events: defaultdict[UUID, list[Observation]] = defaultdict(list)
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._flushing = asyncio.Lock()
 
     def seen(self, scope: Scope, memories: Iterable[UUID], event: Observation) -> None:
         """Remember that these memories were answered. Never blocks; drops when the database has been away for long."""
@@ -41,19 +42,26 @@ class AccessLog:
             self._events[scope.tenant_id].append(event)
 
     async def flush(self) -> None:
-        """Write what is pending, one transaction a tenant; what cannot be written is kept for the next time."""
-        for tenant in {*self._events, *self._hits}:
-            hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
-            scope = Scope(tenant)
-            try:
-                await self._journal.note(scope, events)
-            except MnemaError as error:
-                self._events[tenant][:0] = events
-                self._hits[tenant].update(hits)
-                log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)
-                continue
-            if hits:
-                await self._touch(scope, hits)
+        """Write what is pending, one transaction a tenant; what cannot be written is kept for the next time.
+
+        Flushes wait for each other: when one returns, all that was seen before it began is written or kept.
+        """
+        async with self._flushing:
+            for tenant in {*self._events, *self._hits}:
+                await self._flush_tenant(tenant)
+
+    async def _flush_tenant(self, tenant: UUID) -> None:
+        hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
+        scope = Scope(tenant)
+        try:
+            await self._journal.note(scope, events)
+        except MnemaError as error:
+            self._events[tenant][:0] = events
+            self._hits[tenant].update(hits)
+            log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)
+            return
+        if hits:
+            await self._touch(scope, hits)
 
     async def _touch(self, scope: Scope, hits: Counter[UUID]) -> None:
         try:

@@ -66,7 +66,7 @@ BAD: dict[str, tuple[bytes, tuple[int, str]]] = {
     "a NUL in metadata": (line("Maya runs.", metadata={"a": "\x00"}), (422, "invalid_request")),
     "a NUL in a quote": (line("Maya runs.", source={"turn_id": "t", "quote": "\x00"}), (422, "invalid_request")),
     "a bare NUL": (b'{"user_id": "maya", "category": "tasks", "text": "Maya \x00 runs."}', (422, "invalid_request")),
-    "half a surrogate": (line("Maya \ud83d runs."), (422, "invalid_request")),
+    "half a surrogate": (line("Maya \ud83d runs."), (422, "invalid_characters")),
     "a bottomless list": (b"[" * 100_000, (422, "invalid_request")),
     "an endless number": (line("Maya runs.")[:-1] + b', "seq": ' + b"9" * 5_000 + b"}", (422, "invalid_request")),
     "no steps": (line("Maya runs.", category="procedural"), (422, "invalid_request")),
