@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,10 +12,8 @@ from tests.acceptance.processes import (
     alive,
     client,
     installation,
-    listening,
     mnema,
     texts,
-    wait_until,
 )
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("embedded")]
@@ -42,32 +39,6 @@ def test_without_the_tour_it_only_serves_and_a_killed_supervisor_leaves_orphans(
         up.process.kill()
         up.process.wait()
     assert [name for name, pid in orphans.items() if alive(pid)] == ["server", "postgres"]
-
-
-def test_the_next_start_replaces_the_orphans_keeps_the_data_and_stops_once_however_often_told(
-    place: Installation,
-) -> None:
-    orphans = place.pids
-    with Up(place) as up:
-        up.serves()
-        pids = place.pids
-        assert not alive(orphans["server"])
-        assert pids["server"] != orphans["server"]
-        assert texts(place) == {TEXT}
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT, signal.SIGHUP):
-            up.process.send_signal(number)
-            time.sleep(0.05)
-        assert up.ended() == 0
-    assert place.stopped(pids | orphans)
-    assert place.pids == {}
-
-
-def test_ctrl_c_while_it_still_starts_stops_everything(place: Installation) -> None:
-    with Up(place) as up:
-        wait_until(lambda: "postgres" in place.pids and listening(place.postgres_port), "PostgreSQL to start")
-        pids = place.pids
-        assert up.ended(signal.SIGINT) == 0
-    assert place.stopped(pids)
 
 
 def test_when_the_server_dies_the_supervisor_says_so_and_stops_the_rest(place: Installation) -> None:

@@ -43,7 +43,6 @@ def test_a_tiny_run_measures_the_server_and_its_floor(kind: str, tmp_path: Path)
     assert line["floor"]["per_second"] > 0
     assert line["ratio"] > 0
     assert report["profile"]["requests"] > 0
-    assert "p50 ratio" in done.stdout
 
 
 @pytest.mark.parametrize("clients", ["many", "0", "1,65"])
