@@ -1,4 +1,4 @@
-"""mnema bench query, mnema bench write: the server and its floor on a throw-away PostgreSQL (docs/benchmarks.md)."""
+"""mnema bench query, mnema bench write: the server and its floor on a throw-away PostgreSQL."""
 
 import json
 import subprocess
