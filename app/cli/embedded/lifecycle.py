@@ -31,31 +31,72 @@ STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KEPT_FROM_SERVER = ("DATABASE_URL", "MNEMA_ADMIN", "MNEMA_SUPERUSER")
 
 
+class Stopped(BaseException):
+    """Somebody asked us to end. No error, so that nothing on the way takes it for one."""
+
+
+class Stopper:
+    """Ctrl-C, SIGTERM and a closed terminal, kept until the next place where nothing is half done.
+
+    Raised by the handler itself, an exception could fall between the start of a process and the note that it is ours,
+    could cut the stopping short, and would be lost in a destructor or a callback from C.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def listen(self) -> None:
+        """From here on; but what we were started to ignore (nohup) stays ignored."""
+        for number in STOPPERS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._note)
+
+    def check(self) -> None:
+        """Raise Stopped if anybody asked."""
+        if self._asked:
+            raise Stopped
+
+    def close(self) -> None:
+        """Everything is stopped: a late signal must not change how we end."""
+        for number in STOPPERS:
+            signal.signal(number, signal.SIG_IGN)
+
+    def _note(self, _signal: int, _frame: object) -> None:
+        if not self._asked:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                os.write(2, b"stopping\n")  # print is not safe in a handler
+        self._asked = True
+
+
 def up(
     port: Annotated[int, typer.Option(envvar="MNEMA_PORT", min=1, max=65535)] = 8000,
     with_tour: Annotated[bool, typer.Option("--tour/--no-tour", envvar="MNEMA_TOUR")] = True,
 ) -> None:
     """Start everything on this machine and serve until Ctrl-C. The data stays in MNEMA_HOME (default .mnema)."""
+    stopper = Stopper()
+    stopper.listen()
     home = Home()
-    _listen()
     for name in [name for name in os.environ if name.startswith("PG")]:
         del os.environ[name]  # the driver would take PGSSLMODE and the like, which are about other servers
     try:
-        with _alone(home), _serving(home, port) as (server, url, key):
+        with _alone(home), _serving(home, port, stopper) as (server, url, key):
             if with_tour:
-                _guide(home, url, key)
+                _guide(home, url, key, stopper)
             _announce(home, url, key)
-            _wait(server)
-    except KeyboardInterrupt:
+            _wait(server, stopper)
+    except Stopped:
         out.print("stopped")
     except MnemaError as error:
         fail(explain(error))
+    finally:
+        stopper.close()
 
 
-def _guide(home: Home, url: str, key: str) -> None:
+def _guide(home: Home, url: str, key: str, stopper: Stopper) -> None:
     """Sample and tour; when they fail, say so and serve all the same."""
     try:
         with client_of(url, key) as client:
+            client.event_hooks = {"request": [lambda _request: stopper.check()]}
             load_sample(client, home)
             tour(client)
     except typer.Exit:
@@ -94,7 +135,7 @@ def _stop_orphan(home: Home) -> None:
 
 
 @contextlib.contextmanager
-def _serving(home: Home, port: int) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+def _serving(home: Home, port: int, stopper: Stopper) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
     """PostgreSQL, schema, tenant and server; everything that was started is stopped on leaving, whatever happened."""
     _require_free(port)
     out.print(f"[dim]starting PostgreSQL in {home.path}[/]", highlight=False)
@@ -102,13 +143,15 @@ def _serving(home: Home, port: int) -> Iterator[tuple[subprocess.Popen[bytes], s
         cluster = home.postgres.start()
         for folder in home.postgres.opened:
             out.print(f"[dim]opened for traversal, so that PostgreSQL's own account gets through: {folder}[/]")
+        stopper.check()
         key = asyncio.run(_prepare(home, cluster))
+        stopper.check()
         url = f"http://127.0.0.1:{port}"
         home.write_demo_env({"MNEMA_URL": url, "MNEMA_API_KEY": key, "DATABASE_URL": cluster.url(DATABASE)})
         server = _start_server(home, cluster, port)
         try:
             home.write_private(home.run_file, json.dumps({"supervisor": os.getpid(), "server": server.pid}))
-            _await_ready(server, url, home)
+            _await_ready(server, url, home, stopper)
             yield server, url, key
         finally:
             _stop_process(server)
@@ -152,21 +195,24 @@ def _start_server(home: Home, cluster: Cluster, port: int) -> subprocess.Popen[b
         )
 
 
-def _await_ready(server: subprocess.Popen[bytes], url: str, home: Home) -> None:
+def _await_ready(server: subprocess.Popen[bytes], url: str, home: Home, stopper: Stopper) -> None:
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
+        stopper.check()
         if server.poll() is not None:
             break
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/ready", timeout=10, trust_env=False).status_code == 200:
+            if httpx.get(f"{url}/ready", timeout=5, trust_env=False).status_code == 200:
                 return
         time.sleep(0.1)
     log = (home.path / "server.log").read_text(encoding="utf-8", errors="replace").splitlines()
     fail("the server did not get ready; the end of server.log:\n" + "\n".join(log[-15:]))
 
 
-def _wait(server: subprocess.Popen[bytes]) -> None:
-    code = server.wait()
+def _wait(server: subprocess.Popen[bytes], stopper: Stopper) -> None:
+    while (code := server.poll()) is None:
+        time.sleep(0.1)
+        stopper.check()
     fail(f"the server ended by itself with code {code}; see server.log in MNEMA_HOME")
 
 
@@ -226,17 +272,3 @@ def _require_free(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError:
             fail(f"port {port} is taken; choose another: MNEMA_PORT=8001 make run")
-
-
-def _listen() -> None:
-    """Ctrl-C, SIGTERM and a closed terminal end us, unless we were started to ignore them (nohup)."""
-    for number in STOPPERS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _as_interrupt)
-
-
-def _as_interrupt(_signal: int, _frame: object) -> None:
-    """Once: an impatient second Ctrl-C must not leave PostgreSQL running."""
-    for number in STOPPERS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt

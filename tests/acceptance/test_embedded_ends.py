@@ -1,0 +1,125 @@
+"""How `mnema up` ends: by signal, by `mnema down`, by the death of one of its processes; nothing stays behind.
+
+Each test has a home of its own, so that none rests on what another left.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.processes import (
+    Installation,
+    Up,
+    alive,
+    client,
+    installation,
+    mnema,
+    texts,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("embedded")]
+TEXT = "Maya keeps her spare key with Jonas."
+Reached = Callable[[Installation, Up], bool]
+
+MOMENTS: dict[str, tuple[Reached, signal.Signals]] = {
+    "at the first line": (lambda _place, up: "starting PostgreSQL" in up.output, signal.SIGINT),
+    "in initdb": (lambda place, _up: any((place.home / "postgres").glob("data*")), signal.SIGTERM),
+    "while PostgreSQL starts": (lambda place, _up: "postgres" in place.pids, signal.SIGINT),
+    "once PostgreSQL is prepared": (lambda place, _up: (place.home / "demo.env").exists(), signal.SIGHUP),
+    "while the server starts": (lambda place, _up: "server" in place.pids, signal.SIGINT),
+    "in the tour": (lambda _place, up: "1. remember" in up.output, signal.SIGTERM),
+}
+"""From when on a moment is there; true also afterwards, so that a busy machine cannot miss it."""
+
+
+@pytest.fixture
+def place() -> Iterator[Installation]:
+    """A new home."""
+    with installation() as made:
+        yield made
+
+
+def left(home: Path) -> list[str]:
+    """What still runs with this home in its command line or environment."""
+    listed = subprocess.run(["ps", "axeww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if str(home) in line]
+
+
+def assert_stopped(up: Up, code: int) -> None:
+    assert (code, up.output.splitlines()[-1]) == (0, "stopped"), up.output
+    wait_until(lambda: not left(up.place.home), "all its processes to be gone", 10)
+    assert "server" not in up.place.pids
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_signal_stops_everything_at_any_moment_and_the_next_start_serves(place: Installation, moment: str) -> None:
+    reached, number = MOMENTS[moment]
+    with Up(place, MNEMA_TOUR="1" if "tour" in moment else "0") as up:
+        wait_until(lambda: reached(place, up) or up.process.poll() is not None, moment)
+        assert_stopped(up, up.ended(number))
+    with Up(place) as again:
+        again.serves()
+        assert_stopped(again, again.ended(signal.SIGTERM))
+
+
+def test_a_start_after_kill_9_replaces_the_orphans_keeps_the_data_and_stops_once_however_often_told(
+    place: Installation,
+) -> None:
+    with Up(place) as up:
+        output = up.serves()
+        assert "1. remember" not in output
+        assert "403" not in output
+        assert texts(place) == set()
+        with client(place) as http:
+            http.post("/memory", json={"user_id": "maya", "category": "tasks", "text": TEXT}).raise_for_status()
+        orphans = place.pids
+        up.process.kill()
+        up.process.wait()
+    assert {name for name, pid in orphans.items() if alive(pid)} == {"server", "postgres"}
+    with Up(place) as up:
+        up.serves()
+        assert not alive(orphans["server"])
+        assert place.pids["server"] != orphans["server"]
+        assert texts(place) == {TEXT}
+        while up.process.poll() is None:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                up.process.send_signal(number)
+            time.sleep(0.005)  # leaves it a share of a busy core
+        assert_stopped(up, up.ended())
+    assert place.pids == {}
+
+
+def test_when_the_server_dies_the_supervisor_says_so_and_stops_the_rest(place: Installation) -> None:
+    with Up(place) as up:
+        up.serves()
+        pids = place.pids
+        os.kill(pids["server"], signal.SIGKILL)
+        assert up.ended() == 1
+        assert "the server ended by itself with code -9" in up.output
+        assert "server.log" in up.output
+    assert place.stopped(pids)
+    assert left(place.home) == []
+
+
+async def test_a_broken_sample_is_named_and_the_server_serves_all_the_same_until_down(place: Installation) -> None:
+    sample = place.home / "sample"
+    sample.mkdir()
+    (sample / "memories.jsonl").write_text("{nonsense\n")
+    with Up(place, MNEMA_TOUR="1", MNEMA_SAMPLE=sample) as up:
+        output = up.serves()
+        assert f"cannot read the sample {sample / 'memories.jsonl'}" in output
+        assert "MNEMA_TOUR=0 leaves it out" in output
+        pids = place.pids
+        down = await mnema("down", MNEMA_HOME=place.home)
+        assert (down.returncode, down.stdout) == (0, "stopped\n")
+        assert place.stopped(pids)
+        assert_stopped(up, up.ended())
+    status = await mnema("status", MNEMA_HOME=place.home)
+    assert (status.returncode, status.stdout.count("stopped")) == (1, 2)
+    assert (await mnema("down", MNEMA_HOME=place.home)).stdout == "stopped\n"
