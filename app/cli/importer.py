@@ -1,13 +1,14 @@
-"""Turns from a file into the running server: bounded in flight, resumable, and plain about what it skips."""
+"""A file's turns or memories into the running server: bounded in flight, repeatable, and plain about what it skips."""
 
 import hashlib
 import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.cli.client import describe, err, fail, open_client, out
 from app.cli.embedded.home import Home
+from app.cli.import_formats import READERS, BadExport, BadLine, Choices, Export, Product, parse_turn
 from app.config.loader import load_policies
 from app.config.settings import Settings
+from app.domain.categories import PROCEDURAL
 
-REQUIRED = ("user_id", "thread_id", "role", "content")
-OPTIONAL = ("actor_id", "created_at", "seq", "agent_id", "run_id", "metadata")
 RETRIES = 5
 PASSING = (429, 500, 502, 503, 504)
 """Statuses that may be gone at the next try."""
@@ -38,10 +39,22 @@ class Line:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One request: its place in the file, its body or else what is wrong with it. Those of a lane go in order."""
+
+    number: int
+    body: dict[str, Any] | None
+    problem: str
+    key: str
+    lane: str
+
+
 @dataclass(slots=True)
 class Report:
-    """What became of the lines."""
+    """What became of the lines or items."""
 
+    unit: str = "line"
     stored: int = 0
     resumed_after: int = 0
     skipped: list[tuple[int, str]] = field(default_factory=list)
@@ -49,27 +62,6 @@ class Report:
 
 class Interrupted(Exception):
     """The server is away or refuses the key: nothing more can be sent now."""
-
-
-class BadLine(ValueError):
-    """A line that is no turn; the message says why."""
-
-
-def parse_turn(line: str, category: str) -> dict[str, Any]:
-    """The body for POST /memory; raises BadLine."""
-    try:
-        turn = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadLine(f"not JSON: {error}") from error
-    if not isinstance(turn, dict):
-        raise BadLine("not a JSON object")
-    if missing := [name for name in REQUIRED if turn.get(name) in (None, "")]:
-        raise BadLine(f"missing {', '.join(missing)}")
-    if unknown := sorted(set(turn) - {*REQUIRED, *OPTIONAL}):
-        raise BadLine(f"unknown field {', '.join(unknown)}")
-    body = {name: turn[name] for name in (*REQUIRED, *OPTIONAL) if turn.get(name) is not None}
-    text = body.pop("content")
-    return body | {"text": text, "type": "turn", "category": category}
 
 
 def import_turns(file: Path, workers: int, restart: bool) -> None:
@@ -81,38 +73,74 @@ def import_turns(file: Path, workers: int, restart: bool) -> None:
         report = Report(resumed_after=0 if restart else _done(progress_file, file))
         total = sum(1 for _ in _lines(file))
         before = sum(1 for line in _lines(file) if line.number <= report.resumed_after)
-        bar = Progress(TextColumn("import"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)
-        stopped = None
-        with bar:
-            task = bar.add_task("import", total=total, completed=before)
-            try:
-                for batch in _batches(file, report.resumed_after, workers * 4):
-                    _send_batch(client, pool, batch, category, report)
-                    _save(progress_file, file, _passed(file, batch[-1], report))
-                    bar.advance(task, len(batch))
-            except (Interrupted, KeyboardInterrupt) as error:
-                stopped = str(error) or "Ctrl-C"
-    _print(report, file)
-    if report.skipped and not (report.stored or report.resumed_after or stopped):
-        fail("nothing was imported")
-    if stopped:
-        fail(f"stopped: {stopped}; run the same command again to go on")
+        entries = (_turn(line, category) for line in _lines(file) if line.number > report.resumed_after)
+
+        def save(last: Entry) -> None:
+            _save(progress_file, file, _passed(file, last, report))
+
+        stopped = _send_all(client, pool, _batches(entries, workers * 4), report, (before, total), save)
+    _print(report, file, "turns")
+    _leave(report, stopped)
 
 
-def _send_batch(
-    client: httpx.Client, pool: ThreadPoolExecutor, batch: list[Line], category: str, report: Report
+def import_export(
+    file: Path, product: Product, workers: int, category: str | None, user: str | None, trim: bool
 ) -> None:
-    """In order within a thread: lines of one thread go one after the other, threads side by side."""
-    lanes: dict[str, list[tuple[Line, dict[str, Any]]]] = {}
-    for line in batch:
+    """Send every memory of another product's export; one that is here already is not stored again."""
+    settings = Settings()
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    known = set(policies.categories.categories) - {PROCEDURAL}
+    choices = Choices(known, category or policies.turn_category, user)
+    try:
+        export = READERS[product](file.read_text(encoding="utf-8-sig"), choices)
+    except (BadExport, UnicodeDecodeError) as error:
+        fail(f"{file.name} is no export of {product}: {error}")
+    report, suffix = Report(unit="item"), "-trim" if trim else ""  # another request, so another key
+    entries = (
+        Entry(item.number, item.body, item.problem, f"{item.key}{suffix}", str((item.body or {}).get("user_id")))
+        for item in export.items
+    )
+    with open_client() as client, ThreadPoolExecutor(workers) as pool:
+        client.params = client.params.set("trim", trim)
+        stopped = _send_all(client, pool, _batches(entries, workers * 4), report, (0, len(export.items)))
+    _print(report, file, "memories")
+    _print_choices(export, product, category, choices)
+    _leave(report, stopped)
+
+
+def _send_all(
+    client: httpx.Client,
+    pool: ThreadPoolExecutor,
+    batches: Iterator[list[Entry]],
+    report: Report,
+    progress: tuple[int, int],
+    sent: Callable[[Entry], None] = lambda _last: None,
+) -> str | None:
+    """Why it stopped early, if it did. `progress` is done and total; `sent` is told the last entry of each batch."""
+    done, total = progress
+    bar = Progress(TextColumn("import"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)
+    with bar:
+        task = bar.add_task("import", total=total, completed=done)
         try:
-            body = parse_turn(line.text, category)
-        except BadLine as error:
-            report.skipped.append((line.number, str(error)))
+            for batch in batches:
+                _send_batch(client, pool, batch, report)
+                sent(batch[-1])
+                bar.advance(task, len(batch))
+        except (Interrupted, KeyboardInterrupt) as error:
+            return str(error) or "Ctrl-C"
+    return None
+
+
+def _send_batch(client: httpx.Client, pool: ThreadPoolExecutor, batch: list[Entry], report: Report) -> None:
+    """In order within a lane, lanes side by side."""
+    lanes: dict[str, list[Entry]] = {}
+    for entry in batch:
+        if entry.body is None:
+            report.skipped.append((entry.number, entry.problem))
         else:
-            lanes.setdefault(str(body["thread_id"]), []).append((line, body))
+            lanes.setdefault(entry.lane, []).append(entry)
     futures: list[Future[list[tuple[int, str | None]]]] = [
-        pool.submit(_send_lane, client, lane) for lane in lanes.values()
+        pool.submit(_send_lane, client, lane, report.unit) for lane in lanes.values()
     ]
     try:
         for future in futures:
@@ -127,17 +155,17 @@ def _send_batch(
         raise
 
 
-def _send_lane(client: httpx.Client, lane: list[tuple[Line, dict[str, Any]]]) -> list[tuple[int, str | None]]:
-    return [(line.number, _send(client, line, body)) for line, body in lane]
+def _send_lane(client: httpx.Client, lane: list[Entry], unit: str) -> list[tuple[int, str | None]]:
+    return [(entry.number, _send(client, entry, unit)) for entry in lane]
 
 
-def _send(client: httpx.Client, line: Line, body: dict[str, Any]) -> str | None:
-    """None when stored, else why this line is not; raises Interrupted when the server cannot take any."""
+def _send(client: httpx.Client, entry: Entry, unit: str) -> str | None:
+    """None when stored, else why this entry is not; raises Interrupted when the server cannot take any."""
     trouble = ""
     for attempt in range(RETRIES):
         time.sleep(attempt * attempt * 0.2)
         try:
-            response = client.post("/memory", json=body, headers={"Idempotency-Key": line.key})
+            response = client.post("/memory", json=entry.body, headers={"Idempotency-Key": entry.key})
         except httpx.TransportError as error:
             trouble = f"{client.base_url}: {str(error) or type(error).__name__}"
             continue
@@ -151,7 +179,7 @@ def _send(client: httpx.Client, line: Line, body: dict[str, Any]) -> str | None:
             return trouble
         if response.status_code not in PASSING:
             break
-    raise Interrupted(f"line {line.number}: {trouble}")
+    raise Interrupted(f"{unit} {entry.number}: {trouble}")
 
 
 def _is_about_the_line(response: httpx.Response) -> bool:
@@ -174,16 +202,17 @@ def _lines(file: Path) -> Iterator[Line]:
                 yield Line(number, line, f"{digest.hex()}-{seen[digest]}")
 
 
-def _batches(file: Path, after: int, size: int) -> Iterator[list[Line]]:
-    batch = []
-    for line in _lines(file):
-        if line.number <= after:
-            continue
-        batch.append(line)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+def _turn(line: Line, category: str) -> Entry:
+    try:
+        body = parse_turn(line.text, category)
+    except BadLine as error:
+        return Entry(line.number, None, str(error), line.key, "")
+    return Entry(line.number, body, "", line.key, str(body["thread_id"]))
+
+
+def _batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+    rest = iter(entries)
+    while batch := list(islice(rest, size)):
         yield batch
 
 
@@ -198,7 +227,7 @@ def _identity(file: Path) -> dict[str, Any]:
         return {"head": hashlib.sha256(stream.readline(65_536).rstrip(b"\r\n")).hexdigest()}
 
 
-def _passed(file: Path, last: Line, report: Report) -> int:
+def _passed(file: Path, last: Entry, report: Report) -> int:
     """Up to which line the next run need not look: not past a line that somebody may still be writing."""
     with file.open("rb") as stream:
         stream.seek(-1, os.SEEK_END)
@@ -222,11 +251,28 @@ def _save(progress_file: Path, file: Path, line: int) -> None:
     draft.replace(progress_file)
 
 
-def _print(report: Report, file: Path) -> None:
+def _print(report: Report, file: Path, what: str) -> None:
     if report.resumed_after:
         out.print(f"went on after line {report.resumed_after} of an earlier import (--restart begins anew)")
-    out.print(f"{report.stored} turns stored from {escape(file.name)}, {len(report.skipped)} skipped")
+    out.print(f"{report.stored} {what} stored from {escape(file.name)}, {len(report.skipped)} skipped")
     for number, reason in sorted(report.skipped)[:50]:
-        out.print(f"  line {number}: {escape(reason)}", highlight=False)
+        out.print(f"  {report.unit} {number}: {escape(reason)}", highlight=False)
     if len(report.skipped) > 50:
         out.print(f"  … and {len(report.skipped) - 50} more")
+
+
+def _print_choices(export: Export, product: Product, category: str | None, choices: Choices) -> None:
+    """What the export did not decide, and who did."""
+    if elsewhere := sum(1 for item in export.items if item.body and not item.mapped):
+        why = "as --category says" if category else "the category of turns; --category names another"
+        text = f"{elsewhere} of {len(export.items)} have no category known here: {choices.otherwise} ({why})"
+        out.print(f"  {escape(text)}", highlight=False)
+    for note in export.notes:
+        out.print(f"  note: {escape(note)}", highlight=False)
+
+
+def _leave(report: Report, stopped: str | None) -> None:
+    if report.skipped and not (report.stored or report.resumed_after or stopped):
+        fail("nothing was imported")
+    if stopped:
+        fail(f"stopped: {stopped}; run the same command again to go on")

@@ -8,8 +8,9 @@ from urllib.parse import quote
 import typer
 from rich.markup import escape
 
-from app.cli.client import open_client, out, request, show, table
-from app.cli.importer import import_turns
+from app.cli.client import fail, open_client, out, request, show, table
+from app.cli.import_formats import Product
+from app.cli.importer import import_export, import_turns
 
 AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as it is")]
 
@@ -115,11 +116,24 @@ def history(memory_id: str, limit: Annotated[int, typer.Option(min=1, max=200)] 
 
 def import_(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
+    product: Annotated[Product | None, typer.Option("--from", help="what get_all() of this product returned")] = None,
+    category: Annotated[str | None, typer.Option(help="with --from: for memories without a known category")] = None,
+    user: Annotated[str | None, typer.Option(help="with --from: for memories without a user_id")] = None,
+    trim: Annotated[bool, typer.Option(help="with --from: shorten what is too long instead of skipping it")] = False,
     workers: Annotated[int, typer.Option(min=1, max=32, help="requests in flight")] = 8,
-    restart: Annotated[bool, typer.Option(help="from the first line, even if an earlier import got further")] = False,
+    restart: Annotated[bool, typer.Option(help="turns from the first line, even if an import got further")] = False,
 ) -> None:
     """Import chat turns: JSON lines {user_id, thread_id, role, content, actor_id?, created_at?, seq?, metadata?}.
 
     Stop it at any time; the next run goes on where it was, and no line is stored twice.
+
+    With --from mem0: the JSON that mem0's get_all() returns. User, agent, run and time are kept, the id of origin in
+    the metadata, and a category that Mnema knows by the same name. Not read: mem0's export jobs (each has a schema of
+    its own), Letta's agent file (without archival memory and users), Honcho (has no export).
     """
-    import_turns(file, workers, restart)
+    if product:
+        import_export(file, product, workers, category, user, trim)
+    elif category or user or trim:
+        fail("--category, --user and --trim go with --from")
+    else:
+        import_turns(file, workers, restart)
