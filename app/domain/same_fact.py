@@ -61,9 +61,14 @@ def numeric_step(a: str, b: str) -> bool:
     return any(value + step in right for value in left for step in (-1, 0, 1))
 
 
+def content_count(text: str) -> int:
+    """How many content words the text has: the fuller of two texts of one fact has more."""
+    return len(_content(read_words(text)))
+
+
 def merge_text(incoming: str, existing: str, rule: str) -> str:
     """The text that stays: the fuller one when one contains the other, otherwise the incoming."""
-    if rule == "contains" and len(_content(read_words(existing))) > len(_content(read_words(incoming))):
+    if rule == "contains" and content_count(existing) > content_count(incoming):
         return existing
     return incoming
 

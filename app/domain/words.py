@@ -173,7 +173,7 @@ UNITS: Final = _words(
 LABELLED: Final = _words(
     "# at child kid son daughter person team group room flight bus line gate number no nr version phase step chapter "
     "task ticket issue item option plan week day quarter episode season level part bug order id pin code apartment "
-    "apt unit"
+    "apt unit question"
 )
 
 # Adjectives that only narrow the noun behind them: what is said of a "small dog" is said of a dog. No colours: red wine

@@ -1,0 +1,93 @@
+"""The labelled memories and pairs of bench/consolidation_corpus.jsonl, as the domain knows them.
+
+The labels were written and committed before any rule ran on them; none is bent to please one. "duplicate": one fact of
+one user; `needs_model`: no rule about words alone can know it. "different": two facts that look alike. Two memories
+without a label are two facts.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+from app.domain.memory import Memory, MemoryState, MemoryType
+
+CORPUS_FILE = Path(__file__).resolve().parents[1] / "bench" / "consolidation_corpus.jsonl"
+NOW = datetime(2026, 4, 1, 3, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Two memories, whether they are one fact, and what makes that easy to get wrong."""
+
+    first: Memory
+    second: Memory
+    duplicate: bool
+    kind: str
+    needs_model: bool
+
+    @property
+    def ids(self) -> frozenset[UUID]:
+        """Both ids, without an order."""
+        return frozenset((self.first.id, self.second.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """All memories, in the order of the file, and all labelled pairs."""
+
+    memories: Sequence[Memory]
+    pairs: Sequence[Labelled]
+
+    @property
+    def duplicates(self) -> list[Labelled]:
+        """The pairs of one fact."""
+        return [pair for pair in self.pairs if pair.duplicate]
+
+    @property
+    def decidable(self) -> list[Labelled]:
+        """The pairs of one fact that the deterministic rule should find."""
+        return [pair for pair in self.duplicates if not pair.needs_model]
+
+    @property
+    def different(self) -> list[Labelled]:
+        """The pairs of two facts that look alike."""
+        return [pair for pair in self.pairs if not pair.duplicate]
+
+
+def load_corpus(now: datetime = NOW) -> Corpus:
+    """The corpus, its memories as old as they would be at `now`."""
+    rows = [json.loads(line) for line in CORPUS_FILE.read_text(encoding="utf-8").splitlines()]
+    memories = {
+        row["id"]: Memory(
+            id=UUID(int=int(row["id"].removeprefix("m"))),
+            user_id=row["user"],
+            category=row["category"],
+            text=row["text"],
+            type=MemoryType.semantic,
+            importance=row["importance"],
+            pinned=False,
+            tags=(),
+            state=MemoryState.active,
+            version=1,
+            created_at=now - timedelta(days=row["days_old"]),
+            updated_at=now - timedelta(days=row["days_old"]),
+            hits=row["hits"],
+        )
+        for row in rows
+        if "id" in row
+    }
+    pairs = [
+        Labelled(
+            first=memories[row["pair"][0]],
+            second=memories[row["pair"][1]],
+            duplicate={"duplicate": True, "different": False}[row["label"]],
+            kind=row["kind"],
+            needs_model=row["needs_model"],
+        )
+        for row in rows
+        if "pair" in row
+    ]
+    return Corpus(list(memories.values()), pairs)
