@@ -10,6 +10,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from app.domain.categories import Category, CategoryPolicy
+from app.domain.consolidation import ConsolidationPolicy
 from app.domain.errors import ConfigError
 from app.domain.lifecycle import LifecyclePolicy
 from app.domain.merge_bands import MergeBands
@@ -84,6 +85,7 @@ class Policies:
     query: QueryPolicy
     delta_bullets: int
     lifecycle: LifecyclePolicy
+    consolidation: ConsolidationPolicy
     turn_category: str
     profiles: Mapping[str, Profile]
     categories: CategoryPolicy
@@ -92,7 +94,8 @@ class Policies:
 
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
-    raw = _read(directory / "policies.yaml", ("write", "query", "delta", "lifecycle", "turns", "profiles"))
+    sections = ("write", "query", "delta", "lifecycle", "consolidation", "turns", "profiles")
+    raw = _read(directory / "policies.yaml", sections)
     query = _build(QueryPolicy, raw["query"], "query")
     _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
     delta, turns = _build(DeltaPolicy, raw["delta"], "delta"), _build(TurnPolicy, raw["turns"], "turns")
@@ -110,6 +113,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         query=query,
         delta_bullets=delta.bullets,
         lifecycle=_build(LifecyclePolicy, raw["lifecycle"], "lifecycle"),
+        consolidation=_build(ConsolidationPolicy, raw["consolidation"], "consolidation"),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from app.config.loader import CONFIG_DIR, Policies, load_policies
+from app.domain.consolidation import ConsolidationPolicy
 from app.domain.errors import ConfigError
 
 MODEL = "all-MiniLM-L6-v2"
@@ -51,6 +52,7 @@ def test_the_shipped_configuration_loads() -> None:
     assert policies.write.text_limits.semantic == 280
     assert (policies.bands.link_min, policies.bands.auto_update_equality_only) == (0.5, True)
     assert set(policies.profiles) >= {"default", "seed002"}
+    assert policies.consolidation == ConsolidationPolicy(), "the file and the defaults say the same"
 
 
 def test_a_model_without_a_file_of_its_own_gets_the_careful_bands(config: Path) -> None:
@@ -87,6 +89,7 @@ UNKNOWN = [
     (POLICIES, "write.text_limits.poem", 5, r"text_limits.*poem"),
     (POLICIES, "query.topk", 5, r"query.*topk"),
     (POLICIES, "lifecycle.forever", True, r"lifecycle.*forever"),
+    (POLICIES, "consolidation.pool_days", 3, r"consolidation.*pool_days"),
     (POLICIES, "profiles.default.densse", 0.5, r"profiles\.default.*densse"),
     (CATEGORIES, "categories.custom", [{"name": "x", "contxt": "all"}], r"categor.*contxt"),
     (BANDS, "auto_updat", 0.5, r"MiniLM.*auto_updat"),
@@ -103,6 +106,7 @@ WRONG = [
     (POLICIES, "profiles.default.fusion", "magic", r"profiles\.default\.fusion.*'magic'.*zscore"),
     (POLICIES, "profiles.default.dense", "0.6", r"profiles\.default\.dense.*'0\.6'.*number"),
     (POLICIES, "lifecycle.purge_after_days", 0, r"lifecycle.*purge_after_days"),
+    (POLICIES, "consolidation.pool_hours", 1.5, r"consolidation\.pool_hours.*1\.5.*int"),
     (POLICIES, "turns.category", "nowhere", r"turns\.category 'nowhere'"),
     (CATEGORIES, "categories.custom", [{"name": "goals"}], r"'goals' is defined twice"),
     (CATEGORIES, "categories.custom", [{"context": "all"}], r"name"),
@@ -122,6 +126,7 @@ SHAPES = [
     (POLICIES, "delta", {}, r"delta"),
     (POLICIES, "delta.bullets", "three", r"delta"),
     (POLICIES, "lifecycle", [30], r"lifecycle"),
+    (POLICIES, "consolidation", None, r"consolidation"),
     (POLICIES, "turns", {}, r"turns"),
     (POLICIES, "turns", "activity", r"turns"),
     (POLICIES, "profiles", ["default"], r"profiles"),
@@ -138,6 +143,9 @@ IMPOSSIBLE = [
     (POLICIES, "query.top_k", 0, r"top_k"),
     (POLICIES, "query.budget_tokens", -1, r"budget_tokens"),
     (POLICIES, "query.rag_length", 0, r"rag_length"),
+    (POLICIES, "consolidation.fingerprint_days", 0, r"fingerprint_days"),
+    (POLICIES, "consolidation.pool_top_share", 1.5, r"pool_top_share"),
+    (POLICIES, "consolidation.pool_importance", 6, r"pool_importance"),
     (POLICIES, "profiles.default.recency_days", 0, r"recency_days"),
     (POLICIES, "profiles.default.dense_candidates", 0, r"dense_candidates"),
     (POLICIES, "profiles.seed002.mmr_lambda", 7.0, r"mmr_lambda"),
