@@ -57,9 +57,9 @@ class Stopper:
             raise Stopped
 
     def close(self) -> None:
-        """Everything is stopped: a late signal must not change how we end."""
-        for number in STOPPERS:
-            signal.signal(number, signal.SIG_IGN)
+        """Everything is stopped: a late signal must not change how we end. Blocked, as one on its way to a handler that
+        has just been replaced would make Python print a traceback."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPERS)
 
     def _note(self, _signal: int, _frame: object) -> None:
         if not self._asked:
