@@ -25,6 +25,8 @@ from uuid import uuid4
 import asyncpg
 import numpy as np
 from numpy.typing import NDArray
+from pgvector import HalfVector
+from pgvector.asyncpg import register_vector
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles, application, create_roles, migrate_database
@@ -202,27 +204,50 @@ _COLUMNS = """tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id,
     created_at, updated_at"""
 _PLACES = ", ".join(f"${place + 1}" for place in range(len(_COLUMNS.split(","))))
 _BARE = f"INSERT INTO memories ({_COLUMNS}) VALUES ({_PLACES})"
+_PLAIN = f"""WITH m AS ({_BARE} RETURNING tenant_id, user_pk, id, type, category, state)
+    INSERT INTO vec_minilm_l6_v2 (tenant_id, user_pk, memory_id, type, category, state, embedding)
+    SELECT m.*, ${len(_COLUMNS.split(",")) + 1} FROM m"""
 
 
 async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> dict[str, tuple[float, float]]:
     """Milliseconds of each statement, taken in turn and not waiting for the disk: the median and the first decile."""
     # in this mode neither foreign keys nor the tripwire fire, and a superuser obeys no policy: as bare as can be
     bare = await asyncpg.connect(superuser + NO_DISK, server_settings={"session_replication_role": "replica"})
+    # what a memory and its vector cost the application without any record of it: policies and foreign keys, no tripwire
+    plain = await asyncpg.connect(superuser + NO_DISK, server_settings={"app.tenant_id": str(scope.tenant_id)})
+    await plain.execute("SET ROLE mnema_app")
+    await register_vector(plain)
     template = await bare.fetchrow(f"SELECT {_COLUMNS} FROM memories WHERE tenant_id = $1 LIMIT 1", scope.tenant_id)
-    times: dict[str, list[float]] = {"SELECT 1": [], "INSERT": [], "no relation": [], "relations": []}
+    times: dict[str, list[float]] = {name: [] for name in ("SELECT 1", "INSERT", "PLAIN", "no relation", "relations")}
     async with bench_on(app_url + NO_DISK, scope) as bench:
         for number in range(rounds + WARM_UP):
-            text = lonely_text()
-            fresh = {"id": uuid4(), "text": text, "text_hash": hashlib.sha256(text.encode()).digest()}
-            row = [fresh.get(name, value) for name, value in template.items()]
             times["SELECT 1"].append(await _timed(bare.fetchval("SELECT 1")))
-            times["INSERT"].append(await _timed(bare.execute(_BARE, *row)))
+            times["INSERT"].append(await _timed(bare.execute(_BARE, *_fresh(template))))
+            vector = HalfVector(_vector(lonely_text()))
+            times["PLAIN"].append(await _undone(plain, _PLAIN, *_fresh(template), vector))
             times["no relation"].append(await bench.statement_ms(lonely_text(), 0))
             times["relations"].append(await bench.statement_ms(related_text(number), EDGES))
     await bare.close()
+    await plain.close()
     async with bench_on(app_url, scope) as durable:
         times["durable"] = [await _timed(durable.remember(related_text(n))) for n in range(rounds + WARM_UP)]
     return {name: tuple(np.quantile(values[WARM_UP:], (0.5, 0.1))) for name, values in times.items()}
+
+
+def _fresh(template: Any) -> list[Any]:
+    """The row as it is, with an id and a text of its own."""
+    text = lonely_text()
+    other = {"id": uuid4(), "text": text, "text_hash": hashlib.sha256(text.encode()).digest()}
+    return [other.get(name, value) for name, value in template.items()]
+
+
+async def _undone(connection: Any, statement: str, *args: Any) -> float:
+    """The statement alone: the tripwire would refuse its commit."""
+    transaction = connection.transaction()
+    await transaction.start()
+    taken = await _timed(connection.execute(statement, *args))
+    await transaction.rollback()
+    return taken
 
 
 async def _timed(work: Any) -> float:
@@ -236,10 +261,16 @@ def report(counts: dict[str, list[int]], ms: dict[str, tuple[float, float]]) -> 
     print(f"round trips to PostgreSQL a write (at most {MOST_TRIPS})      least   median     most")
     for kind, numbers in counts.items():
         print(f"  {kind:<44}{min(numbers):>9}{statistics.median(numbers):>9.0f}{max(numbers):>9}")
-    print("\nms of a statement, round trip included, without the disk  median   decile   times the bare INSERT")
-    bare, labels = ms["INSERT"], {"INSERT": "bare INSERT INTO memories", "no relation": "apply_changes, no relation"}
-    for name, label in ({"SELECT 1": "SELECT 1"} | labels | {"relations": f"apply_changes, {EDGES} relations"}).items():
-        ratios = [value / reference for value, reference in zip(ms[name], bare, strict=True)]
+    print("\nms of a statement, round trip included, without the disk  median   decile   times the plain INSERT")
+    labels = {
+        "SELECT 1": "SELECT 1",
+        "INSERT": "bare INSERT of the row",
+        "PLAIN": "plain INSERT of row and vector",
+        "no relation": "apply_changes, no relation",
+        "relations": f"apply_changes, {EDGES} relations",
+    }
+    for name, label in labels.items():
+        ratios = [value / plain for value, plain in zip(ms[name], ms["PLAIN"], strict=True)]
         print(f"  {label:<44}{ms[name][0]:>9.3f}{ms[name][1]:>9.3f}{ratios[0]:>9.2f}{ratios[1]:>9.2f}")
     edge = [(five - none) / EDGES for five, none in zip(ms["relations"], ms["no relation"], strict=True)]
     others = {f"a relation (at most {MOST_MS:g})": edge, "a whole write, on disk, unembedded": ms["durable"]}

@@ -128,6 +128,13 @@ class WrongState(MnemaError):
     status = 409
 
 
+class UsedBefore(MnemaError):
+    """One of several idempotency keys was used before."""
+
+    code = "idempotency_key_used"
+    status = 409
+
+
 class IdempotencyMismatch(MnemaError):
     """This Idempotency-Key was used with a different request body."""
 

@@ -51,6 +51,13 @@ class NewMemory:
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
+    def stored(self, memory_id: UUID) -> "Memory":
+        """The memory it becomes; `created_at` must be known."""
+        assert self.created_at is not None
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["updated_at"] = self.updated_at or self.created_at
+        return Memory(id=memory_id, state=MemoryState.active, version=1, **values)
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:

@@ -4,14 +4,15 @@ The database applies the changes and writes the record in one call (migrations/s
 trigger refuses a change that came any other way.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.domain.changes import CHANGES, MemoryChange, Observation
+from app.domain.changes import CHANGES, ChangeKind, MemoryChange, Observation
 from app.domain.erasure import tombstones
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
@@ -22,7 +23,6 @@ from app.storage.identity import new_id
 from app.storage.rows import memory_from_json
 from app.storage.uow import UnitOfWork
 
-_APPLY = "SELECT apply_changes($1, $2, $3, $4, $5, $6) AS answer"
 _NOTE = """
 INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
 SELECT $1, r.id, r.user_id, r.thread_id, r.node, r.op, r.status, r.memory_id, r.category, r.sim
@@ -41,6 +41,15 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """An idempotency key, the answer to keep for it and the memory that answer is about."""
+
+    key: IdempotencyKey
+    response: dict[str, Any]
+    memory_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Either what was recorded, or the first answer given for the same idempotency key."""
 
@@ -53,42 +62,39 @@ class Journal:
 
     def __init__(self, uow: UnitOfWork, space: str, secret: bytes) -> None:
         self._uow = uow
-        self._space = space
+        self._apply = f"SELECT apply_changes_{space}($1, $2, $3, $4, $5, $6) AS answer"
         self._secret = secret
 
-    async def record(
-        self,
-        scope: Scope,
-        changes: Sequence[MemoryChange],
-        *,
-        key: IdempotencyKey | None = None,
-        response: dict[str, Any] | None = None,
-    ) -> Outcome:
+    async def record(self, scope: Scope, changes: Sequence[MemoryChange], *, keys: Sequence[KeyRecord] = ()) -> Outcome:
         """Apply `changes` as one transaction in one round trip.
 
-        Raises NotFound, WrongState (state), VersionConflict, DuplicateText, WriteContention, IdempotencyMismatch.
+        Raises NotFound, WrongState (state), VersionConflict, DuplicateText, WriteContention, ErasedText,
+        IdempotencyMismatch; UsedBefore when one of several keys was: then nothing was written.
         """
-        vectors = [HalfVector(c.vector) for c in changes if c.vector is not None]
+        embedded = [(change.memory_id, HalfVector(change.vector)) for change in changes if change.vector is not None]
         rows = await self._uow.call(
-            scope, _APPLY, self._space, self._as_json(scope, changes), vectors, _key_as_json(scope, key), response or {}
+            scope,
+            self._apply,
+            _batch(changes),
+            [memory_id for memory_id, _vector in embedded],
+            [vector for _id, vector in embedded],
+            [h for change in changes for h in self._tombstones(scope, change)],
+            [_key_record(scope, k) for k in keys] or None,
         )
         answer = rows[0]["answer"]
         if "replay" in answer:
             if not answer["same_body"]:
                 raise IdempotencyMismatch()
             return Outcome(replay=answer["replay"])
-        return Outcome(recorded=tuple(_recorded(r) for r in answer["results"]))
+        return Outcome(recorded=_recorded(changes, answer))
 
-    def _as_json(self, scope: Scope, changes: Sequence[MemoryChange]) -> list[dict[str, Any]]:
-        result, vectors = [], 0
-        for change in changes:
-            vectors += change.vector is not None
-            row = _change(change, vectors if change.vector is not None else None)
-            texts, turns = _written_texts(change)
-            if hashes := tombstones(self._secret, scope.tenant_id, change.user_id, texts, turns):
-                row["tombstones"] = [_bytes(h) for h in hashes]
-            result.append(row)
-        return result
+    def _tombstones(self, scope: Scope, change: MemoryChange) -> list[bytes]:
+        """The hashes of what this change would store: its texts, and the turn it was learnt from."""
+        if change.new is None:
+            texts, turns = [change.fields.get("text"), change.fields.get("steps_text")], []
+        else:
+            texts, turns = [change.new.text, change.new.steps_text], [(change.new.source or {}).get("turn_id")]
+        return tombstones(self._secret, scope.tenant_id, change.user_id, texts, turns)
 
     async def note(self, scope: Scope, observations: Iterable[Observation]) -> None:
         """Keep events in a transaction of their own, so that they stay when the work rolled back."""
@@ -96,68 +102,79 @@ class Journal:
             await tx.execute(_NOTE, scope.tenant_id, [_observation(o) for o in observations])
 
 
-def _written_texts(change: MemoryChange) -> tuple[list[str | None], list[str | None]]:
-    """What this change would store: its texts, and the turn it was learnt from."""
-    if change.new is None:
-        return [change.fields.get("text"), change.fields.get("steps_text")], []
-    source = change.new.source or {}
-    return [change.new.text, change.new.steps_text], [source.get("turn_id")]
-
-
-def _change(change: MemoryChange, vector: int | None) -> dict[str, Any]:
-    rule = CHANGES[change.kind]
-    row: dict[str, Any] = {
-        "op": "insert" if change.new else "purge" if rule.history == "PURGE" else "update",
-        "id": str(change.memory_id),
-        "vector": vector,
-        "history": [
-            {
-                "id": str(new_id()),
-                "event": rule.history,
-                "old_ref": change.old_ref,
-                "new_ref": change.new_ref,
-                "actor": change.actor,
-                "meta": change.history_meta,
-            }
-        ],
-        "delta": [
-            {"id": str(new_id()), "thread_id": thread, "event": rule.delta, "meta": change.delta_meta}
-            for thread in change.threads
-            if rule.delta
-        ],
-        "events": [_observation(o) for o in change.observations],
+def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
+    """The changes table by table, as `apply_changes` takes them."""
+    batch: dict[str, Any] = {
+        "history": [_history(c) for c in changes],
+        "events": [_observation(o) for c in changes for o in c.observations],
     }
-    if change.new:
-        row["row"] = _new_row(change.new)
-    elif change.fields:
-        row["set"] = {name: _field(value) for name, value in change.fields.items()}
-        if "text" in change.fields:
-            row["set"]["text_hash"] = _bytes(text_key(change.fields["text"]))
+    told = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
+    more = {
+        "users": sorted({c.new.user_id for c in changes if c.new}),
+        "memories": [_new_row(c.memory_id, c.new) for c in changes if c.new],
+        "threads": dict(Counter(thread for _change, thread in told)),
+        "updates": [_update(c) for c in changes if not c.new],
+        "delta": list(_delta(told)),
+        "edges": [row for c in changes if c.edges for row in _edges(c)],
+    }
+    return batch | {name: rows for name, rows in more.items() if rows}
+
+
+def _new_row(memory_id: UUID, new: NewMemory) -> dict[str, Any]:
+    row = {name: _field(getattr(new, name)) for name in NewMemory.__dataclass_fields__}
+    row["updated_at"] = row["updated_at"] or row["created_at"]
+    return row | {"id": str(memory_id), "text_hash": _bytes(text_key(new.text))}
+
+
+def _update(change: MemoryChange) -> dict[str, Any]:
+    row: dict[str, Any] = {"op": "purge" if change.kind is ChangeKind.purged else "update", "id": str(change.memory_id)}
+    row["set"] = {name: _field(value) for name, value in change.fields.items()}
+    if "text" in change.fields:
+        row["set"]["text_hash"] = _bytes(text_key(change.fields["text"]))
     if change.expect_version is not None:
         row["expect_version"] = change.expect_version
     if change.expect_states:
         row["expect_states"] = list(change.expect_states)
-    if change.edges:
-        row["link_id"] = str(new_id())
-        row["edges"] = [_edge(e) for e in change.edges]
     return row
 
 
-def _new_row(new: NewMemory) -> dict[str, Any]:
-    row = {name: _field(getattr(new, name)) for name in NewMemory.__dataclass_fields__}
-    row["text_hash"] = _bytes(text_key(new.text))
-    row["updated_at"] = row["updated_at"] or row["created_at"]
-    return row
-
-
-def _edge(edge: Any) -> dict[str, Any]:
+def _history(change: MemoryChange) -> dict[str, Any]:
     return {
         "id": str(new_id()),
-        "from_id": str(edge.from_id),
-        "to_id": str(edge.to_id),
-        "category": edge.category,
-        "strength": edge.strength,
+        "memory_id": str(change.memory_id),
+        "event": CHANGES[change.kind].history,
+        "old_ref": change.old_ref,
+        "new_ref": change.new_ref,
+        "actor": change.actor,
+        "meta": change.history_meta,
     }
+
+
+def _delta(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]:
+    """One row a change and thread; `back` counts from the thread's last revision."""
+    left = Counter(thread for _change, thread in told)
+    for change, thread in told:
+        left[thread] -= 1
+        yield {
+            "id": str(new_id()),
+            "memory_id": str(change.memory_id),
+            "thread_id": thread,
+            "back": left[thread],
+            "event": CHANGES[change.kind].delta,
+            "meta": change.delta_meta,
+        }
+
+
+def _edges(change: MemoryChange) -> Iterator[dict[str, Any]]:
+    link = {"memory_id": str(change.memory_id), "link_id": str(new_id()), "actor": change.actor}
+    for edge in change.edges:
+        yield link | {
+            "id": str(new_id()),
+            "from_id": str(edge.from_id),
+            "to_id": str(edge.to_id),
+            "category": edge.category,
+            "strength": edge.strength,
+        }
 
 
 def _observation(o: Observation) -> dict[str, Any]:
@@ -174,17 +191,25 @@ def _bytes(value: bytes) -> str:
     return f"\\x{value.hex()}"
 
 
-def _key_as_json(scope: Scope, key: IdempotencyKey | None) -> dict[str, Any] | None:
-    if key is None:
-        return None
+def _key_record(scope: Scope, record: KeyRecord) -> dict[str, Any]:
     return {
         "key_id": str(scope.key_id or UUID(int=0)),
-        "route": key.route,
-        "key": key.key,
-        "body_hash": _bytes(key.body_hash),
+        "route": record.key.route,
+        "key": record.key.key,
+        "body_hash": _bytes(record.key.body_hash),
+        "memory_id": str(record.memory_id) if record.memory_id else None,
+        "response": record.response,
     }
 
 
-def _recorded(result: dict[str, Any]) -> Recorded:
-    row = result["row"]
-    return Recorded(memory_from_json(row) if row else None, result["revs"], result["related"])
+def _recorded(changes: Sequence[MemoryChange], answer: dict[str, Any]) -> tuple[Recorded, ...]:
+    revisions: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for memory_id, thread, rev in answer["revs"]:
+        revisions[memory_id][thread] = rev
+    result = []
+    for change in changes:
+        name = str(change.memory_id)
+        after = answer["rows"].get(name, {}).get("after")
+        memory = change.new.stored(change.memory_id) if change.new else memory_from_json(after) if after else None
+        result.append(Recorded(memory, revisions[name], answer["related"].get(name, 0)))
+    return tuple(result)

@@ -31,6 +31,7 @@ class Search:
     dense: int
     lexical: int
     with_vectors: bool = False
+    with_strengths: bool = True
 
 
 class SearchStorage:
@@ -48,6 +49,7 @@ class SearchStorage:
             search.filters.user_id is not None,
             conditions is not None,
             search.with_vectors,
+            search.with_strengths,
         )
         vector = None if search.vector is None else HalfVector(search.vector)
         rows = await tx.fetch(statement, *self._scope(scope, search), search.text, vector, search.dense, search.lexical)
@@ -78,7 +80,9 @@ class SearchStorage:
 
 
 @lru_cache(maxsize=256)
-def _candidates(space: str, dense: bool, of_user: bool, filtered: bool, with_vectors: bool) -> str:
+def _candidates(
+    space: str, dense: bool, of_user: bool, filtered: bool, with_vectors: bool, with_strengths: bool
+) -> str:
     sql = statements("search.sql")
     source = sql["recent" if not dense else "dense_filtered" if filtered else "dense"]
     pieces = {
@@ -90,6 +94,7 @@ def _candidates(space: str, dense: bool, of_user: bool, filtered: bool, with_vec
         "similarity": "1 - (v.embedding <=> $6)" if dense else "NULL::float8",
         "embedding": "v.embedding" if with_vectors else "NULL::halfvec",
     }
+    pieces["strength"] = sql["strength"].format(**pieces) if with_strengths else "NULL::real"
     return sql["candidates"].format(dense=source.format(**pieces), **pieces)
 
 

@@ -17,6 +17,7 @@ from app.domain.errors import (
     ErasedText,
     MnemaError,
     NotFound,
+    UsedBefore,
     VersionConflict,
     WriteContention,
     WrongState,
@@ -64,6 +65,7 @@ _BY_STATE: dict[str, type[MnemaError]] = {
     "MN409": WrongState,
     "MN410": ErasedText,
     "MN412": VersionConflict,
+    "MN425": UsedBefore,
     "23503": WriteContention,  # the user was erased while the memory was written
     "23505": DuplicateText,
     "40P01": WriteContention,

@@ -14,7 +14,7 @@ from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.storage.identity import new_id
-from app.storage.journal import Journal, Outcome
+from app.storage.journal import Journal, KeyRecord, Outcome
 from app.storage.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
 from tests.storage.building import change, creation, remembered, vector_of
@@ -173,7 +173,7 @@ async def test_many_at_once_with_one_key_make_one_memory_and_equal_answers(
 ) -> None:
     changes = [creation(a, f"Maya drank {n} cups.", threads=["t"]) for n in range(16)]
     outcomes = await asyncio.gather(
-        *(journal.record(a, [c], key=KEY, response={"id": str(c.memory_id)}) for c in changes)
+        *(journal.record(a, [c], keys=[KeyRecord(KEY, {"id": str(c.memory_id)}, c.memory_id)]) for c in changes)
     )
     answers = [answer(outcome, c) for outcome, c in zip(outcomes, changes, strict=True)]
     assert answers == [answers[0]] * 16
@@ -182,19 +182,21 @@ async def test_many_at_once_with_one_key_make_one_memory_and_equal_answers(
 
 
 async def test_another_body_under_the_same_key_is_refused(journal: Journal, a: Scope) -> None:
-    await journal.record(a, [creation(a)], key=KEY, response={})
+    await journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {})])
     with pytest.raises(IdempotencyMismatch):
-        await journal.record(a, [creation(a, "Maya plays chess.")], key=replace(KEY, body_hash=b"other"), response={})
+        await journal.record(
+            a, [creation(a, "Maya plays chess.")], keys=[KeyRecord(replace(KEY, body_hash=b"other"), {})]
+        )
 
 
 async def test_a_key_belongs_to_its_route_its_caller_and_its_tenant(journal: Journal, a: Scope, b: Scope) -> None:
     uses = [(a, KEY), (a, replace(KEY, route="POST /turns")), (a, replace(KEY, key="l")), (b, KEY)]
     for n, (scope, key) in enumerate([*uses, (replace(a, key_id=new_id()), KEY)]):
-        outcome = await journal.record(scope, [creation(scope, f"Maya has {n} cats.")], key=key, response={})
+        outcome = await journal.record(scope, [creation(scope, f"Maya has {n} cats.")], keys=[KeyRecord(key, {})])
         assert outcome.replay is None
 
 
 async def test_a_write_that_failed_does_not_use_up_its_key(journal: Journal, a: Scope) -> None:
     with pytest.raises(NotFound):
-        await journal.record(a, [change(a, new_id(), fields={"importance": 5})], key=KEY, response={})
-    assert (await journal.record(a, [creation(a)], key=KEY, response={})).replay is None
+        await journal.record(a, [change(a, new_id(), fields={"importance": 5})], keys=[KeyRecord(KEY, {})])
+    assert (await journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {})])).replay is None

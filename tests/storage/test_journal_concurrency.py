@@ -11,7 +11,7 @@ from app.domain.changes import ChangeKind, Edge
 from app.domain.errors import DuplicateText, NotFound
 from app.domain.idempotency import IdempotencyKey
 from app.domain.scope import Scope
-from app.storage.journal import Journal
+from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork
 from tests.conftest import Database
 from tests.storage.building import Gate, change, creation, remembered, slow
@@ -152,11 +152,10 @@ async def test_whoever_waited_for_a_purge_finds_nothing(journal: Journal, gate: 
 
 
 async def test_a_retry_waits_for_the_first_try_and_repeats_its_answer(journal: Journal, gate: Gate, a: Scope) -> None:
-    first = asyncio.create_task(
-        journal.record(slow(a), [creation(slow(a), threads=["t"])], key=KEY, response={"id": "1"})
-    )
+    new = creation(slow(a), threads=["t"])
+    first = asyncio.create_task(journal.record(slow(a), [new], keys=[KeyRecord(KEY, {"id": "1"}, new.memory_id)]))
     await gate.waiting(1)
-    retry = asyncio.create_task(journal.record(a, [creation(a, threads=["t"])], key=KEY, response={"id": "2"}))
+    retry = asyncio.create_task(journal.record(a, [creation(a, threads=["t"])], keys=[KeyRecord(KEY, {"id": "2"})]))
     await gate.waiting(2)
     await gate.open()
     await first
@@ -166,9 +165,9 @@ async def test_a_retry_waits_for_the_first_try_and_repeats_its_answer(journal: J
 async def test_a_retry_of_a_write_that_died_does_the_work(
     journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope
 ) -> None:
-    first = asyncio.create_task(journal.record(slow(a), [creation(slow(a))], key=KEY, response={}))
+    first = asyncio.create_task(journal.record(slow(a), [creation(slow(a))], keys=[KeyRecord(KEY, {})]))
     [pid] = await gate.waiting(1)
-    retry = asyncio.create_task(journal.record(a, [creation(a)], key=KEY, response={}))
+    retry = asyncio.create_task(journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {})]))
     await gate.waiting(2)
     await superuser.execute("SELECT pg_terminate_backend($1)", pid)
     assert (await retry).replay is None

@@ -14,7 +14,7 @@ from app.domain.memory import Memory, MemoryType
 from app.domain.merge_bands import MergeBands
 from app.domain.scope import Scope
 from app.storage.delta import DeltaStorage
-from app.storage.journal import Journal
+from app.storage.journal import Journal, KeyRecord
 from app.storage.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
 from tests.storage.building import change, creation, remembered, vector_of
@@ -182,7 +182,7 @@ async def full_life(uow: UnitOfWork, journal: Journal, scope: Scope) -> Memory:
         history_meta={"incoming": SECRET},
     )
     key = IdempotencyKey("POST /memory", "k", b"body")
-    await journal.record(scope, [new], key=key, response={"id": str(new.memory_id), "action": "created"})
+    await journal.record(scope, [new], keys=[KeyRecord(key, {"id": str(new.memory_id), "action": "created"})])
     told = {"text": f"Now {SECRET}", "importance": 2}
     fields = {"text": f"Maya loves {SECRET}.", "steps_text": f"1. Sell {SECRET}."}
     again = change(scope, new.memory_id, fields=fields, vector=vector_of("x"), threads=("t", "u"), delta_meta=told)

@@ -12,7 +12,7 @@ from app.domain.scope import Scope
 from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
 from app.storage.identity import new_id
-from app.storage.journal import Journal
+from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork
 from tests.architecture.catalog import tenant_tables
 from tests.conftest import PASSWORDS, Database, database_url
@@ -57,7 +57,7 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
     second = creation(scope, "Maya plays chess.", threads=["t"])
     edge = Edge(second.memory_id, first.memory_id, "preferences", 0.5)
     second = replace(second, edges=(edge,), observations=(Observation("hotpath", "create"),))
-    await journal.record(scope, [first, second], key=IdempotencyKey("POST /memory", "k", b"h"), response={})
+    await journal.record(scope, [first, second], keys=[KeyRecord(IdempotencyKey("POST /memory", "k", b"h"), {})])
     async with uow.write(scope) as tx:
         await DeltaStorage().advance(tx, scope, "t", "planner", 1)
         await tx.execute("INSERT INTO tombstones (tenant_id, hash) VALUES ($1, '\\x00')", scope.tenant_id)

@@ -7,23 +7,22 @@
 WITH who AS (SELECT coalesce(user_pk_of($1, $2::text), -1) AS pk),
 dense AS ({dense}),
 lexical AS (SELECT memory_id AS id, rank FROM search_lexical({lexical_user}, $5, $3, $4::jsonb, $8)),
-ids AS (SELECT id FROM dense UNION SELECT id FROM lexical),
-edges AS (
-    SELECT r.from_id AS id, r.to_id AS other, r.strength FROM relations r
-    WHERE r.tenant_id = $1 AND r.from_id = ANY (ARRAY (SELECT id::text FROM ids))
-    UNION ALL
-    SELECT r.to_id, r.from_id, r.strength FROM relations r
-    WHERE r.tenant_id = $1 AND r.to_id = ANY (ARRAY (SELECT id::text FROM ids))),
-strengths AS (
-    SELECT e.id, max(e.strength) AS strength
-    FROM edges e JOIN memories m ON m.tenant_id = $1 AND m.id = e.other::uuid
-    WHERE m.state = 'active' AND m.category = ANY ($3) {user_memory} AND memory_matches(m, $4::jsonb)
-    GROUP BY e.id)
-SELECT {columns}, {similarity} AS similarity, l.rank AS lexical_rank, s.strength, {embedding} AS embedding
+ids AS (SELECT id FROM dense UNION SELECT id FROM lexical)
+SELECT {columns}, {similarity} AS similarity, l.rank AS lexical_rank, {strength} AS strength, {embedding} AS embedding
 FROM ids JOIN memories m ON m.tenant_id = $1 AND m.id = ids.id
 LEFT JOIN {vec} v ON v.tenant_id = $1 AND v.memory_id = ids.id
 LEFT JOIN lexical l ON l.id = ids.id
-LEFT JOIN strengths s ON s.id = ids.id::text
+
+-- name: strength
+-- Of a candidate's relations the strongest to a memory the asker may see: tried from the strongest down, one is enough.
+(SELECT e.strength FROM (
+    SELECT x.other, x.strength FROM (
+        SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = $1 AND r.from_id = ids.id::text
+        UNION ALL
+        SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = $1 AND r.to_id = ids.id::text) x
+    ORDER BY x.strength DESC OFFSET 0) e
+ WHERE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.id = e.other::uuid AND m.state = 'active'
+               AND m.category = ANY ($3) {user_memory} AND memory_matches(m, $4::jsonb) OFFSET 0) LIMIT 1)
 
 -- name: dense
 -- Exact: the sum keeps an approximate index out of this shape for good.
@@ -57,8 +56,10 @@ edges AS (
     SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = $1 AND r.from_id = ANY ($5::text[])
     UNION ALL
     SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = $1 AND r.to_id = ANY ($5::text[]))
-SELECT {columns}, max(e.strength) AS strength
-FROM edges e JOIN memories m ON m.tenant_id = $1 AND m.id = e.other::uuid
-WHERE NOT e.other = ANY ($5::text[]) AND m.state = 'active' AND m.category = ANY ($3) {user_memory}
-  AND memory_matches(m, $4::jsonb)
-GROUP BY m.tenant_id, m.id ORDER BY max(e.strength) DESC, m.id LIMIT $6
+SELECT {columns}, e.strength
+FROM (SELECT other, max(strength) AS strength FROM edges WHERE NOT other = ANY ($5::text[])
+      GROUP BY other ORDER BY max(strength) DESC OFFSET 0) e
+CROSS JOIN LATERAL (  -- looked up from the strongest down, until there are enough
+    SELECT * FROM memories m WHERE m.tenant_id = $1 AND m.id = e.other::uuid AND m.state = 'active'
+    AND m.category = ANY ($3) {user_memory} AND memory_matches(m, $4::jsonb) OFFSET 0) m
+ORDER BY e.strength DESC, m.id LIMIT $6

@@ -134,7 +134,7 @@ relations = Table(
     text("relation_type", null=True),
     Column("strength", REAL, nullable=False),
     Column("created_at", _time),
-    UniqueConstraint("tenant_id", "from_id", "to_id"),
+    Index("relations_from", "tenant_id", "from_id"),
     Index("relations_to", "tenant_id", "to_id"),
     Index("relations_pair", "tenant_id", sql("LEAST(from_id, to_id)"), sql("GREATEST(from_id, to_id)"), unique=True),
 )

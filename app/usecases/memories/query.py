@@ -159,6 +159,7 @@ class QueryMemories:
             dense=max(profile.dense_candidates, profile.pool * top_k),
             lexical=profile.lexical_candidates,
             with_vectors=profile.mmr_lambda < 1.0,
+            with_strengths=profile.relation != 0,
         )
         budget = Budget(query.budget_tokens or policies.query.budget_tokens)
         whole = [c for c, mode in modes.items() if mode == "all"]

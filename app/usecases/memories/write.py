@@ -5,7 +5,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from app.config.loader import Policies
@@ -28,7 +27,7 @@ from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Vector
-from app.storage.journal import Journal, Outcome
+from app.storage.journal import Journal, KeyRecord, Outcome
 from app.storage.memories import Compared, MemoryStorage
 from app.usecases.memories.merging import Intent, Written, compose, event
 
@@ -121,13 +120,13 @@ class WriteMemories:
             return await self._skip(scope, new, skipped, key)
         intent = Intent(scope, new, vector, compared, decision, match, self._clock.now())
         changes, written = compose(intent, recreate=self._policies.write.merge_mode == "recreate")
-        outcome = await self._journal.record(scope, changes, key=key, response=_response(written))
+        outcome = await self._journal.record(scope, changes, keys=_keys(key, written))
         return _answer(new, written, outcome)
 
     async def _skip(self, scope: Scope, new: NewMemory, skipped: Written, key: IdempotencyKey | None) -> Written:
         """Nothing is stored but the event, and the answer for a retry."""
         if key is not None:
-            outcome = await self._journal.record(scope, [], key=key, response=_response(skipped))
+            outcome = await self._journal.record(scope, [], keys=_keys(key, skipped))
             if outcome.replay is not None:
                 return _answer(new, skipped, outcome)
         await self._journal.note(scope, [event(new, "classify", "skipped", skipped.similarity)])
@@ -145,14 +144,17 @@ class WriteMemories:
         )
 
 
-def _response(written: Written) -> dict[str, Any]:
-    return {
+def _keys(key: IdempotencyKey | None, written: Written) -> list[KeyRecord]:
+    if key is None:
+        return []
+    response = {
         "id": str(written.id) if written.id else None,
         "action": written.action,
         "matched_id": str(written.matched_id) if written.matched_id else None,
         "similarity": written.similarity,
         "reason": written.reason,
     }
+    return [KeyRecord(key, response, written.id)]
 
 
 def _answer(new: NewMemory, written: Written, outcome: Outcome) -> Written:
