@@ -17,7 +17,7 @@ DO $$
 DECLARE
     r text;
 BEGIN
-    FOREACH r IN ARRAY ARRAY['mnema_owner', 'mnema_search', 'mnema_auth'] LOOP
+    FOREACH r IN ARRAY ARRAY['mnema_owner', 'mnema_search', 'mnema_auth', 'mnema_jobs'] LOOP
         CONTINUE WHEN EXISTS (SELECT 1 FROM pg_roles WHERE rolname = r);
         EXECUTE format('CREATE ROLE %I NOLOGIN', r);
     END LOOP;
@@ -28,7 +28,7 @@ BEGIN
 END $$;
 ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT;
 GRANT mnema_owner TO mnema_admin;
-GRANT mnema_search, mnema_auth TO mnema_owner;
+GRANT mnema_search, mnema_auth, mnema_jobs TO mnema_owner;
 """
 
 
@@ -110,7 +110,7 @@ async def adopt_model(admin_url: str, model: str, dimension: int, partitions: in
             if revived == "UPDATE 0":
                 name = space_name(model, dimension)
                 await connection.execute(
-                    "SELECT create_embedding_space($1, $2, $3, $4)", name, model, dimension, partitions
+                    "SELECT add_embedding_space($1, $2, $3, $4)", name, model, dimension, partitions
                 )
         return model
     finally:

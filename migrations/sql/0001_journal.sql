@@ -1,39 +1,56 @@
 -- Writing: one call carries every change of a use-case together with its history, revisions, delta, events, relations,
--- jobs and idempotency records, in one round trip and one transaction. Each table is written once, in one statement for
--- all changes.
+-- jobs and idempotency record, in one round trip and one transaction.
 --
--- p_batch, every key but `history` and `events` left out when empty:
---   users     [the users of new memories]
---   threads   {thread_id: how many revisions it gets}
---   updates   [{op: update|purge, id, set, expect_version?, expect_states?}], applied in order and before the inserts
---   memories  [a new row]
---   history   [{id, memory_id, event, old_ref, new_ref, actor, meta}]
---   delta     [{id, memory_id, thread_id, back: revisions of this thread after it, event, meta}]
---   events    [{id, …}]
---   edges     [{id, memory_id: the changed memory, link_id, actor, from_id, to_id, category, strength}]
---   jobs      [{id, kind, payload}]
--- p_vectors belong to p_vector_ids, p_tombstones are hashes that must not have been erased, p_keys the idempotency
--- records [{key_id, route, key, body_hash, memory_id, response}].
--- Answer: {replay, same_body} when the one key was used before, else {revs: [[memory_id, thread_id, rev]],
--- rows: {memory_id: the row after its update}, related: {memory_id: relations made}}.
--- Errors: MN404 not visible, MN412 version, MN409 state, MN410 erased, MN425 one of several keys was used before.
+-- p_changes: array of
+--   {op: insert|update|purge|note, id, user_id, row|set, expect_version?, expect_states?, vector?: index in p_vectors,
+--    touch_vector?, history: [{id, event, old_ref, new_ref, actor, meta}], delta: [{id, thread_id, event, meta}],
+--    tombstones?: [hashes that must not have been erased], events: [{id, …}], edges: [{id, from_id, to_id, category, strength}], link_id?, jobs: [{id, kind, payload}]}
+-- Answer: {replay} when the idempotency key was used before, else {results: [{id, version, related, revs, row}]}.
+-- Errors: MN404 not visible, MN412 version, MN409 state, MN410 erased.
 
--- A memory as history keeps it and as the application reads it: without the text index and the internal user key.
-CREATE FUNCTION memory_json(r memories) RETURNS jsonb LANGUAGE sql STABLE
-    RETURN jsonb_build_object('id', r.id, 'user_id', r.user_id, 'thread_id', r.thread_id, 'seq', r.seq,
-        'agent_id', r.agent_id, 'run_id', r.run_id, 'actor_id', r.actor_id, 'role', r.role, 'type', r.type,
-        'category', r.category, 'text', r.text, 'steps_text', r.steps_text, 'importance', r.importance,
-        'pinned', r.pinned, 'tags', r.tags, 'state', r.state, 'source', r.source, 'metadata', r.metadata,
-        'superseded_by', r.superseded_by, 'purge_at', r.purge_at, 'version', r.version, 'created_at', r.created_at,
-        'updated_at', r.updated_at);
-
--- New users, sorted, so that two transactions never wait for each other.
-CREATE FUNCTION know_users(p_tenant uuid, p_users jsonb) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION lock_threads(p_tenant uuid, p_changes jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_next jsonb := '{}';
+    v_thread record;
+    v_rev bigint;
 BEGIN
-    IF EXISTS (SELECT 1 FROM jsonb_array_elements_text(p_users) u WHERE user_pk_of(p_tenant, u) IS NULL) THEN
-        INSERT INTO users (tenant_id, user_id) SELECT p_tenant, u FROM jsonb_array_elements_text(p_users) u ORDER BY u
-            ON CONFLICT DO NOTHING;
+    -- sorted, so that two transactions never wait for each other; the row lock makes revision order = commit order
+    FOR v_thread IN
+        SELECT d->>'thread_id' AS id, count(*) AS n
+        FROM jsonb_array_elements(p_changes) c, jsonb_array_elements(c->'delta') d GROUP BY 1 ORDER BY 1
+    LOOP
+        INSERT INTO thread_revision AS t (tenant_id, thread_id, rev) VALUES (p_tenant, v_thread.id, v_thread.n)
+            ON CONFLICT (tenant_id, thread_id) DO UPDATE SET rev = t.rev + excluded.rev
+            RETURNING t.rev - v_thread.n INTO v_rev;
+        v_next := v_next || jsonb_build_object(v_thread.id, v_rev);
+    END LOOP;
+    RETURN v_next;
+END $$;
+
+CREATE FUNCTION user_pk_for(p_tenant uuid, p_user text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_pk bigint := user_pk_of(p_tenant, p_user);
+BEGIN
+    IF v_pk IS NULL THEN
+        INSERT INTO users (tenant_id, user_id) VALUES (p_tenant, p_user)
+            ON CONFLICT DO NOTHING RETURNING user_pk INTO v_pk;
+        v_pk := coalesce(v_pk, user_pk_of(p_tenant, p_user));  -- somebody else's insert, committed while we waited
     END IF;
+    RETURN v_pk;
+END $$;
+
+CREATE FUNCTION insert_memory(p_tenant uuid, p_change jsonb) RETURNS memories LANGUAGE plpgsql AS $$
+DECLARE
+    r memories := jsonb_populate_record(NULL::memories, p_change->'row');
+BEGIN
+    INSERT INTO memories (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type, category,
+            text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, superseded_by, purge_at,
+            version, created_at, updated_at)
+        VALUES (p_tenant, (p_change->>'id')::uuid, user_pk_for(p_tenant, r.user_id), r.user_id, r.thread_id, r.seq,
+            r.agent_id, r.run_id, r.actor_id, r.role, r.type, r.category, r.text, r.steps_text, r.text_hash, r.importance,
+            r.pinned, r.tags, 'active', r.source, r.metadata, NULL, NULL, 1, r.created_at, r.updated_at)
+        RETURNING * INTO r;
+    RETURN r;
 END $$;
 
 CREATE FUNCTION update_memory(p_old memories, p_change jsonb) RETURNS memories LANGUAGE plpgsql AS $$
@@ -64,6 +81,24 @@ BEGIN
     RETURN r;
 END $$;
 
+CREATE FUNCTION put_vector(p_table text, r memories, p_vector halfvec, p_insert boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_insert THEN
+        EXECUTE format('INSERT INTO %I (tenant_id, user_pk, memory_id, type, category, state, embedding)
+                        VALUES ($1, $2, $3, $4, $5, $6, $7)', p_table)
+            USING r.tenant_id, r.user_pk, r.id, r.type, r.category, r.state, p_vector;
+    ELSIF p_vector IS NOT NULL THEN
+        EXECUTE format('INSERT INTO %I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding)
+                        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (tenant_id, memory_id)
+                        DO UPDATE SET embedding = $7, category = $5, state = $6', p_table)
+            USING r.tenant_id, r.user_pk, r.id, r.type, r.category, r.state, p_vector;
+    ELSE
+        EXECUTE format('UPDATE %I SET category = $3, state = $4 WHERE tenant_id = $1 AND memory_id = $2
+                        AND (category, state) IS DISTINCT FROM ($3, $4)', p_table)
+            USING r.tenant_id, r.id, r.category, r.state;
+    END IF;
+END $$;
+
 -- Purge leaves no text behind: not in the row, not in older history, not in the delta.
 CREATE FUNCTION purge_memory(r memories) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -73,72 +108,81 @@ BEGIN
     DELETE FROM memories WHERE tenant_id = r.tenant_id AND id = r.id;
 END $$;
 
--- Updates and purges, one after the other. Answers {memory_id: {before, after}}; of a purged one only the category.
-CREATE FUNCTION change_memories(p_tenant uuid, p_updates jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION add_edges(p_tenant uuid, p_change jsonb) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
-    v_images jsonb := '{}';
-    v_old memories;
-    c jsonb;
+    v_made jsonb;
 BEGIN
-    FOR c IN SELECT value FROM jsonb_array_elements(p_updates) LOOP
-        v_old := locked_memory(p_tenant, c);
-        IF c->>'op' = 'purge' THEN
-            PERFORM purge_memory(v_old);
-            v_images := v_images || jsonb_build_object(v_old.id,
-                jsonb_build_object('before', jsonb_build_object('category', v_old.category)));
-        ELSE
-            v_images := v_images || jsonb_build_object(v_old.id, jsonb_build_object(
-                'before', memory_json(v_old), 'after', memory_json(update_memory(v_old, c))));
-        END IF;
-    END LOOP;
-    RETURN v_images;
-END $$;
-
--- Relations, once for each pair whichever way round, and a LINK row for each memory that got any. Answers how many each.
-CREATE FUNCTION add_edges(p_tenant uuid, p_edges jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE
-    v_related jsonb;
-BEGIN
-    WITH asked AS MATERIALIZED (
-        SELECT * FROM jsonb_to_recordset(p_edges) AS e(id uuid, memory_id text, link_id uuid, actor text, from_id text,
-            to_id text, category text, strength real)),
-    made AS (
+    IF p_change->'edges' IS NULL OR p_change->'edges' = '[]' THEN RETURN 0; END IF;
+    WITH made AS (
         INSERT INTO relations (tenant_id, id, from_id, to_id, strength)
-            SELECT p_tenant, id, from_id, to_id, strength FROM asked
-            ON CONFLICT (tenant_id, least(from_id, to_id), greatest(from_id, to_id)) DO NOTHING RETURNING id),
-    linked AS (
-        INSERT INTO history (tenant_id, id, memory_id, event, actor, meta, ts)
-            SELECT p_tenant, a.link_id, a.memory_id, 'LINK', a.actor, jsonb_build_object('edges', jsonb_agg(
-                jsonb_build_object('id', CASE WHEN a.from_id = a.memory_id THEN a.to_id ELSE a.from_id END,
-                                   'category', a.category, 'strength', a.strength))), clock_timestamp()
-            FROM asked a JOIN made USING (id) GROUP BY a.link_id, a.memory_id, a.actor
-            RETURNING memory_id, jsonb_array_length(meta->'edges') AS edges)
-    SELECT jsonb_object_agg(memory_id, edges) INTO v_related FROM linked;
-    RETURN coalesce(v_related, '{}');
+            SELECT p_tenant, (e->>'id')::uuid, e->>'from_id', e->>'to_id', (e->>'strength')::real
+            FROM jsonb_array_elements(p_change->'edges') e
+            ON CONFLICT DO NOTHING  -- once for each pair, whichever way round
+            RETURNING from_id, to_id, strength)
+    SELECT jsonb_agg(jsonb_build_object('id', o.other, 'category', e->>'category', 'strength', m.strength)) INTO v_made
+        FROM made m
+        CROSS JOIN LATERAL (SELECT CASE WHEN m.from_id = p_change->>'id' THEN m.to_id ELSE m.from_id END AS other) o
+        JOIN LATERAL (SELECT x FROM jsonb_array_elements(p_change->'edges') x
+                      WHERE o.other IN (x->>'from_id', x->>'to_id') LIMIT 1) AS edge(e) ON true;
+    IF v_made IS NULL THEN RETURN 0; END IF;
+    INSERT INTO history (tenant_id, id, memory_id, event, actor, meta, ts)
+        VALUES (p_tenant, (p_change->>'link_id')::uuid, p_change->>'id', 'LINK', p_change#>>'{history,0,actor}',
+                jsonb_build_object('edges', v_made), clock_timestamp());
+    RETURN jsonb_array_length(v_made);
 END $$;
 
--- Idempotency: a second caller with the same key waits here for the first one's commit. NULL when all keys are new.
-CREATE FUNCTION claim_keys(p_tenant uuid, p_keys jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- The journal proper: the only writer of history, change_log, thread_revision, events and outbox.
+CREATE FUNCTION journal_record(p_tenant uuid, p_change jsonb, p_before jsonb, p_after jsonb, p_next jsonb)
+    RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_revs jsonb := '{}';
+    d jsonb;
+    v_rev bigint;
+BEGIN
+    INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
+        SELECT p_tenant, (h->>'id')::uuid, p_change->>'id', h->>'event', h->>'old_ref', h->>'new_ref', h->>'actor',
+               CASE WHEN h->>'event' = 'PURGE' THEN '{}'::jsonb
+                    ELSE jsonb_strip_nulls(jsonb_build_object('before', p_before, 'after', p_after)) END
+               || coalesce(h->'meta', '{}'), clock_timestamp()
+        FROM jsonb_array_elements(p_change->'history') h;
+    FOR d IN SELECT value FROM jsonb_array_elements(p_change->'delta') LOOP
+        v_rev := (p_next->>(d->>'thread_id'))::bigint + 1;
+        p_next := p_next || jsonb_build_object(d->>'thread_id', v_rev);
+        v_revs := v_revs || jsonb_build_object(d->>'thread_id', v_rev);
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts)
+            VALUES (p_tenant, (d->>'id')::uuid, d->>'thread_id', v_rev, p_change->>'id', d->>'event',
+                    p_before->>'category', p_after->>'category', coalesce(d->'meta', '{}'), clock_timestamp());
+    END LOOP;
+    INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
+        SELECT p_tenant, (e->>'id')::uuid, e->>'user_id', e->>'thread_id', e->>'node', e->>'op', e->>'status',
+               e->>'memory_id', e->>'category', (e->>'sim')::real
+        FROM jsonb_array_elements(p_change->'events') e;
+    IF p_change ? 'jobs' THEN
+        INSERT INTO outbox (tenant_id, id, kind, payload)
+            SELECT p_tenant, (j->>'id')::uuid, j->>'kind', j->'payload' FROM jsonb_array_elements(p_change->'jobs') j;
+    END IF;
+    RETURN jsonb_build_object('revs', v_revs, 'next', p_next);
+END $$;
+
+CREATE FUNCTION claim_idempotency(p_tenant uuid, p_key jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     r idempotency_keys;
-    v_count int;
 BEGIN
+    -- a second caller with the same key waits here for the first one's commit
     INSERT INTO idempotency_keys (tenant_id, key_id, route, key, body_hash, response)
-        SELECT p_tenant, k.key_id, k.route, k.key, k.body_hash, '{}'
-        FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, body_hash bytea)
-        ORDER BY k.key_id, k.route, k.key ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS v_count = ROW_COUNT;
-    IF v_count = jsonb_array_length(p_keys) THEN RETURN NULL; END IF;
-    IF jsonb_array_length(p_keys) > 1 THEN RAISE EXCEPTION 'used before' USING ERRCODE = 'MN425'; END IF;
-    SELECT * INTO r FROM idempotency_keys WHERE tenant_id = p_tenant AND key_id = (p_keys#>>'{0,key_id}')::uuid
-        AND route = p_keys#>>'{0,route}' AND key = p_keys#>>'{0,key}';
-    RETURN jsonb_build_object('replay', r.response, 'same_body', r.body_hash = (p_keys#>>'{0,body_hash}')::bytea);
+        VALUES (p_tenant, (p_key->>'key_id')::uuid, p_key->>'route', p_key->>'key', (p_key->>'body_hash')::bytea, '{}')
+        ON CONFLICT DO NOTHING;
+    IF FOUND THEN RETURN NULL; END IF;
+    SELECT * INTO r FROM idempotency_keys WHERE tenant_id = p_tenant AND key_id = (p_key->>'key_id')::uuid
+        AND route = p_key->>'route' AND key = p_key->>'key';
+    RETURN jsonb_build_object('replay', r.response, 'same_body', r.body_hash = (p_key->>'body_hash')::bytea);
 END $$;
 
 -- Part of every write, in its own transaction: what was erased is not stored again.
-CREATE FUNCTION refuse_erased(p_tenant uuid, p_hashes bytea[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION refuse_erased(p_tenant uuid, p_hashes jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_hashes);
+    PERFORM 1 FROM tombstones
+      WHERE tenant_id = p_tenant AND hash = ANY (ARRAY (SELECT h::bytea FROM jsonb_array_elements_text(p_hashes) h));
     IF FOUND THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
 END $$;
 
@@ -195,109 +239,71 @@ BEGIN
     RETURN v_done;
 END $$;
 
--- apply_changes_<space> with its record_changes_<space>: static statements, since a dynamic one would be planned anew
--- on every call.
-CREATE FUNCTION create_journal(p_space text) RETURNS void LANGUAGE plpgsql AS $space$
-BEGIN
-    -- New memories, and the only writer of history, change_log, thread_revision, events and outbox.
-    EXECUTE format($ddl$
-CREATE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_images jsonb)
-    RETURNS jsonb LANGUAGE plpgsql AS $fn$
+CREATE FUNCTION apply_change(p_tenant uuid, p_table text, p_change jsonb, p_vectors halfvec[], p_next jsonb)
+    RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-    v_revs jsonb;
+    v_hidden text[] := ARRAY['tsv', 'text_hash', 'user_pk', 'tenant_id'];
+    v_old memories;
+    v_new memories;
+    v_before jsonb;
+    v_after jsonb;
+    v_vector halfvec := p_vectors[(p_change->>'vector')::int];
+    v_done jsonb;
 BEGIN
-    -- threads first, and sorted, so that two transactions never wait for each other; the row lock makes revision
-    -- order = commit order
-    WITH threads AS MATERIALIZED (
-        INSERT INTO thread_revision AS t (tenant_id, thread_id, rev)
-            SELECT p_tenant, n.key, n.value::bigint FROM jsonb_each_text(p_batch->'threads') n ORDER BY n.key
-            ON CONFLICT (tenant_id, thread_id) DO UPDATE SET rev = t.rev + excluded.rev
-            RETURNING thread_id, rev),
-    fresh AS (
-        INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type,
-                category, text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, version,
-                created_at, updated_at)
-            SELECT p_tenant, r.id, u.user_pk, r.user_id, r.thread_id, r.seq, r.agent_id, r.run_id, r.actor_id, r.role, r.type,
-                r.category, r.text, r.steps_text, r.text_hash, r.importance, r.pinned, r.tags, 'active', r.source, r.metadata,
-                1, r.created_at, r.updated_at
-            FROM jsonb_to_recordset(p_batch->'memories') AS r(id uuid, user_id text, thread_id text, seq bigint, agent_id text,
-                run_id text, actor_id text, role text, type text, category text, text text, steps_text text, text_hash bytea,
-                importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
-                updated_at timestamptz)
-            JOIN users u ON u.tenant_id = p_tenant AND u.user_id = r.user_id
-            WHERE (SELECT count(*) FROM threads) >= 0  -- not before the threads are locked
-            RETURNING m.id, m.user_pk, m.type, m.category, memory_json(m) AS after),
-    embedded AS (
-        INSERT INTO %2$I (tenant_id, user_pk, memory_id, type, category, state, embedding)
-            SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', v.embedding
-            FROM fresh f JOIN unnest(p_vector_ids, p_vectors) AS v(id, embedding) USING (id)),
-    noted AS (
-        INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
-            SELECT p_tenant, e.* FROM jsonb_to_recordset(p_batch->'events') AS e(id uuid, user_id text, thread_id text,
-                node text, op text, status text, memory_id text, category text, sim real)),
-    queued AS (
-        INSERT INTO outbox (tenant_id, id, kind, payload)
-            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, payload jsonb)),
-    kept AS (
-        INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
-            SELECT p_tenant, h.id, h.memory_id::text, h.event, h.old_ref, h.new_ref, h.actor,
-                   CASE WHEN h.event = 'PURGE' THEN '{}'::jsonb WHEN f.id IS NULL THEN p_images->h.memory_id::text
-                        ELSE jsonb_build_object('after', f.after) END || coalesce(h.meta, '{}'),
-                   clock_timestamp()
-            FROM jsonb_to_recordset(p_batch->'history') AS h(id uuid, memory_id uuid, event text, old_ref text, new_ref text,
-                actor text, meta jsonb)
-            LEFT JOIN fresh f ON f.id = h.memory_id),
-    told AS (
-        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts)
-            SELECT p_tenant, d.id, d.thread_id, t.rev - d.back, d.memory_id::text, d.event,
-                   p_images#>>ARRAY[d.memory_id::text, 'before', 'category'],
-                   coalesce(f.category, p_images#>>ARRAY[d.memory_id::text, 'after', 'category']),
-                   coalesce(d.meta, '{}'), clock_timestamp()
-            FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text, back bigint, event text,
-                meta jsonb)
-            JOIN threads t USING (thread_id) LEFT JOIN fresh f ON f.id = d.memory_id
-            RETURNING memory_id, thread_id, rev)
-    SELECT jsonb_agg(jsonb_build_array(memory_id, thread_id, rev)) INTO v_revs FROM told;
-    RETURN coalesce(v_revs, '[]');
-END $fn$
-    $ddl$, 'record_changes_' || p_space, 'vec_' || p_space);
-    EXECUTE format($ddl$
-CREATE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tombstones bytea[],
-                     p_keys jsonb)
-    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$  -- planning would cost what writing does
+    IF p_change ? 'tombstones' THEN PERFORM refuse_erased(p_tenant, p_change->'tombstones'); END IF;
+    IF p_change->>'op' = 'insert' THEN
+        v_new := insert_memory(p_tenant, p_change);
+        PERFORM put_vector(p_table, v_new, v_vector, true);
+    ELSIF p_change->>'op' = 'update' THEN
+        v_old := locked_memory(p_tenant, p_change);
+        v_before := to_jsonb(v_old) - v_hidden;
+        v_new := update_memory(v_old, p_change);
+        IF v_vector IS NOT NULL OR v_old.category <> v_new.category OR v_old.state <> v_new.state THEN
+            PERFORM put_vector(p_table, v_new, v_vector, false);
+        END IF;
+    ELSIF p_change->>'op' = 'purge' THEN
+        v_old := locked_memory(p_tenant, p_change);
+        v_before := jsonb_build_object('category', v_old.category);
+        PERFORM purge_memory(v_old);
+    END IF;
+    IF v_new.id IS NOT NULL THEN v_after := to_jsonb(v_new) - v_hidden; END IF;
+    v_done := journal_record(p_tenant, p_change, v_before, v_after, p_next);
+    RETURN v_done || jsonb_build_object('id', p_change->>'id', 'row', v_after, 'related', add_edges(p_tenant, p_change));
+END $$;
+
+CREATE FUNCTION apply_changes(p_tenant uuid, p_space text, p_changes jsonb, p_vectors halfvec[], p_key jsonb, p_response jsonb)
+    RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-    v_images jsonb;
-    v_related jsonb := '{}';
-    v_revs jsonb;
+    v_next jsonb;
+    v_results jsonb[] := '{}';  -- an array grows in place; appending to a jsonb would copy it each time
+    v_done jsonb;
+    c jsonb;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    IF p_keys IS NOT NULL THEN
-        v_images := claim_keys(p_tenant, p_keys);
-        IF v_images IS NOT NULL THEN RETURN v_images; END IF;
+    IF p_key IS NOT NULL THEN
+        v_done := claim_idempotency(p_tenant, p_key);
+        IF v_done IS NOT NULL THEN RETURN v_done; END IF;
     END IF;
-    PERFORM refuse_erased(p_tenant, p_tombstones);
-    PERFORM know_users(p_tenant, p_batch->'users');
-    v_images := change_memories(p_tenant, p_batch->'updates');
-    v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, v_images);
-    IF v_images <> '{}' THEN
-        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
+    v_next := lock_threads(p_tenant, p_changes);
+    PERFORM user_pk_for(p_tenant, u.id) FROM (  -- new users in sorted order too
+        SELECT DISTINCT x#>>'{row,user_id}' AS id FROM jsonb_array_elements(p_changes) x WHERE x ? 'row' ORDER BY 1) u;
+    FOR c IN SELECT value FROM jsonb_array_elements(p_changes) LOOP
+        v_done := apply_change(p_tenant, 'vec_' || p_space, c, p_vectors, v_next);
+        v_next := v_done->'next';
+        v_results := array_append(v_results, v_done - 'next');
+    END LOOP;
+    IF p_key IS NOT NULL THEN
+        UPDATE idempotency_keys
+            SET response = p_response || jsonb_build_object('revs', v_done->'revs', 'related', v_done->'related')
+            WHERE tenant_id = p_tenant AND key_id = (p_key->>'key_id')::uuid AND route = p_key->>'route'
+              AND key = p_key->>'key';
     END IF;
-    IF p_batch ? 'edges' THEN v_related := add_edges(p_tenant, p_batch->'edges'); END IF;
-    IF p_keys IS NOT NULL THEN
-        UPDATE idempotency_keys i SET response = k.response || jsonb_build_object(
-                'related', coalesce((v_related->>k.memory_id)::int, 0),
-                'revs', (SELECT jsonb_object_agg(r->>1, r->2) FROM jsonb_array_elements(v_revs) r
-                         WHERE r->>0 = k.memory_id))
-            FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)
-            WHERE i.tenant_id = p_tenant AND i.key_id = k.key_id AND i.route = k.route AND i.key = k.key;
-    END IF;
-    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related);
-END $fn$
-    $ddl$, 'apply_changes_' || p_space, 'record_changes_' || p_space, 'put_vectors_' || p_space);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'record_changes_' || p_space,
-                   'apply_changes_' || p_space);
-END $space$;
+    RETURN jsonb_build_object('results', to_jsonb(v_results));
+END $$;
 
-GRANT EXECUTE ON FUNCTION memory_json(memories), know_users(uuid, jsonb), update_memory(memories, jsonb),
-    locked_memory(uuid, jsonb), purge_memory(memories), change_memories(uuid, jsonb), add_edges(uuid, jsonb),
-    claim_keys(uuid, jsonb), refuse_erased(uuid, bytea[]), erase_user(uuid, text, bytea[], text), expire_records(uuid, bigint, timestamptz, timestamptz, boolean) TO mnema_app;
+GRANT EXECUTE ON FUNCTION lock_threads(uuid, jsonb), user_pk_for(uuid, text), insert_memory(uuid, jsonb),
+    update_memory(memories, jsonb), locked_memory(uuid, jsonb), put_vector(text, memories, halfvec, boolean),
+    purge_memory(memories), add_edges(uuid, jsonb), journal_record(uuid, jsonb, jsonb, jsonb, jsonb),
+    claim_idempotency(uuid, jsonb), refuse_erased(uuid, jsonb), erase_user(uuid, text, bytea[], text),
+    expire_records(uuid, bigint, timestamptz, timestamptz, boolean), apply_change(uuid, text, jsonb, halfvec[], jsonb),
+    apply_changes(uuid, text, jsonb, halfvec[], jsonb, jsonb) TO mnema_app;

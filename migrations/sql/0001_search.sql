@@ -30,7 +30,7 @@ CREATE FUNCTION any_word(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PA
 -- `@@` is not leakproof, so under row-level security its index is refused. This function reaches it; it takes the
 -- tenant from the transaction, never from a parameter, and applies the caller's filters itself.
 CREATE FUNCTION search_lexical(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_limit int)
-    RETURNS TABLE (memory_id uuid, rank real) LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 50
+    RETURNS TABLE (memory_id uuid, rank real) LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     v_tenant uuid := current_tenant();

@@ -26,8 +26,6 @@ BEGIN
         WITH CHECK (tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid)$p$, v_table);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO mnema_app', v_table);
     PERFORM create_neighbours(p_name);
-    PERFORM create_put_vectors(p_name);
-    PERFORM create_journal(p_name);
     INSERT INTO embedding_spaces (name, model, dimension, active)
         VALUES (p_name, p_model, p_dimension, NOT EXISTS (SELECT 1 FROM embedding_spaces WHERE active));
 END $space$;
@@ -71,26 +69,6 @@ BEGIN
 END $fn$
     $ddl$, 'neighbours_' || p_name, 'vec_' || p_name);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO mnema_app', 'neighbours_' || p_name);
-END $space$;
-
--- put_vectors_<space>: the vectors of memories that were there before; of p_changed, category and state follow the memory.
-CREATE FUNCTION create_put_vectors(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
-BEGIN
-    EXECUTE format($ddl$
-CREATE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_changed uuid[]) RETURNS void LANGUAGE plpgsql AS $fn$
-BEGIN
-    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding)
-        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, x.embedding
-        FROM unnest(p_ids, p_vectors) AS x(id, embedding) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
-        WHERE x.id = ANY (p_changed)
-        ON CONFLICT (tenant_id, memory_id)
-            DO UPDATE SET embedding = excluded.embedding, category = excluded.category, state = excluded.state;
-    UPDATE %2$I v SET category = m.category, state = m.state FROM memories m
-        WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
-          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);
-END $fn$
-    $ddl$, 'put_vectors_' || p_name, 'vec_' || p_name);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO mnema_app', 'put_vectors_' || p_name);
 END $space$;
 
 

@@ -107,11 +107,10 @@ CREATE TABLE relations (                            -- seed 003 §2
     relation_type  text DEFAULT 'related_to',
     strength       real NOT NULL,
     created_at     timestamptz DEFAULT now(),
-    PRIMARY KEY (tenant_id, id)
+    PRIMARY KEY (tenant_id, id),
+    UNIQUE (tenant_id, from_id, to_id)              -- also serves as the index on from_id
 );
-CREATE INDEX relations_from ON relations (tenant_id, from_id);
 CREATE INDEX relations_to ON relations (tenant_id, to_id);
--- once for each pair, whichever way round
 CREATE UNIQUE INDEX relations_pair ON relations (tenant_id, least(from_id, to_id), greatest(from_id, to_id));
 
 CREATE TABLE thread_revision (                      -- seed 003 §1

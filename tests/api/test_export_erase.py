@@ -77,7 +77,7 @@ async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> 
     saved = """INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)
                VALUES ($1, $2, $3, 't', $4::text::jsonb)"""
     await sql(database, saved, tenant, uuid4(), user, held)
-    job = "INSERT INTO outbox (tenant_id, id, kind, payload) VALUES ($1, $2, 'extract', $3::text::jsonb)"
+    job = "INSERT INTO jobs (tenant_id, id, kind, user_id, payload) VALUES ($1, $2, 'extract', 'ana', $3::text::jsonb)"
     await sql(database, job, tenant, uuid4(), held)
 
 
@@ -214,7 +214,7 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "relations": f"relations WHERE (from_id IN {mine} OR to_id IN {mine})",
         "events": "events WHERE user_id = $2",
         "idempotency_keys": f"idempotency_keys WHERE response->>'id' IN {mine}",
-        "outbox": "outbox WHERE payload->>'user_id' = $2",
+        "jobs": "jobs WHERE user_id = $2",
         "checkpoints": "supervisor_checkpoints WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(

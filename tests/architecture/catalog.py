@@ -13,6 +13,7 @@ NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key"]
 
 DEFINERS = {
     "authenticate(bytea)": "mnema_auth",
+    "claim_jobs(integer,interval)": "mnema_jobs",
     "list_tenants()": "mnema_auth",
     "search_lexical(bigint,text,text[],jsonb,integer)": "mnema_search",
 }
@@ -168,7 +169,8 @@ async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
 
 async def definer_powers(connection: asyncpg.Connection) -> list[str]:
     """The definers' roles may look at what they search, and nothing else."""
-    allowed = ["mnema_auth api_keys SELECT", "mnema_auth tenants SELECT", "mnema_search memories SELECT"]
+    seen = ("auth api_keys", "auth tenants", "jobs job_pauses", "jobs jobs", "search memories")
+    allowed = [f"mnema_{role_and_table} SELECT" for role_and_table in seen]
     return await _column(
         connection,
         """SELECT grantee::regrole || ' ' || c.relname || ' ' || privilege_type AS right_

@@ -72,7 +72,7 @@ def commits(source: Source) -> list[str]:
 
 _JOURNALED = re.compile(
     r"\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO|TRUNCATE(\s+TABLE)?|COPY)\s+(ONLY\s+)?(public\.)?\"?"
-    r"(history|change_log|thread_revision|events|outbox)\b",
+    r"(history|change_log|thread_revision|events)\b",
     re.IGNORECASE,
 )
 

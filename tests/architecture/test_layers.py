@@ -63,7 +63,7 @@ BREAKS: list[tuple[Check, str, str]] = [
     (checks.journal_writes, "app/storage/access.py", "SQL = 'INSERT INTO history (id) VALUES ($1)'"),
     (checks.journal_writes, "app/storage/access.py", "SQL = f'update  public.change_log SET {x} = 1'"),
     (checks.journal_writes, "app/storage/access.py", "SQL = '''DELETE\n FROM events'''"),
-    (checks.journal_writes, "app/usecases/jobs.py", "SQL = 'INSERT INTO outbox VALUES (1)'"),
+    (checks.journal_writes, "app/usecases/jobs.py", "SQL = 'INSERT INTO history VALUES (1)'"),
     (checks.journal_writes, "app/storage/sql/new.sql", "UPDATE thread_revision SET rev = 1"),
     (checks.table_imports, "app/storage/journal.py", "from app.storage.tables import core"),
     (checks.table_imports, "app/storage/journal.py", "from app.storage import tables"),

@@ -128,7 +128,7 @@ async def test_jobs_run_for_one_tenant_or_for_all_and_dry_runs_say_so(
     for job in ("purge", "evict"):
         assert (await mnema("run", job, **operator)).stdout.count(f"{job}: memories 0") == 2
     kept = (await mnema("run", "retention", **operator)).stdout.splitlines()
-    tables = ["change_log 0", "events 0", "idempotency_keys 0", "outbox 0"]
+    tables = ["change_log 0", "events 0", "idempotency_keys 0", "jobs 0"]
     assert [sorted(line.split(": ")[2].split(", ")) for line in kept] == [tables, tables]
 
 

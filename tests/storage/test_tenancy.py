@@ -67,7 +67,7 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
             first.memory_id,
         )
         await tx.execute(
-            "INSERT INTO outbox (tenant_id, id, kind, payload) VALUES ($1, $2, 'k', '{}')", scope.tenant_id, new_id()
+            "INSERT INTO jobs (tenant_id, id, kind, payload) VALUES ($1, $2, 'k', '{}')", scope.tenant_id, new_id()
         )
         await tx.execute(
             "INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)"

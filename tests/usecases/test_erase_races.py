@@ -71,7 +71,7 @@ async def orphans(sql: asyncpg.Connection) -> list[tuple[str, str]]:
 async def traces(sql: asyncpg.Connection, word: str) -> list[str]:
     """The tables in which the word is written anywhere."""
     found = []
-    for table in ("memories", "history", "change_log", "idempotency_keys", "events", "outbox"):
+    for table in ("memories", "history", "change_log", "idempotency_keys", "events", "jobs"):
         if await sql.fetchval(f"SELECT count(*) FROM {table} t WHERE t::text ILIKE '%{word}%'"):
             found.append(table)
     return found

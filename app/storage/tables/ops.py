@@ -1,6 +1,19 @@
-"""What the journal writes: history, the change log, revisions, events, outbox, idempotency records, cursors."""
+"""What the journal writes: history, the change log, revisions, events, idempotency records, cursors; and jobs."""
 
-from sqlalchemy import Column, DateTime, Index, LargeBinary, Table, desc
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Computed,
+    DateTime,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    desc,
+)
 from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import JSONB, REAL
 from sqlalchemy.dialects.postgresql.base import ischema_names
@@ -99,14 +112,55 @@ tombstones = Table(
     Column("hash", LargeBinary, primary_key=True),
     Column("created_at", _time, nullable=False),
 )
-outbox = Table(
-    "outbox",
+jobs = Table(
+    "jobs",
     metadata,
     tenant(),
     identifier(),
     text("kind"),
+    text("state"),
+    text("user_id", null=True),
     Column("payload", JSONB, nullable=False),
-    Column("created_at", _time, nullable=False),
+    Column("payload_hash", Text, Computed("md5(payload::text)", persisted=True), nullable=False),
+    text("slot", null=True),
+    Column("attempts", Integer, nullable=False),
+    Column("next_run", _time, nullable=False),
     Column("published_at", _time),
+    Column("lease_until", _time),
+    text("worker", null=True),
+    text("last_error", null=True),
+    Column("report", JSONB),
+    Column("created_at", _time, nullable=False),
+    Column("updated_at", _time, nullable=False),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.id"], ondelete="CASCADE"),
+    UniqueConstraint("tenant_id", "kind", "slot"),
 )
-Index("outbox_unpublished", outbox.c.created_at, postgresql_where=sql("published_at IS NULL"))
+Index("jobs_due", jobs.c.next_run, postgresql_where=sql("state IN ('queued', 'running')"))
+Index("jobs_listed", jobs.c.tenant_id, desc("created_at"), desc("id"))
+Index("jobs_of_user", jobs.c.tenant_id, jobs.c.user_id, postgresql_where=sql("user_id IS NOT NULL"))
+job_pauses = Table(
+    "job_pauses",
+    metadata,
+    tenant(),
+    text("kind", key=True),
+    Column("paused_at", _time, nullable=False),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.id"], ondelete="CASCADE"),
+)
+consolidation_pairs = Table(
+    "consolidation_pairs",
+    metadata,
+    tenant(),
+    identifier("low"),
+    identifier("high"),
+    Column("score", REAL, primary_key=True),
+    bigint("user_pk"),
+    Column("same", Boolean, nullable=False),
+    Column("checked_at", _time, nullable=False),
+    ForeignKeyConstraint(["tenant_id", "user_pk"], ["users.tenant_id", "users.user_pk"], ondelete="CASCADE"),
+)
+Index(
+    "consolidation_pairs_of_user",
+    consolidation_pairs.c.tenant_id,
+    consolidation_pairs.c.user_pk,
+    consolidation_pairs.c.checked_at,
+)
