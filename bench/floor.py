@@ -33,6 +33,7 @@ GRACE_S = 60
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HASH = re.compile(r"\\x[0-9a-f]{64}")
 _NOTHING = "nothing"
+_BATCH, _NEW_IDS = "fresh.batch", "ARRAY[(fresh.batch#>>'{memories,0,id}')::uuid]"
 
 
 @dataclass(slots=True)
@@ -81,6 +82,9 @@ class _Scribe:
         sql = re.sub(r"--[^\n]*", "", call.sql).strip()
         types = [parameter.name for parameter in (await self._connection.prepare(sql)).get_parameters()]
         written = [await self._argument(f"a{number}_{place}", place, number, kind) for place, kind in enumerate(types)]
+        if (batch := next((text for text in written if text.startswith("format(")), None)) is not None:
+            written = [_BATCH if text is batch else text for text in written]
+            sql += f" FROM (SELECT {batch} AS batch OFFSET 0) fresh"
         return re.sub(r"\$(\d+)", lambda found: written[int(found[1]) - 1], sql)
 
     async def _argument(self, name: str, place: int, number: int, type_: str) -> str:
@@ -93,8 +97,10 @@ class _Scribe:
             return f"(:{name})::{type_}"
         if self._kind == "write" and type_ == "bytea":
             return "sha256(uuidv7()::text::bytea)"
-        if self._kind == "write" and isinstance(values[0], list) and type_ == "jsonb":
+        if self._kind == "write" and type_ == "jsonb" and isinstance(values[0], dict):
             return self._fresh(name, values)
+        if self._kind == "write" and type_ == "_uuid":
+            return _NEW_IDS
         return self._look_up(name, type_, values)
 
     def _look_up(self, name: str, type_: str, values: Sequence[Any]) -> str:
@@ -130,7 +136,7 @@ class _Template:
 
     def of(self, value: Any) -> str:
         """The template as text."""
-        text = next(change["row"]["text"] for change in value)
+        text = value["memories"][0]["text"]
         return re.sub(r"@@(\d+)@@", r"%\1$s", json.dumps(self._walk(value, text)).replace("%", "%%"))
 
     def _walk(self, value: Any, text: str) -> Any:

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Final
 
 from app.domain import words
@@ -80,6 +81,7 @@ class _Token:
     joined: bool  # nothing between this token and the one before
 
 
+@lru_cache(maxsize=4096)  # a write reads its neighbours, and neighbours come again
 def read_words(text: str) -> tuple[Word, ...]:
     """The words of `text` in order, without articles and the leading "user", "I", "my" or "user is" (allergic)."""
     clean = normalise(text)

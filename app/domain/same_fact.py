@@ -7,6 +7,7 @@ when what it adds is one more list element or a plain adjective.
 """
 
 import re
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, Literal
 
@@ -102,9 +103,10 @@ def _numbers_clash(left: Words, right: Words) -> bool:
     return bool((singles[0] & plurals[1] | singles[1] & plurals[0]) - words.VERBS)
 
 
-def _compounds(text: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def _compounds(text: str) -> tuple[str, ...]:
     """ "twenty two-hour" is not "twenty-two hour"."""
-    return sorted(_COMPOUND.findall(text.casefold()))
+    return tuple(sorted(_COMPOUND.findall(text.casefold())))
 
 
 def _only_amounts_differ(left: Words, right: Words) -> bool:

@@ -49,7 +49,7 @@ def _encode_json(value: Any) -> bytes:
 
 
 def _decode_json(value: bytes) -> Any:
-    return json.loads(value[1:])
+    return json.loads(value[1:].decode())
 
 
 class Engine:

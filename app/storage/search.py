@@ -15,7 +15,7 @@ from app.domain.memory import Memory
 from app.domain.scope import Scope
 from app.domain.scoring import Candidate
 from app.ports import Vector
-from app.storage.rows import memory_columns, memory_from_row
+from app.storage.rows import candidate_columns, memory_from_row
 from app.storage.sql import statements
 from app.storage.uow import ReadTx
 
@@ -87,7 +87,7 @@ def _candidates(
     source = sql["recent" if not dense else "dense_filtered" if filtered else "dense"]
     pieces = {
         "vec": f"vec_{space}",
-        "columns": memory_columns("m"),
+        "columns": candidate_columns("m"),
         "lexical_user": "(SELECT pk FROM who)" if of_user else "NULL",
         "user_vector": "AND v.user_pk = (SELECT pk FROM who)" if of_user else "",
         "user_memory": "AND m.user_pk = (SELECT pk FROM who)" if of_user else "",
@@ -101,7 +101,7 @@ def _candidates(
 @lru_cache(maxsize=16)
 def _plain(name: str, of_user: bool) -> str:
     return statements("search.sql")[name].format(
-        columns=memory_columns("m"), user_memory="AND m.user_pk = (SELECT pk FROM who)" if of_user else ""
+        columns=candidate_columns("m"), user_memory="AND m.user_pk = (SELECT pk FROM who)" if of_user else ""
     )
 
 

@@ -77,8 +77,8 @@ async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> 
     saved = """INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)
                VALUES ($1, $2, $3, 't', $4::text::jsonb)"""
     await sql(database, saved, tenant, uuid4(), user, held)
-    job = "INSERT INTO jobs (tenant_id, id, kind, user_id, payload) VALUES ($1, $2, 'extract', 'ana', $3::text::jsonb)"
-    await sql(database, job, tenant, uuid4(), held)
+    job = "INSERT INTO jobs (tenant_id, id, kind, user_id, payload) VALUES ($1, $2, 'extract', $3, $4::text::jsonb)"
+    await sql(database, job, tenant, uuid4(), user, held)
 
 
 async def test_the_export_holds_every_kind_and_memories_in_every_state(
