@@ -28,11 +28,12 @@ class ConsolidationPolicy:
     pool_importance: int = 3
     pool_top_share: float = 0.1
     max_age_days: int = 90
+    neighbours: int = 10
     pairs_per_user_day: int = 50
     fingerprint_days: int = 14
 
     def __post_init__(self) -> None:
-        for name in ("pool_hours", "max_age_days", "pairs_per_user_day", "fingerprint_days"):
+        for name in ("pool_hours", "max_age_days", "neighbours", "pairs_per_user_day", "fingerprint_days"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not 1 <= self.pool_importance <= 5:
@@ -105,6 +106,12 @@ def pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime)
     retrieved.sort(key=lambda one: (-one.hits, -_changed(one).timestamp(), one.id))
     top = retrieved[: math.ceil(len(comparable) * policy.pool_top_share)]
     return frozenset(chosen | {one.id for one in top})
+
+
+def young_enough(memories: Iterable[Memory], policy: ConsolidationPolicy, now: datetime) -> list[Memory]:
+    """What may be in a pair at all."""
+    oldest = policy.oldest(now)
+    return [one for one in memories if _comparable(one) and _changed(one) >= oldest]
 
 
 def worth_checking(

@@ -4,9 +4,10 @@ The order of the verdicts never matters, and a plan that is carried out leaves n
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from itertools import islice
+from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from app.domain.changes import Edge
@@ -16,6 +17,12 @@ from app.domain.merge_bands import MergeBands
 from app.domain.same_fact import content_count
 
 _REPLACING: Final = frozenset({"numeric", "new_value"})
+
+Ids: TypeAlias = frozenset[UUID]
+"""The ids of two memories."""
+
+MAX_DECISIONS: Final = 1000
+"""A report lists no more; its counts are of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +58,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What becomes of one checked pair, for a run that only tells what it would do."""
+    """What becomes of one checked pair. `user_id` and `texts` only where nothing is stored: of a dry run."""
 
-    user_id: str
+    user_id: str | None
     category: str
     ids: tuple[UUID, UUID]
-    texts: tuple[str, str]
+    texts: tuple[str, str] | None
     score: float
     rule: Rule | None
     action: Literal["merge", "link", "keep"]
@@ -66,7 +73,8 @@ class Decided:
 class Report:
     """Counts of a run; `+` adds up those of several users. `merged`: memories that gave way to another.
 
-    `duplicates_before` and `duplicates_after`: memories that the verdicts hold to be one too many.
+    `duplicates_before` and `duplicates_after`: memories that the verdicts hold to be one too many. `skipped`: merges
+    left for the next run, because somebody changed one of the memories meanwhile.
     """
 
     pairs_seen: int = 0
@@ -76,36 +84,42 @@ class Report:
     tokens: int = 0
     duplicates_before: int = 0
     duplicates_after: int = 0
+    skipped: int = 0
     decisions: tuple[Decided, ...] = ()
 
     def __add__(self, other: "Report") -> "Report":
-        return Report(*(getattr(self, f) + getattr(other, f) for f in self.__dataclass_fields__))
+        total = Report(*(getattr(self, f) + getattr(other, f) for f in self.__dataclass_fields__))
+        return replace(total, decisions=total.decisions[:MAX_DECISIONS])
 
     def as_json(self) -> dict[str, Any]:
-        """The report in what JSON knows."""
-        decisions = [
-            asdict(one) | {"ids": [str(id_) for id_ in one.ids], "texts": list(one.texts), "score": round(one.score, 4)}
-            for one in self.decisions
-        ]
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"decisions": decisions}
+        """The report in what JSON knows; of a dry run also with the texts."""
+        counts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return counts | {"decisions": [_as_json(one) for one in self.decisions]}
 
 
-def make_plan(verdicts: Sequence[Verdict], bands: MergeBands, numeric_categories: Collection[str] = ()) -> Plan:
+def make_plan(
+    verdicts: Sequence[Verdict],
+    bands: MergeBands,
+    numeric_categories: Collection[str] = (),
+    apart: Collection[Ids] = (),
+) -> Plan:
     """Merges and relations out of the verdicts on distinct pairs; no memory is in two merges.
 
     Pairs that are one fact form groups; within a group each merge has a survivor that every absorbed memory is one
-    fact with, by verdict or, unchecked, by the deterministic rule. So no chain drifts from fact to fact.
+    fact with, by verdict or, unchecked, by the deterministic rule. So no chain drifts from fact to fact. Two that are
+    `apart` never end in one merge.
     """
     ordered = tuple(sorted(verdicts, key=lambda one: (-one.pair.score, one.pair.fingerprint[:2])))
     known = {one.pair.ids: one for one in ordered}
     groups = _groups(ordered)
-    merges = [merge for group in groups for merge in _merges(group, known, numeric_categories)]
+    merges = [merge for group in groups for merge in _merges(group, known, numeric_categories, apart)]
     duplicates = sum(len(group) - 1 for group in groups)
     return Plan(ordered, tuple(merges), tuple(_links(ordered, merges, bands.link_min)), duplicates)
 
 
 def report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool = False) -> Report:
-    """The figures of a plan that is carried out whole; the decisions only with `dry_run`."""
+    """The figures of a plan that is carried out whole. Decisions: what was done; with `dry_run` every one, and whose
+    and what texts."""
     merged = sum(len(merge.absorbed) for merge in plan.merges)
     return Report(
         pairs_seen=pairs_seen,
@@ -115,7 +129,7 @@ def report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool = Fals
         tokens=tokens,
         duplicates_before=plan.duplicates,
         duplicates_after=plan.duplicates - merged,
-        decisions=tuple(_decided(plan)) if dry_run else (),
+        decisions=tuple(islice(_decided(plan, dry_run), MAX_DECISIONS)),
     )
 
 
@@ -133,25 +147,35 @@ def _groups(verdicts: Iterable[Verdict]) -> list[list[Memory]]:
 
 
 def _merges(
-    group: Sequence[Memory], known: Mapping[frozenset[UUID], Verdict], numeric_categories: Collection[str]
+    group: Sequence[Memory],
+    known: Mapping[Ids, Verdict],
+    numeric_categories: Collection[str],
+    apart: Collection[Ids],
 ) -> Iterator[Merge]:
     """One merge about the best survivor, then about the best of those it leaves, and so on."""
     rules = _rules(group, known, numeric_categories)
     left = sorted(group, key=lambda one: (-content_count(one.text), one.created_at, one.id))
     while left:
         survivor = next(one for one in left if not any(_outdated(one, other, rules) for other in left))
-        joined = [one for one in left if frozenset((one.id, survivor.id)) in rules]
+        joined: list[Memory] = []
+        for one in left:
+            if frozenset((one.id, survivor.id)) in rules and not _any_apart(one, [survivor, *joined], apart):
+                joined.append(one)
         if joined:
             yield _merge(survivor, joined, rules, known)
         done = {survivor.id, *(one.id for one in joined)}
         left = [one for one in left if one.id not in done]
 
 
+def _any_apart(one: Memory, others: Iterable[Memory], apart: Collection[Ids]) -> bool:
+    return any(frozenset((one.id, other.id)) in apart for other in others)
+
+
 def _rules(
-    group: Sequence[Memory], known: Mapping[frozenset[UUID], Verdict], numeric_categories: Collection[str]
-) -> dict[frozenset[UUID], Rule]:
+    group: Sequence[Memory], known: Mapping[Ids, Verdict], numeric_categories: Collection[str]
+) -> dict[Ids, Rule]:
     """The rule of every two of the group that are one fact."""
-    rules: dict[frozenset[UUID], Rule] = {}
+    rules: dict[Ids, Rule] = {}
     for at, one in enumerate(group):
         for other in group[at + 1 :]:
             ids = frozenset((one.id, other.id))
@@ -166,15 +190,15 @@ def _later(one: Memory, other: Memory) -> bool:
     return one.created_at > other.created_at and one.updated_at > other.updated_at
 
 
-def _outdated(one: Memory, other: Memory, rules: Mapping[frozenset[UUID], Rule]) -> bool:
+def _outdated(one: Memory, other: Memory, rules: Mapping[Ids, Rule]) -> bool:
     return rules.get(frozenset((one.id, other.id))) in _REPLACING and _later(other, one)
 
 
 def _merge(
     survivor: Memory,
     joined: Sequence[Memory],
-    rules: Mapping[frozenset[UUID], Rule],
-    known: Mapping[frozenset[UUID], Verdict],
+    rules: Mapping[Ids, Rule],
+    known: Mapping[Ids, Verdict],
 ) -> Merge:
     absorbed = []
     for one in joined:
@@ -211,19 +235,29 @@ def _heirs(merges: Iterable[Merge]) -> dict[UUID, Merge]:
     return {id_: merge for merge in merges for id_ in (merge.survivor.id, *(one.memory.id for one in merge.absorbed))}
 
 
-def _decided(plan: Plan) -> Iterator[Decided]:
+def _decided(plan: Plan, dry_run: bool) -> Iterator[Decided]:
     heirs = _heirs(plan.merges)
     linked = {frozenset((edge.from_id, edge.to_id)) for edge in plan.links}
     for verdict in plan.verdicts:
         first, second = verdict.pair.first, verdict.pair.second
         ends = {heirs[one.id].survivor.id if one.id in heirs else one.id for one in (first, second)}
         action: Literal["merge", "link", "keep"] = "link" if ends in linked else "keep"
-        yield Decided(
-            first.user_id,
-            first.category,
-            (first.id, second.id),
-            (first.text, second.text),
-            verdict.pair.score,
-            verdict.rule,
-            "merge" if len(ends) == 1 else action,
-        )
+        if len(ends) == 1:
+            action = "merge"
+        if dry_run or action != "keep":
+            yield Decided(
+                first.user_id if dry_run else None,
+                first.category,
+                (first.id, second.id),
+                (first.text, second.text) if dry_run else None,
+                verdict.pair.score,
+                verdict.rule,
+                action,
+            )
+
+
+def _as_json(one: Decided) -> dict[str, Any]:
+    row = asdict(one) | {"ids": [str(id_) for id_ in one.ids], "score": round(one.score, 4)}
+    if one.texts is None:
+        return {name: value for name, value in row.items() if name not in ("user_id", "texts")}
+    return row | {"texts": list(one.texts)}

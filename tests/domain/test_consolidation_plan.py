@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.domain.changes import Edge
 from app.domain.consolidation import Pair, Rule, Verdict, judge
-from app.domain.consolidation_plan import Plan, Report, make_plan, report
+from app.domain.consolidation_plan import MAX_DECISIONS, Plan, Report, make_plan, report
 from app.domain.memory import Memory
 from app.domain.merge_bands import same_fact
 from tests.consolidation_cases import BANDS, NOW, NUMERIC, all_pairs, memories, memory, scored
@@ -91,6 +91,20 @@ def test_a_verdict_of_two_facts_is_stronger_than_the_rule() -> None:
     assert plan.links == (Edge(b.id, a.id, "profile", 0.9),)
 
 
+def test_what_somebody_took_apart_ends_in_no_merge_not_even_by_way_of_a_third() -> None:
+    bees, twin, third = (
+        memory(1, "Keeps bees", age=9),
+        memory(2, "The user keeps bees", age=8),
+        memory(3, "keeps bees!"),
+    )
+    verdicts = judge([Pair(bees, third, 0.9), Pair(third, twin, 0.9)])
+    assert [len(merge.absorbed) for merge in make_plan(verdicts, BANDS).merges] == [2]
+    plan = make_plan(verdicts, BANDS, (), {frozenset((bees.id, twin.id))})
+    merged = [{merge.survivor.id, *(one.memory.id for one in merge.absorbed)} for merge in plan.merges]
+    assert len(merged) == 1
+    assert not {bees.id, twin.id} <= merged[0]
+
+
 def test_the_later_value_stands() -> None:
     three, four = memory(1, "Runs 3 km", age=9, category="goals"), memory(2, "Runs 4 km", age=2, category="goals")
     again = memory(3, "The user runs 3 km", age=8, category="goals")
@@ -135,7 +149,13 @@ def test_a_report_tells_counts_and_when_dry_every_decision() -> None:
     verdicts = judge([Pair(bees, twin, 0.9), Pair(bees, goats, 0.612345), Pair(goats, hive, 0.4)])
     plan = make_plan(verdicts, BANDS)
     wet = report(plan, pairs_seen=7, tokens=120)
-    assert wet == Report(7, 3, merged=1, linked=1, tokens=120, duplicates_before=1, duplicates_after=0)
+    counts = Report(7, 3, merged=1, linked=1, tokens=120, duplicates_before=1, duplicates_after=0)
+    assert replace(wet, decisions=()) == counts
+    assert [(one["action"], one["ids"]) for one in wet.as_json()["decisions"]] == [
+        ("merge", [str(bees.id), str(twin.id)]),
+        ("link", [str(bees.id), str(goats.id)]),
+    ]
+    assert not {"texts", "user_id"} & wet.as_json()["decisions"][0].keys()
     dry = report(plan, pairs_seen=7, dry_run=True).as_json()
     assert json.loads(json.dumps(dry)) == dry
     assert [(one["action"], one["rule"], one["score"]) for one in dry["decisions"]] == [
@@ -161,6 +181,12 @@ def test_reports_of_several_users_add_up() -> None:
     assert (both.pairs_seen, both.tokens, both.merged, both.duplicates_before) == (2, 10, 2, 2)
     assert len(both.decisions) == 2
     assert sum([one, one], Report()) == both
+
+
+def test_a_report_lists_only_so_many_decisions() -> None:
+    one = report(planned(memory(1, "Keeps bees"), memory(2, "The user keeps bees")), pairs_seen=1)
+    many = sum([one] * (MAX_DECISIONS + 1), Report())
+    assert (many.merged, len(many.decisions)) == (MAX_DECISIONS + 1, MAX_DECISIONS)
 
 
 RULES: st.SearchStrategy[Rule | None] = st.sampled_from([None, "same_words", "contains", "model", "new_value"])
