@@ -23,7 +23,7 @@ def memory_columns(alias: str) -> str:
 
 
 def candidate_columns(alias: str) -> str:
-    """As `memory_columns`, empty metadata as NULL: a query reads a hundred rows, and decoding costs more than reading."""
+    """As `memory_columns`, with empty metadata as NULL: a query reads a hundred rows, and decoding is what costs."""
     return memory_columns(alias).replace(f"{alias}.metadata", f"nullif({alias}.metadata, '{{}}') AS metadata")
 
 

@@ -10,11 +10,12 @@ import pytest
 
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
+from app.domain.changes import MemoryChange
 from app.domain.errors import EmbedderUnavailable
 from app.domain.scope import Scope
 from app.ports import Vector
-from app.usecases.memories.bulk import BATCH, BulkLine, BulkWrite
-from app.usecases.memories.merging import Written
+from app.storage.journal import Journal, Outcome
+from app.usecases.memories.bulk import BATCH, BulkLine
 from tests.api.calls import history_of, listed, refused, row_counts, sql
 from tests.conftest import Database
 from tests.factories import Caller, body, draft, make_caller, serve
@@ -240,28 +241,25 @@ async def test_when_the_embedder_comes_back_later_batches_are_stored(app: Applic
     assert [answer["line"] for answer in answers if "error" not in answer] == list(range(BATCH + 1, BATCH + 11))
 
 
-class StumblesOverBen:
-    """Writes nothing; one user's lines meet a defect."""
+async def test_a_defect_met_by_one_line_leaves_the_others_their_answers(
+    app: Application, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Journal.record
 
-    def checked(self, _scope: Scope, new: Any, _trim: bool = False) -> Any:
-        """As it came."""
-        return new
-
-    async def embed(self, _scope: Scope, drafts: Sequence[Any]) -> list[None]:
-        """No vectors."""
-        return [None] * len(drafts)
-
-    async def store(self, _scope: Scope, new: Any, *_: Any) -> Written:
-        """Crash for ben."""
-        if new.user_id == "ben":
+    async def stumbles(self: Journal, scope: Scope, changes: Sequence[MemoryChange], **more: Any) -> Outcome:
+        if any(change.new and "stones" in change.new.text for change in changes):
             raise RuntimeError("a defect")
-        return Written(None, "skipped")
+        return await record(self, scope, changes, **more)
 
-
-async def test_a_defect_met_by_one_line_leaves_the_others_their_answers(caller: Caller) -> None:
-    lines = [BulkLine(n, draft(user_id="ben" if n == 2 else "maya")) for n in (1, 2, 3)]
-    results = [r async for r in BulkWrite(StumblesOverBen()).run(caller.scope, lines)]  # type: ignore[arg-type]  # a stand-in
+    monkeypatch.setattr(Journal, "record", stumbles)
+    texts = ["Maya collects stamps.", "Maya collects stones.", "Ben repairs bicycles at night."]
+    lines = [BulkLine(n, draft(text)) for n, text in enumerate(texts, 1)]
+    results = [r async for r in app.bulk.run(caller.scope, lines)]
     assert [getattr(r.outcome, "status", "written") for r in results] == ["written", 500, "written"]
+    monkeypatch.undo()
+    async with app.uow.read(caller.scope) as tx:
+        stored = await tx.fetch("SELECT text FROM memories ORDER BY text")
+    assert [row["text"] for row in stored] == [texts[2], texts[0]]
 
 
 async def test_it_takes_a_key_that_may_write_and_writes_in_its_tenant_alone(

@@ -98,15 +98,15 @@ class BulkWrite:
         return [result for lane in done for result in lane]
 
     async def _lane(self, scope: Scope, lane: Sequence[_Ready], gate: asyncio.Semaphore) -> list[BulkResult]:
-        """One user's lines, one after the other: each is compared with those before it."""
+        """One user's lines in order, each compared with those before it; those far from each other go together."""
         results = []
         async with gate:
-            for line, draft, vector in lane:
-                try:
-                    outcome: Written | MnemaError = await self._write.store(scope, draft, vector, line.key)
-                except Exception as error:
-                    outcome = _refusal(error)
-                results.append(BulkResult(line.number, outcome))
+            for run in self._write.waves([draft for _line, draft, _v in lane], [vector for *_, vector in lane]):
+                lines = [lane[at] for at in run]
+                items = [(draft, vector, line.key) for line, draft, vector in lines]
+                for (line, *_), outcome in zip(lines, await self._write.store_many(scope, items), strict=True):
+                    answer = _refusal(outcome) if isinstance(outcome, Exception) else outcome
+                    results.append(BulkResult(line.number, answer))
         return results
 
 

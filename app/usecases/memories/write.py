@@ -1,13 +1,16 @@
 """Remember: text rules, then compare with what is known, then one journaled write (SPEC §1; seed 003 §2, §9)."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypeAlias
 from uuid import UUID
 
 from app.config.loader import Policies
+from app.domain.changes import MemoryChange
 from app.domain.errors import (
     AgentNotAllowed,
     DuplicateText,
@@ -25,15 +28,18 @@ from app.domain.memory import MemoryType, NewMemory
 from app.domain.merge_bands import Decision, decide
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
-from app.domain.text_rules import check_text
+from app.domain.text_rules import check_text, text_key
+from app.domain.waves import waves
 from app.ports import Clock, Embedder, Vector
-from app.storage.journal import Journal, KeyRecord, Outcome
+from app.storage.journal import Journal, KeyRecord, Outcome, Recorded
 from app.storage.memories import Compared, MemoryStorage
 from app.usecases.memories.merging import Intent, Written, compose, event
 
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
 """What a write meets when another one changed the compared memories first: think again."""
 
+Storable: TypeAlias = tuple[NewMemory, Vector, IdempotencyKey | None]
+TOGETHER = 64
 CLOCK_SKEW = timedelta(seconds=5)
 
 
@@ -75,6 +81,47 @@ class WriteMemories:
                 continue
         raise WriteContention()
 
+    async def store_many(self, scope: Scope, items: Sequence[Storable]) -> list[Written | Exception]:
+        """As `store` for memories that have nothing to do with each other, in one transaction if it goes through.
+
+        When it does not, for whatever reason, one by one: each then answers for itself.
+        """
+        if len(items) > 1:
+            with contextlib.suppress(Exception):
+                return await self._together(scope, items)
+        return [await self._alone(scope, item) for item in items]
+
+    async def _together(self, scope: Scope, items: Sequence[Storable]) -> list[Written | Exception]:
+        """Raises WriteContention when two of them join one memory, or one of them is to be skipped."""
+        changes: list[MemoryChange] = []
+        keys: list[KeyRecord] = []
+        last: list[tuple[Written, int]] = []
+        for new, vector, key in items:
+            speaker = scope.speaking_as(new.agent_id)
+            composed = self._compose(speaker, new, vector, await self._compare(speaker, new, vector))
+            if composed is None or {c.memory_id for c in composed[0]} & {c.memory_id for c in changes}:
+                raise WriteContention()
+            changes += composed[0]
+            keys += _keys(key, composed[1])
+            last.append((composed[1], len(changes) - 1))
+        outcome = await self._journal.record(scope, changes, keys=keys)
+        if outcome.replay is not None:  # one key only, and it was used before
+            raise WriteContention()
+        return [_with(written, new, outcome.recorded[at]) for (new, *_), (written, at) in zip(items, last, strict=True)]
+
+    def waves(self, drafts: Sequence[NewMemory], vectors: Sequence[Vector]) -> list[range]:
+        """Which of one user's memories can go through `store_many` together, in order."""
+        bands = self._policies.bands
+        lowest = min(bands.link_min, bands.fallback_low if bands.fallback_on_write else bands.check_low)
+        keys = [text_key(d.text) if d.type is MemoryType.semantic else None for d in drafts]
+        return waves(vectors, keys, lowest, TOGETHER)
+
+    async def _alone(self, scope: Scope, item: Storable) -> Written | Exception:
+        try:
+            return await self.store(scope, *item)
+        except Exception as error:
+            return error
+
     def checked(self, scope: Scope, draft: NewMemory, trim: bool = False) -> NewMemory:
         """`draft` after the text rules and the checks that need no database; raises as `remember` does."""
         self._policies.categories.get(draft.category)
@@ -113,15 +160,25 @@ class WriteMemories:
     async def _write(
         self, scope: Scope, new: NewMemory, vector: Vector, compared: Sequence[Compared], key: IdempotencyKey | None
     ) -> Written:
+        composed = self._compose(scope, new, vector, compared)
+        if composed is None:
+            best = self._decide(new, compared).best_similarity
+            skipped = Written(None, "skipped", similarity=best, reason="below_min_importance")
+            return await self._skip(scope, new, skipped, key)
+        changes, written = composed
+        outcome = await self._journal.record(scope, changes, keys=_keys(key, written))
+        return _answer(new, written, outcome)
+
+    def _compose(
+        self, scope: Scope, new: NewMemory, vector: Vector, compared: Sequence[Compared]
+    ) -> tuple[list[MemoryChange], Written] | None:
+        """The changes to record and the answer; None when it is not important enough for a memory of its own."""
         decision = self._decide(new, compared)
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
-            skipped = Written(None, "skipped", similarity=decision.best_similarity, reason="below_min_importance")
-            return await self._skip(scope, new, skipped, key)
+            return None
         intent = Intent(scope, new, vector, compared, decision, match, self._clock.now())
-        changes, written = compose(intent, recreate=self._policies.write.merge_mode == "recreate")
-        outcome = await self._journal.record(scope, changes, keys=_keys(key, written))
-        return _answer(new, written, outcome)
+        return compose(intent, recreate=self._policies.write.merge_mode == "recreate")
 
     async def _skip(self, scope: Scope, new: NewMemory, skipped: Written, key: IdempotencyKey | None) -> Written:
         """Nothing is stored but the event, and the answer for a retry."""
@@ -157,11 +214,14 @@ def _keys(key: IdempotencyKey | None, written: Written) -> list[KeyRecord]:
     return [KeyRecord(key, response, written.id)]
 
 
+def _with(written: Written, new: NewMemory, recorded: Recorded) -> Written:
+    revision = recorded.revisions.get(new.thread_id) if new.thread_id else None
+    return replace(written, related=recorded.related, revision=revision)
+
+
 def _answer(new: NewMemory, written: Written, outcome: Outcome) -> Written:
     if outcome.replay is None:
-        last = outcome.recorded[-1]
-        revision = last.revisions.get(new.thread_id) if new.thread_id else None
-        return replace(written, related=last.related, revision=revision)
+        return _with(written, new, outcome.recorded[-1])
     first = outcome.replay
     return Written(
         id=UUID(first["id"]) if first["id"] else None,
