@@ -1,0 +1,82 @@
+-- Daily consolidation: $1 tenant; semantic, active memories only. {columns} are a memory's, {vec} the active space's table.
+
+-- name: users
+-- Whoever has something in the pool: $2 one user or null, $3 the key's categories or null, $4 nothing older, $5 new or
+-- changed since, $6 important.
+SELECT u.user_id FROM users u
+WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND EXISTS (
+    SELECT 1 FROM memories m LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
+    WHERE m.tenant_id = $1 AND m.user_pk = u.user_pk AND m.state = 'active' AND m.type = 'semantic'
+      AND ($3::text[] IS NULL OR m.category = ANY ($3)) AND greatest(m.created_at, m.updated_at) >= $4
+      AND (greatest(m.created_at, m.updated_at) >= $5 OR m.importance >= $6 OR a.hits > 0))
+ORDER BY u.user_id
+
+-- name: memories
+-- Of user $2, in the key's categories $3.
+SELECT {columns}, a.last_accessed, a.hits FROM memories m
+LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active' AND m.type = 'semantic'
+  AND ($3::text[] IS NULL OR m.category = ANY ($3))
+
+-- name: pairs
+-- For each of $4 the nearest $7 among $5, all of user $2 and category $3, from cosine $6 up; each two once. Exact.
+WITH mine AS MATERIALIZED (
+    SELECT v.memory_id, v.embedding FROM {vec} v
+    WHERE v.tenant_id = $1 AND v.user_pk = user_pk_of($1, $2) AND v.state = 'active' AND v.type = 'semantic'
+      AND v.category = $3 AND v.memory_id = ANY ($5::uuid[]))
+SELECT least(p.memory_id, o.memory_id) AS low, greatest(p.memory_id, o.memory_id) AS high, max(1 - o.distance) AS score
+FROM mine p CROSS JOIN LATERAL (
+    SELECT x.memory_id, x.distance
+    FROM (SELECT memory_id, embedding <=> p.embedding AS distance FROM mine OFFSET 0) x
+    WHERE x.memory_id <> p.memory_id AND x.distance <= 1 - $6::float8 ORDER BY x.distance, x.memory_id LIMIT $7) o
+WHERE p.memory_id = ANY ($4::uuid[]) GROUP BY 1, 2
+
+-- name: checked
+-- The pairs of user $2 that were checked after $3.
+SELECT low, high, score, checked_at FROM consolidation_pairs
+WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2) AND checked_at > $3
+
+-- name: apart
+-- Which of $2 somebody brought back although they had given way to another, with that other and all it gave way to.
+WITH RECURSIVE undone AS (
+    SELECT h.memory_id::uuid AS id, (h.meta#>>'{{before,superseded_by}}')::uuid AS heir FROM history h
+    WHERE h.tenant_id = $1 AND h.memory_id = ANY ($2::text[]) AND h.event = 'RESTORE'
+      AND h.meta#>>'{{before,superseded_by}}' IS NOT NULL
+    UNION
+    SELECT u.id, m.superseded_by FROM undone u JOIN memories m ON m.tenant_id = $1 AND m.id = u.heir
+    WHERE m.superseded_by IS NOT NULL)
+SELECT id, heir FROM undone
+
+-- name: hold_user
+-- First of all locks, as in an erasure: it waits for this transaction, or this one finds nobody.
+SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR KEY SHARE
+
+-- name: hold_memories
+-- Those of $2 that are still active, unchanged until the transaction ends.
+SELECT id, version FROM memories WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND state = 'active' ORDER BY id FOR SHARE
+
+-- name: relations
+-- What $2 are related to, apart from $3; the strongest of each.
+SELECT m.id, m.category, m.created_at, max(e.strength) AS strength
+FROM (SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = $1 AND r.from_id = ANY ($2::text[])
+      UNION ALL
+      SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = $1 AND r.to_id = ANY ($2::text[])) e
+JOIN memories m ON m.tenant_id = $1 AND m.id = e.other::uuid AND m.state = 'active'
+WHERE NOT m.id = ANY ($3::uuid[]) GROUP BY m.tenant_id, m.id ORDER BY m.id
+
+-- name: related
+-- Which of the pairs ($2, $3) are related already, whichever way round.
+SELECT e.a, e.b FROM unnest($2::text[], $3::text[]) AS e(a, b)
+WHERE EXISTS (SELECT 1 FROM relations r WHERE r.tenant_id = $1 AND least(r.from_id, r.to_id) = least(e.a, e.b)
+              AND greatest(r.from_id, r.to_id) = greatest(e.a, e.b))
+
+-- name: mark
+-- $2 the user's key, $3 to $6 the pairs and their verdicts, $7 when. In order, so that two runs never wait in a circle.
+INSERT INTO consolidation_pairs (tenant_id, low, high, score, user_pk, same, checked_at)
+SELECT $1, p.low, p.high, p.score, $2, p.same, $7
+FROM unnest($3::uuid[], $4::uuid[], $5::real[], $6::boolean[]) AS p(low, high, score, same)
+ORDER BY p.low, p.high, p.score
+ON CONFLICT (tenant_id, low, high, score) DO UPDATE SET same = excluded.same, checked_at = excluded.checked_at
+
+-- name: forget
+DELETE FROM consolidation_pairs WHERE tenant_id = $1 AND checked_at <= $2
