@@ -13,6 +13,7 @@ from app.providers.embeddings import EmbedderSettings, build_embedder
 from app.providers.tokens import WordPieceCounter
 from app.storage import admin
 from app.storage.access import AccessLog
+from app.storage.consolidation import ConsolidationStorage
 from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
 from app.storage.events import EventStorage
@@ -25,6 +26,7 @@ from app.storage.spaces import Space, active_space, require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.bulk import BulkWrite
+from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.delta import ReadDelta
 from app.usecases.memories.edit import EditMemories
 from app.usecases.memories.lifecycle import Lifecycle
@@ -61,6 +63,7 @@ class Application:
     export: ExportUser
     erase: EraseUser
     lifecycle: Lifecycle
+    consolidate: Consolidate
     readiness: Readiness
 
 
@@ -137,6 +140,19 @@ async def forgetting(settings: Settings, clock: Clock | None = None) -> AsyncIte
         await engine.close()
 
 
+@asynccontextmanager
+async def consolidating(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Consolidate]:
+    """Consolidation alone, for operators: needs the database and the vectors in it, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
+    try:
+        space = await active_space(uow)
+        policies, journal = load_policies(space.model, settings.config_dir), Journal(uow, space.name, secret)
+        yield Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
+    finally:
+        await engine.close()
+
+
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Roles, database and extension; idempotent. The one step that takes a superuser."""
     await admin.bootstrap(superuser_url, database, passwords)
@@ -202,5 +218,6 @@ def _assemble(
         export=ExportUser(uow, ExportStorage(), access),
         erase=EraseUser(lifecycle, access, clock),
         lifecycle=Lifecycle(uow, lifecycle, journal, policies, clock),
+        consolidate=Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock),
         readiness=Readiness(uow, embedder),
     )

@@ -8,6 +8,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.consolidation import Judgement, Pair
+
 Vector: TypeAlias = NDArray[np.float32]
 """A unit-length embedding, shape (dimension,), float32."""
 
@@ -55,6 +57,17 @@ class TokenCounter(Protocol):
 
     def count(self, text: str) -> int:
         """WordPiece tokens in `text`, special tokens excluded."""
+        ...
+
+
+class SameFactJudge(Protocol):
+    """Decides which memories state the same fact, where the deterministic rule is not enough."""
+
+    async def judge(self, pairs: Sequence[Pair]) -> Judgement:
+        """Verdicts on some or all of the pairs; what is left out comes again another day.
+
+        Raises RuntimeError inside a transaction.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""mnema export, erase, run: a person's data out or gone, and the forgetting of what nobody needs."""
+"""mnema export, erase, run: a person's data out or gone, and background work by hand."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +10,12 @@ from rich.markup import escape
 
 from app.bootstrap import forgetting, tenancy
 from app.cli.client import describe, fail, open_client, out, request
+from app.cli.consolidation import consolidate
 from app.cli.operators import run, settings
 from app.domain.scope import Scope
 from app.usecases.memories.lifecycle import Lifecycle, Report
 
+JOBS = (*Lifecycle.JOBS, "consolidate")
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
 
@@ -59,18 +61,24 @@ def erase(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do 
 
 
 def run_job(
-    job: Annotated[str, typer.Argument(help=", ".join(Lifecycle.JOBS))],
+    job: Annotated[str, typer.Argument(help=", ".join(JOBS))],
     tenant: Annotated[str | None, typer.Option(help="name or id; none = every tenant")] = None,
+    user: Annotated[str | None, typer.Option(help="consolidate the memories of this user_id alone")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
 ) -> None:
-    """Run a background job now: ttl, purge, evict or retention."""
-    if job not in Lifecycle.JOBS:
-        fail(f"a job is one of {', '.join(Lifecycle.JOBS)}")
+    """Run a background job now: ttl, purge, evict, retention or consolidate."""
+    if job not in JOBS:
+        fail(f"a job is one of {', '.join(JOBS)}")
+    if user is not None and job != "consolidate":
+        fail(f"{job} is of whole tenants: only consolidate takes --user")
 
     async def work() -> None:
         found = settings()
         async with tenancy(found) as tenants:
             chosen = [await tenants.find(tenant)] if tenant else await tenants.tenants()
+        if job == "consolidate":
+            await consolidate(found, {owner.name: owner.id for owner in chosen}, user, dry_run)
+            return
         async with forgetting(found) as lifecycle:
             for owner in chosen:
                 _print(owner.name, await lifecycle.run(Scope(owner.id), job, dry_run=dry_run))

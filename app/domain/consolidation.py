@@ -94,6 +94,14 @@ class Verdict:
     rule: Rule | None
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Verdicts, and the tokens they cost."""
+
+    verdicts: Sequence[Verdict]
+    tokens: int = 0
+
+
 def pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:
     """Whose neighbours are looked at, of one user's memories: the new and changed, the important, the much retrieved.
 

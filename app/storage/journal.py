@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.domain.changes import CHANGES, ChangeKind, MemoryChange, Observation
+from app.domain.changes import CHANGES, ChangeKind, Edge, MemoryChange, Observation
 from app.domain.erasure import tombstones
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
@@ -21,7 +21,7 @@ from app.domain.scope import Scope
 from app.domain.text_rules import text_key
 from app.storage.identity import new_id
 from app.storage.rows import memory_from_json
-from app.storage.uow import UnitOfWork
+from app.storage.uow import UnitOfWork, WriteTx
 
 _NOTE = """
 INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
@@ -65,28 +65,55 @@ class Journal:
         self._apply = f"SELECT apply_changes_{space}($1, $2, $3, $4, $5, $6) AS answer"
         self._secret = secret
 
-    async def record(self, scope: Scope, changes: Sequence[MemoryChange], *, keys: Sequence[KeyRecord] = ()) -> Outcome:
-        """Apply `changes` as one transaction in one round trip.
+    async def record(
+        self,
+        scope: Scope,
+        changes: Sequence[MemoryChange],
+        *,
+        keys: Sequence[KeyRecord] = (),
+        tx: WriteTx | None = None,
+    ) -> Outcome:
+        """Apply `changes` as one transaction in one round trip, or within an open one.
 
         Raises NotFound, WrongState (state), VersionConflict, DuplicateText, WriteContention, ErasedText,
         IdempotencyMismatch; UsedBefore when one of several keys was: then nothing was written.
         """
         embedded = [(change.memory_id, HalfVector(change.vector)) for change in changes if change.vector is not None]
-        rows = await self._uow.call(
-            scope,
-            self._apply,
+        arguments = (
             _batch(changes),
             [memory_id for memory_id, _vector in embedded],
             [vector for _id, vector in embedded],
             [h for change in changes for h in self._tombstones(scope, change)],
             [_key_record(scope, k) for k in keys] or None,
         )
-        answer = rows[0]["answer"]
+        answer = await self._applied(scope, tx, *arguments)
         if "replay" in answer:
             if not answer["same_body"]:
                 raise IdempotencyMismatch()
             return Outcome(replay=answer["replay"])
         return Outcome(recorded=_recorded(changes, answer))
+
+    async def relate(
+        self, tx: WriteTx, scope: Scope, edges: Iterable[Edge], observations: Iterable[Observation]
+    ) -> None:
+        """Relations, each recorded with the memory it starts from, of memories that do not change themselves."""
+        starting: defaultdict[UUID, list[Edge]] = defaultdict(list)
+        for edge in edges:
+            starting[edge.from_id].append(edge)
+        batch = {
+            "history": [],
+            "events": [_observation(o) for o in observations],
+            "edges": [row for memory_id, some in starting.items() for row in _edges(memory_id, scope.actor, some)],
+        }
+        await self._applied(scope, tx, batch, [], [], [], None)
+
+    async def _applied(self, scope: Scope, tx: WriteTx | None, *arguments: Any) -> dict[str, Any]:
+        if tx is None:
+            rows = await self._uow.call(scope, self._apply, *arguments)
+        else:
+            rows = await tx.fetch(self._apply, scope.tenant_id, *arguments)
+        answer: dict[str, Any] = rows[0]["answer"]
+        return answer
 
     def _tombstones(self, scope: Scope, change: MemoryChange) -> list[bytes]:
         """The hashes of what this change would store: its texts, and the turn it was learnt from."""
@@ -115,7 +142,7 @@ def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
         "threads": dict(Counter(thread for _change, thread in told)),
         "updates": [_update(c) for c in changes if not c.new],
         "delta": list(_delta(told)),
-        "edges": [row for c in changes if c.edges for row in _edges(c)],
+        "edges": [row for c in changes if c.edges for row in _edges(c.memory_id, c.actor, c.edges)],
     }
     return batch | {name: rows for name, rows in more.items() if rows}
 
@@ -165,9 +192,9 @@ def _delta(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]
         }
 
 
-def _edges(change: MemoryChange) -> Iterator[dict[str, Any]]:
-    link = {"memory_id": str(change.memory_id), "link_id": str(new_id()), "actor": change.actor}
-    for edge in change.edges:
+def _edges(memory_id: UUID, actor: str, edges: Iterable[Edge]) -> Iterator[dict[str, Any]]:
+    link = {"memory_id": str(memory_id), "link_id": str(new_id()), "actor": actor}
+    for edge in edges:
         yield link | {
             "id": str(new_id()),
             "from_id": str(edge.from_id),

@@ -1,0 +1,117 @@
+"""Daily consolidation: stored memories of one fact become one, near ones become related (seed 003 §4, SPEC §7).
+
+User by user: read, judge outside any transaction, write. A run that breaks off has lost nothing: the next one takes up
+what has no fingerprint yet. What somebody restores after it gave way to another stays apart from that other for good.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+from app.config.loader import Policies
+from app.domain.consolidation import Fingerprint, Judgement, Pair, judge, pool, worth_checking, young_enough
+from app.domain.consolidation_plan import Ids, Plan, Report, make_plan, report
+from app.domain.scope import Scope
+from app.ports import Clock, SameFactJudge
+from app.storage.consolidation import ConsolidationStorage
+from app.storage.journal import Journal
+from app.storage.uow import UnitOfWork
+from app.usecases.memories.consolidation_writes import CarryOut
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One user's pairs near enough, and what of the past bears on them."""
+
+    pairs: Sequence[Pair] = ()
+    in_pool: frozenset[UUID] = frozenset()
+    checked: dict[Fingerprint, datetime] | None = None
+    spent: int = 0
+    apart: frozenset[Ids] = frozenset()
+
+
+class Consolidate:
+    """Works through one tenant. Without a judge the deterministic rule decides."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        storage: ConsolidationStorage,
+        journal: Journal,
+        policies: Policies,
+        clock: Clock,
+        judge: SameFactJudge | None = None,
+    ) -> None:
+        self._uow = uow
+        self._storage = storage
+        self._carry_out = CarryOut(uow, storage, journal)
+        self._policy = policies.consolidation
+        self._bands = policies.bands
+        self._numeric = tuple(c.name for c in policies.categories.categories.values() if c.numeric_update)
+        self._clock = clock
+        self._judge = judge
+
+    async def run(self, scope: Scope, *, dry_run: bool = False, user_id: str | None = None) -> Report:
+        """Every user, or one; at most `pairs_per_user_day` pairs of each, whatever was checked today already.
+
+        A dry run writes nothing, and its report tells every decision with the texts; that of a run can be kept.
+        """
+        now, total = self._clock.now(), Report()
+        async with self._uow.read(scope) as tx:
+            users = await self._storage.users(tx, scope, self._policy, now, user_id)
+        for user in users:
+            total += await (self._foresee(scope, user) if dry_run else self._consolidate(scope, user))
+        if not dry_run:
+            async with self._uow.write(scope) as tx:
+                await self._storage.forget(tx, scope, self._policy.checked_since(now))
+        return total
+
+    async def _foresee(self, scope: Scope, user_id: str) -> Report:
+        now = self._clock.now()
+        found = await self._read(scope, user_id, now)
+        plan, tokens = await self._think(user_id, found, now)
+        return report(plan, pairs_seen=len(found.pairs), tokens=tokens, dry_run=True)
+
+    async def _consolidate(self, scope: Scope, user_id: str) -> Report:
+        """Until nothing merges any more: a merge makes room for other neighbours, and changes what is in the pool."""
+        total, first = Report(), True
+        while True:
+            now = self._clock.now()
+            found = await self._read(scope, user_id, now)
+            plan, tokens = await self._think(user_id, found, now)
+            done = await self._carry_out.plan(scope, user_id, plan, now)
+            made = replace(plan, merges=done.merges, links=done.links)
+            figures = report(made, pairs_seen=len(found.pairs) if first else 0, tokens=tokens)
+            total, first = total + replace(figures, skipped=done.skipped), False
+            if not done.merges or done.skipped:
+                return total
+
+    async def _read(self, scope: Scope, user_id: str, now: datetime) -> _Found:
+        policy = self._policy
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        async with self._uow.read(scope) as tx:
+            checked = await self._storage.checked(tx, scope, user_id, min(midnight, policy.checked_since(now)))
+            spent = sum(at >= midnight for at in checked.values())
+            if spent >= policy.pairs_per_user_day:
+                return _Found()
+            memories = await self._storage.memories(tx, scope, user_id)
+            in_pool = pool(memories, policy, now)
+            young, low = young_enough(memories, policy, now), self._bands.fallback_low
+            pairs = await self._storage.pairs(tx, scope, young, in_pool, low=low, neighbours=policy.neighbours)
+            apart = await self._storage.apart(tx, scope, {id_ for pair in pairs for id_ in pair.ids})
+        return _Found(pairs, in_pool, checked, spent, apart)
+
+    async def _think(self, user_id: str, found: _Found, now: datetime) -> tuple[Plan, int]:
+        """The plan and the tokens it cost. Reading words takes the processor: it is done beside the event loop."""
+        candidates = [pair for pair in found.pairs if pair.ids not in found.apart]
+        bounds = self._policy, self._bands, now, {user_id: found.spent}
+        pairs = await asyncio.to_thread(worth_checking, candidates, found.in_pool, found.checked or {}, *bounds)
+        if self._judge is None:
+            judged = Judgement(await asyncio.to_thread(judge, pairs, self._numeric))
+        else:
+            judged = await self._judge.judge(pairs) if pairs else Judgement(())
+        planned = partial(make_plan, judged.verdicts, self._bands, self._numeric, found.apart)
+        return await asyncio.to_thread(planned), judged.tokens
