@@ -13,11 +13,11 @@ from app.providers.embeddings import EmbedderSettings, build_embedder
 from app.providers.tokens import WordPieceCounter
 from app.storage import admin
 from app.storage.access import AccessLog
-from app.storage.consolidation import ConsolidationStorage
 from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
 from app.storage.events import EventStorage
 from app.storage.export import ExportStorage
+from app.storage.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.lifecycle import LifecycleStorage
 from app.storage.memories import MemoryStorage
@@ -25,10 +25,11 @@ from app.storage.search import SearchStorage
 from app.storage.spaces import Space, active_space, require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
+from app.storage.vectors import VectorStorage
 from app.usecases.memories.bulk import BulkWrite
-from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.delta import ReadDelta
 from app.usecases.memories.edit import EditMemories
+from app.usecases.memories.embed import EmbedMissing
 from app.usecases.memories.lifecycle import Lifecycle
 from app.usecases.memories.query import QueryMemories
 from app.usecases.memories.read import ReadMemories
@@ -37,6 +38,8 @@ from app.usecases.ops.erase import EraseUser
 from app.usecases.ops.events import CountEvents
 from app.usecases.ops.export import ExportUser
 from app.usecases.ops.history import ReadHistory
+from app.usecases.ops.job_handlers import job_handlers
+from app.usecases.ops.jobs import Jobs, RunJobs
 from app.usecases.ops.readiness import Readiness
 from app.usecases.ops.tenants import Tenants
 
@@ -63,7 +66,8 @@ class Application:
     export: ExportUser
     erase: EraseUser
     lifecycle: Lifecycle
-    consolidate: Consolidate
+    jobs: Jobs
+    run_jobs: RunJobs
     readiness: Readiness
 
 
@@ -140,19 +144,6 @@ async def forgetting(settings: Settings, clock: Clock | None = None) -> AsyncIte
         await engine.close()
 
 
-@asynccontextmanager
-async def consolidating(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Consolidate]:
-    """Consolidation alone, for operators: needs the database and the vectors in it, not the model."""
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
-    uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
-    try:
-        space = await active_space(uow)
-        policies, journal = load_policies(space.model, settings.config_dir), Journal(uow, space.name, secret)
-        yield Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
-    finally:
-        await engine.close()
-
-
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Roles, database and extension; idempotent. The one step that takes a superuser."""
     await admin.bootstrap(superuser_url, database, passwords)
@@ -194,11 +185,12 @@ def _assemble(
     journal = Journal(uow, space.name, secret)
     memories = MemoryStorage(uow, space.name)
     access = AccessLog(uow, journal, clock)
-    lifecycle = LifecycleStorage(uow, secret)
+    records = LifecycleStorage(uow, secret)
+    lifecycle = Lifecycle(uow, records, journal, policies, clock)
+    embed_missing = EmbedMissing(VectorStorage(uow, space.name), embedder)
+    jobs = JobStorage(uow, policies.jobs)
     write = WriteMemories(memories, journal, embedder, policies, clock)
-    cursors = DeltaStorage()
-    delta = ReadDelta(uow, cursors, policies)
-    tokens = doubles.tokens or WordPieceCounter()
+    delta, query = _asking(uow, space, embedder, access, policies, doubles)
     return Application(
         settings=settings,
         policies=policies,
@@ -211,13 +203,23 @@ def _assemble(
         bulk=BulkWrite(write),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),
-        query=QueryMemories(uow, SearchStorage(space.name), delta, cursors, embedder, tokens, access, policies, clock),
+        query=query,
         delta=delta,
         history=ReadHistory(uow, memories),
         events=CountEvents(uow, EventStorage(), access),
         export=ExportUser(uow, ExportStorage(), access),
-        erase=EraseUser(lifecycle, access, clock),
-        lifecycle=Lifecycle(uow, lifecycle, journal, policies, clock),
-        consolidate=Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock),
+        erase=EraseUser(records, access, clock),
+        lifecycle=lifecycle,
+        jobs=Jobs(jobs),
+        run_jobs=RunJobs(jobs, TenantStorage(uow), journal, job_handlers(lifecycle, embed_missing), policies.jobs),
         readiness=Readiness(uow, embedder),
     )
+
+
+def _asking(
+    uow: UnitOfWork, space: Space, embedder: Embedder, access: AccessLog, policies: Policies, doubles: Doubles
+) -> tuple[ReadDelta, QueryMemories]:
+    cursors, search = DeltaStorage(), SearchStorage(space.name)
+    delta = ReadDelta(uow, cursors, policies)
+    clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
+    return delta, QueryMemories(uow, search, delta, cursors, embedder, tokens, access, policies, clock)

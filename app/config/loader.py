@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.domain.categories import Category, CategoryPolicy
 from app.domain.consolidation import ConsolidationPolicy
 from app.domain.errors import ConfigError
+from app.domain.jobs import JobPolicy
 from app.domain.lifecycle import LifecyclePolicy
 from app.domain.merge_bands import MergeBands
 from app.domain.scoring import Profile
@@ -86,6 +87,7 @@ class Policies:
     delta_bullets: int
     lifecycle: LifecyclePolicy
     consolidation: ConsolidationPolicy
+    jobs: JobPolicy
     turn_category: str
     profiles: Mapping[str, Profile]
     categories: CategoryPolicy
@@ -94,7 +96,7 @@ class Policies:
 
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
-    sections = ("write", "query", "delta", "lifecycle", "consolidation", "turns", "profiles")
+    sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "turns", "profiles")
     raw = _read(directory / "policies.yaml", sections)
     query = _build(QueryPolicy, raw["query"], "query")
     _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
@@ -114,6 +116,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         delta_bullets=delta.bullets,
         lifecycle=_build(LifecyclePolicy, raw["lifecycle"], "lifecycle"),
         consolidation=_build(ConsolidationPolicy, raw["consolidation"], "consolidation"),
+        jobs=_build(JobPolicy, raw["jobs"], "jobs"),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,

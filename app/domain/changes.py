@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
+from app.domain.jobs import NewJob
 from app.domain.memory import NewMemory
 
 
@@ -76,7 +77,8 @@ class MemoryChange:
     """One change of one memory with everything that is recorded of it.
 
     `new` for an insert, `fields` for an update, neither for a purge. `threads` are told of it: the thread that wrote
-    and the one the memory belongs to. `vector` is the embedding of a new or changed text.
+    and the one the memory belongs to. `vector` is the embedding of a new or changed text. `jobs` are the work that
+    follows from it: there if and only if the change is.
     """
 
     kind: ChangeKind
@@ -95,3 +97,4 @@ class MemoryChange:
     new_ref: str | None = None
     edges: tuple[Edge, ...] = ()
     observations: tuple[Observation, ...] = ()
+    jobs: tuple[NewJob, ...] = ()

@@ -28,6 +28,12 @@ class InvalidInput(MnemaError):
     status = 422
 
 
+class TerminalJobError(MnemaError):
+    """This job cannot succeed, however often it is tried."""
+
+    code = "job_failed"
+
+
 class EmptyText(InvalidInput):
     """The text is empty after normalisation."""
 

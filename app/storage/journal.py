@@ -20,6 +20,7 @@ from app.domain.memory import Memory, NewMemory
 from app.domain.scope import Scope
 from app.domain.text_rules import text_key
 from app.storage.identity import new_id
+from app.storage.jobs import new_job_row
 from app.storage.rows import memory_from_json
 from app.storage.uow import UnitOfWork, WriteTx
 
@@ -143,6 +144,7 @@ def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
         "updates": [_update(c) for c in changes if not c.new],
         "delta": list(_delta(told)),
         "edges": [row for c in changes if c.edges for row in _edges(c.memory_id, c.actor, c.edges)],
+        "jobs": [new_job_row(job) for c in changes for job in c.jobs],
     }
     return batch | {name: rows for name, rows in more.items() if rows}
 

@@ -37,6 +37,13 @@ class LifecycleStorage:
         rows = await tx.fetch(_statement("overflowing"), scope.tenant_id, max_entries, limit)
         return [memory_from_row(row) for row in rows]
 
+    async def overflowing_thread(
+        self, tx: ReadTx, scope: Scope, user_id: str, thread_id: str, max_entries: int, limit: int
+    ) -> list[Memory]:
+        """As `overflowing`, of one user in one thread."""
+        rows = await tx.fetch(_statement("overflowing_thread"), scope.tenant_id, max_entries, limit, user_id, thread_id)
+        return [memory_from_row(row) for row in rows]
+
     async def expire(self, scope: Scope, policy: LifecyclePolicy, now: datetime, *, dry_run: bool) -> dict[str, int]:
         """Drop records kept only for a time; how many, by table."""
         rows = await self._uow.call(

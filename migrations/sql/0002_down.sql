@@ -4,8 +4,8 @@ DECLARE
     v_space text;
 BEGIN
     FOR v_space IN SELECT name FROM embedding_spaces LOOP
-        EXECUTE format('DROP FUNCTION %I, %I, %I', 'apply_changes_' || v_space, 'record_changes_' || v_space,
-                       'put_vectors_' || v_space);
+        EXECUTE format('DROP FUNCTION %I, %I, %I, %I', 'apply_changes_' || v_space, 'record_changes_' || v_space,
+                       'put_vectors_' || v_space, 'fill_vectors_' || v_space);
     END LOOP;
 END $$;
 DROP FUNCTION add_embedding_space, create_put_vectors, create_journal, claim_keys, change_memories, add_edges,

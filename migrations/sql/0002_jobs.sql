@@ -81,15 +81,17 @@ CREATE FUNCTION claim_jobs(p_limit int, p_again interval)
 $$;
 
 -- Takes a due job for a worker, for p_lease; no row when it is not due, paused, running elsewhere or done. One that was
--- tried p_most times without an end is dead: it took its workers along.
+-- tried p_most times without an end comes back dead: it took its workers along.
 CREATE FUNCTION start_job(p_tenant uuid, p_id uuid, p_worker text, p_lease interval, p_most int)
     RETURNS SETOF jobs LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    UPDATE jobs j SET state = 'dead', lease_until = NULL, updated_at = now(),
-                      last_error = 'no worker lived to the end of it; last ' || coalesce(j.worker, 'none')
-        WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.state = 'running' AND j.lease_until < now()
-          AND j.attempts >= p_most;
+    RETURN QUERY
+        UPDATE jobs j SET state = 'dead', lease_until = NULL, updated_at = now(),
+                          last_error = 'no worker lived to the end of it; last ' || coalesce(j.worker, 'none')
+            WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.state = 'running' AND j.lease_until < now()
+              AND j.attempts >= p_most
+            RETURNING j.*;
     RETURN QUERY
         UPDATE jobs j SET state = 'running', attempts = j.attempts + 1, worker = p_worker, lease_until = now() + p_lease,
                           updated_at = now()

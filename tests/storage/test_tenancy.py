@@ -69,6 +69,14 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
         await tx.execute(
             "INSERT INTO jobs (tenant_id, id, kind, payload) VALUES ($1, $2, 'k', '{}')", scope.tenant_id, new_id()
         )
+        await tx.execute("INSERT INTO job_pauses (tenant_id, kind) VALUES ($1, 'k')", scope.tenant_id)
+        await tx.execute(
+            "INSERT INTO consolidation_pairs (tenant_id, low, high, score, user_pk, same, checked_at)"
+            " VALUES ($1, $2, $3, 0.5, user_pk_of($1, 'maya'), false, now())",
+            scope.tenant_id,
+            first.memory_id,
+            second.memory_id,
+        )
         await tx.execute(
             "INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)"
             " VALUES ($1, $2, 'maya', 't', '{}')",

@@ -22,6 +22,15 @@ SELECT {columns} FROM (
 WHERE m.entries > $2 AND NOT m.pinned AND m.age <= m.entries - $2
 ORDER BY m.created_at, m.id LIMIT $3
 
+-- name: overflowing_thread
+-- The same of one user ($4) in one thread ($5), where most often there is nothing to do but to count.
+SELECT {columns} FROM memories m
+WHERE m.tenant_id = $1 AND m.thread_id = $5 AND m.user_pk = user_pk_of($1, $4) AND m.state = 'active'
+  AND m.type <> 'summary' AND NOT m.pinned
+ORDER BY m.created_at, m.id LIMIT least($3, greatest(0, (
+    SELECT count(*) FROM memories e WHERE e.tenant_id = $1 AND e.thread_id = $5 AND e.user_pk = user_pk_of($1, $4)
+                                      AND e.state = 'active' AND e.type <> 'summary') - $2))
+
 -- name: expire
 SELECT expire_records($1, $2, $3, $4, $5) AS counts
 

@@ -72,8 +72,18 @@ class Lifecycle:
         find = partial(self._storage.overflowing, max_entries=self._policy.max_entries)
         return await self._sweep(scope, "evict", find, self._evicted, dry_run)
 
+    async def evict_thread(self, scope: Scope, user_id: str, thread_id: str) -> Report:
+        """As `evict`, for one user in one thread."""
+        find = partial(
+            self._storage.overflowing_thread,
+            user_id=user_id,
+            thread_id=thread_id,
+            max_entries=self._policy.max_entries,
+        )
+        return await self._sweep(scope, "evict", find, self._evicted, dry_run=False)
+
     async def retention(self, scope: Scope, *, dry_run: bool = False) -> Report:
-        """Drop old revisions of the change log, events, idempotency records and published jobs."""
+        """Drop old revisions of the change log, events, idempotency records and finished jobs."""
         counts = await self._storage.expire(scope, self._policy, self._clock.now(), dry_run=dry_run)
         return Report("retention", dry_run, counts)
 

@@ -1,0 +1,122 @@
+"""Background work: what there is, how often it is tried, and when the scheduled part of it is due (SPEC §7)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+ALL_KINDS = "*"
+"""In a pause: every kind."""
+
+MAX_ERROR = 500
+
+
+class JobKind(StrEnum):
+    """What a job does."""
+
+    ttl = "ttl"
+    purge = "purge"
+    evict = "evict"
+    retention = "retention"
+    consolidate = "consolidate"
+    after_turn = "after_turn"
+    embed = "embed"
+
+
+class JobState(StrEnum):
+    """Where a job stands. `dead` ones wait for somebody to look at them and replay them."""
+
+    queued = "queued"
+    running = "running"
+    done = "done"
+    dead = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be done. `payload` holds ids, never text; `user_id` is whom it is about; without an `id` it gets one."""
+
+    kind: JobKind
+    user_id: str | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A stored job. `kind` is a JobKind, or one that only a newer version of Mnema knows."""
+
+    id: UUID
+    kind: str
+    state: JobState
+    user_id: str | None
+    payload: Mapping[str, Any]
+    slot: str | None
+    attempts: int
+    next_run: datetime
+    published_at: datetime | None
+    lease_until: datetime | None
+    worker: str | None
+    last_error: str | None
+    report: Mapping[str, Any] | None
+    created_at: datetime
+    updated_at: datetime
+
+
+def _daily_and_hourly() -> Mapping[JobKind, int]:
+    hour, day = 3600, 86400
+    return {
+        JobKind.ttl: hour,
+        JobKind.purge: day,
+        JobKind.evict: hour,
+        JobKind.retention: day,
+        JobKind.consolidate: day,
+        JobKind.embed: day,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class JobPolicy:
+    """Times in seconds. `schedule`: the period of each scheduled kind."""
+
+    lease_s: float = 60
+    heartbeat_s: float = 15
+    max_attempts: int = 5
+    backoff_s: float = 10
+    backoff_max_s: float = 3600
+    republish_s: float = 30
+    sweep_limit: int = 500
+    schedule: Mapping[JobKind, int] = field(default_factory=_daily_and_hourly)
+
+    def __post_init__(self) -> None:
+        for name in ("lease_s", "heartbeat_s", "backoff_s", "republish_s"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above 0")
+        if self.heartbeat_s * 2 > self.lease_s:
+            raise ValueError("heartbeat_s must be at most half of lease_s: one lost beat must not cost the lease")
+        if self.backoff_max_s < self.backoff_s:
+            raise ValueError("backoff_max_s must be at least backoff_s")
+        if self.max_attempts < 1 or self.sweep_limit < 1:
+            raise ValueError("max_attempts and sweep_limit must be at least 1")
+        if any(period < 1 for period in self.schedule.values()):
+            raise ValueError("schedule: a period must be at least 1")
+
+
+def backoff_s(attempt: int, policy: JobPolicy, jitter: float) -> float:
+    """Seconds to wait after the failed `attempt` (from 1): doubled each time, then between half and all of it.
+
+    `jitter` lies in [0, 1): jobs that failed together do not come back together.
+    """
+    whole = min(policy.backoff_max_s, policy.backoff_s * 2.0 ** min(attempt - 1, 60))
+    return whole * (0.5 + jitter / 2)
+
+
+def slot(now: datetime, period_s: int, offset_s: int = 0) -> str:
+    """The period that `now` lies in, by the instant it begins, in UTC; periods begin `offset_s` late.
+
+    Slots sort by time; two clocks that differ name the same or neighbouring ones.
+    """
+    begins = (int(now.timestamp()) - offset_s) // period_s * period_s + offset_s
+    return datetime.fromtimestamp(begins, UTC).isoformat()

@@ -1,0 +1,55 @@
+"""Vectors of memories that were stored without one. The text stays as it is, so there is nothing for the journal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from pgvector import HalfVector
+
+from app.domain.scope import Scope
+from app.ports import Vector
+from app.storage.sql import statements
+from app.storage.uow import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    """What of a memory goes into its vector, and the version it was read at."""
+
+    id: UUID
+    version: int
+    type: str
+    text: str
+    actor_id: str | None
+
+
+class VectorStorage:
+    """Finds memories without a vector in the active space, and gives them one."""
+
+    def __init__(self, uow: UnitOfWork, space: str) -> None:
+        self._uow = uow
+        names = {"vec": f"vec_{space}", "fill": f"fill_vectors_{space}"}
+        self._sql = {name: text.format(**names) for name, text in statements("vectors.sql").items()}
+
+    async def missing(self, scope: Scope, after: UUID | None, limit: int) -> list[Unembedded]:
+        """In the order of their ids, behind `after`, in whatever state: what is restored must be found again."""
+        async with self._uow.read(scope) as tx:
+            rows = await tx.fetch(self._sql["missing"], scope.tenant_id, after, limit)
+        return [Unembedded(**dict(row)) for row in rows]
+
+    async def missing_one(self, scope: Scope, memory_id: UUID) -> Unembedded | None:
+        """The memory, if it is there and has no vector."""
+        async with self._uow.read(scope) as tx:
+            row = await tx.fetchrow(self._sql["missing_one"], scope.tenant_id, memory_id)
+        return Unembedded(**dict(row)) if row else None
+
+    async def fill(self, scope: Scope, memories: Sequence[Unembedded], vectors: Sequence[Vector]) -> int:
+        """Store the vectors of those that are still at the version that was read; how many."""
+        rows = await self._uow.call(
+            scope,
+            self._sql["fill"],
+            [memory.id for memory in memories],
+            [memory.version for memory in memories],
+            [HalfVector(vector) for vector in vectors],
+        )
+        return int(rows[0]["filled"])

@@ -1,0 +1,48 @@
+"""What each kind of job does. A handler may run more than once for one job, and twice at the same time for two."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from app.domain.errors import TerminalJobError
+from app.domain.jobs import Job, JobKind
+from app.domain.scope import Scope
+from app.usecases.memories.embed import EmbedMissing
+from app.usecases.memories.lifecycle import Lifecycle
+
+Handler: TypeAlias = Callable[[Scope, Job], Awaitable[Mapping[str, Any]]]
+"""Does the job and answers its report: JSON, without anything a user wrote."""
+
+
+def job_handlers(lifecycle: Lifecycle, embed: EmbedMissing) -> dict[JobKind, Handler]:
+    """The handlers by kind. A kind without one is not scheduled here."""
+
+    async def embed_all(scope: Scope, _job: Job) -> Mapping[str, Any]:
+        return await embed.all(scope)
+
+    async def after_turn(scope: Scope, job: Job) -> Mapping[str, Any]:
+        return await _after_turn(scope, job, lifecycle, embed)
+
+    swept = {JobKind(name): _lifecycle(lifecycle, name) for name in Lifecycle.JOBS}
+    return {**swept, JobKind.embed: embed_all, JobKind.after_turn: after_turn}
+
+
+def _lifecycle(lifecycle: Lifecycle, name: str) -> Handler:
+    async def swept(scope: Scope, _job: Job) -> Mapping[str, Any]:
+        report = asdict(await lifecycle.run(scope, name))
+        return report | {"sample": [str(memory_id) for memory_id in report["sample"]]}
+
+    return swept
+
+
+async def _after_turn(scope: Scope, job: Job, lifecycle: Lifecycle, embed: EmbedMissing) -> Mapping[str, Any]:
+    try:
+        memory_id, thread_id, user_id = UUID(job.payload["memory_id"]), job.payload["thread_id"], job.user_id
+    except (KeyError, TypeError, ValueError) as error:
+        raise TerminalJobError("its payload names no turn") from error
+    if user_id is None:
+        raise TerminalJobError("it names no user")
+    embedded = await embed.one(scope, memory_id)
+    evicted = await lifecycle.evict_thread(scope, user_id, thread_id)
+    return {"embedded": embedded, "evicted": evicted.counts["memories"]}
