@@ -13,6 +13,7 @@ from app.providers.embeddings import EmbedderSettings, build_embedder
 from app.providers.tokens import WordPieceCounter
 from app.storage import admin
 from app.storage.access import AccessLog
+from app.storage.consolidation import ConsolidationStorage
 from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
 from app.storage.events import EventStorage
@@ -27,6 +28,7 @@ from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.storage.vectors import VectorStorage
 from app.usecases.memories.bulk import BulkWrite
+from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.delta import ReadDelta
 from app.usecases.memories.edit import EditMemories
 from app.usecases.memories.embed import EmbedMissing
@@ -66,6 +68,7 @@ class Application:
     export: ExportUser
     erase: EraseUser
     lifecycle: Lifecycle
+    consolidate: Consolidate
     jobs: Jobs
     run_jobs: RunJobs
     readiness: Readiness
@@ -144,6 +147,19 @@ async def forgetting(settings: Settings, clock: Clock | None = None) -> AsyncIte
         await engine.close()
 
 
+@asynccontextmanager
+async def consolidating(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Consolidate]:
+    """Consolidation alone, for operators: needs the database and the vectors in it, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
+    try:
+        space = await active_space(uow)
+        policies, journal = load_policies(space.model, settings.config_dir), Journal(uow, space.name, secret)
+        yield Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
+    finally:
+        await engine.close()
+
+
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Roles, database and extension; idempotent. The one step that takes a superuser."""
     await admin.bootstrap(superuser_url, database, passwords)
@@ -210,6 +226,7 @@ def _assemble(
         export=ExportUser(uow, ExportStorage(), access),
         erase=EraseUser(records, access, clock),
         lifecycle=lifecycle,
+        consolidate=Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock),
         jobs=Jobs(jobs),
         run_jobs=RunJobs(jobs, TenantStorage(uow), journal, job_handlers(lifecycle, embed_missing), policies.jobs),
         readiness=Readiness(uow, embedder),
