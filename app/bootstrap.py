@@ -1,13 +1,18 @@
 """The only place that builds engines, providers and use-cases; every face gets them from here."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+
+from celery import Celery
 
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import Clock, Embedder, TokenCounter
+from app.providers.broker import Publisher, check_broker, make_celery
 from app.providers.clock import SystemClock
 from app.providers.embeddings import EmbedderSettings, build_embedder
 from app.providers.tokens import WordPieceCounter
@@ -35,6 +40,7 @@ from app.usecases.memories.embed import EmbedMissing
 from app.usecases.memories.lifecycle import Lifecycle
 from app.usecases.memories.query import QueryMemories
 from app.usecases.memories.read import ReadMemories
+from app.usecases.memories.turns import StoreTurn
 from app.usecases.memories.write import WriteMemories
 from app.usecases.ops.erase import EraseUser
 from app.usecases.ops.events import CountEvents
@@ -58,6 +64,7 @@ class Application:
     access: AccessLog
     tenants: Tenants
     write: WriteMemories
+    turns: StoreTurn
     bulk: BulkWrite
     edit: EditMemories
     read: ReadMemories
@@ -72,6 +79,7 @@ class Application:
     jobs: Jobs
     run_jobs: RunJobs
     readiness: Readiness
+    publisher: Publisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,11 @@ class Doubles:
     embedder: Embedder | None = None
     clock: Clock | None = None
     tokens: TokenCounter | None = None
+
+
+def celery_app(settings: Settings) -> Celery:
+    """The Celery application of the workers and of beat."""
+    return make_celery(settings)
 
 
 def embedder_settings(settings: Settings) -> EmbedderSettings:
@@ -118,6 +131,7 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
             yield app
         finally:
             await app.access.stop()
+            await asyncio.to_thread(app.publisher.close)
     finally:
         await embedder.close()
         await engine.close()
@@ -160,6 +174,17 @@ async def consolidating(settings: Settings, clock: Clock | None = None) -> Async
         await engine.close()
 
 
+@asynccontextmanager
+async def supervising(settings: Settings) -> AsyncIterator[Jobs]:
+    """The tenants' jobs alone, for operators: needs the database, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    try:
+        yield Jobs(JobStorage(UnitOfWork(engine), policies.jobs))
+    finally:
+        await engine.close()
+
+
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Roles, database and extension; idempotent. The one step that takes a superuser."""
     await admin.bootstrap(superuser_url, database, passwords)
@@ -186,7 +211,7 @@ async def diagnose(settings: Settings) -> dict[str, str]:
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     embedder = build_embedder(embedder_settings(settings))
     try:
-        return checks | await Readiness(UnitOfWork(engine), embedder).checks()
+        return checks | await Readiness(UnitOfWork(engine), embedder, partial(check_broker, settings)).checks()
     finally:
         await embedder.close()
         await engine.close()
@@ -203,7 +228,8 @@ def _assemble(
     access = AccessLog(uow, journal, clock)
     records = LifecycleStorage(uow, secret)
     lifecycle = Lifecycle(uow, records, journal, policies, clock)
-    embed_missing = EmbedMissing(VectorStorage(uow, space.name), embedder)
+    consolidate = Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
+    handlers = job_handlers(lifecycle, EmbedMissing(VectorStorage(uow, space.name), embedder), consolidate)
     jobs = JobStorage(uow, policies.jobs)
     write = WriteMemories(memories, journal, embedder, policies, clock)
     delta, query = _asking(uow, space, embedder, access, policies, doubles)
@@ -216,6 +242,7 @@ def _assemble(
         access=access,
         tenants=Tenants(TenantStorage(uow), policies, settings.key_cache_s),
         write=write,
+        turns=StoreTurn(write, journal, embedder, policies),
         bulk=BulkWrite(write),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),
@@ -226,10 +253,11 @@ def _assemble(
         export=ExportUser(uow, ExportStorage(), access),
         erase=EraseUser(records, access, clock),
         lifecycle=lifecycle,
-        consolidate=Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock),
+        consolidate=consolidate,
         jobs=Jobs(jobs),
-        run_jobs=RunJobs(jobs, TenantStorage(uow), journal, job_handlers(lifecycle, embed_missing), policies.jobs),
-        readiness=Readiness(uow, embedder),
+        run_jobs=RunJobs(jobs, TenantStorage(uow), journal, handlers, policies.jobs),
+        readiness=Readiness(uow, embedder, partial(check_broker, settings)),
+        publisher=Publisher(settings),
     )
 
 

@@ -1,0 +1,1 @@
+"""The Celery face: what the workers run, when, and with which application."""

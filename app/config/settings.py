@@ -36,6 +36,11 @@ class Settings(BaseSettings):
     pool_max: int = Field(default=10, ge=1)
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_bulk_bytes: int = Field(default=1 << 28, ge=1024)
+    redis_url: SecretStr = SecretStr("")
+    worker_queue: str = Field(default="mnema", pattern="^[a-z0-9_.-]{1,50}$")
+    job_soft_limit_s: float = Field(default=600, gt=0)
+    sweep_s: float = Field(default=2.0, gt=0)
+    schedule_s: float = Field(default=30.0, gt=0)
     key_cache_s: float = Field(default=2.0, ge=0, le=5)
 
     def erasure_secret(self) -> bytes:

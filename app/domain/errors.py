@@ -169,6 +169,13 @@ class WriteContention(MnemaError):
     status = 503
 
 
+class BrokerUnavailable(MnemaError):
+    """The message broker cannot be reached; background jobs wait."""
+
+    code = "broker_unavailable"
+    status = 503
+
+
 class EmbedderUnavailable(MnemaError):
     """The embedding model did not answer; nothing was written."""
 

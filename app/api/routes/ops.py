@@ -49,8 +49,11 @@ async def health() -> Health:
 
 @router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness, "description": "Not ready"}})
 async def ready(app: App, response: Response) -> Readiness:
-    """Whether requests can be served: database, migrations, role, embedding space, model."""
+    """Whether requests can be served: database, migrations, role, embedding space, model. `degraded`: they can, but
+    background jobs wait for their broker."""
     checks = await app.readiness.checks()
-    good = all(value == "ok" for value in checks.values())
-    response.status_code = 200 if good else 503
-    return Readiness(status="ready" if good else "unavailable", checks=checks)
+    wrong = {name for name, value in checks.items() if value != "ok"}
+    if wrong - app.readiness.OPTIONAL:
+        response.status_code = 503
+        return Readiness(status="unavailable", checks=checks)
+    return Readiness(status="degraded" if wrong else "ready", checks=checks)

@@ -1,5 +1,6 @@
 """What must be there before requests can be served."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from app.domain.errors import ConfigError, EmbedderUnavailable, MnemaError
@@ -12,9 +13,14 @@ from app.storage.uow import UnitOfWork
 class Readiness:
     """Each check answers `ok` or says what is wrong and how to mend it."""
 
-    def __init__(self, uow: UnitOfWork, embedder: Embedder) -> None:
+    OPTIONAL = frozenset({"broker"})
+    """Without these, reading and writing go on."""
+
+    def __init__(self, uow: UnitOfWork, embedder: Embedder, broker: Callable[[], None]) -> None:
+        """`broker` raises BrokerUnavailable, and may block for a moment."""
         self._uow = uow
         self._embedder = embedder
+        self._ask_broker = broker
         self._head: str | None = None
 
     async def checks(self) -> dict[str, str]:
@@ -24,8 +30,12 @@ class Readiness:
             "migrations": self._migrations,
             "embedding_space": self._space,
             "embedder": self._model,
+            "broker": self._broker,
         }
         return {name: await _verdict(check) for name, check in checks.items()}
+
+    async def _broker(self) -> None:
+        await asyncio.to_thread(self._ask_broker)
 
     async def _database(self) -> None:
         await self._uow.definer("SELECT 1")

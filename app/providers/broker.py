@@ -1,0 +1,126 @@
+"""The message broker: Celery over Redis. It only carries the news that a job is due; the jobs are in PostgreSQL, so all
+that Redis holds may be lost."""
+
+import contextlib
+import queue
+import threading
+from typing import Any
+from uuid import UUID
+
+import structlog
+from celery import Celery
+from redis import Redis
+from redis.exceptions import RedisError
+
+from app.config.settings import Settings
+from app.domain.errors import BrokerUnavailable
+
+log = structlog.get_logger(__name__)
+RUN_JOB, SWEEP, SCHEDULE = "mnema.run_job", "mnema.sweep", "mnema.schedule"
+PATIENCE_S = 1.0
+MAX_WAITING = 10_000
+
+
+def make_celery(settings: Settings) -> Celery:
+    """The Celery application of this installation, for publishers, workers and beat alike."""
+    celery = Celery(
+        "mnema", broker=settings.redis_url.get_secret_value() or "redis://127.0.0.1:6379/0", set_as_current=False
+    )
+    celery.conf.update(
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,  # without it one killed child loses its message
+        task_ignore_result=True,
+        task_default_queue=settings.worker_queue,
+        task_soft_time_limit=settings.job_soft_limit_s,
+        task_time_limit=settings.job_soft_limit_s + 30,
+        worker_prefetch_multiplier=1,
+        worker_hijack_root_logger=False,
+        worker_send_task_events=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,  # for ever: jobs wait, nobody has to restart a worker
+        broker_transport_options={
+            "visibility_timeout": settings.job_soft_limit_s + 60,  # above the longest task; the default is an hour
+            "socket_connect_timeout": PATIENCE_S,
+            "socket_keepalive": True,
+        },
+        beat_scheduler="celery.beat:Scheduler",  # keeps no file: what it triggers is idempotent
+        beat_max_loop_interval=settings.sweep_s,
+        beat_schedule={
+            "sweep": {"task": SWEEP, "schedule": settings.sweep_s, "options": {"expires": 5 * settings.sweep_s}},
+            "schedule": {
+                "task": SCHEDULE,
+                "schedule": settings.schedule_s,
+                "options": {"expires": settings.schedule_s},
+            },
+        },
+        timezone="UTC",
+    )
+    return celery
+
+
+def _every(task: str, seconds: float) -> dict[str, Any]:
+    """A message nobody took in time is worth nothing: the next one asks the same."""
+    return {"task": task, "schedule": seconds, "options": {"expires": 5 * seconds}}
+
+
+def run_job_message(celery: Celery, tenant_id: UUID, job_id: UUID) -> None:
+    """Tell the workers of one job; raises what the broker raises."""
+    celery.send_task(RUN_JOB, (str(tenant_id), str(job_id)), retry=False)
+
+
+class Publisher:
+    """Tells the workers of new jobs from a thread of its own: no request waits for the broker.
+
+    What cannot be told is dropped: the next sweep finds the job.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._configured = bool(settings.redis_url.get_secret_value())
+        self._celery = make_celery(settings)
+        self._waiting: queue.Queue[tuple[UUID, UUID] | None] = queue.Queue(MAX_WAITING)
+        self._thread: threading.Thread | None = None
+
+    def publish(self, tenant_id: UUID, job_id: UUID) -> None:
+        """Returns at once."""
+        if not self._configured:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+            self._thread.start()
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait((tenant_id, job_id))
+
+    def close(self) -> None:
+        """Tell what is waiting, for a moment."""
+        if self._thread is not None:
+            with contextlib.suppress(queue.Full):
+                self._waiting.put_nowait(None)
+            self._thread.join(2 * PATIENCE_S)
+        self._celery.close()
+
+    def _run(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            try:
+                run_job_message(self._celery, *job)
+            except Exception as error:  # whatever it is, the thread goes on
+                log.warning("broker_unavailable", error=type(error).__name__)
+                self._forget()
+
+    def _forget(self) -> None:
+        """The broker is away: those who wait would only wait in turn."""
+        with contextlib.suppress(queue.Empty):
+            while (job := self._waiting.get_nowait()) is not None:
+                pass
+            self._waiting.put_nowait(job)
+
+
+def check_broker(settings: Settings) -> None:
+    """Raises BrokerUnavailable; returns within PATIENCE_S."""
+    url = settings.redis_url.get_secret_value()
+    if not url:
+        raise BrokerUnavailable("no broker configured: set MNEMA_REDIS_URL; background jobs wait")
+    try:
+        with Redis.from_url(url, socket_connect_timeout=PATIENCE_S, socket_timeout=PATIENCE_S) as client:
+            client.ping()
+    except (RedisError, ValueError) as error:
+        raise BrokerUnavailable() from error

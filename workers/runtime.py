@@ -1,0 +1,76 @@
+"""One event loop and one application for each worker process, in a thread of their own.
+
+Celery's tasks are ordinary functions; the use-cases are asynchronous and share a pool of connections.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from billiard.exceptions import SoftTimeLimitExceeded
+
+from app.bootstrap import Application, application
+from app.config.settings import Settings
+
+T = TypeVar("T")
+HAND_BACK_S = 10
+
+
+class Runtime:
+    """Opens the application at the first task, so that a worker may start before its database."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = 0
+        self._stack = contextlib.AsyncExitStack()
+        self._application: Application | None = None
+        self._opening: asyncio.Lock | None = None
+
+    @property
+    def worker(self) -> str:
+        """The name under which this process holds jobs."""
+        return f"{socket.gethostname()}:{os.getpid()}"
+
+    def call(self, work: Callable[[Application], Awaitable[T]]) -> T:
+        """Run `work` to its end and answer its result.
+
+        Raises what it raises, and SoftTimeLimitExceeded after having cancelled it and seen it go.
+        """
+        future = asyncio.run_coroutine_threadsafe(self._work(work), self._running_loop())
+        try:
+            return future.result()
+        except SoftTimeLimitExceeded:
+            future.cancel()
+            with contextlib.suppress(concurrent.futures.CancelledError, TimeoutError):
+                future.result(HAND_BACK_S)
+            raise
+
+    def close(self) -> None:
+        """Close the application."""
+        if self._loop is not None and self._pid == os.getpid():
+            with contextlib.suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self._stack.aclose(), self._loop).result(HAND_BACK_S)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or self._pid != os.getpid():  # a forked child has its parent's objects, not its threads
+            self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
+            self._application, self._opening, self._stack = None, asyncio.Lock(), contextlib.AsyncExitStack()
+            threading.Thread(target=self._loop.run_forever, name="use-cases", daemon=True).start()
+        return self._loop
+
+    async def _work(self, work: Callable[[Application], Awaitable[T]]) -> T:
+        assert self._opening is not None
+        async with self._opening:
+            if self._application is None:
+                self._application = await self._stack.enter_async_context(application(Settings()))
+        return await work(self._application)
+
+
+runtime = Runtime()
