@@ -150,6 +150,7 @@ def test_a_fingerprint_is_the_same_either_way_and_from_storage(a: UUID, b: UUID,
     [
         *({"pool_hours": 0}, {"pool_importance": 0}, {"pool_importance": 6}, {"pool_top_share": -0.1}),
         *({"pool_top_share": 1.1}, {"max_age_days": 0}, {"pairs_per_user_day": 0}, {"fingerprint_days": 0}),
+        {"neighbours": 0},
     ],
 )
 def test_a_policy_is_checked(values: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from app.bootstrap import Application
 from app.domain.consolidation import Judgement, Pair, judge
 from app.domain.consolidation_plan import Report
-from app.domain.errors import DuplicateText, EmbedderUnavailable
+from app.domain.errors import DuplicateText, EmbedderUnavailable, ErasedText
 from app.domain.memory import Memory, MemoryState
 from app.domain.scope import Scope
 from app.ports import Embedder, Vector
@@ -25,7 +25,7 @@ from tests.consolidation_corpus import Corpus, load_corpus
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.usecases.conftest import Configured
 from tests.usecases.notebook import embedded, store
-from tests.usecases.stored import active_texts, edges, history_of, recorded, vector_of
+from tests.usecases.stored import active_texts, edges, history_of, in_line, recorded, vector_of
 
 BEES, TWIN = "The user keeps three hives of bees.", "User keeps three hives of bees"
 HONEY = "The user sells honey from the bees at the market."
@@ -223,14 +223,12 @@ async def test_near_facts_are_related_and_the_survivor_inherits_relations(
     await sql.execute(relation, job.tenant_id, str(twin), str(old))
     report = await app.consolidate.run(job)
     assert (report.merged, report.linked) == (1, 1)
-    assert await edges(sql) == {(twin, old), (bees, old), (bees, honey)} or await edges(sql) == {
-        (twin, old),
-        (bees, old),
-        (honey, bees),
-    }
-    linked = [row for id_ in (bees, honey) for row in await history_of(sql, id_) if row["event"] == "LINK"]
-    assert {edge["id"] for row in linked for edge in row["meta"]["edges"]} <= {str(old), str(honey), str(bees)}
-    assert len(linked) == 2
+    assert await edges(sql) == {(twin, old), (bees, old), (bees, honey)}
+    linked = [row["meta"]["edges"] for row in await history_of(sql, bees) if row["event"] == "LINK"]
+    assert [[(edge["id"], edge["category"]) for edge in some] for some in linked] == [
+        [(str(old), "history")],
+        [(str(honey), "profile")],
+    ]
     assert await events(sql) == [("link", "ok"), ("merge", "ok")]
 
 
@@ -413,3 +411,38 @@ async def test_old_fingerprints_are_dropped(
     clock.move(days=200)
     assert await app.consolidate.run(job) == Report()
     assert await pairs_of(sql) == 0
+
+
+async def test_two_runs_at_once_merge_once(app: Application, job: Scope, notes: Notes, sql: asyncpg.Connection) -> None:
+    bees, twin = await notes(BEES, TWIN)
+    runs = await in_line(sql, twin, app.consolidate.run(job), app.consolidate.run(job))
+    assert sorted((one.merged, one.skipped) for one in runs) == [(0, 1), (1, 0)]
+    assert await heirs(sql, job.tenant_id) == {bees: twin}
+    assert [row["event"] for row in await history_of(sql, twin)] == ["ADD", "MERGE"]
+
+
+@pytest.mark.parametrize("erased_first", [True, False])
+async def test_an_erasure_and_a_merge_wait_for_each_other(
+    app: Application, caller: Caller, job: Scope, notes: Notes, sql: asyncpg.Connection, erased_first: bool
+) -> None:
+    _bees, twin = await notes(BEES, TWIN)
+    calls = [app.consolidate.run(job), app.erase.erase(caller.scope, "ana")]
+    ended = await in_line(sql, twin, *(reversed(calls) if erased_first else calls))
+    assert not [one for one in ended if isinstance(one, BaseException)]
+    assert (await sql.fetchval("SELECT count(*) FROM memories"), await pairs_of(sql)) == (0, 0)
+    assert await sql.fetchval("SELECT count(*) FROM events WHERE user_id = 'ana'") == 0
+
+
+async def test_an_error_is_kept_as_an_event(
+    app: Application, job: Scope, notes: Notes, sql: asyncpg.Connection
+) -> None:
+    await notes(BEES, TWIN)
+    await sql.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'MN410'; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON consolidation_pairs FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
+    with pytest.raises(ErasedText):
+        await app.consolidate.run(job)
+    assert await events(sql) == [("merge", "error")]
+    assert (await heirs(sql, job.tenant_id), len(await active_texts(sql, "ana"))) == ({}, 2)

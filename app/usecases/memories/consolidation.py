@@ -93,7 +93,7 @@ class Consolidate:
         policy = self._policy
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._uow.read(scope) as tx:
-            checked = await self._storage.checked(tx, scope, user_id, min(midnight, policy.checked_since(now)))
+            checked = await self._storage.checked(tx, scope, user_id, policy.checked_since(now))
             spent = sum(at >= midnight for at in checked.values())
             if spent >= policy.pairs_per_user_day:
                 return _Found()

@@ -95,7 +95,11 @@ class EditMemories:
 
     async def restore(self, scope: Scope, memory_id: UUID) -> Memory:
         """Bring a soft-deleted or superseded memory back; raises WrongState when it is active, DuplicateText when its
-        text has been remembered again since."""
+        text has been remembered again since.
+
+        Of a merged one this undoes the merge: it is as it was, and consolidation keeps it apart from what it gave way
+        to. What that one took over from it stays.
+        """
         before = await self._load(scope, memory_id)
         fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
         return await self._transition(scope, before, ChangeKind.restored, fields, ("soft_deleted", "superseded"))
