@@ -1,7 +1,7 @@
 """The only place that builds engines, providers and use-cases; every face gets them from here."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from celery import Celery
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
+from app.domain.jobs import JobKind
 from app.ports import Clock, Embedder, TokenCounter
 from app.providers.broker import Publisher, check_broker, make_celery
 from app.providers.clock import SystemClock
@@ -46,7 +47,7 @@ from app.usecases.ops.erase import EraseUser
 from app.usecases.ops.events import CountEvents
 from app.usecases.ops.export import ExportUser
 from app.usecases.ops.history import ReadHistory
-from app.usecases.ops.job_handlers import job_handlers
+from app.usecases.ops.job_handlers import Handler, job_handlers
 from app.usecases.ops.jobs import Jobs, RunJobs
 from app.usecases.ops.readiness import Readiness
 from app.usecases.ops.tenants import Tenants
@@ -222,15 +223,13 @@ def _assemble(
 ) -> Application:
     clock = doubles.clock or SystemClock()
     uow = UnitOfWork(engine)
-    secret = settings.erasure_secret()
-    journal = Journal(uow, space.name, secret)
+    journal = Journal(uow, space.name, settings.erasure_secret())
     memories = MemoryStorage(uow, space.name)
     access = AccessLog(uow, journal, clock)
-    records = LifecycleStorage(uow, secret)
+    records = LifecycleStorage(uow, settings.erasure_secret())
     lifecycle = Lifecycle(uow, records, journal, policies, clock)
     consolidate = Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
-    handlers = job_handlers(lifecycle, EmbedMissing(VectorStorage(uow, space.name), embedder), consolidate)
-    jobs = JobStorage(uow, policies.jobs)
+    embed_missing = EmbedMissing(VectorStorage(uow, space.name), embedder)
     write = WriteMemories(memories, journal, embedder, policies, clock)
     delta, query = _asking(uow, space, embedder, access, policies, doubles)
     return Application(
@@ -254,11 +253,15 @@ def _assemble(
         erase=EraseUser(records, access, clock),
         lifecycle=lifecycle,
         consolidate=consolidate,
-        jobs=Jobs(jobs),
-        run_jobs=RunJobs(jobs, TenantStorage(uow), journal, handlers, policies.jobs),
+        jobs=Jobs(JobStorage(uow, policies.jobs)),
+        run_jobs=_runner(uow, journal, policies, job_handlers(lifecycle, embed_missing, consolidate)),
         readiness=Readiness(uow, embedder, partial(check_broker, settings)),
         publisher=Publisher(settings),
     )
+
+
+def _runner(uow: UnitOfWork, journal: Journal, policies: Policies, handlers: Mapping[JobKind, Handler]) -> RunJobs:
+    return RunJobs(JobStorage(uow, policies.jobs), TenantStorage(uow), journal, handlers, policies.jobs)
 
 
 def _asking(

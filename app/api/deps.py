@@ -44,3 +44,4 @@ def requires(scope_name: str) -> Callable[..., Awaitable[Scope]]:
 
 Reader = Annotated[Scope, Depends(requires("query"))]
 Writer = Annotated[Scope, Depends(requires("write"))]
+Administrator = Annotated[Scope, Depends(requires("admin"))]

@@ -69,7 +69,7 @@ _DESCRIPTIONS = {
     400: "The body is not JSON",
     401: "No valid API key",
     403: "Not allowed for this key or agent",
-    404: "No such memory in this tenant",
+    404: "Nothing of that name in this tenant",
     409: "Conflict with the current state",
     412: "The version in If-Match is not current",
     413: "The body is too large",

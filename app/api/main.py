@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from app.api import errors
 from app.api.middleware import RequestEnvelope
-from app.api.routes import bulk, memories, ops, threads, users
+from app.api.routes import bulk, jobs, memories, ops, threads, turns, users
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
 from app.config.settings import Settings
@@ -34,8 +34,8 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
     large = {bulk.PATH: settings.max_bulk_bytes}
     app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large)
     errors.install(app)
-    for router in (bulk.router, memories.router, threads.router, users.router, ops.router):
-        app.include_router(router)
+    for routes in (bulk, memories, turns, threads, users, jobs, ops):
+        app.include_router(routes.router)
     _document_problem(app)
     return app
 

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from app.cli import bench, memories, operators, people
+from app.cli import bench, jobs, memories, operators, people
 from app.cli.client import explain, fail
 from app.cli.embedded import lifecycle
 
@@ -17,6 +17,7 @@ app.command("migrate")(operators.migrate)
 app.add_typer(operators.tenant_app, name="tenant")
 app.add_typer(operators.key_app, name="key")
 app.add_typer(bench.bench_app, name="bench")
+app.add_typer(jobs.jobs_app, name="jobs")
 app.command("remember")(memories.remember)
 app.command("query")(memories.query)
 app.command("history")(memories.history)

@@ -93,7 +93,7 @@ class JobStorage:
     async def page(
         self, scope: Scope, state: JobState | None, kind: str | None, after: Position | None, limit: int
     ) -> list[Job]:
-        """Newest first, at most `limit`, starting behind `after`."""
+        """Newest first and without reports, at most `limit`, starting behind `after`."""
         rows = await self._read(scope, "page", state, kind, *(after or (None, None)), limit)
         return [_job(row) for row in rows]
 
@@ -162,4 +162,5 @@ def _job(row: Row) -> Job:
 @cache
 def _statement(name: str) -> str:
     columns = ", ".join(f"j.{column}" for column in Job.__dataclass_fields__)
-    return statements("jobs.sql")[name].format(columns=columns)
+    brief = columns.replace("j.report", "NULL::jsonb AS report")
+    return statements("jobs.sql")[name].format(columns=columns, brief=brief)

@@ -4,15 +4,14 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
-from app.api.deps import App, Reader, requires
+from app.api.deps import Administrator, App, Reader
 from app.api.errors import documented
 from app.api.routes.bulk import NDJSON
 from app.api.schemas.bulk import ReceiptOut
 from app.api.schemas.fields import Identifier
-from app.domain.scope import Scope
 
 router = APIRouter(prefix="/users", tags=["users"])
 UserId = Annotated[Identifier, Path()]
@@ -37,7 +36,7 @@ async def export(app: App, scope: Reader, user_id: UserId) -> StreamingResponse:
 
 
 @router.post("/{user_id:path}/erase", response_model=ReceiptOut, responses=documented(401, 403, 404, 422, 503))
-async def erase(app: App, scope: Annotated[Scope, Depends(requires("admin"))], user_id: UserId) -> ReceiptOut:
+async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
     """Erase a person for good; needs scope admin.
 
     Rows are deleted; history and delta stay without text; what was erased is not stored again when it is sent again.

@@ -66,6 +66,11 @@ TypeName = Literal["semantic", "episodic", "procedural", "insight", "turn", "sum
 StateName = Literal["active", "superseded", "soft_deleted"]
 
 
+def absent(value: object) -> bool:
+    """Whether a field is left out of an answer."""
+    return value is None
+
+
 class Request(BaseModel):
     """A request body: unknown fields are refused, so that a typo never passes for a default."""
 

@@ -18,6 +18,7 @@ from app.api.schemas.fields import (
     Tags,
     Text,
     TypeName,
+    absent,
 )
 from app.domain.memory import Memory, MemoryType, NewMemory
 
@@ -106,10 +107,6 @@ class PinIn(Request):
     pinned: bool = Field(default=True, strict=True)
 
 
-def _absent(value: object) -> bool:
-    return value is None
-
-
 class WrittenOut(BaseModel):
     """What a write did. *updated*: the text joined memory `matched_id`."""
 
@@ -122,14 +119,14 @@ class WrittenOut(BaseModel):
     )
     id: UUID | None = Field(description="null when skipped")
     action: Literal["created", "updated", "merged", "skipped"]
-    matched_id: UUID | None = Field(default=None, exclude_if=_absent)
+    matched_id: UUID | None = Field(default=None, exclude_if=absent)
     similarity: float | None = Field(
-        default=None, exclude_if=_absent, description="best cosine among the compared memories"
+        default=None, exclude_if=absent, description="best cosine among the compared memories"
     )
     related: int = Field(default=0, description="relations made")
-    revision: int | None = Field(default=None, exclude_if=_absent, description="of the thread, when one was named")
+    revision: int | None = Field(default=None, exclude_if=absent, description="of the thread, when one was named")
     reason: str | None = Field(
-        default=None, exclude_if=_absent, description="why it was skipped: below_min_importance or erased"
+        default=None, exclude_if=absent, description="why it was skipped: below_min_importance or erased"
     )
 
 

@@ -51,8 +51,8 @@ WHERE NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = $1 AND j.kind = s.kin
 ON CONFLICT (tenant_id, kind, slot) DO NOTHING RETURNING id
 
 -- name: page
--- $2 state or null, $3 kind or null, $4 and $5 the last row seen or null, $6 at most. Newest first.
-SELECT {columns} FROM jobs j
+-- $2 state or null, $3 kind or null, $4 and $5 the last row seen or null, $6 at most. Newest first; a report may be long.
+SELECT {brief} FROM jobs j
 WHERE j.tenant_id = $1 AND ($2::text IS NULL OR j.state = $2) AND ($3::text IS NULL OR j.kind = $3)
   AND ($4::timestamptz IS NULL OR (j.created_at, j.id) < ($4, $5::uuid))
 ORDER BY j.created_at DESC, j.id DESC LIMIT $6

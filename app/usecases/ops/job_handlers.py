@@ -8,6 +8,7 @@ from uuid import UUID
 from app.domain.errors import TerminalJobError
 from app.domain.jobs import Job, JobKind
 from app.domain.scope import Scope
+from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.embed import EmbedMissing
 from app.usecases.memories.lifecycle import Lifecycle
 
@@ -15,17 +16,20 @@ Handler: TypeAlias = Callable[[Scope, Job], Awaitable[Mapping[str, Any]]]
 """Does the job and answers its report: JSON, without anything a user wrote."""
 
 
-def job_handlers(lifecycle: Lifecycle, embed: EmbedMissing) -> dict[JobKind, Handler]:
+def job_handlers(lifecycle: Lifecycle, embed: EmbedMissing, consolidate: Consolidate) -> dict[JobKind, Handler]:
     """The handlers by kind. A kind without one is not scheduled here."""
 
     async def embed_all(scope: Scope, _job: Job) -> Mapping[str, Any]:
         return await embed.all(scope)
 
+    async def merge(scope: Scope, job: Job) -> Mapping[str, Any]:
+        return (await consolidate.run(scope, user_id=job.user_id)).as_json()
+
     async def after_turn(scope: Scope, job: Job) -> Mapping[str, Any]:
         return await _after_turn(scope, job, lifecycle, embed)
 
     swept = {JobKind(name): _lifecycle(lifecycle, name) for name in Lifecycle.JOBS}
-    return {**swept, JobKind.embed: embed_all, JobKind.after_turn: after_turn}
+    return {**swept, JobKind.consolidate: merge, JobKind.embed: embed_all, JobKind.after_turn: after_turn}
 
 
 def _lifecycle(lifecycle: Lifecycle, name: str) -> Handler:

@@ -1,0 +1,36 @@
+"""/turns: what was said."""
+
+import hashlib
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+
+from app.api.deps import App, Writer
+from app.api.errors import documented
+from app.api.schemas.turns import TurnIn, TurnOut
+from app.domain.idempotency import IdempotencyKey
+
+router = APIRouter(prefix="/turns", tags=["turns"])
+
+
+@router.post("", status_code=201, response_model=TurnOut, responses=documented(400, 401, 403, 409, 413, 422, 503))
+async def store(
+    app: App,
+    scope: Writer,
+    body: TurnIn,
+    trim: Annotated[bool, Query(description="shorten a too long turn at a sentence or word end")] = False,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+) -> TurnOut:
+    """Store a turn. It can be found at once; whatever else it is good for is left to background jobs.
+
+    Retry with the same `Idempotency-Key` and body to get the first answer again.
+    """
+    key = None
+    if idempotency_key is not None:
+        digest = hashlib.sha256(f"{trim}:{body.model_dump_json()}".encode()).digest()
+        key = IdempotencyKey("POST /turns", idempotency_key, digest)
+    draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
+    turn = await app.turns.store(scope, draft, trim=trim, key=key)
+    for job_id in turn.jobs:
+        app.publisher.publish(scope.tenant_id, job_id)
+    return TurnOut.model_validate(turn, from_attributes=True)
