@@ -14,7 +14,13 @@ from app.cli.embedded.postgres_access import command_line
 from app.config.settings import Settings
 
 DATABASE = "mnema"
-COMMANDS = {"supervisor": re.compile(r"(mnema|app\.cli\.main) up\b"), "server": re.compile(r"app\.api\.main")}
+COMMANDS = {
+    "supervisor": re.compile(r"(mnema|app\.cli\.main) up\b"),
+    "server": re.compile(r"app\.api\.main"),
+    "worker": re.compile(r"workers\.app worker"),
+    "beat": re.compile(r"workers\.app beat"),
+    "redis": re.compile(r"redis-server"),
+}
 """What a live process of ours is called; a process id may have gone to another program."""
 
 
@@ -59,12 +65,16 @@ class Home:
         self.write_private(self.env_file, "".join(f"{name}={value}\n" for name, value in values.items()))
 
     def running(self) -> dict[str, Any]:
-        """The supervisor's and the server's process ids, if they live."""
+        """The process ids of the supervisor and what it started, as far as they live."""
         try:
             found = json.loads(self.run_file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return {name: pid for name, pid in found.items() if COMMANDS[name].search(command_line(pid))}
+
+    def note_running(self, services: dict[str, int]) -> None:
+        """Write down who supervises here and what it has started."""
+        self.write_private(self.run_file, json.dumps({"supervisor": os.getpid(), **services}))
 
     def write_private(self, file: Path, text: str) -> None:
         """Write atomically with mode 0600."""

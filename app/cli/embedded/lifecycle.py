@@ -2,15 +2,11 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import httpx
@@ -22,13 +18,12 @@ from app.cli.client import client_of, explain, fail, out
 from app.cli.embedded.home import COMMANDS, DATABASE, Home
 from app.cli.embedded.postgres import Cluster
 from app.cli.embedded.postgres_access import command_line
+from app.cli.embedded.services import STOP_S, Services
 from app.cli.embedded.tour import load_sample, tour
 from app.domain.errors import MnemaError, NotFound
 
 READY_S = 120
-STOP_S = 15
 STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-KEPT_FROM_SERVER = ("DATABASE_URL", "MNEMA_ADMIN", "MNEMA_SUPERUSER")
 
 
 class Stopped(BaseException):
@@ -79,11 +74,11 @@ def up(
     for name in [name for name in os.environ if name.startswith("PG")]:
         del os.environ[name]  # the driver would take PGSSLMODE and the like, which are about other servers
     try:
-        with _alone(home), _serving(home, port, stopper) as (server, url, key):
+        with _alone(home), _serving(home, port, stopper) as (services, url, key):
             if with_tour:
                 _guide(home, url, key, stopper)
             _announce(home, url, key)
-            _wait(server, stopper)
+            _wait(services, stopper)
     except Stopped:
         out.print("stopped")
     except MnemaError as error:
@@ -105,7 +100,7 @@ def _guide(home: Home, url: str, key: str, stopper: Stopper) -> None:
 
 @contextlib.contextmanager
 def _alone(home: Home) -> Iterator[None]:
-    """One supervisor a home; a server left over from a killed one is stopped first."""
+    """One supervisor a home; what a killed one left is stopped first."""
     home.path.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
     lock = FileLock(home.path / "up.lock")
     try:
@@ -113,29 +108,29 @@ def _alone(home: Home) -> Iterator[None]:
     except Timeout:
         fail(f"already running in {home.path}: see `mnema status`, stop it with `mnema down`")
     try:
-        _stop_orphan(home)
-        home.write_private(home.run_file, json.dumps({"supervisor": os.getpid()}))
+        _stop_orphans(home)
+        home.note_running({})
         yield
     finally:
         home.run_file.unlink(missing_ok=True)
         lock.release()
 
 
-def _stop_orphan(home: Home) -> None:
-    """End a server whose supervisor is gone."""
-    if (server := home.running().get("server")) is None:
-        return
+def _stop_orphans(home: Home) -> None:
+    """End what a supervisor left that is gone."""
     deadline = time.monotonic() + STOP_S
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(server, signal.SIGTERM)
-        while home.running().get("server"):
-            if time.monotonic() > deadline:
-                os.kill(server, signal.SIGKILL)
-            time.sleep(0.1)
+    sign = signal.SIGTERM
+    while pids := [pid for name, pid in home.running().items() if name != "supervisor"]:
+        if time.monotonic() > deadline:
+            sign = signal.SIGKILL
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, sign)
+        time.sleep(0.2)
 
 
 @contextlib.contextmanager
-def _serving(home: Home, port: int, stopper: Stopper) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+def _serving(home: Home, port: int, stopper: Stopper) -> Iterator[tuple[Services, str, str]]:
     """PostgreSQL, schema, tenant and server; everything that was started is stopped on leaving, whatever happened."""
     _require_free(port)
     out.print(f"[dim]starting PostgreSQL in {home.path}[/]", highlight=False)
@@ -148,13 +143,14 @@ def _serving(home: Home, port: int, stopper: Stopper) -> Iterator[tuple[subproce
         stopper.check()
         url = f"http://127.0.0.1:{port}"
         home.write_demo_env({"MNEMA_URL": url, "MNEMA_API_KEY": key, "DATABASE_URL": cluster.url(DATABASE)})
-        server = _start_server(home, cluster, port)
+        services = Services(home, cluster, port)
         try:
-            home.write_private(home.run_file, json.dumps({"supervisor": os.getpid(), "server": server.pid}))
-            _await_ready(server, url, home, stopper)
-            yield server, url, key
+            services.start_server()
+            _await_ready(services, url, home, stopper)
+            services.start_workers()
+            yield services, url, key
         finally:
-            _stop_process(server)
+            services.stop()
     finally:
         home.postgres.stop()
 
@@ -175,31 +171,11 @@ async def _prepare(home: Home, cluster: Cluster) -> str:
         return (await tenants.create_key(tenant.id, "demo admin", ["admin"]))[1]
 
 
-def _start_server(home: Home, cluster: Cluster, port: int) -> subprocess.Popen[bytes]:
-    """The server in a session of its own: Ctrl-C reaches it through us. It never learns the superuser's password."""
-    settings = home.settings(cluster)
-    env = {k: v for k, v in os.environ.items() if not k.startswith(KEPT_FROM_SERVER)}
-    env |= {"MNEMA_DATABASE_URL": settings.database_url.get_secret_value()}
-    env |= {"MNEMA_HOME": str(home.path), "MNEMA_CONFIG_DIR": str(settings.config_dir.resolve())}
-    command = [sys.executable, "-m", "uvicorn", "--factory", "app.api.main:create_app", "--host", "127.0.0.1"]
-    options = ["--port", str(port), "--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "10"]
-    with (home.path / "server.log").open("ab") as log:
-        return subprocess.Popen(
-            [*command, *options],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd=Path(__file__).resolve().parents[3],
-        )
-
-
-def _await_ready(server: subprocess.Popen[bytes], url: str, home: Home, stopper: Stopper) -> None:
+def _await_ready(services: Services, url: str, home: Home, stopper: Stopper) -> None:
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         stopper.check()
-        if server.poll() is not None:
+        if services.server_ended() is not None:
             break
         with contextlib.suppress(httpx.HTTPError):
             if httpx.get(f"{url}/ready", timeout=5, trust_env=False).status_code == 200:
@@ -209,10 +185,12 @@ def _await_ready(server: subprocess.Popen[bytes], url: str, home: Home, stopper:
     fail("the server did not get ready; the end of server.log:\n" + "\n".join(log[-15:]))
 
 
-def _wait(server: subprocess.Popen[bytes], stopper: Stopper) -> None:
-    while (code := server.poll()) is None:
+def _wait(services: Services, stopper: Stopper) -> None:
+    while (code := services.server_ended()) is None:
         time.sleep(0.1)
         stopper.check()
+        for name in services.tend():
+            out.print(f"{name} had ended and was started again; see {name}.log in MNEMA_HOME")
     fail(f"the server ended by itself with code {code}; see server.log in MNEMA_HOME")
 
 
@@ -233,7 +211,7 @@ def down() -> None:
             os.kill(supervisor, signal.SIGTERM)
             while COMMANDS["supervisor"].search(command_line(supervisor)) and time.monotonic() < deadline:
                 time.sleep(0.1)
-    _stop_orphan(home)
+    _stop_orphans(home)
     home.postgres.stop()
     home.run_file.unlink(missing_ok=True)
     out.print("stopped")
@@ -252,17 +230,6 @@ def status() -> None:
             ready = httpx.get(f"{url}/ready", timeout=10, trust_env=False).json()["status"]
     out.print(f"server    {ready}{'' if ready == 'stopped' else f'  {url}'}", highlight=False)
     raise typer.Exit(0 if ready == "ready" else 1)
-
-
-def _stop_process(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _require_free(port: int) -> None:

@@ -224,7 +224,7 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + _RETRY_S
         port = self._remembered_port()
         while True:
-            port = port if port and _is_free(port) else _free_port()
+            port = port if port and _is_free(port) else free_port()
             self._configure(port)
             self._clear_foreign_pid()
             where = (f"--pgdata={self.data_dir}", f"--log={self.log_file}")
@@ -285,7 +285,8 @@ def _is_free(port: int) -> bool:
     return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port on loopback that nobody listens on."""
     for port in random.sample(_PORTS, 100):
         if _is_free(port):
             return port
