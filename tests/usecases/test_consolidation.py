@@ -183,6 +183,11 @@ async def test_a_merge_takes_over_what_both_had_and_is_told_to_their_threads(
     before = await vector_of(sql, twin)
     report = await app.consolidate.run(job)
     assert (report.checked, report.merged, report.linked) == (1, 1, 0)
+    [decision] = report.as_json()["decisions"]
+    assert (decision.keys(), decision["ids"]) == (
+        {"category", "ids", "score", "rule", "action"},
+        sorted([str(bees), str(twin)]),
+    )
     survivor = await app.read.get(caller.scope, twin)  # equally full: the older stays
     absorbed = await app.read.get(caller.scope, bees)
     assert (survivor.text, survivor.importance, survivor.pinned, survivor.tags) == (TWIN, 4, True, ("b", "a"))
