@@ -241,7 +241,7 @@ def _assemble(
         access=access,
         tenants=Tenants(TenantStorage(uow), policies, settings.key_cache_s),
         write=write,
-        turns=StoreTurn(write, journal, embedder, policies),
+        turns=StoreTurn(write, journal, embedder, publisher, policies),
         bulk=BulkWrite(write),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),
@@ -256,7 +256,7 @@ def _assemble(
         jobs=Jobs(JobStorage(uow, policies.jobs)),
         run_jobs=_runner(uow, journal, policies, job_handlers(lifecycle, embed_missing, consolidate)),
         readiness=Readiness(uow, embedder, partial(check_broker, settings)),
-        publisher=Publisher(settings),
+        publisher=publisher,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Protocol, TypeAlias
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,14 @@ class SameFactJudge(Protocol):
 
         Raises RuntimeError inside a transaction.
         """
+        ...
+
+
+class JobQueue(Protocol):
+    """Tells the workers that a job is there. May forget: a sweep finds what nobody was told of."""
+
+    def publish(self, tenant_id: UUID, job_id: UUID) -> None:
+        """Returns at once; call it after the job's transaction has committed."""
         ...
 
 

@@ -13,7 +13,7 @@ from app.domain.jobs import JobKind, NewJob
 from app.domain.memory import NewMemory
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
-from app.ports import Embedder, Vector
+from app.ports import Embedder, JobQueue, Vector
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
 from app.usecases.memories.merging import event
@@ -34,8 +34,11 @@ class StoredTurn:
 class StoreTurn:
     """A turn is never merged with another, and never lost to an embedder that is away."""
 
-    def __init__(self, write: WriteMemories, journal: Journal, embedder: Embedder, policies: Policies) -> None:
+    def __init__(
+        self, write: WriteMemories, journal: Journal, embedder: Embedder, queue: JobQueue, policies: Policies
+    ) -> None:
         self._write = write
+        self._queue = queue
         self._journal = journal
         self._embedder = embedder
         self._attempts = policies.write.attempts
@@ -88,6 +91,8 @@ class StoreTurn:
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
         outcome = await self._journal.record(scope, [change], keys=_keys(key, turn))
+        if outcome.replay is None:
+            self._queue.publish(scope.tenant_id, job_id)
         return _answer(new, turn, outcome)
 
     async def _refuse(self, scope: Scope, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
