@@ -13,7 +13,7 @@ from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.domain.jobs import JobKind
 from app.ports import Clock, Embedder, TokenCounter
-from app.providers.broker import Publisher, check_broker, make_celery
+from app.providers.broker import BrokerSettings, Publisher, check_broker, make_celery
 from app.providers.clock import SystemClock
 from app.providers.embeddings import EmbedderSettings, build_embedder
 from app.providers.tokens import WordPieceCounter
@@ -94,7 +94,18 @@ class Doubles:
 
 def celery_app(settings: Settings) -> Celery:
     """The Celery application of the workers and of beat."""
-    return make_celery(settings)
+    return make_celery(broker_settings(settings))
+
+
+def broker_settings(settings: Settings) -> BrokerSettings:
+    """The broker's share of the settings."""
+    return BrokerSettings(
+        url=settings.redis_url.get_secret_value(),
+        queue=settings.worker_queue,
+        job_soft_limit_s=settings.job_soft_limit_s,
+        sweep_s=settings.sweep_s,
+        schedule_s=settings.schedule_s,
+    )
 
 
 def embedder_settings(settings: Settings) -> EmbedderSettings:
@@ -212,7 +223,10 @@ async def diagnose(settings: Settings) -> dict[str, str]:
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     embedder = build_embedder(embedder_settings(settings))
     try:
-        return checks | await Readiness(UnitOfWork(engine), embedder, partial(check_broker, settings)).checks()
+        return (
+            checks
+            | await Readiness(UnitOfWork(engine), embedder, partial(check_broker, broker_settings(settings))).checks()
+        )
     finally:
         await embedder.close()
         await engine.close()
@@ -230,7 +244,7 @@ def _assemble(
     lifecycle = Lifecycle(uow, records, journal, policies, clock)
     consolidate = Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
     embed_missing = EmbedMissing(VectorStorage(uow, space.name), embedder)
-    write = WriteMemories(memories, journal, embedder, policies, clock)
+    write, publisher = WriteMemories(memories, journal, embedder, policies, clock), Publisher(broker_settings(settings))
     delta, query = _asking(uow, space, embedder, access, policies, doubles)
     return Application(
         settings=settings,
@@ -255,7 +269,7 @@ def _assemble(
         consolidate=consolidate,
         jobs=Jobs(JobStorage(uow, policies.jobs)),
         run_jobs=_runner(uow, journal, policies, job_handlers(lifecycle, embed_missing, consolidate)),
-        readiness=Readiness(uow, embedder, partial(check_broker, settings)),
+        readiness=Readiness(uow, embedder, partial(check_broker, broker_settings(settings))),
         publisher=publisher,
     )
 

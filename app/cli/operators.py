@@ -15,6 +15,7 @@ from app.cli.client import explain, fail, out, show, table
 from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import Settings
 from app.domain.errors import MnemaError
+from app.usecases.ops.readiness import Readiness
 
 T = TypeVar("T")
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
@@ -141,23 +142,29 @@ def key_revoke(key_id: UUID, tenant: TenantOption) -> None:
 
 
 def doctor() -> None:
-    """Say what is wrong with this installation and how to mend it; exit code 1 when something is."""
+    """Say what is wrong with this installation and how to mend it.
+
+    Exit code 1 when it cannot serve; 0 when it can, also without a broker.
+    """
     found = Settings()
     home = Home()
     if not found.database_url.get_secret_value() and home.exists and home.postgres.running():
-        found = home.settings(home.postgres.start())
+        found = home.settings_with_redis(home.postgres.start())
     try:
         checks = asyncio.run(diagnose(found))
     except MnemaError as error:
         fail(explain(error))
     except Exception as error:  # the driver's: there is a database, but none that `mnema migrate` prepared
         fail(f"the database is not prepared ({explain(error)}): run `mnema migrate`")
+    wrong = {name for name, verdict in checks.items() if verdict != "ok"}
     for name, verdict in checks.items():
         mark = "[green]ok[/]  " if verdict == "ok" else "[red]bad[/] "
+        if name in wrong & Readiness.OPTIONAL:
+            mark = "[yellow]warn[/]"
         out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False)
-    for name in (name for name in MEND if checks.get(name, "ok") != "ok"):
+    for name in (name for name in MEND if name in wrong):
         out.print(f"\nto mend {name}: {MEND[name]}", highlight=False)
-    if any(verdict != "ok" for verdict in checks.values()):
+    if wrong - Readiness.OPTIONAL:
         raise typer.Exit(1)
 
 

@@ -4,6 +4,7 @@ that Redis holds may be lost."""
 import contextlib
 import queue
 import threading
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -12,16 +13,27 @@ from celery import Celery
 from redis import Redis
 from redis.exceptions import RedisError
 
-from app.config.settings import Settings
 from app.domain.errors import BrokerUnavailable
 
 log = structlog.get_logger(__name__)
 RUN_JOB, SWEEP, SCHEDULE = "mnema.run_job", "mnema.sweep", "mnema.schedule"
 PATIENCE_S = 1.0
+NOWHERE = "redis://127.0.0.1:6379/0"
 MAX_WAITING = 10_000
 
 
-def make_celery(settings: Settings) -> Celery:
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """Where the broker is (`url` empty: there is none), and the rhythm of the workers, in seconds."""
+
+    url: str = field(repr=False)
+    queue: str
+    job_soft_limit_s: float
+    sweep_s: float
+    schedule_s: float
+
+
+def make_celery(settings: BrokerSettings) -> Celery:
     """The Celery application of this installation, for publishers, workers and beat alike."""
     celery = Celery(
         "mnema", broker=settings.redis_url.get_secret_value() or "redis://127.0.0.1:6379/0", set_as_current=False
@@ -30,7 +42,7 @@ def make_celery(settings: Settings) -> Celery:
         task_acks_late=True,
         task_reject_on_worker_lost=True,  # without it one killed child loses its message
         task_ignore_result=True,
-        task_default_queue=settings.worker_queue,
+        task_default_queue=settings.queue,
         task_soft_time_limit=settings.job_soft_limit_s,
         task_time_limit=settings.job_soft_limit_s + 30,
         worker_prefetch_multiplier=1,
@@ -74,8 +86,8 @@ class Publisher:
     What cannot be told is dropped: the next sweep finds the job.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._configured = bool(settings.redis_url.get_secret_value())
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._configured = bool(settings.url)
         self._celery = make_celery(settings)
         self._waiting: queue.Queue[tuple[UUID, UUID] | None] = queue.Queue(MAX_WAITING)
         self._thread: threading.Thread | None = None
@@ -114,13 +126,12 @@ class Publisher:
             self._waiting.put_nowait(job)
 
 
-def check_broker(settings: Settings) -> None:
+def check_broker(settings: BrokerSettings) -> None:
     """Raises BrokerUnavailable; returns within PATIENCE_S."""
-    url = settings.redis_url.get_secret_value()
-    if not url:
+    if not settings.url:
         raise BrokerUnavailable("no broker configured: set MNEMA_REDIS_URL; background jobs wait")
     try:
-        with Redis.from_url(url, socket_connect_timeout=PATIENCE_S, socket_timeout=PATIENCE_S) as client:
+        with Redis.from_url(settings.url, socket_connect_timeout=PATIENCE_S, socket_timeout=PATIENCE_S) as client:
             client.ping()
     except (RedisError, ValueError) as error:
         raise BrokerUnavailable() from error

@@ -1,5 +1,6 @@
 """What an embedded installation keeps in MNEMA_HOME besides PostgreSQL's data: secrets, demo.env, who is running."""
 
+import contextlib
 import json
 import os
 import re
@@ -32,6 +33,7 @@ class Home:
         self.postgres = EmbeddedPostgres(self.path)
         self.env_file = self.path / "demo.env"
         self.run_file = self.path / "run.json"
+        self.redis_file = self.path / "redis.url"
         self.sample_file = self.path / "sample.json"
         self._secrets_file = self.path / "secrets.json"
 
@@ -55,6 +57,13 @@ class Home:
     def settings(self, cluster: Cluster) -> Settings:
         """The server's settings: this home, and the database as mnema_app."""
         return Settings(database_url=SecretStr(self.url(cluster, "mnema_app")), home=self.path)
+
+    def settings_with_redis(self, cluster: Cluster) -> Settings:
+        """The same with the Redis that `mnema up` uses, while it runs."""
+        found = self.settings(cluster)
+        with contextlib.suppress(OSError):
+            found.redis_url = SecretStr(self.redis_file.read_text(encoding="utf-8"))
+        return found
 
     def demo_env(self) -> dict[str, str]:
         """MNEMA_URL, MNEMA_API_KEY and DATABASE_URL as last written; empty when there is none."""

@@ -218,7 +218,7 @@ def down() -> None:
 
 
 def status() -> None:
-    """Say what runs; exit code 1 when the server is not ready."""
+    """Say what runs; exit code 1 when the server cannot serve. `degraded`: it can, and background jobs wait."""
     home = Home()
     url = home.demo_env().get("MNEMA_URL", "")
     out.print(f"home      {home.path}", highlight=False)
@@ -229,7 +229,7 @@ def status() -> None:
         with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
             ready = httpx.get(f"{url}/ready", timeout=10, trust_env=False).json()["status"]
     out.print(f"server    {ready}{'' if ready == 'stopped' else f'  {url}'}", highlight=False)
-    raise typer.Exit(0 if ready == "ready" else 1)
+    raise typer.Exit(0 if ready in ("ready", "degraded") else 1)
 
 
 def _require_free(port: int) -> None:

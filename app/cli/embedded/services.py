@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from app.cli.embedded.postgres import Cluster, free_port
 
 STOP_S = 15
 RESTART_S = 2.0
+CHILDREN_S = 5
 ROOT = Path(__file__).resolve().parents[3]
 KEPT_FROM_SERVICES = ("DATABASE_URL", "MNEMA_ADMIN", "MNEMA_SUPERUSER")
 Popen = subprocess.Popen[bytes]
@@ -52,6 +54,7 @@ class Services:
 
     def start_server(self) -> None:
         """The HTTP server, and Redis before it, so that it is ready and not degraded."""
+        self._home.write_private(self._home.redis_file, self._redis_url)
         if "redis" in self._starters:
             self._keep("redis", self._start_redis())
         self._keep("server", self._start_server())
@@ -80,6 +83,7 @@ class Services:
         for name in ("server", "beat", "worker", "redis"):
             if name in self._processes:
                 stop_process(self._processes[name])
+        self._home.redis_file.unlink(missing_ok=True)
 
     def _keep(self, name: str, process: Popen) -> None:
         self._processes[name] = process
@@ -131,12 +135,21 @@ def redis_server() -> Path:
 
 
 def stop_process(process: Popen) -> None:
-    """SIGTERM, and SIGKILL when that is not enough."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    """SIGTERM, and SIGKILL when that is not enough; its children, who notice, then get a moment to hand back their job."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    _end_group(process.pid)
+
+
+def _end_group(leader: int) -> None:
+    deadline = time.monotonic() + CHILDREN_S
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(leader, 0)
+            time.sleep(0.05)
+        os.killpg(leader, signal.SIGKILL)
