@@ -35,9 +35,7 @@ class BrokerSettings:
 
 def make_celery(settings: BrokerSettings) -> Celery:
     """The Celery application of this installation, for publishers, workers and beat alike."""
-    celery = Celery(
-        "mnema", broker=settings.redis_url.get_secret_value() or "redis://127.0.0.1:6379/0", set_as_current=False
-    )
+    celery = Celery("mnema", broker=settings.url or NOWHERE, set_as_current=False)
     celery.conf.update(
         task_acks_late=True,
         task_reject_on_worker_lost=True,  # without it one killed child loses its message
