@@ -21,6 +21,15 @@ async def remember(client: httpx.AsyncClient, text: str = "Maya drinks oat milk.
     return answer
 
 
+async def say(client: httpx.AsyncClient, content: str = "Shall we talk on Friday?", **fields: Any) -> dict[str, Any]:
+    """Store a turn; the answer."""
+    turn = {"user_id": "maya", "thread_id": "talk", "role": "user", "content": content} | fields
+    response = await client.post("/turns", json=turn)
+    assert response.status_code == 201, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
 async def ask(client: httpx.AsyncClient, query: str = "oat milk", **fields: Any) -> dict[str, Any]:
     """Query as the supervisor about maya, unless the fields say otherwise; the answer."""
     request = {"agent": "supervisor", "query": query, "filters": {"user_id": "maya"}} | fields

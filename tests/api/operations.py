@@ -27,13 +27,24 @@ WRITES = frozenset(
     {
         "POST /memory",
         "POST /memory/bulk",
+        "POST /turns",
         "PATCH /memory/{memory_id}",
         "DELETE /memory/{memory_id}",
         "POST /memory/{memory_id}/restore",
         "POST /memory/{memory_id}/pin",
     }
 )
-ADMINS = frozenset({"POST /users/{user_id}/erase"})
+ADMINS = frozenset(
+    {
+        "POST /users/{user_id}/erase",
+        "GET /jobs",
+        "GET /jobs/counts",
+        "GET /jobs/{job_id}",
+        "POST /jobs/{job_id}/replay",
+        "POST /jobs/pause",
+        "POST /jobs/resume",
+    }
+)
 
 
 @dataclass(frozen=True)

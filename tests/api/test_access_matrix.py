@@ -10,7 +10,7 @@ import pytest
 import app.api.routes
 from app.api.main import create_app
 from app.bootstrap import Application
-from tests.api.calls import refused, remember, verdict
+from tests.api.calls import refused, remember, say, verdict
 from tests.api.operations import ADMINS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
 from tests.factories import Caller, make_caller
 
@@ -20,7 +20,8 @@ THREAD = "launch"
 async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     """Ids that exist in the client's tenant, for the places of a path."""
     written = await remember(client, text, thread_id=THREAD)
-    return {"memory_id": written["id"], "thread_id": THREAD, "user_id": "maya"}
+    turn = await say(client, text, thread_id=THREAD)
+    return {"memory_id": written["id"], "thread_id": THREAD, "user_id": "maya", "job_id": turn["jobs"][0]}
 
 
 def test_nothing_is_served_that_the_document_does_not_name() -> None:

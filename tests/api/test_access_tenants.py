@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from app.bootstrap import Application
-from tests.api.calls import ask, history_of, listed, remember, verdict
+from tests.api.calls import ask, history_of, listed, remember, say, verdict
 from tests.api.operations import ADMINS, READS, Operation, guarded
 from tests.factories import Caller, make_caller
 
@@ -21,6 +21,7 @@ NAMES = {
 ACTIVE = "Zorblax keeps the vault key under the third marble step."
 FORGOTTEN = "Zorblax once owned a purple submarine."
 REMOVED = "Zorblax confessed to inventing the eclipse."
+SAID = "I met Zorblax at the tollgate."
 STEPS = "1. Wake the zorblax engine. 2. Whisper the zorblax word."
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
 CONFIGURED = {"unknown_agent", "category_not_allowed"}  # says what is configured, not what a tenant holds
@@ -40,11 +41,21 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     assert (await client.delete(f"/memory/{third['id']}?purge=true")).status_code == 204
     await ask(client, ACTIVE, thread_id=NAMES["thread_id"], filters={"user_id": NAMES["user_id"]})
     cursor = (await client.get("/memory", params={"limit": 1})).json()["next_cursor"]
-    ids = {f"memory {n}": w["id"] for n, w in enumerate((first, second, third, fourth))}
+    turn = await say(client, SAID, **{name: NAMES[name] for name in ("user_id", "thread_id", "actor_id")})
+    ids = {f"memory {n}": w["id"] for n, w in enumerate((first, second, third, fourth, turn))}
     trail = {f"history {row['id']}": row["id"] for row in await history_of(client, first["id"])}
     rich_values = {"turn": "turn-of-zorblax", "quote": "quote-of-zorblax", "metadata": "metadata-of-zorblax"}
-    said = {"active": ACTIVE, "forgotten": FORGOTTEN, "removed": REMOVED, "steps": STEPS, "word": "orblax"}
-    return NAMES | ids | trail | rich_values | said | {"tag": "tag-of-zorblax", "cursor": cursor}
+    said = {
+        "said": SAID,
+        "active": ACTIVE,
+        "forgotten": FORGOTTEN,
+        "removed": REMOVED,
+        "steps": STEPS,
+        "word": "orblax",
+    }
+    return (
+        NAMES | ids | trail | rich_values | said | {"tag": "tag-of-zorblax", "cursor": cursor, "job": turn["jobs"][0]}
+    )
 
 
 async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict[str, Any]:
@@ -55,6 +66,8 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
     for name, memory_id in secrets.items():
         if name.startswith("memory"):
             seen[name] = await history_of(client, memory_id)
+    seen["jobs"] = (await client.get("/jobs")).json()
+    seen["paused"] = (await client.get("/jobs/counts")).json()["paused"]
     seen["delta"] = (await client.get(f"/threads/{NAMES['thread_id']}/delta")).json()
     for item in seen["active"]:
         item.update(hits=None, last_accessed=None)
@@ -72,7 +85,7 @@ def leaked(response: httpx.Response, secrets: dict[str, str]) -> list[str]:
 
 def places_in(secrets: dict[str, str]) -> list[dict[str, str]]:
     ids = [secret for name, secret in secrets.items() if name.startswith("memory")]
-    return [NAMES | {"memory_id": memory_id} for memory_id in ids]
+    return [NAMES | {"memory_id": memory_id, "job_id": secrets["job"]} for memory_id in ids]
 
 
 def judged(operation: Operation, response: httpx.Response, secrets: dict[str, str], plain: bool) -> Any:
@@ -80,7 +93,7 @@ def judged(operation: Operation, response: httpx.Response, secrets: dict[str, st
     status, code = verdict(response)
     if found := leaked(response, secrets):
         return f"leaks {found}"
-    if "{memory_id}" in operation.path or "{user_id}" in operation.path:
+    if any(place in operation.path for place in ("{memory_id}", "{user_id}", "{job_id}")):
         return None if (status, code) == (404, "not_found") or (status == 422 and not plain) else response.text
     return None if status in (200, 201, 404, 422) or code in CONFIGURED else response.text
 

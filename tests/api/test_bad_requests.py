@@ -239,7 +239,7 @@ async def test_an_error_never_repeats_the_key(app: Application, server: str, cal
     for who in (caller, bound):
         async with who.client(server) as client:
             for operation in await guarded(client):
-                unknown = {"memory_id": str(uuid4()), "thread_id": "t", "user_id": "nobody"}
+                unknown = {"memory_id": str(uuid4()), "thread_id": "t", "user_id": "nobody", "job_id": str(uuid4())}
                 for places in (unknown, dict.fromkeys(unknown, "%00")):
                     response = await operation.call(client, places)
                     assert who.key not in response.text + str(response.headers)

@@ -417,9 +417,10 @@ async def test_only_what_has_a_handler_is_scheduled_by_the_databases_clock(
 async def test_the_shipped_schedule_runs_to_its_end(app: Application, scope: Scope, store: JobStorage) -> None:
     await app.run_jobs.schedule()
     swept = await app.run_jobs.sweep()
-    assert {kind for _tenant, _job, kind in swept} >= {"ttl", "purge", "evict", "retention", "embed"}
+    assert {kind for _tenant, _job, kind in swept} >= {"ttl", "purge", "evict", "retention", "embed", "consolidate"}
     for tenant_id, job_id, kind in swept:
         assert await app.run_jobs.run(tenant_id, job_id, "w") == "done", kind
-    reports = {job.kind: job.report for job in await store.page(scope, None, None, None, 100)}
+    reports = {kind: (await app.jobs.get(scope, job_id)).report for _tenant, job_id, kind in swept}
+    assert reports["consolidate"] is not None
     assert reports["ttl"] == {"job": "ttl", "dry_run": False, "counts": {"memories": 0}, "sample": []}
     assert reports["embed"] == {"embedded": 0}

@@ -30,7 +30,4 @@ async def store(
         digest = hashlib.sha256(f"{trim}:{body.model_dump_json()}".encode()).digest()
         key = IdempotencyKey("POST /turns", idempotency_key, digest)
     draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
-    turn = await app.turns.store(scope, draft, trim=trim, key=key)
-    for job_id in turn.jobs:
-        app.publisher.publish(scope.tenant_id, job_id)
-    return TurnOut.model_validate(turn, from_attributes=True)
+    return TurnOut.model_validate(await app.turns.store(scope, draft, trim=trim, key=key), from_attributes=True)
