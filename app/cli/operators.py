@@ -162,7 +162,7 @@ def doctor() -> None:
         if name in wrong & Readiness.OPTIONAL:
             mark = "[yellow]warn[/]"
         out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False)
-    for name in (name for name in MEND if name in wrong):
+    for name in wrong & MEND.keys():
         out.print(f"\nto mend {name}: {MEND[name]}", highlight=False)
     if wrong - Readiness.OPTIONAL:
         raise typer.Exit(1)

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from app.cli.embedded.home import Home
@@ -16,6 +17,7 @@ from app.cli.embedded.postgres import Cluster, free_port
 
 STOP_S = 15
 RESTART_S = 2.0
+NICE = 10
 CHILDREN_S = 5
 ROOT = Path(__file__).resolve().parents[3]
 KEPT_FROM_SERVICES = ("DATABASE_URL", "MNEMA_ADMIN", "MNEMA_SUPERUSER")
@@ -97,7 +99,10 @@ class Services:
     def _start_worker(self) -> Popen:
         options = ["--concurrency", "1", "--loglevel", "warning", "--without-gossip", "--without-mingle"]
         command = ["celery", "-A", "workers.app", "worker", "--hostname", f"mnema-{self._port}@%h", *options]
-        return self._run("worker", [sys.executable, "-m", *command])
+        process = self._run("worker", [sys.executable, "-m", *command], env={"MNEMA_EMBEDDING_THREADS": "1"})
+        with contextlib.suppress(OSError):  # people wait for the server, nobody for the worker
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        return process
 
     def _start_beat(self) -> Popen:
         """A process of its own: one embedded in the worker outlives a worker that is killed."""
@@ -120,10 +125,16 @@ class Services:
             stdin.write("".join(f"{name} {value}\n" for name, value in lines.items()).encode())
         return process
 
-    def _run(self, name: str, command: list[str], stdin: int | IO[bytes] = subprocess.DEVNULL) -> Popen:
+    def _run(
+        self,
+        name: str,
+        command: list[str],
+        stdin: int | IO[bytes] = subprocess.DEVNULL,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> Popen:
         with (self._home.path / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                command, env=self._env, stdin=stdin, stdout=log, stderr=log, start_new_session=True, cwd=ROOT
+                command, env={**self._env, **env}, stdin=stdin, stdout=log, stderr=log, start_new_session=True, cwd=ROOT
             )
 
 
@@ -135,7 +146,7 @@ def redis_server() -> Path:
 
 
 def stop_process(process: Popen) -> None:
-    """SIGTERM, and SIGKILL when that is not enough; its children, who notice, then get a moment to hand back their job."""
+    """SIGTERM, and SIGKILL when that is not enough; its children notice, and get a moment to hand back their job."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -148,7 +159,7 @@ def stop_process(process: Popen) -> None:
 
 def _end_group(leader: int) -> None:
     deadline = time.monotonic() + CHILDREN_S
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a zombie
         while time.monotonic() < deadline:
             os.killpg(leader, 0)
             time.sleep(0.05)

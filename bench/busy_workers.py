@@ -1,0 +1,114 @@
+"""What background work costs those who wait: p50 of one client's requests with the worker idle and with it busy.
+
+    python -m bench.busy_workers [--rows 10000] [--rounds 6] [--seconds 3]
+
+A real worker and beat on a real Redis embed memories (with the real model) and consolidate users, on the server's
+machine and database. The worker is stopped (SIGSTOP) and let go in turn, round by round, so that whatever else disturbs
+the machine disturbs both. It runs at nice 10 and embeds in one thread,
+as under `mnema up`.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import asyncpg
+
+from app.cli.embedded.postgres import free_port
+from app.cli.embedded.services import NICE, redis_server, stop_process
+from bench import cpu_time
+from bench.http_load import Load
+from bench.http_runs import ROOT, _loaded, _server
+from bench.throwaway import Site, site
+
+FIRST = 30_000_000
+APART = 100_000
+
+
+@contextlib.contextmanager
+def _worker(made: Site) -> Iterator[int]:
+    """Redis, a worker and beat; the worker's process group."""
+    port, password = free_port(), secrets.token_urlsafe(16)
+    settings = made.home.settings(made.cluster)
+    env = os.environ | {
+        "MNEMA_DATABASE_URL": settings.database_url.get_secret_value(),
+        "MNEMA_REDIS_URL": f"redis://:{password}@127.0.0.1:{port}/0",
+        "MNEMA_HOME": str(made.home.path),
+        "MNEMA_SWEEP_S": "0.5",
+        "MNEMA_EMBEDDING_THREADS": "1",
+    }
+    celery = [sys.executable, "-m", "celery", "-A", "workers.app"]
+    redis = [str(redis_server()), "--port", str(port), "--bind", "127.0.0.1", "--requirepass", password, "--save", ""]
+    commands = [redis, [*celery, "worker", "--concurrency", "1"], [*celery, "beat", "--pidfile", ""]]
+    with (made.home.path / "worker.log").open("ab") as log, contextlib.ExitStack() as stack:
+        for command in commands:
+            options = {"env": env, "cwd": ROOT, "stdout": log, "stderr": log, "start_new_session": True}
+            process = subprocess.Popen(command, **options)  # type: ignore[call-overload]
+            stack.callback(stop_process, process)
+            if command is commands[1]:
+                os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+                worker = process.pid
+                stack.callback(os.killpg, worker, signal.SIGCONT)
+        yield worker
+
+
+async def _more_work(made: Site) -> None:
+    """Take the vectors off three users' memories and queue what puts them back, and consolidation."""
+    connection = await asyncpg.connect(made.superuser_url)
+    try:
+        await connection.execute("""DELETE FROM vec_minilm_l6_v2 v USING users u
+            WHERE u.user_pk = v.user_pk AND u.user_id IN ('user-7', 'user-8', 'user-9')""")
+        for kind in ("embed", "consolidate"):
+            await connection.execute(
+                "INSERT INTO jobs (tenant_id, id, kind) SELECT id, gen_random_uuid(), $1 FROM tenants", kind
+            )
+    finally:
+        await connection.close()
+
+
+def run(rows: int, rounds: int, seconds: float) -> bool:
+    """Measure and print; whether the worker did anything."""
+    p50: dict[tuple[str, bool], list[float]] = {}
+    with site(rows) as made, _server(made) as (process, port), _worker(made) as worker:
+        asyncio.run(_more_work(made))
+        before = cpu_time.of_family(worker) or 0.0
+        for number in range(rounds):
+            for place, busy in enumerate((False, True) if number % 2 else (True, False)):
+                if busy:
+                    asyncio.run(_more_work(made))
+                os.killpg(worker, signal.SIGCONT if busy else signal.SIGSTOP)
+                for kind in ("query", "write"):
+                    first = FIRST + (2 * number + place) * APART
+                    load = Load(port, made.key, kind, 1, seconds, 0.5, first, 500)
+                    latencies = sorted(_loaded(made, process.pid, load)[0].latencies_ms)
+                    p50.setdefault((kind, busy), []).append(latencies[len(latencies) // 2])
+        used = (cpu_time.of_family(worker) or 0.0) - before
+    print(f"{rows} memories, {rounds} rounds of {seconds:g} s, one client; the worker used {used:.1f} s of CPU")
+    for kind in ("query", "write"):
+        idle, busy_ms = (statistics.median(p50[kind, busy]) for busy in (False, True))
+        print(
+            f"  POST /memory{'/query' if kind == 'query' else '':<8} p50 ms idle {idle:6.2f}  busy {busy_ms:6.2f}"
+            f"  ratio {busy_ms / idle:.2f}"
+        )
+    return used > rounds * seconds / 4
+
+
+def main() -> int:
+    """0 when the worker was really busy."""
+    parser = argparse.ArgumentParser(prog="python -m bench.busy_workers")
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=3)
+    chosen = parser.parse_args()
+    return int(not run(chosen.rows, chosen.rounds, chosen.seconds))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
