@@ -19,6 +19,11 @@ from app.config.settings import Settings
 
 T = TypeVar("T")
 HAND_BACK_S = 10
+LOOK_S = 1.0
+
+
+class Orphaned(Exception):
+    """The worker that started this process is gone, and with it whoever enforces the time limits."""
 
 
 class Runtime:
@@ -30,6 +35,11 @@ class Runtime:
         self._stack = contextlib.AsyncExitStack()
         self._application: Application | None = None
         self._opening: asyncio.Lock | None = None
+        self._parent: int | None = None
+
+    def belong(self) -> None:
+        """This process is a child of a worker's pool: it works as long as that worker lives."""
+        self._parent = os.getppid()
 
     @property
     def worker(self) -> str:
@@ -39,15 +49,18 @@ class Runtime:
     def call(self, work: Callable[[Application], Awaitable[T]]) -> T:
         """Run `work` to its end and answer its result.
 
-        Raises what it raises, and SoftTimeLimitExceeded after having cancelled it and seen it go.
+        Raises what it raises; SoftTimeLimitExceeded and Orphaned after having cancelled it and seen it go.
         """
-        future = asyncio.run_coroutine_threadsafe(self._work(work), self._running_loop())
+        loop, gone = self._running_loop(), threading.Event()
+        future = asyncio.run_coroutine_threadsafe(self._work(work, gone), loop)
         try:
+            while not concurrent.futures.wait([future], LOOK_S).done:
+                if self._parent not in (None, os.getppid()):
+                    raise Orphaned
             return future.result()
-        except SoftTimeLimitExceeded:
-            future.cancel()
-            with contextlib.suppress(concurrent.futures.CancelledError, TimeoutError):
-                future.result(HAND_BACK_S)
+        except (SoftTimeLimitExceeded, Orphaned):
+            future.cancel()  # says so to the loop, and is itself cancelled at once: it cannot be waited for
+            gone.wait(HAND_BACK_S)
             raise
 
     def close(self) -> None:
@@ -65,12 +78,15 @@ class Runtime:
             threading.Thread(target=self._loop.run_forever, name="use-cases", daemon=True).start()
         return self._loop
 
-    async def _work(self, work: Callable[[Application], Awaitable[T]]) -> T:
+    async def _work(self, work: Callable[[Application], Awaitable[T]], gone: threading.Event) -> T:
         assert self._opening is not None
-        async with self._opening:
-            if self._application is None:
-                self._application = await self._stack.enter_async_context(application(Settings()))
-        return await work(self._application)
+        try:
+            async with self._opening:
+                if self._application is None:
+                    self._application = await self._stack.enter_async_context(application(Settings()))
+            return await work(self._application)
+        finally:
+            gone.set()
 
 
 runtime = Runtime()

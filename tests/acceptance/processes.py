@@ -27,6 +27,8 @@ from tests.conftest import model_cache
 REPOSITORY = Path(__file__).parents[2]
 DEADLINE_S = 120
 MNEMA = (sys.executable, "-m", "app.cli.main")
+SERVICES = frozenset({"redis", "server", "worker", "beat", "postgres"})
+"""What `mnema up` starts."""
 ANNOUNCED = "stop  Ctrl-C"
 
 
@@ -94,7 +96,7 @@ class Installation:
 
     @property
     def pids(self) -> dict[str, int]:
-        """supervisor, server and postgres, as far as they were written down."""
+        """The supervisor and what it runs, as far as they were written down."""
         pids: dict[str, int] = {}
         with suppress(OSError, ValueError):
             pids |= orjson.loads((self.home / "run.json").read_bytes())
@@ -186,7 +188,9 @@ class Up:
 
     def serves(self) -> str:
         """Wait until everything is up; answers the output."""
-        return self.says(ANNOUNCED)
+        output = self.says(ANNOUNCED)
+        assert set(self.place.pids) == {"supervisor", *SERVICES}
+        return output
 
     def ended(self, number: signal.Signals | None = None) -> int:
         """The exit code, after the signal if one is given."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.processes import (
+    SERVICES,
     Installation,
     Up,
     alive,
@@ -33,6 +34,7 @@ MOMENTS: dict[str, tuple[Reached, signal.Signals]] = {
     "while PostgreSQL starts": (lambda place, _up: "postgres" in place.pids, signal.SIGINT),
     "once PostgreSQL is prepared": (lambda place, _up: (place.home / "demo.env").exists(), signal.SIGHUP),
     "while the server starts": (lambda place, _up: "server" in place.pids, signal.SIGINT),
+    "while the worker starts": (lambda place, _up: "worker" in place.pids, signal.SIGTERM),
     "in the tour": (lambda _place, up: "1. remember" in up.output, signal.SIGTERM),
 }
 """From when on a moment is there; true also afterwards, so that a busy machine cannot miss it."""
@@ -49,6 +51,19 @@ def left(home: Path) -> list[str]:
     """What still runs with this home in its command line or environment."""
     listed = subprocess.run(["ps", "axeww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
     return [line for line in listed.stdout.splitlines() if str(home) in line]
+
+
+def members(group: int) -> set[int]:
+    """The processes of a process group."""
+    listed = subprocess.run(["ps", "axo", "pid=,pgid=,stat="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in listed.splitlines()]
+    return {int(pid) for pid, leader, state in rows if int(leader) == group and not state.startswith("Z")}
+
+
+def ready(place: Installation) -> str:
+    """What /ready says."""
+    with client(place) as http:
+        return str(http.get("/ready").json()["status"])
 
 
 def assert_stopped(up: Up, code: int) -> None:
@@ -81,11 +96,11 @@ def test_a_start_after_kill_9_replaces_the_orphans_keeps_the_data_and_stops_once
         orphans = place.pids
         up.process.kill()
         up.process.wait()
-    assert {name for name, pid in orphans.items() if alive(pid)} == {"server", "postgres"}
+    assert {name for name, pid in orphans.items() if alive(pid)} == SERVICES
     with Up(place) as up:
         up.serves()
-        assert not alive(orphans["server"])
-        assert place.pids["server"] != orphans["server"]
+        assert not any(alive(pid) for name, pid in orphans.items() if name != "postgres")
+        assert not set(orphans.values()) & {pid for name, pid in place.pids.items() if name != "postgres"}
         assert texts(place) == {TEXT}
         while up.process.poll() is None:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -105,6 +120,26 @@ def test_when_the_server_dies_the_supervisor_says_so_and_stops_the_rest(place: I
         assert "server.log" in up.output
     assert place.stopped(pids)
     assert left(place.home) == []
+
+
+def test_redis_worker_and_beat_are_started_again_when_they_die_and_a_killed_worker_leaves_no_children(
+    place: Installation,
+) -> None:
+    with Up(place) as up:
+        up.serves()
+        for name in ("worker", "beat", "redis"):
+            before = place.pids
+            worker = before["worker"]
+            wait_until(lambda: members(worker) > {worker}, "the worker's children")  # noqa: B023
+            group = members(worker)
+            os.kill(before[name], signal.SIGKILL)
+            up.says(f"{name} had ended and was started again; see {name}.log in MNEMA_HOME")
+            after = place.pids
+            assert {other for other in before if before[other] != after[other]} == {name}
+            if name == "worker":
+                wait_until(lambda: not any(map(alive, group)), "the end of the dead worker's children", 20)  # noqa: B023
+        wait_until(lambda: ready(place) == "ready", "the new Redis")
+        assert_stopped(up, up.ended(signal.SIGTERM))
 
 
 async def test_a_broken_sample_is_named_and_the_server_serves_all_the_same_until_down(place: Installation) -> None:

@@ -7,11 +7,15 @@ import re
 import signal
 import stat
 from collections.abc import AsyncIterator, Iterator
+from urllib.parse import urlsplit
 
 import asyncpg
 import httpx
 import pytest
+from redis import Redis
+from redis.exceptions import AuthenticationError
 
+from app.cli.embedded.postgres_access import command_line
 from tests.acceptance.processes import (
     Installation,
     Up,
@@ -104,7 +108,7 @@ def test_it_ends_with_base_url_key_and_docs(up: Up) -> None:
 
 def test_demo_env_has_three_names_and_is_its_owners_alone(up: Up) -> None:
     assert list(up.place.env) == ["MNEMA_URL", "MNEMA_API_KEY", "DATABASE_URL"]
-    for name in ("demo.env", "secrets.json", "postgres.password"):
+    for name in ("demo.env", "secrets.json", "postgres.password", "redis.url"):
         file = up.place.home / name
         assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_uid) == (0o600, os.geteuid())
 
@@ -120,21 +124,34 @@ async def test_the_key_works_and_is_an_admins_bound_to_no_agent(up: Up, database
     assert {memory["user_id"] for memory in sample} == {"maya"}
 
 
-async def test_the_server_is_mnema_app_and_never_learns_the_superusers_password(
+async def test_server_and_workers_are_mnema_app_and_never_learn_the_superusers_password(
     up: Up, database: asyncpg.Connection
 ) -> None:
     password = (up.place.home / "postgres.password").read_text().strip()
     admins = json.loads((up.place.home / "secrets.json").read_text())["mnema_admin"]
-    seen = told(up.place.pids["server"])
     assert password in up.place.env["DATABASE_URL"]
-    assert password not in seen
-    assert admins not in seen
-    assert "MNEMA_DATABASE_URL=postgresql://mnema_app:" in seen
-    assert not re.search(r"^(DATABASE_URL|PG\w+)=", seen, re.MULTILINE)
+    for name in ("server", "worker", "beat"):
+        seen = told(up.place.pids[name])
+        assert password not in seen
+        assert admins not in seen
+        assert "MNEMA_DATABASE_URL=postgresql://mnema_app:" in seen
+        assert not re.search(r"^(DATABASE_URL|PG\w+)=", seen, re.MULTILINE)
     others = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
     users = await database.fetch(f"SELECT DISTINCT usename, application_name FROM pg_stat_activity WHERE {others}")
     assert [tuple(user) for user in users] == [("mnema_app", "mnema")]
     assert not await database.fetchval("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = 'mnema_app'")
+
+
+async def test_the_password_of_redis_is_in_no_command_line_and_no_log(up: Up) -> None:
+    url = urlsplit((up.place.home / "redis.url").read_text())
+    password = str(url.password)
+    assert len(password) > 40
+    assert all(password not in command_line(pid) for pid in up.place.pids.values())
+    logs = {path.stem: path.read_text(errors="replace") for path in up.place.home.glob("*.log")}
+    assert set(logs) > {"redis", "server", "worker", "beat"}
+    assert [name for name, text in logs.items() if password in text] == []
+    with pytest.raises(AuthenticationError), Redis(port=url.port or 0) as stranger:
+        stranger.ping()
 
 
 async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
@@ -183,7 +200,7 @@ async def test_ctrl_c_stops_everything_and_the_next_start_finds_data_and_key(up:
     place, env, pids, before = up.place, up.place.env, up.place.pids, texts(up.place)
     assert up.ended(signal.SIGINT) == 0
     assert up.output.endswith("stopped\n")
-    assert set(pids) == {"supervisor", "server", "postgres"}
+    assert not (place.home / "redis.url").exists()
     assert place.stopped(pids)
     with Up(place, MNEMA_TOUR="1") as again:
         output = again.serves()
