@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, UnknownAgent, UnknownCategory
+from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
 from app.domain.scope import Scope
 
 PROCEDURAL = "procedural"
@@ -51,7 +51,8 @@ class CategoryPolicy:
     def resolve(self, scope: Scope, agent: str, requested: Iterable[str], filter_category: str | None) -> list[str]:
         """The categories a query may look into, in configuration order (SPEC §2).
 
-        None requested = all of the agent's, less procedural. Raises CategoryNotAllowed naming what is refused.
+        None requested = all of the agent's, less procedural. Raises CategoryNotAllowed naming what is refused, and
+        InvalidInput for procedural among others: it is never mixed with them (seed 003 §12).
         """
         allowed = self.allowlist(scope, agent)
         wanted = list(dict.fromkeys(requested))
@@ -61,4 +62,6 @@ class CategoryPolicy:
         chosen = set(wanted) or (allowed - {PROCEDURAL} if filter_category != PROCEDURAL else allowed)
         if filter_category:
             chosen &= {filter_category}
+        if PROCEDURAL in chosen and len(chosen) > 1:
+            raise InvalidInput("ask for procedural alone: it is never mixed with other categories")
         return [name for name in self.categories if name in chosen]

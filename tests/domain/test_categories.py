@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.config.loader import load_policies
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
-from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, UnknownAgent, UnknownCategory
+from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
 from app.domain.scope import Scope
 
 NAMES = ("profile", "goals", "tasks", "tone", PROCEDURAL)
@@ -33,6 +33,12 @@ def test_procedural_comes_only_when_it_is_named() -> None:
     assert POLICY.resolve(FREE, "planner", [PROCEDURAL], None) == [PROCEDURAL]
     assert POLICY.resolve(FREE, "planner", [], PROCEDURAL) == [PROCEDURAL]
     assert PROCEDURAL not in POLICY.resolve(FREE, "planner", ["tasks"], None)
+
+
+def test_procedural_is_never_mixed_with_others() -> None:
+    with pytest.raises(InvalidInput, match="procedural alone"):
+        POLICY.resolve(FREE, "planner", [PROCEDURAL, "tasks"], None)
+    assert POLICY.resolve(FREE, "planner", [PROCEDURAL, "tasks"], "tasks") == ["tasks"]
 
 
 def test_the_category_filter_narrows_what_is_requested() -> None:

@@ -135,6 +135,7 @@ async def test_a_failed_embedder_changes_nothing(
     with pytest.raises(EmbedderUnavailable):
         await app.edit.patch(caller.scope, memory.id, {"text": "Maya swims."}, version=None)
     assert await recorded(sql) == before
+    assert (await events_of(sql))[-1] == ("hotpath", "update", "error")
 
 
 async def test_pinning_twice_is_one_change(app: Application, caller: Caller, memory: Memory) -> None:
@@ -233,6 +234,26 @@ async def test_nobody_edits_what_is_not_theirs_to_see(app: Application, caller: 
     with pytest.raises(NotFound):
         await app.edit.pin(caller.scope, uuid4(), True)
     assert (await app.edit.pin(stylist, memory.id, True)).version == 2
+
+
+async def test_a_bound_key_edits_no_memory_that_left_its_categories_meanwhile(
+    app: Application, caller: Caller, memory: Memory, sql: asyncpg.Connection
+) -> None:
+    stylist = (await make_caller(app, ("write",), ["stylist"], tenant=caller)).scope
+    moves = app.edit.patch(caller.scope, memory.id, {"category": "goals"}, version=None)
+    moved, pinned = await in_line(sql, memory.id, moves, app.edit.pin(stylist, memory.id, True))
+    assert moved.category == "goals"
+    assert isinstance(pinned, NotFound)
+    assert not (await app.read.get(caller.scope, memory.id)).pinned
+
+
+async def test_a_bound_key_edits_what_changed_meanwhile_and_is_still_its_own(
+    app: Application, caller: Caller, memory: Memory, sql: asyncpg.Connection
+) -> None:
+    stylist = (await make_caller(app, ("write",), ["stylist"], tenant=caller)).scope
+    weighs = app.edit.patch(caller.scope, memory.id, {"importance": 5}, version=None)
+    weighed, pinned = await in_line(sql, memory.id, weighs, app.edit.pin(stylist, memory.id, True))
+    assert (weighed.version, pinned.version, pinned.pinned, pinned.importance) == (2, 3, True, 5)
 
 
 async def test_edits_leave_their_events(

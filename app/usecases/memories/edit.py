@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.errors import InvalidInput, NotFound, WrongState
+from app.domain.errors import (
+    EmbedderUnavailable,
+    InvalidInput,
+    NotFound,
+    VersionConflict,
+    WriteContention,
+    WrongState,
+)
 from app.domain.memory import Memory, MemoryState, MemoryType
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
@@ -68,7 +75,7 @@ class EditMemories:
             edges=edges_to(memory_id, before.created_at, compared),
             observations=(_event(before, "update"),),
         )
-        return await self._record(scope, change)
+        return await self._record(scope, before, change)
 
     async def pin(self, scope: Scope, memory_id: UUID, pinned: bool) -> Memory:
         """Pin or unpin."""
@@ -116,7 +123,7 @@ class EditMemories:
             delta_meta={"importance": before.importance},
             observations=(_event(before, "delete"),),
         )
-        await self._journal.record(scope, [change])
+        await self._apply(scope, before, change)
 
     async def _transition(
         self, scope: Scope, before: Memory, kind: ChangeKind, fields: dict[str, Any], states: tuple[str, ...]
@@ -134,7 +141,7 @@ class EditMemories:
             delta_meta=delta_meta(before.text, before.importance),
             observations=(_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
         )
-        return await self._record(scope, change)
+        return await self._record(scope, before, change)
 
     async def _load(self, scope: Scope, memory_id: UUID) -> Memory:
         async with self._uow.read(scope) as tx:
@@ -143,11 +150,24 @@ class EditMemories:
             raise NotFound()
         return memory
 
-    async def _record(self, scope: Scope, change: MemoryChange) -> Memory:
-        memory = (await self._journal.record(scope, [change])).recorded[0].memory
+    async def _record(self, scope: Scope, before: Memory, change: MemoryChange) -> Memory:
+        memory = await self._apply(scope, before, change)
         if memory is None:
             raise NotFound()
         return memory
+
+    async def _apply(self, scope: Scope, before: Memory, change: MemoryChange) -> Memory | None:
+        """The row after it, None when purged. A key bound to agents changes a row only as it saw it: meanwhile the row
+        may have moved to a category that is not the key's."""
+        if scope.categories is None or change.expect_version is not None:
+            return (await self._journal.record(scope, [change])).recorded[0].memory
+        for _attempt in range(self._policies.write.attempts):
+            try:
+                seen = replace(change, expect_version=before.version)
+                return (await self._journal.record(scope, [seen])).recorded[0].memory
+            except VersionConflict:
+                before = await self._load(scope, before.id)
+        raise WriteContention()
 
     def _checked(self, scope: Scope, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
         wanted = dict(fields)
@@ -172,7 +192,11 @@ class EditMemories:
     async def _embedded(self, scope: Scope, after: Memory, changed: bool) -> tuple[Vector | None, list[Compared]]:
         if not changed:
             return None, []
-        vector = (await self._embedder.embed([embedded_text(after.type, after.text, after.actor_id)]))[0]
+        try:
+            [vector] = await self._embedder.embed([embedded_text(after.type, after.text, after.actor_id)])
+        except EmbedderUnavailable:
+            await self._journal.note(scope, [_event(after, "update", "error")])
+            raise
         if after.type is not MemoryType.semantic:
             return vector, []
         compared = await self._memories.neighbours(
@@ -181,10 +205,11 @@ class EditMemories:
         return vector, compared
 
 
-def _event(memory: Memory, op: str) -> Observation:
+def _event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -> Observation:
     return Observation(
         node="hotpath",
         op=op,
+        status=status,
         user_id=memory.user_id,
         thread_id=memory.thread_id,
         memory_id=memory.id,
