@@ -98,8 +98,13 @@ def test_an_answer_never_leaves_the_allowlist_nor_repeats(
         with pytest.raises(CategoryNotAllowed):
             POLICY.resolve(FREE, agent, requested, filtered)
         return
+    if filtered is None and PROCEDURAL in requested and len(set(requested)) > 1:
+        with pytest.raises(InvalidInput):
+            POLICY.resolve(FREE, agent, requested, filtered)
+        return
     chosen = POLICY.resolve(FREE, agent, requested, filtered)
     assert set(chosen) <= allowed
+    assert PROCEDURAL not in chosen or chosen == [PROCEDURAL]
     assert chosen == [name for name in NAMES if name in chosen]
     assert set(chosen) <= (set(requested) or allowed)
     assert filtered is None or set(chosen) <= {filtered}
