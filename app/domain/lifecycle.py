@@ -27,7 +27,7 @@ class LifecyclePolicy:
         return now - timedelta(days=self.forget_after_days)
 
     def records_before(self, now: datetime) -> tuple[datetime, datetime]:
-        """Events, and idempotency records and published jobs, older than this are dropped."""
+        """Events, and idempotency records and finished jobs, older than this are dropped."""
         return now - timedelta(days=self.events_days), now - timedelta(days=self.idempotency_days)
 
     def purge_at(self, now: datetime) -> datetime:

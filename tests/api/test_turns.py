@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
-from tests.api.calls import ask, delta, listed, refused, row_counts, say, sql, verdict
+from tests.api.calls import ask, delta, refused, row_counts, say, sql, verdict
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 from tests.usecases.crowd import SeededEmbedder
@@ -131,19 +131,6 @@ async def test_a_job_of_an_erased_user_does_nothing(app: Application, http: http
     assert await app.run_jobs.run(tenant_id, job_id, "test") == "skipped"
     refused(await http.get(f"/jobs/{turn['jobs'][0]}"), 404, "not_found")
     refused(await http.get("/users/maya/export"), 404, "not_found")
-
-
-async def test_a_full_thread_loses_its_oldest_turns_in_the_background(
-    app: Application, http: httpx.AsyncClient, database: Database
-) -> None:
-    object.__setattr__(app.policies.lifecycle, "max_entries", 3)
-    turns = [await say(http, f"Turn {n}.") for n in range(5)]
-    await say(http, "Elsewhere.", thread_id="other")
-    await say(http, "Somebody else.", user_id="ben")
-    assert await run_all(app) == {"done": 7}
-    kept = {memory["id"] for memory in await listed(http, user_id="maya", thread_id="talk")}
-    assert kept == {turn["id"] for turn in turns[2:]}
-    assert len(await listed(http)) == 5
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -165,7 +165,7 @@ async def test_a_slot_is_made_once_for_each_kind_and_tenant(jobs: JobStorage, a:
 async def test_many_schedulers_make_one_job(jobs: JobStorage, a: Scope) -> None:
     slots = {JobKind.ttl: "2026-01-01", JobKind.purge: "2026-01-01"}
     made = await asyncio.gather(*(jobs.schedule(a, slots) for _ in range(8)))
-    assert sorted(len(ids) for ids in made) == [0] * 7 + [2] or sum(map(len, made)) == 2
+    assert sum(len(ids) for ids in made) == 2
     assert await jobs.schedule(a, {JobKind.ttl: "2026-01-02"}) == [], "the first one is not through"
 
 

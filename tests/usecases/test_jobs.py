@@ -13,6 +13,7 @@ import pytest
 from app.bootstrap import Application
 from app.domain.errors import (
     ConfigError,
+    DatabaseUnavailable,
     EmbedderUnavailable,
     InvalidInput,
     NotFound,
@@ -232,6 +233,42 @@ async def test_who_loses_the_lease_is_stopped_and_changes_nothing(
     job = await got(store, scope, job_id)
     assert (job.state, job.worker, job.attempts) == (JobState.running, "another", 2)
     assert await store.finish(scope, job_id, "another", {}) is True
+
+
+class Cut(JobStorage):
+    """Storage that does not answer `extend` while `cut`."""
+
+    cut = True
+
+    async def extend(self, scope: Scope, job_id: UUID, worker: str) -> bool:
+        """As the real one, or DatabaseUnavailable."""
+        if self.cut:
+            raise DatabaseUnavailable
+        return await super().extend(scope, job_id, worker)
+
+
+@pytest.mark.parametrize("back", [True, False])
+async def test_a_worker_cut_off_from_the_database_goes_on_as_long_as_its_lease(
+    app: Application, scope: Scope, store: JobStorage, back: bool
+) -> None:
+    job_id = await queued(store, scope)
+    stopped = asyncio.Event()
+    cut = Cut(app.uow, QUICK)
+
+    async def handler(_scope: Scope, _job: Job) -> Mapping[str, Any]:
+        try:
+            await asyncio.sleep(0.3)
+            cut.cut = not back
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+        return {}
+
+    journal = Journal(app.uow, SPACE, SECRET)
+    run_jobs = RunJobs(cut, TenantStorage(app.uow), journal, {JobKind.ttl: handler}, QUICK)
+    assert await run_jobs.run(scope.tenant_id, job_id, "w") == ("done" if back else "skipped")
+    assert stopped.is_set() is not back
 
 
 async def test_a_result_that_comes_after_the_lease_was_lost_is_not_kept(
