@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
+_PARENT, _USER, _SYSTEM = 1, 11, 12
+_CHILDREN = (13, 14)
 
 
 def of_process(pid: int) -> float | None:
@@ -16,15 +17,16 @@ def of_process(pid: int) -> float | None:
 
 def of_family(pid: int) -> float | None:
     """What this process and its children have used, also those that have ended; None where there is no /proc."""
-    parent = _stat(pid)
-    if parent is None:
-        return None
-    ticks = sum(parent[place] for place in (_USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM))
-    for folder in Path("/proc").glob("[0-9]*"):
-        child = _stat(int(folder.name))
-        if child is not None and child[_PARENT] == pid:
-            ticks += child[_USER] + child[_SYSTEM]
-    return ticks / _TICKS
+    while (parent := _stat(pid)) is not None:
+        ticks = sum(parent[place] for place in (_USER, _SYSTEM, *_CHILDREN))
+        for folder in Path("/proc").glob("[0-9]*"):
+            child = _stat(int(folder.name))
+            if child is not None and child[_PARENT] == pid:
+                ticks += child[_USER] + child[_SYSTEM]
+        again = _stat(pid)
+        if again is not None and all(again[place] == parent[place] for place in _CHILDREN):
+            return ticks / _TICKS  # else a child ended meanwhile, and was counted twice or not at all
+    return None
 
 
 def a_piece(before: float | None, after: float | None, pieces: int) -> float | None:
