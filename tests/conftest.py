@@ -24,6 +24,7 @@ from app.config.settings import Settings
 from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
 from tests.factories import Caller, Clock, KeepOpen, make_caller, serve
+from tests.redis_server import RedisServer
 
 TEMPLATE = "mnema_template"
 PASSWORDS = {"mnema_admin": "admin of the tests", "mnema_app": "app of the tests"}
@@ -104,6 +105,15 @@ async def database(superuser_url: str) -> AsyncIterator[Database]:
     finally:
         await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
         await connection.close()
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A real Redis of one module's own."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.kill()
 
 
 def model_cache() -> Path:

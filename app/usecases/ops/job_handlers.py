@@ -42,7 +42,9 @@ def _lifecycle(lifecycle: Lifecycle, name: str) -> Handler:
 
 async def _after_turn(scope: Scope, job: Job, lifecycle: Lifecycle, embed: EmbedMissing) -> Mapping[str, Any]:
     try:
-        memory_id, thread_id, user_id = UUID(job.payload["memory_id"]), job.payload["thread_id"], job.user_id
+        memory_id, thread_id, user_id = UUID(str(job.payload["memory_id"])), job.payload["thread_id"], job.user_id
+        if not isinstance(thread_id, str):
+            raise TypeError
     except (KeyError, TypeError, ValueError) as error:
         raise TerminalJobError("its payload names no turn") from error
     if user_id is None:

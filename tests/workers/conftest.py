@@ -1,0 +1,40 @@
+"""Fixtures of the workers' tests."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from app.bootstrap import Application
+from app.domain.jobs import JobPolicy
+from app.domain.scope import Scope
+from app.storage.jobs import JobStorage
+from tests.conftest import Database
+from tests.factories import Caller
+from tests.usecases.crowd import SeededEmbedder
+
+
+@pytest.fixture
+def embedder() -> SeededEmbedder:
+    """Of this process; the workers have the real model."""
+    return SeededEmbedder()
+
+
+@pytest.fixture
+async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
+    """A superuser's connection."""
+    connection = await asyncpg.connect(database.superuser)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+def scope(caller: Caller) -> Scope:
+    """Whose jobs they are."""
+    return caller.scope
+
+
+@pytest.fixture
+def store(app: Application) -> JobStorage:
+    """To queue jobs as a write does: in the database, and nobody is told."""
+    return JobStorage(app.uow, JobPolicy())

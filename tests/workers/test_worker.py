@@ -1,0 +1,293 @@
+"""Real workers and a real beat on a real Redis do what stands in the database, once, whatever happens (SPEC §7).
+
+What hangs or fails does so by a lock or a trigger in the test's own database; the product is as shipped.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from app.bootstrap import Application, Doubles
+from app.config.settings import Settings
+from app.domain.jobs import Job, JobKind, JobState, NewJob
+from app.domain.scope import Scope
+from app.storage.jobs import JobStorage
+from tests.api.calls import ask
+from tests.background import Background, background, until
+from tests.conftest import Database
+from tests.factories import Caller, body, draft, make_caller, serve
+from tests.redis_server import RedisServer
+from tests.usecases.crowd import SeededEmbedder
+from tests.usecases.stored import VECTORS
+
+pytestmark = pytest.mark.xdist_group("workers")
+EVENTS = "SELECT event FROM history WHERE memory_id = $1 ORDER BY ts, id"
+FAILING = """
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'Maya''s secret'; END $$;
+CREATE TRIGGER fail BEFORE UPDATE ON memories FOR EACH ROW WHEN (new.user_id = 'poison') EXECUTE FUNCTION fail();
+"""
+
+
+@pytest.fixture
+def workers(tmp_path: Path, database: Database, redis: RedisServer) -> Iterator[Background]:
+    """Nothing runs yet."""
+    with background(tmp_path, database.app, redis.url) as made:
+        yield made
+
+
+async def forgettable(app: Application, scope: Scope, text: str = "Maya drank oat milk.", user_id: str = "maya") -> str:
+    """A memory that the next ttl job expires; its id."""
+    long_ago = datetime.now(UTC) - timedelta(days=90)
+    written = await app.write.remember(scope, draft(text, user_id=user_id, importance=1, created_at=long_ago))
+    return str(written.id)
+
+
+async def queued(store: JobStorage, scope: Scope, kind: JobKind = JobKind.ttl, **fields: Any) -> UUID:
+    """A job that is due, and that nobody was told of."""
+    [job_id] = await store.enqueue(scope, [NewJob(kind, **fields)])
+    return job_id
+
+
+async def reaches(store: JobStorage, scope: Scope, job_id: UUID, state: JobState = JobState.done) -> Job:
+    """Wait until the job is in that state; answers it."""
+
+    async def there() -> bool:
+        job = await store.get(scope, job_id)
+        return job is not None and job.state is state
+
+    await until(there, f"job {job_id} to be {state}")
+    job = await store.get(scope, job_id)
+    assert job is not None
+    return job
+
+
+@asynccontextmanager
+async def held(database: Database, scope: Scope) -> AsyncIterator[asyncpg.Connection]:
+    """The rows of the tenant's memories are locked inside: whoever wants to change one hangs."""
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        async with connection.transaction():
+            await connection.fetch("SELECT FROM memories WHERE tenant_id = $1 FOR UPDATE", scope.tenant_id)
+            yield connection
+    finally:
+        await connection.close()
+
+
+async def hanging(sql: asyncpg.Connection) -> None:
+    """Come back when a worker waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+    async def there() -> bool:
+        return bool(await sql.fetchval(waiting))
+
+    await until(there, "a worker to hang")
+
+
+async def history(sql: asyncpg.Connection, memory_id: str) -> list[str]:
+    """The events of the memory's history, oldest first."""
+    return [row["event"] for row in await sql.fetch(EVENTS, memory_id)]
+
+
+async def test_what_is_queued_in_the_database_is_done_though_nobody_was_told(
+    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, workers: Background
+) -> None:
+    memory_id = await forgettable(app, scope)
+    job_id = await queued(store, scope)
+    workers.worker()
+    workers.beat()
+    job = await reaches(store, scope, job_id)
+    assert (job.attempts, job.report and job.report["counts"], job.last_error) == (1, {"memories": 1}, None)
+    assert await history(sql, memory_id) == ["ADD", "TTL"]
+
+
+async def test_two_beats_and_two_workers_do_each_kind_once_a_tenant_and_period(
+    app: Application,
+    scope: Scope,
+    sql: asyncpg.Connection,
+    tmp_path: Path,
+    database: Database,
+    redis: RedisServer,
+) -> None:
+    tenants = {scope.tenant_id} | {(await make_caller(app)).scope.tenant_id for _ in range(2)}
+    kinds = {"ttl": 2, "embed": 2, "evict": 3}
+
+    async def enough() -> bool:
+        rows = await sql.fetch("SELECT tenant_id, kind, count(*) FROM jobs WHERE state = 'done' GROUP BY 1, 2")
+        return len(rows) == len(tenants) * len(kinds) and all(row["count"] >= 3 for row in rows)
+
+    with background(tmp_path, database.app, redis.url, {"schedule": kinds}, MNEMA_SCHEDULE_S=0.3) as workers:
+        for start in (workers.worker, workers.worker, workers.beat, workers.beat):
+            start()
+        await until(enough, "three periods of each kind in each tenant")
+    rows = await sql.fetch("SELECT tenant_id, kind, slot, attempts, state, worker FROM jobs WHERE state <> 'queued'")
+    assert {row["tenant_id"] for row in rows} == tenants
+    assert set(Counter((row["tenant_id"], row["kind"], row["slot"]) for row in rows).values()) == {1}
+    assert {row["attempts"] for row in rows if row["state"] == "done"} == {1}
+    assert len({row["worker"].split("#")[0] for row in rows}) == 2, "both workers had some"
+
+
+async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replayed_when_its_cause_is_gone(
+    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, workers: Background
+) -> None:
+    await sql.execute(FAILING)
+    other = (await make_caller(app)).scope
+    poisoned, sound = await forgettable(app, scope, user_id="poison"), await forgettable(app, other)
+    nonsense = [
+        await queued(store, scope, JobKind.after_turn, user_id="maya", payload=payload)
+        for payload in (
+            {},
+            {"memory_id": "no id", "thread_id": None},
+            {"memory_id": [1], "thread_id": {}},
+            {"memory_id": poisoned, "thread_id": []},
+        )
+    ]
+    failing, others = await queued(store, scope), await queued(store, other)
+    workers.worker()
+    workers.beat()
+    await reaches(store, other, others)
+    for job_id in nonsense:
+        job = await reaches(store, scope, job_id, JobState.dead)
+        assert (job.attempts, job.last_error) == (1, "job_failed: its payload names no turn")
+    job = await reaches(store, scope, failing, JobState.dead)
+    assert (job.attempts, "RaiseError" in (job.last_error or "")) == (3, True)
+    assert "secret" not in (job.last_error or "")
+    assert (await history(sql, poisoned), await history(sql, sound)) == (["ADD"], ["ADD", "TTL"])
+
+    late = await queued(store, scope, JobKind.embed)
+    await reaches(store, scope, late)
+    await sql.execute("DROP TRIGGER fail ON memories")
+    await app.jobs.replay(scope, failing)
+    job = await reaches(store, scope, failing)
+    assert (job.attempts, job.last_error) == (1, None)
+    assert await history(sql, poisoned) == ["ADD", "TTL"]
+
+
+async def test_a_pause_holds_until_it_is_ended(
+    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, workers: Background
+) -> None:
+    await app.jobs.pause(scope, "ttl")
+    memory_id = await forgettable(app, scope)
+    paused, other = await queued(store, scope), await queued(store, scope, JobKind.embed)
+    workers.worker()
+    workers.beat()
+    await reaches(store, scope, other)
+    await asyncio.sleep(1)  # three sweeps
+    job = await store.get(scope, paused)
+    assert job is not None
+    assert (job.state, job.attempts) == (JobState.queued, 0)
+    assert await history(sql, memory_id) == ["ADD"]
+    await app.jobs.resume(scope, "ttl")
+    await reaches(store, scope, paused)
+    assert await history(sql, memory_id) == ["ADD", "TTL"]
+
+
+async def test_without_redis_all_is_served_but_for_the_jobs_which_are_done_when_it_is_back(
+    settings: Settings,
+    embedder: SeededEmbedder,
+    caller: Caller,
+    store: JobStorage,
+    sql: asyncpg.Connection,
+    redis: RedisServer,
+    workers: Background,
+) -> None:
+    workers.worker()
+    workers.beat()
+    connected = settings.model_copy(update={"redis_url": SecretStr(redis.url), "worker_queue": workers.queue})
+    async with serve(connected, Doubles(embedder=embedder)) as url, caller.client(url) as http:
+        assert await status(http) == (200, "ready", "ok")
+        await reaches(store, caller.scope, UUID((await turn(http, 0))["jobs"][0]))
+        redis.kill()
+        try:
+            assert await status(http) == (
+                200,
+                "degraded",
+                "The message broker cannot be reached; background jobs wait.",
+            )
+            turns = [await turn(http, number) for number in range(1, 6)]
+            assert (await http.post("/memory", json=body())).status_code == 201
+            assert (await ask(http))["items"]
+            await asyncio.sleep(2)
+            jobs = [UUID(job_id) for stored in turns for job_id in stored["jobs"]]
+            states = {row["state"] for row in await sql.fetch("SELECT state FROM jobs WHERE id = ANY ($1)", jobs)}
+            assert (len(jobs), states) == (5, {"queued"})
+        finally:
+            redis.start()
+        for job_id in jobs:
+            assert (await reaches(store, caller.scope, job_id)).attempts == 1
+        assert await status(http) == (200, "ready", "ok")
+
+
+async def status(http: httpx.AsyncClient) -> tuple[int, str, str]:
+    """What /ready says of everything, and of the broker."""
+    answer = await http.get("/ready")
+    return answer.status_code, answer.json()["status"], answer.json()["checks"]["broker"]
+
+
+async def turn(http: httpx.AsyncClient, number: int) -> dict[str, Any]:
+    """Store a turn; the answer."""
+    said = {"user_id": "maya", "thread_id": "t", "role": "user", "content": f"This is turn {number}."}
+    stored: dict[str, Any] = (await http.post("/turns", json=said)).raise_for_status().json()
+    return stored
+
+
+async def test_a_tenant_deleted_while_its_job_runs_troubles_nobody(
+    app: Application,
+    scope: Scope,
+    store: JobStorage,
+    sql: asyncpg.Connection,
+    workers: Background,
+    database: Database,
+) -> None:
+    other = (await make_caller(app)).scope
+    await forgettable(app, scope)
+    memory_id, job_id = await forgettable(app, other), await queued(store, scope)
+    workers.worker()
+    workers.beat()
+    async with held(database, scope) as superuser:
+        await hanging(sql)
+        await superuser.execute("SET LOCAL session_replication_role = replica")  # no tripwire: nobody is left to tell
+        for table in (VECTORS, "memories"):
+            await superuser.execute(f"DELETE FROM {table} WHERE tenant_id = $1", scope.tenant_id)
+        await superuser.execute("SET LOCAL session_replication_role = origin")
+        await superuser.execute("DELETE FROM tenants WHERE id = $1", scope.tenant_id)
+    theirs = await queued(store, other)
+    assert (await reaches(store, other, theirs)).attempts == 1
+    assert await history(sql, memory_id) == ["ADD", "TTL"]
+    assert await store.get(scope, job_id) is None
+    assert await sql.fetchval("SELECT count(*) FROM memories WHERE tenant_id = $1", scope.tenant_id) == 0
+    assert "Traceback" not in workers.log
+
+
+async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_done_later(
+    app: Application,
+    scope: Scope,
+    store: JobStorage,
+    sql: asyncpg.Connection,
+    tmp_path: Path,
+    database: Database,
+    redis: RedisServer,
+) -> None:
+    memory_id, job_id = await forgettable(app, scope), await queued(store, scope)
+    slow: dict[str, object] = {"MNEMA_JOB_SOFT_LIMIT_S": 1}
+    with background(tmp_path, database.app, redis.url, {"max_attempts": 5}, **slow) as workers:
+        workers.worker()
+        workers.beat()
+        async with held(database, scope):
+            await hanging(sql)
+            job = await reaches(store, scope, job_id, JobState.queued)
+            assert (job.last_error, job.lease_until) == ("stopped before its end", None)
+        job = await reaches(store, scope, job_id)
+        assert job.last_error is None
+        assert 2 <= job.attempts <= 5
+        assert '"outcome": "out_of_time"' in workers.log
+    assert await history(sql, memory_id) == ["ADD", "TTL"]
