@@ -33,7 +33,7 @@ ORPHANS = """
     UNION ALL SELECT 'relations', from_id FROM relations
         WHERE from_id NOT IN (SELECT id::text FROM memories) OR to_id NOT IN (SELECT id::text FROM memories)
     UNION ALL SELECT 'idempotency_keys', key FROM idempotency_keys
-        WHERE response->>'id' NOT IN (SELECT id::text FROM memories)
+        WHERE response->>'id' IS NOT NULL AND response->>'id' NOT IN (SELECT id::text FROM memories)
     UNION ALL SELECT 'no vector', id::text FROM memories
         WHERE id NOT IN (SELECT memory_id FROM vec_minilm_l6_v2)
     UNION ALL SELECT 'no history', id::text FROM memories
