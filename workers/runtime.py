@@ -4,7 +4,6 @@ Celery's tasks are ordinary functions; the use-cases are asynchronous and share 
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
 import os
 import socket
@@ -19,11 +18,6 @@ from app.config.settings import Settings
 
 T = TypeVar("T")
 HAND_BACK_S = 10
-LOOK_S = 1.0
-
-
-class Orphaned(Exception):
-    """The worker that started this process is gone, and with it whoever enforces the time limits."""
 
 
 class Runtime:
@@ -35,11 +29,6 @@ class Runtime:
         self._stack = contextlib.AsyncExitStack()
         self._application: Application | None = None
         self._opening: asyncio.Lock | None = None
-        self._parent: int | None = None
-
-    def belong(self) -> None:
-        """This process is a child of a worker's pool: it works as long as that worker lives."""
-        self._parent = os.getppid()
 
     @property
     def worker(self) -> str:
@@ -49,16 +38,13 @@ class Runtime:
     def call(self, work: Callable[[Application], Awaitable[T]]) -> T:
         """Run `work` to its end and answer its result.
 
-        Raises what it raises; SoftTimeLimitExceeded and Orphaned after having cancelled it and seen it go.
+        Raises what it raises, and SoftTimeLimitExceeded after having cancelled it and seen it go.
         """
         loop, gone = self._running_loop(), threading.Event()
         future = asyncio.run_coroutine_threadsafe(self._work(work, gone), loop)
         try:
-            while not concurrent.futures.wait([future], LOOK_S).done:
-                if self._parent not in (None, os.getppid()):
-                    raise Orphaned
             return future.result()
-        except (SoftTimeLimitExceeded, Orphaned):
+        except SoftTimeLimitExceeded:
             future.cancel()  # says so to the loop, and is itself cancelled at once: it cannot be waited for
             gone.wait(HAND_BACK_S)
             raise

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import structlog
 from billiard.exceptions import SoftTimeLimitExceeded
-from celery.signals import worker_process_init, worker_process_shutdown
+from celery.signals import worker_process_shutdown
 
 from app.bootstrap import Application
 from app.providers.broker import RUN_JOB, SCHEDULE, SWEEP, run_job_message
@@ -49,11 +49,6 @@ def schedule() -> None:
 
     if made := runtime.call(queue):
         log.info("scheduled", jobs=made)
-
-
-@worker_process_init.connect  # type: ignore[untyped-decorator]
-def _belong(**_signal: Any) -> None:
-    runtime.belong()
 
 
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator]

@@ -22,8 +22,9 @@ from app.config.settings import Settings
 from app.domain.jobs import Job, JobKind, JobState, NewJob
 from app.domain.scope import Scope
 from app.storage.jobs import JobStorage
+from tests.acceptance.processes import alive
 from tests.api.calls import ask
-from tests.background import Background, background, until
+from tests.background import Background, background, children, kill, until
 from tests.conftest import Database
 from tests.factories import Caller, body, draft, make_caller, serve
 from tests.redis_server import RedisServer
@@ -290,4 +291,27 @@ async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_do
         assert job.last_error is None
         assert 2 <= job.attempts <= 5
         assert '"outcome": "out_of_time"' in workers.log
+    assert await history(sql, memory_id) == ["ADD", "TTL"]
+
+
+async def test_a_job_in_a_killed_workers_hands_is_taken_over_and_no_process_of_its_pool_lives_on(
+    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, workers: Background, database: Database
+) -> None:
+    memory_id, job_id = await forgettable(app, scope), await queued(store, scope)
+    first = workers.worker(concurrency=2)
+    workers.beat()
+    async with held(database, scope):
+        await hanging(sql)
+        orphans = children(first)
+        kill(first)
+
+        async def ended() -> bool:
+            return not any(map(alive, orphans))
+
+        await until(ended, "the end of the dead worker's children", 15)
+        job = await store.get(scope, job_id)
+        assert job is not None
+        assert (len(orphans), job.state, job.attempts) == (2, JobState.running, 1)
+    workers.worker()
+    assert (await reaches(store, scope, job_id)).attempts == 2
     assert await history(sql, memory_id) == ["ADD", "TTL"]

@@ -146,7 +146,7 @@ def redis_server() -> Path:
 
 
 def stop_process(process: Popen) -> None:
-    """SIGTERM, and SIGKILL when that is not enough; its children notice, and get a moment to hand back their job."""
+    """SIGTERM, and SIGKILL when that is not enough. Its children end with it, if not at once then by SIGKILL too."""
     if process.poll() is None:
         process.terminate()
         try:
