@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.processes import (
+    ANNOUNCED,
     SERVICES,
     Installation,
     Up,
@@ -140,6 +141,21 @@ def test_redis_worker_and_beat_are_started_again_when_they_die_and_a_killed_work
                 wait_until(lambda: not any(map(alive, group)), "the end of the dead worker's children", 20)  # noqa: B023
         wait_until(lambda: ready(place) == "ready", "the new Redis")
         assert_stopped(up, up.ended(signal.SIGTERM))
+
+
+async def test_an_operators_own_redis_that_is_away_leaves_it_degraded(place: Installation) -> None:
+    with Up(place, MNEMA_REDIS_URL="redis://:hidden@127.0.0.1:1/0") as up:
+        up.says(ANNOUNCED)
+        assert set(place.pids) == {"supervisor", *SERVICES} - {"redis"}
+        status = await mnema("status", MNEMA_HOME=place.home)
+        assert (status.returncode, "\nserver    degraded  " in status.stdout) == (0, True), status.stdout
+        doctor = await mnema("doctor", MNEMA_HOME=place.home)
+        assert (doctor.returncode, "warn broker: The message broker cannot be reached" in doctor.stdout) == (0, True)
+        wait_until(lambda: "Cannot connect" in (place.home / "worker.log").read_text(), "the worker's complaint")
+        assert all("hidden" not in path.read_text() for path in place.home.glob("*.log"))
+        began = time.monotonic()
+        assert_stopped(up, up.ended(signal.SIGTERM))
+        print(f"stopped after {time.monotonic() - began:.1f} s")
 
 
 async def test_a_broken_sample_is_named_and_the_server_serves_all_the_same_until_down(place: Installation) -> None:
