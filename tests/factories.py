@@ -104,9 +104,10 @@ def body(text: str = "Maya drinks oat milk.", **fields: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def serve(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[str]:
-    """A real server on a free loopback port; answers its base URL."""
-    config = uvicorn.Config(create_app(settings, doubles), host="127.0.0.1", port=0, log_level="warning", lifespan="on")
+async def serve(settings: Settings, doubles: Doubles | None = None, port: int = 0) -> AsyncIterator[str]:
+    """A real server on a free loopback port, or on this one; answers its base URL."""
+    app = create_app(settings, doubles)
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="on")
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # the test run's handlers stay
     task = asyncio.create_task(server.serve())

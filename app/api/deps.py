@@ -23,20 +23,31 @@ def application_of(request: Request) -> Application:
 App = Annotated[Application, Depends(application_of)]
 
 
+async def authenticate(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Scope:
+    """The scope an API key stands for; raises Unauthenticated."""
+    if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY:
+        raise Unauthenticated()
+    scope = await app.tenants.authenticate(credentials.credentials)
+    if scope is None:
+        raise Unauthenticated("The API key is unknown, revoked or expired.")
+    structlog.contextvars.bind_contextvars(tenant_id=str(scope.tenant_id))
+    return scope
+
+
+def covers(scope: Scope, name: str) -> bool:
+    """Whether the key has this scope; `admin` includes every other."""
+    return name in scope.scopes or "admin" in scope.scopes
+
+
 def requires(scope_name: str) -> Callable[..., Awaitable[Scope]]:
-    """A dependency that authenticates and demands one of the key's scopes; `admin` includes every other."""
+    """A dependency that authenticates and demands one of the key's scopes."""
 
     async def authenticated(
         app: App, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
     ) -> Scope:
-        if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY:
-            raise Unauthenticated()
-        scope = await app.tenants.authenticate(credentials.credentials)
-        if scope is None:
-            raise Unauthenticated("The API key is unknown, revoked or expired.")
-        if scope_name not in scope.scopes and "admin" not in scope.scopes:
+        scope = await authenticate(app, credentials)
+        if not covers(scope, scope_name):
             raise ScopeRequired(f"this route needs a key with scope {scope_name!r}")
-        structlog.contextvars.bind_contextvars(tenant_id=str(scope.tenant_id))
         return scope
 
     return authenticated

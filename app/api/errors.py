@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problem+json with a stable `code`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -41,7 +42,12 @@ def problem(
     request_id: str, status: int, code: str, detail: str, headers: dict[str, str] | None = None, **extra: Any
 ) -> JSONResponse:
     """The response for one error."""
-    body = {
+    return JSONResponse(document(request_id, status, code, detail, **extra), status, headers, MEDIA_TYPE)
+
+
+def document(request_id: str, status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
+    """The problem document for one error, whichever face answers with it."""
+    return {
         "type": "about:blank",
         "title": code.replace("_", " "),
         "status": status,
@@ -50,7 +56,19 @@ def problem(
         "request_id": request_id,
         **extra,
     }
-    return JSONResponse(body, status, headers, MEDIA_TYPE)
+
+
+def invalid(request_id: str, found: Sequence[Any]) -> dict[str, Any]:
+    """The problem document for input that its model refuses.
+
+    The input is not echoed: it may be huge, secret or not even encodable.
+    """
+    errors = [{"loc": [_safe(p) for p in e["loc"]], "msg": _safe(e["msg"])} for e in found[:MAX_PROBLEMS]]
+    malformed = any(e["type"] == "json_invalid" for e in found)
+    code, status = ("malformed_body", 400) if malformed else ("invalid_request", 422)
+    first = errors[0] if errors else {"loc": [], "msg": "invalid"}
+    detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return document(request_id, status, code, detail, errors=errors)
 
 
 def request_id(request: Request) -> str:
@@ -90,13 +108,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        # the offending input is not echoed: it may be huge, secret or not even encodable
-        errors = [{"loc": [_safe(p) for p in e["loc"]], "msg": _safe(e["msg"])} for e in error.errors()[:MAX_PROBLEMS]]
-        malformed = any(e["type"] == "json_invalid" for e in error.errors())
-        code, status = ("malformed_body", 400) if malformed else ("invalid_request", 422)
-        first = errors[0] if errors else {"loc": [], "msg": "invalid"}
-        detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        return problem(request_id(request), status, code, detail, errors=errors)
+        body = invalid(request_id(request), error.errors())
+        return JSONResponse(body, body["status"], media_type=MEDIA_TYPE)
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:

@@ -68,9 +68,14 @@ def open_client() -> httpx.Client:
 
 
 def client_of(url: str, key: str) -> httpx.Client:
-    """A client for this server; on loopback past any proxy that the environment names."""
+    """A client for this server."""
+    return httpx.Client(**client_options(url, key))
+
+
+def client_options(url: str, key: str) -> dict[str, Any]:
+    """How a client of this server is made; on loopback past any proxy that the environment names."""
     local = httpx.URL(url).host in LOOPBACK
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=not local)
+    return {"base_url": url, "headers": {"Authorization": f"Bearer {key}"}, "timeout": 60, "trust_env": not local}
 
 
 def request(client: httpx.Client, method: str, path: str, **arguments: Any) -> Any:

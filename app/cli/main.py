@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from app.cli import bench, jobs, memories, operators, people
+from app.cli import bench, jobs, mcp, memories, operators, people
 from app.cli.client import explain, fail
 from app.cli.embedded import lifecycle
 
@@ -21,6 +21,7 @@ app.add_typer(jobs.jobs_app, name="jobs")
 app.command("remember")(memories.remember)
 app.command("query")(memories.query)
 app.command("history")(memories.history)
+app.command("mcp")(mcp.serve)
 app.command("import")(memories.import_)
 app.command("export")(people.export)
 app.command("erase")(people.erase)

@@ -4,12 +4,15 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from app.config.loader import CONFIG_DIR
+
+ToolKind = Literal["query", "remember", "history"]
+ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
 def _private(path: str, flags: int) -> int:
@@ -42,6 +45,21 @@ class Settings(BaseSettings):
     sweep_s: float = Field(default=2.0, gt=0)
     schedule_s: float = Field(default=30.0, gt=0)
     key_cache_s: float = Field(default=2.0, ge=0, le=5)
+    mcp_tool_names: dict[ToolKind, list[ToolName]] = Field(
+        default={
+            "query": ["memory.query", "memory_query"],
+            "remember": ["memory.remember", "memory_remember"],
+            "history": ["memory.history", "memory_history"],
+        }
+    )
+
+    @field_validator("mcp_tool_names")
+    @classmethod
+    def _one_tool_a_name(cls, names: dict[ToolKind, list[ToolName]]) -> dict[ToolKind, list[ToolName]]:
+        every = [name for given in names.values() for name in given]
+        if len(every) != len(set(every)):
+            raise ValueError("a name is given twice")
+        return names
 
     def erasure_secret(self) -> bytes:
         """The key of the tombstones: MNEMA_SECRET_KEY, else one made once in `home`; the same on every replica."""

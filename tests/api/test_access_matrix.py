@@ -10,6 +10,7 @@ import pytest
 import app.api.routes
 from app.api.main import create_app
 from app.bootstrap import Application
+from app.mcp import http as mcp
 from tests.api.calls import refused, remember, say, verdict
 from tests.api.operations import ADMINS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
 from tests.factories import Caller, make_caller
@@ -26,7 +27,7 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
 
 def test_nothing_is_served_that_the_document_does_not_name() -> None:
     pages = {route.path for route in create_app().routes if getattr(route, "path", None) is not None}
-    assert pages == PUBLIC_PAGES
+    assert pages == PUBLIC_PAGES | {mcp.PATH}  # tried in tests/mcp
     for module in pkgutil.iter_modules(app.api.routes.__path__):
         router = importlib.import_module(f"app.api.routes.{module.name}").router
         assert all(route.include_in_schema for route in router.routes), f"{module.name} hides a route"

@@ -1,0 +1,58 @@
+"""Streamable HTTP at /mcp, behind the same keys as every route."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api.deps import authenticate, bearer, covers
+from app.bootstrap import Application
+from app.domain.errors import InvalidInput, ScopeRequired
+from app.mcp.server import ToolServer
+from app.mcp.tools import TOOLS
+
+PATH = "/mcp"
+
+
+class Endpoint:
+    """An ASGI application that knows its caller before any MCP is spoken.
+
+    Nothing is remembered between two requests, so any replica can answer the next one.
+    """
+
+    def __init__(self) -> None:
+        self._app: Application | None = None
+        self._protocol: ASGIApp | None = None
+
+    @asynccontextmanager
+    async def running(self, app: Application) -> AsyncIterator[None]:
+        """Serve while open; requests still running at the end are cancelled."""
+        manager = StreamableHTTPSessionManager(
+            ToolServer(app).protocol(),
+            stateless=True,
+            json_response=True,
+            max_request_body_size=app.settings.max_body_bytes,
+            # a page that rebinds its name to this address has no key; a list of hosts would only refuse real ones
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+        async with manager.run():
+            self._app, self._protocol = app, manager.asgi_app
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one POST. Raises Unauthenticated, ScopeRequired, InvalidInput; all else is answered as JSON-RPC."""
+        if self._app is None or self._protocol is None:
+            raise RuntimeError("the application has not started")
+        request = Request(scope)
+        caller = await authenticate(self._app, await bearer(request))
+        if not any(covers(caller, tool.scope) for tool in TOOLS):
+            raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
+        names = request.query_params.get("names", "all")
+        if names not in ("all", "plain"):
+            raise InvalidInput("names is all or plain")
+        request.state.caller = caller
+        request.state.plain_names = names == "plain"
+        await self._protocol(scope, receive, send)

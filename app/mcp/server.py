@@ -1,0 +1,105 @@
+"""The MCP server of one application: lists and calls the tools that the caller's key covers."""
+
+import re
+from typing import Any, cast
+
+import structlog
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+)
+from mcp.types import Tool as ListedTool
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from app.api import errors
+from app.api.deps import covers
+from app.bootstrap import Application
+from app.domain.errors import MnemaError, ScopeRequired
+from app.mcp import INSTRUCTIONS, NAME, VERSION
+from app.mcp.tools import TOOLS, Outcome, Tool
+
+log = structlog.get_logger(__name__)
+PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What the tool names of OpenAI and Anthropic may look like."""
+
+
+class ToolServer:
+    """The handlers. A request's scope and the names it wants are in its state: see Endpoint."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._tools = {name: tool for tool in TOOLS for name in app.settings.mcp_tool_names.get(tool.kind, ())}
+        self._listed = {name: _listed(name, tool) for name, tool in self._tools.items()}
+
+    def protocol(self) -> Server[Any]:
+        """The SDK's server around them. None of our schemas mirrors an argument into a header: it need not look."""
+        return Server(
+            NAME,
+            version=VERSION,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            get_tool_input_schema=lambda _name: None,
+        )
+
+    async def list_tools(
+        self, context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        """tools/list: nothing that the key could not call."""
+        caller, plain = _state(context).caller, _state(context).plain_names
+        names = (name for name, tool in self._tools.items() if covers(caller, tool.scope))
+        return ListToolsResult(tools=[self._listed[name] for name in names if not plain or PLAIN.fullmatch(name)])
+
+    async def call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        """tools/call. What goes wrong in the tool is an answer the model can read, with the code HTTP has for it."""
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, "no such tool")
+        caller, request_id = _state(context).caller, _state(context).request_id
+        try:
+            if not covers(caller, tool.scope):
+                raise ScopeRequired(f"this tool needs a key with scope {tool.scope!r}")
+            arguments = tool.takes.model_validate(params.arguments or {})
+            return _answer(await tool.run(self._app, caller, arguments))
+        except ValidationError as error:
+            return refusal(errors.invalid(request_id, error.errors()))
+        except MnemaError as error:
+            if error.status >= 500:
+                log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id)
+            return refusal(errors.document(request_id, error.status, error.code, error.detail, **error.extra))
+        except Exception:
+            log.exception("tool_crashed", tool=tool.kind)
+            return refusal(errors.document(request_id, 500, "internal_error", "This is a defect of the server."))
+
+
+def refusal(problem: dict[str, Any]) -> CallToolResult:
+    """A problem document as the result of a tool."""
+    text = f"{problem['code']}: {problem['detail']}"
+    return CallToolResult(content=[TextContent(text=text)], structured_content=problem, is_error=True)
+
+
+def _answer(outcome: Outcome) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=outcome.text)], structured_content=outcome.structured)
+
+
+def _state(context: ServerRequestContext[Any]) -> Any:
+    """What Endpoint has found out about the HTTP request."""
+    return cast(Request, context.request).state
+
+
+def _listed(name: str, tool: Tool) -> ListedTool:
+    return ListedTool(
+        name=name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema(),
+        output_schema=tool.output_schema(),
+        annotations=tool.annotations,
+    )

@@ -1,0 +1,36 @@
+"""What a tool's answer reads like, for models that see text only."""
+
+from app.api.schemas.memories import HistoryPageOut, WrittenOut
+from app.domain.text_rules import one_line
+from app.usecases.memories.query import Answer
+
+NOTHING = "Nothing stored matches."
+
+
+def answer_text(answer: Answer) -> str:
+    """The delta header, then a bullet a line, then the related ones.
+
+    These are the lines the budget has counted, and nothing is put around them: so the text fits the budget too.
+    """
+    bullets = [item.text for item in (*answer.items, *answer.related)]
+    return "\n".join([answer.header, *bullets] if answer.header else bullets) or NOTHING
+
+
+def written_text(written: WrittenOut) -> str:
+    """What a write did, on one line."""
+    if written.id is None:
+        return f"{written.action}: {written.reason}"
+    joined = f", joined with {written.matched_id}" if written.matched_id else ""
+    return f"{written.action} {written.id}{joined}"
+
+
+def history_text(page: HistoryPageOut) -> str:
+    """One entry a line, newest first."""
+    lines = []
+    for entry in page.items:
+        text = (entry.meta.get("after") or entry.meta.get("before") or {}).get("text") or ""
+        line = f"{entry.ts:%Y-%m-%d %H:%M:%S} {entry.event} by {entry.actor or 'system'}"
+        lines.append(f"{line}: {one_line(text)}" if text else line)
+    if page.next_cursor:
+        lines.append(f"more: cursor {page.next_cursor}")
+    return "\n".join(lines)

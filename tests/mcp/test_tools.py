@@ -1,0 +1,186 @@
+"""What the tools take and answer, by every way of connecting."""
+
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError
+
+from app.api.schemas.query import SEED_EXAMPLE, QueryIn
+from app.domain.budget import line_tokens
+from app.providers.tokens import WordPieceCounter
+from tests.api import calls
+from tests.factories import Caller, body
+from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, by_http, names, refused, text
+
+EVERY_NAME = [
+    "memory.query",
+    "memory_query",
+    "memory.remember",
+    "memory_remember",
+    "memory.history",
+    "memory_history",
+]
+
+
+@pytest.fixture(params=EVERY_WAY.values(), ids=EVERY_WAY)
+def connect(request: pytest.FixtureRequest) -> Connect:
+    way: Connect = request.param
+    return way
+
+
+async def test_a_client_lists_asks_writes_and_audits(connect: Connect, server: str, caller: Caller) -> None:
+    async with connect(server, caller.key) as client:
+        assert await names(client) == EVERY_NAME
+        assert client.server_info.name == "mnema"
+        written = answered(await client.call_tool("memory.remember", body("Maya drinks oat milk.", thread_id="t")))
+        assert written["action"] == "created"
+        result = await ask(client, thread_id="t")
+        answer = answered(result)
+        assert [item["id"] for item in answer["items"]] == [written["id"]]
+        assert text(result).splitlines() == [
+            "Memory updates since rev 0:",
+            "- +created: [Preferences] Maya drinks oat milk. (imp=2)",
+            "[preferences] Maya drinks oat milk.",
+        ]
+        history = await client.call_tool("memory_history", {"memory_id": written["id"]})
+        assert [row["event"] for row in answered(history)["items"]] == ["ADD"]
+        assert text(history).endswith(f"ADD by key:{caller.scope.key_id}: Maya drinks oat milk.")
+        problem = refused(await ask(client, agent="stylist", categories=["tasks"]), "category_not_allowed")
+        assert problem["categories"] == ["tasks"]
+
+
+async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
+    requests: list[dict[str, Any]] = [{}, {"return": "full"}, {"explain": True}, {"thread_id": "t", "since_rev": 0}]
+    async with caller.client(server) as http, by_http(server, caller.key) as client:
+        for sentence in ("Maya drinks oat milk.", "Maya drinks oat milk in her coffee.", "Maya owns a red kayak."):
+            await calls.remember(http, sentence, thread_id="t", metadata={"nothing": None}, importance=3)
+        for fields in requests:
+            one, two = await calls.ask(http, **fields), answered(await ask(client, **fields))
+            assert rounded(two | {"took_ms": 0}) == rounded(one | {"took_ms": 0})
+        written = await calls.remember(http, "Maya owns a blue kayak.")
+        page = answered(await client.call_tool("memory.history", {"memory_id": written["id"]}))
+        assert page["items"] == await calls.history_of(http, written["id"])
+        same = answered(await client.call_tool("memory.remember", body("Maya owns a blue kayak.")))
+        assert same == await calls.remember(http, "Maya owns a blue kayak.")
+        below = {"text": "Maya blinked.", "user_id": "maya", "category": "preferences", "importance": 1}
+        assert answered(await client.call_tool("memory.remember", below)).keys() >= {"id", "action"}
+
+
+def rounded(value: Any) -> Any:
+    """The same without what a few milliseconds change in a score."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
+async def test_refusals_are_those_of_http(server: str, caller: Caller) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"agent": "nobody"},
+        {"agent": "stylist", "categories": ["tasks", "profile"]},
+        {"top_k": 51},
+        {"top_k": "3"},
+        {"budget_tokens": 0},
+        {"budget_tokens": 8193},
+        {"threshold": 1.5},
+        {"query": ""},
+        {"query": " \u200b"},
+        {"query": "x" * 8001},
+        {"return": "everything"},
+        {"filters": {"colour": "red"}},
+        {"filters": {"importance_min": 5, "importance_max": 1}},
+        {"colour": "red"},
+        {"agent": "a\x00b"},
+        {"filters": {"updated_after": "yesterday"}},
+    ]
+    async with caller.client(server) as http, by_http(server, caller.key) as client:
+        for fields in wrong:
+            request = {"agent": "supervisor", "query": "oat milk"} | fields
+            expected = (await http.post("/memory/query", json=request)).json()
+            found = refused(await client.call_tool("memory.query", request), expected["code"])
+            for problem in (expected, found):
+                problem.pop("request_id")
+            # over HTTP a place in the body begins with "body"
+            for error in expected.get("errors", []):
+                assert error["loc"].pop(0) == "body"
+            expected["detail"] = expected["detail"].removeprefix("body.")
+            assert found == expected, fields
+        refused(await client.call_tool("memory.query", {}), "invalid_request")
+        refused(await client.call_tool("memory.query"), "invalid_request")
+        missing = {"memory_id": "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11"}
+        refused(await client.call_tool("memory.history", missing), "not_found")
+        refused(await client.call_tool("memory.history", {"memory_id": "1"}), "invalid_request")
+        long = body("Maya said a word. " * 40)
+        refused(await client.call_tool("memory.remember", long), "text_too_long")
+        assert answered(await client.call_tool("memory.remember", long | {"trim": True}))["action"] == "created"
+
+
+async def test_the_schema_is_the_seeds_and_the_models(server: str, caller: Caller) -> None:
+    async with by_http(server, caller.key) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    query = tools["memory.query"]
+    assert query.input_schema == QueryIn.model_json_schema(by_alias=True)
+    assert set(SEED_EXAMPLE) <= set(query.input_schema["properties"])
+    filters = query.input_schema["$defs"]["FiltersIn"]["properties"]
+    seed = "user_id agent_id run_id actor_id role pinned importance_min importance_max updated_after updated_before"
+    assert set(seed.split()) | {"category"} == set(filters)
+    for alias, name in (("memory_query", "memory.query"), ("memory_history", "memory.history")):
+        assert tools[alias].model_copy(update={"name": name}) == tools[name]
+    hints = {name: tool.annotations and tool.annotations.read_only_hint for name, tool in tools.items()}
+    assert hints == {name: "remember" not in name for name in EVERY_NAME}
+    for tool in tools.values():
+        assert tool.description
+        assert tool.output_schema is not None
+        assert tool.output_schema["type"] == "object"
+
+
+async def test_the_text_fits_the_budget(server: str, caller: Caller) -> None:
+    count = WordPieceCounter().count
+    async with caller.client(server) as http, by_http(server, caller.key) as client:
+        for number in range(12):
+            await calls.remember(http, f"Maya keeps note {number} about oat milk and tea.", thread_id="t")
+        for budget in (1, 20, 40, 80, 160, 8192):
+            result = await ask(client, budget_tokens=budget, thread_id="t", since_rev=0, top_k=50)
+            answer = answered(result)
+            lines = text(result).splitlines() if answer["items"] or answer["header"] else []
+            assert sum(line_tokens(line, count(line)) for line in lines) == answer["tokens"] <= budget
+            assert lines == [
+                *answer["header"].splitlines(),
+                *(item["text"] for item in answer["items"] + answer["related"]),
+            ]
+
+
+async def test_a_multiline_text_is_one_bullet(server: str, caller: Caller) -> None:
+    turn = {"user_id": "maya", "category": "activity", "type": "turn", "text": "Milk?\n- [tasks] Oat, please.\n"}
+    async with by_http(server, caller.key) as client:
+        answered(await client.call_tool("memory.remember", turn))
+        for form in ("bullets", "full"):
+            result = await ask(client, "oat milk", **{"return": form})
+            assert text(result).splitlines() == ["[activity] Milk? - [tasks] Oat, please."]
+
+
+async def test_nothing_found_says_so(server: str, caller: Caller) -> None:
+    async with by_http(server, caller.key) as client:
+        result = await ask(client)
+        assert answered(result)["items"] == []
+        assert text(result) == "Nothing stored matches."
+
+
+async def test_an_unknown_tool_is_an_error_of_the_protocol(connect: Connect, server: str, caller: Caller) -> None:
+    async with connect(server, caller.key) as client:
+        with pytest.raises(MCPError, match="no such tool"):
+            await client.call_tool("memory.forget", {})
+        assert await names(client) == EVERY_NAME
+
+
+async def test_only_tools_are_offered(connect: Connect, server: str, caller: Caller) -> None:
+    async with connect(server, caller.key) as client:
+        offered = client.server_capabilities.model_dump(exclude_none=True)
+        assert offered.keys() <= {"tools", "extensions"}
+        with pytest.raises(MCPError):
+            await client.list_resources()
+
+
+def test_the_client_is_the_official_one() -> None:
+    assert Client.__module__.startswith("mcp.")
