@@ -1,0 +1,51 @@
+"""The last client of the 1.x SDK, in a venv of its own. It is fetched from the package index, so only on request:
+MNEMA_TEST_OLD_CLIENT=1."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api import calls
+from tests.factories import Caller
+from tests.mcp.connections import COMMAND
+
+SCRIPT = Path(__file__).with_name("old_client.py")
+
+
+def install(folder: Path) -> Path:
+    """A venv with mcp 1.30; its Python."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "mcp>=1.30,<2"]
+    subprocess.run(command, check=True, timeout=300)
+    return python
+
+
+@pytest.mark.skipif(not os.environ.get("MNEMA_TEST_OLD_CLIENT"), reason="installs a package: MNEMA_TEST_OLD_CLIENT=1")
+async def test_a_client_of_the_older_sdk_is_served(server: str, caller: Caller, tmp_path: Path) -> None:
+    python = await asyncio.to_thread(install, tmp_path / "venv")
+    async with caller.client(server) as http:
+        await calls.remember(http, "Maya drinks oat milk.", thread_id="t")
+    env = {**os.environ, "MNEMA_URL": server, "MNEMA_API_KEY": caller.key}
+    pipe = asyncio.subprocess.PIPE
+    running = await asyncio.create_subprocess_exec(
+        python, SCRIPT, sys.executable, *COMMAND, env=env, stdout=pipe, stderr=pipe
+    )
+    out, err = await asyncio.wait_for(running.communicate(), 120)
+    assert running.returncode == 0, err.decode()
+    found: dict[str, Any] = json.loads(out)
+    for way in ("http", "stdio"):
+        assert found[way]["version"].startswith("2025-")
+        assert {"memory.query", "memory_query"} <= set(found[way]["tools"])
+        assert found[way]["text"].splitlines()[-1] == "[preferences] Maya drinks oat milk."
+        assert found[way]["structured"]["items"][0]["category"] == "preferences"
+        assert found[way]["refused"] == [True, "category_not_allowed: agent 'stylist' may not use: tasks"]
+    assert found["http"]["text"].startswith("Memory updates since rev 0:")
+    assert not found["stdio"]["text"].startswith("Memory updates")

@@ -1,0 +1,127 @@
+"""/mcp as part of the server: any replica answers, a stop waits for what runs and for nothing else."""
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api.main import create_app
+from app.bootstrap import Doubles
+from app.config.settings import Settings
+from app.mcp.http import PATH
+from app.ports import Embedder, Vector
+from tests.api import calls
+from tests.factories import Caller, Clock, KeepOpen, serve
+from tests.mcp.connections import answered, ask, by_http, by_stdio, text
+from tests.mcp.test_access import HEADERS
+from tests.mcp.test_input import call
+
+
+class Slow(KeepOpen):
+    """An embedder that takes its time for a question."""
+
+    def __init__(self, inner: Embedder) -> None:
+        super().__init__(inner)
+        self.asked = asyncio.Event()
+
+    async def embed_query(self, text: str) -> Vector:
+        """As the inner one, later."""
+        self.asked.set()
+        await asyncio.sleep(1)
+        return await super().embed_query(text)
+
+
+async def test_two_replicas_answer_one_client(
+    settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
+) -> None:
+    doubles = Doubles(embedder=embedder, clock=clock)
+    hello: dict[str, Any] = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    async with (
+        serve(settings, doubles) as one,
+        serve(settings, doubles) as two,
+        caller.client(one) as here,
+        caller.client(two) as there,
+    ):
+        opened = await here.post(PATH, json=call(None, method="initialize", params=hello), headers=HEADERS)
+        assert opened.json()["result"]["protocolVersion"] == "2025-06-18"
+        assert "mcp-session-id" not in opened.headers
+        version = {"MCP-Protocol-Version": "2025-06-18"}
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await there.post(PATH, json=ready, headers=HEADERS | version)).status_code == 202
+        await calls.remember(here, "Maya drinks oat milk.", thread_id="t")
+        asked = call({"agent": "supervisor", "query": "milk", "thread_id": "t"})
+        first = (await there.post(PATH, json=asked, headers=HEADERS | version)).json()["result"]
+        again = (await here.post(PATH, json=asked, headers=HEADERS | version)).json()["result"]
+        assert first["structuredContent"]["header"].startswith("Memory updates since rev 0:")
+        assert again["structuredContent"]["header"] == ""
+
+
+async def test_a_stop_answers_what_runs_and_does_not_wait_for_idle_clients(
+    settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
+) -> None:
+    slow = Slow(embedder)
+    serving = serve(settings, Doubles(embedder=slow, clock=clock))
+    url = await serving.__aenter__()
+    async with by_http(url, caller.key) as idle, by_stdio(url, caller.key) as busy:
+        for client in (idle, busy):  # or the client asks for the tools' schemas after the stop
+            await client.list_tools()
+        running = asyncio.create_task(ask(busy))
+        await slow.asked.wait()
+        started = time.monotonic()
+        await serving.__aexit__(None, None, None)
+        assert time.monotonic() - started < 5
+        assert answered(await running)["items"] == []
+
+
+async def test_an_embedder_that_fails_is_no_error(
+    settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
+) -> None:
+    failing = KeepOpen(embedder)
+    async with serve(settings, Doubles(embedder=failing, clock=clock)) as url:
+        async with caller.client(url) as http:
+            await calls.remember(http, "Maya drinks oat milk.")
+        failing.failing = True
+        async with by_http(url, caller.key) as client:
+            result = await ask(client)
+            assert answered(result)["degraded"] == "embedder_unavailable"
+            assert text(result) == "[preferences] Maya drinks oat milk."
+
+
+async def test_a_defect_is_an_answer_that_tells_nothing(
+    settings: Settings, embedder: Embedder, clock: Clock, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError("the secret of the house")
+
+    monkeypatch.setattr("app.usecases.memories.query.QueryMemories.ask", broken)
+    async with serve(settings, Doubles(embedder=embedder, clock=clock)) as url, by_http(url, caller.key) as client:
+        result = await ask(client)
+        assert text(result) == "internal_error: This is a defect of the server."
+        assert "secret" not in str(result)
+
+
+async def test_an_answer_comes_as_fast_as_over_http(server: str, caller: Caller) -> None:
+    """MCP adds a few milliseconds of its own at most; the generous bound is for busy machines."""
+    request = {"agent": "supervisor", "query": "milk"}
+    async with caller.client(server) as client:
+        await calls.remember(client)
+        took: dict[str, list[float]] = {"http": [], "mcp": []}
+        for _ in range(30):
+            for way, path, content in (("http", "/memory/query", request), ("mcp", PATH, call(request))):
+                begun = time.perf_counter()
+                assert (await client.post(path, json=content, headers=HEADERS)).status_code == 200
+                took[way].append(time.perf_counter() - begun)
+    http, mcp = (sorted(took[way])[15] for way in ("http", "mcp"))
+    assert mcp - http < 0.05, (http, mcp)
+
+
+async def test_before_the_start_nothing_is_served() -> None:
+    transport = httpx.ASGITransport(create_app(), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        calls.refused(await client.post(PATH, json=call({})), 500, "internal_error")
