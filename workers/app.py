@@ -5,5 +5,8 @@ from app.config.logs import configure_logs
 from app.config.settings import Settings
 
 configure_logs()
-app = celery_app(Settings())
+settings = Settings()
+if not settings.redis_url.get_secret_value():
+    raise SystemExit("set MNEMA_REDIS_URL to the broker's URL")
+app = celery_app(settings)
 app.conf.update(imports=("workers.tasks",))

@@ -5,6 +5,7 @@ import os
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import typer
@@ -55,7 +56,8 @@ def migrate() -> None:
         passwords = {"mnema_admin": env.get("MNEMA_ADMIN_PASSWORD", ""), "mnema_app": env.get("MNEMA_APP_PASSWORD", "")}
         if not all(passwords.values()):
             fail("set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD")
-        run(create_roles(superuser, env.get("MNEMA_DATABASE", DATABASE), passwords))
+        named = urlsplit(admin_url).path.removeprefix("/") or DATABASE
+        run(create_roles(superuser, env.get("MNEMA_DATABASE", named), passwords))
     if not admin_url:
         home = Home()
         if not home.exists or not home.postgres.running():

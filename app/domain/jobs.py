@@ -83,7 +83,7 @@ class JobPolicy:
 
     lease_s: float = 60
     heartbeat_s: float = 15
-    max_attempts: int = 5
+    max_attempts: int = 8
     backoff_s: float = 10
     backoff_max_s: float = 3600
     republish_s: float = 30

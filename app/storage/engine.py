@@ -23,6 +23,13 @@ UNREACHABLE = (
 )
 """What the driver raises when the database is away, starting or stopping."""
 
+REFUSED = (
+    asyncpg.InvalidPasswordError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+)
+"""What it raises when the database is there and this login is not good for it."""
+
 _ROLE = """
 SELECT r.rolname, r.rolsuper OR r.rolbypassrls AS free, pg_has_role(r.rolname, 'mnema_owner', 'MEMBER') AS owner,
        EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -82,11 +89,7 @@ class Engine:
                 command_timeout=30,
                 server_settings={"jit": "off", "application_name": "mnema"},
             )
-        except (
-            asyncpg.InvalidPasswordError,
-            asyncpg.InvalidCatalogNameError,
-            asyncpg.InvalidAuthorizationSpecificationError,
-        ) as e:
+        except REFUSED as e:
             raise ConfigError(f"the database refuses this login: {e}") from e
         except UNREACHABLE as e:
             raise DatabaseUnavailable() from e

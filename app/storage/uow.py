@@ -24,7 +24,7 @@ from app.domain.errors import (
 )
 from app.domain.scope import Scope
 from app.ports import in_transaction
-from app.storage.engine import UNREACHABLE, Engine
+from app.storage.engine import REFUSED, UNREACHABLE, Engine
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -79,6 +79,8 @@ def translate(error: BaseException) -> MnemaError | None:
         return NotFound("no such tenant")
     if isinstance(error, asyncpg.PostgresError) and (known := _BY_STATE.get(error.sqlstate or "")):
         return known() if known is not WrongState else WrongState(str(error))
+    if isinstance(error, REFUSED):
+        return DatabaseUnavailable("the database refuses this login")
     if isinstance(error, asyncpg.InterfaceError) and not any(word in str(error) for word in ("clos", "released")):
         return None  # the driver's word for a wrong call; only a lost connection is the database's doing
     return DatabaseUnavailable() if isinstance(error, UNREACHABLE) else None

@@ -9,8 +9,9 @@ BEGIN
     END LOOP;
 END $$;
 DROP FUNCTION add_embedding_space, create_put_vectors, create_journal, claim_keys, change_memories, add_edges,
-    refuse_erased, erase_user, expire_records, know_users, claim_jobs, start_job;
+    refuse_erased, erase_user, expire_records, know_users, claim_jobs, jobs_behind, start_job;
 DROP FUNCTION purge_memory, locked_memory, update_memory, memory_json;
+ALTER TABLE memories DROP COLUMN stored_at;
 DROP TABLE jobs, job_pauses, consolidation_pairs;
 REVOKE USAGE ON SCHEMA public FROM mnema_jobs;
 REVOKE UPDATE (created_at) ON memories FROM mnema_app;

@@ -52,6 +52,9 @@ CREATE TABLE consolidation_pairs (                  -- pairs judged lately, so t
 );
 CREATE INDEX consolidation_pairs_of_user ON consolidation_pairs (tenant_id, user_pk, checked_at);
 
+-- When Mnema learned it: what was imported with an old date is not old here, so forgetting does not take it at once.
+ALTER TABLE memories ADD COLUMN stored_at timestamptz NOT NULL DEFAULT now();
+
 DO $$
 DECLARE
     t text;
@@ -80,6 +83,14 @@ CREATE FUNCTION claim_jobs(p_limit int, p_again interval)
     ORDER BY j.next_run LIMIT p_limit;
 $$;
 
+-- How many seconds the oldest due job of any tenant has waited; NULL when none is due.
+CREATE FUNCTION jobs_behind() RETURNS double precision LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT extract(epoch FROM now() - min(j.next_run))::double precision FROM jobs j
+    WHERE j.state IN ('queued', 'running') AND j.next_run <= now() AND (j.state = 'queued' OR j.lease_until < now())
+      AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = j.tenant_id AND p.kind IN (j.kind, '*'));
+$$;
+
 -- Takes a due job for a worker, for p_lease; no row when it is not due, paused, running elsewhere or done. One that was
 -- tried p_most times without an end comes back dead: it took its workers along.
 CREATE FUNCTION start_job(p_tenant uuid, p_id uuid, p_worker text, p_lease interval, p_most int)
@@ -101,10 +112,12 @@ BEGIN
             RETURNING j.*;
 END $$;
 
-GRANT EXECUTE ON FUNCTION start_job(uuid, uuid, text, interval, int), claim_jobs(int, interval) TO mnema_app;
+GRANT EXECUTE ON FUNCTION start_job(uuid, uuid, text, interval, int), claim_jobs(int, interval),
+    jobs_behind() TO mnema_app;
 GRANT SELECT ON jobs, job_pauses TO mnema_jobs;
 CREATE POLICY claim ON jobs FOR SELECT TO mnema_jobs USING (true);
 CREATE POLICY claim ON job_pauses FOR SELECT TO mnema_jobs USING (true);
 GRANT USAGE, CREATE ON SCHEMA public TO mnema_jobs;
 ALTER FUNCTION claim_jobs(int, interval) OWNER TO mnema_jobs;
+ALTER FUNCTION jobs_behind() OWNER TO mnema_jobs;
 REVOKE CREATE ON SCHEMA public FROM mnema_jobs;

@@ -103,6 +103,8 @@ def site(redis: RedisServer) -> Iterator[Site]:
 
 async def fill(site: Site) -> int:
     """New tenants with memories to forget and turns to embed, and their jobs; how many jobs that makes."""
+    async with site.superuser() as sql:  # only what was also stored long ago is forgotten
+        await sql.execute("ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '2020-01-01'")
     embedder = SeededEmbedder()
     settings = Settings(database_url=SecretStr(site.url()), home=site.home.path)
     async with application(settings, Doubles(embedder=embedder)) as app:

@@ -57,10 +57,10 @@ async def test_a_dead_job_is_replayed_to_its_end(
     embedder.failing = True
     job_id = await job_of(http)
     outcomes = []
-    for _ in range(5):
+    for _ in range(8):
         await sql(database, "UPDATE jobs SET next_run = now()")
         outcomes.append(await app.run_jobs.run(caller.scope.tenant_id, UUID(job_id), "w"))
-    assert outcomes == ["retry"] * 4 + ["dead"]
+    assert outcomes == ["retry"] * 7 + ["dead"]
     assert [job["id"] for job in (await http.get("/jobs?state=dead")).json()["items"]] == [job_id]
     embedder.failing = False
     replayed = (await http.post(f"/jobs/{job_id}/replay")).json()

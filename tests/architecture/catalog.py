@@ -14,6 +14,7 @@ NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key"]
 DEFINERS = {
     "authenticate(bytea)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
+    "jobs_behind()": "mnema_jobs",
     "list_tenants()": "mnema_auth",
     "search_lexical(bigint,text,text[],jsonb,integer)": "mnema_search",
 }

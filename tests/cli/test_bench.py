@@ -86,14 +86,15 @@ def test_a_load_is_bounded_in_the_number_of_requests() -> None:
 
 def test_a_replayed_write_gets_new_ids_text_and_hash() -> None:
     text = "Likes 100% of the " + "long " * 10 + "words."
-    row = {"text": text, "text_hash": "\\x" + "ab" * 32}
+    row = {"id": ID, "text": text, "text_hash": "\\x" + "ab" * 32}
     template = _Template(Recording(seen={OTHER}))
-    made = template.of([{"id": ID, "row": row, "edges": [{"from_id": ID, "to_id": OTHER}], "meta": {"text": text}}])
-    filled = json.loads(made.replace("%1$s", "cd" * 32).replace("%2$s", "new").replace("%%", "%"))[0]
-    assert filled["id"] == filled["edges"][0]["from_id"] == "new"
+    delta = [{"memory_id": ID, "meta": {"text": text}}]
+    made = template.of({"memories": [row], "edges": [{"from_id": ID, "to_id": OTHER}], "delta": delta})
+    filled = json.loads(made.replace("%1$s", "cd" * 32).replace("%2$s", "new").replace("%%", "%"))
+    assert filled["memories"][0]["id"] == filled["edges"][0]["from_id"] == filled["delta"][0]["memory_id"] == "new"
     assert filled["edges"][0]["to_id"] == OTHER
-    assert filled["row"]["text_hash"] == "\\x" + "cd" * 32
-    assert filled["row"]["text"] == filled["meta"]["text"] == f"{text[:-40]} new"
+    assert filled["memories"][0]["text_hash"] == "\\x" + "cd" * 32
+    assert filled["memories"][0]["text"] == filled["delta"][0]["meta"]["text"] == f"{text[:-40]} new"
 
 
 def test_figures_are_percentiles_and_need_an_answer() -> None:

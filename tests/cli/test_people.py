@@ -110,6 +110,7 @@ async def test_jobs_run_for_one_tenant_or_for_all_and_dry_runs_say_so(
     app: Application, caller: Caller, operator: dict[str, Any], database: Database
 ) -> None:
     other = await make_caller(app)
+    await sql(database, "ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '2020-01-01'")
     await write_old(app, caller, 2)
     await write_old(app, other, 1)
     dry = await mnema("run", "ttl", "--dry-run", **operator)

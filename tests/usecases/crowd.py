@@ -169,6 +169,7 @@ async def settle(sql: asyncpg.Connection, tenant_id: UUID, size: int, seed: int 
     rows = make_rows(size, seed)
     vectors = np.random.default_rng(seed + 1).standard_normal((size, DIMENSION))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
+    await sql.execute(f"ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '{START.isoformat()}'")
     async with sql.transaction():
         await sql.executemany("INSERT INTO users (tenant_id, user_id) VALUES ($1, $2)", [(tenant_id, u) for u in USERS])
         keys = {

@@ -50,6 +50,15 @@ async def ask(app: Application, scope: Scope, thread: str | None = None) -> tupl
     return sorted(item.memory.text for item in answer.items), answer.header
 
 
+async def test_what_is_imported_with_an_old_date_is_as_young_as_its_import(
+    app: Application, scope: Scope, clock: Clock
+) -> None:
+    await remember(app, scope, "Dora is allergic to peanuts.", created_at=clock.now() - timedelta(days=400))
+    assert (await app.lifecycle.ttl(scope)).counts == {"memories": 0}
+    clock.move(days=61)
+    assert (await app.lifecycle.ttl(scope)).counts == {"memories": 1}
+
+
 async def test_a_memory_not_accessed_for_61_days_is_forgotten_told_once_restorable_and_purged_30_days_later(
     app: Application, scope: Scope, clock: Clock, sql: asyncpg.Connection
 ) -> None:

@@ -23,6 +23,7 @@ from app.cli.embedded.tour import load_sample, tour
 from app.domain.errors import MnemaError, NotFound
 
 READY_S = 120
+LOOK_S = 2.0
 STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -78,7 +79,7 @@ def up(
             if with_tour:
                 _guide(home, url, key, stopper)
             _announce(home, url, key)
-            _wait(services, stopper)
+            _wait(home, services, stopper)
     except Stopped:
         out.print("stopped")
     except MnemaError as error:
@@ -185,13 +186,24 @@ def _await_ready(services: Services, url: str, home: Home, stopper: Stopper) -> 
     fail("the server did not get ready; the end of server.log:\n" + "\n".join(log[-15:]))
 
 
-def _wait(services: Services, stopper: Stopper) -> None:
+def _wait(home: Home, services: Services, stopper: Stopper) -> None:
+    looked = time.monotonic()
     while (code := services.server_ended()) is None:
         time.sleep(0.1)
         stopper.check()
+        if time.monotonic() > looked + LOOK_S:
+            looked = time.monotonic()
+            _revive(home)
         for name in services.tend():
             out.print(f"{name} had ended and was started again; see {name}.log in MNEMA_HOME")
     fail(f"the server ended by itself with code {code}; see server.log in MNEMA_HOME")
+
+
+def _revive(home: Home) -> None:
+    """PostgreSQL again, should it have been killed: the server finds it where it was."""
+    if not home.postgres.running():
+        home.postgres.start()
+        out.print("PostgreSQL had ended and was started again; see postgres/server.log in MNEMA_HOME")
 
 
 def _announce(home: Home, url: str, key: str) -> None:

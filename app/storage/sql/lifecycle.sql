@@ -1,9 +1,10 @@
 -- name: forgettable
--- Nobody asked for it or changed it since $2, it matters less than $3 and is not pinned; oldest first, at most $4.
+-- Nobody asked for it or changed it since $2, nor was it stored later, it matters less than $3 and is not pinned; oldest
+-- first, at most $4.
 SELECT {columns} FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.state = 'active' AND NOT m.pinned AND m.importance < $3 AND m.updated_at < $2
-  AND coalesce(a.last_accessed, m.created_at) < $2
+  AND greatest(coalesce(a.last_accessed, m.created_at), m.stored_at) < $2
 ORDER BY m.updated_at, m.id LIMIT $4
 
 -- name: purgeable

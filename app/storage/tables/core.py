@@ -89,6 +89,7 @@ memories = Table(
     Column("version", Integer, nullable=False),
     Column("created_at", _time, nullable=False),
     Column("updated_at", _time, nullable=False),
+    Column("stored_at", _time, nullable=False),
     Column("tsv", TSVECTOR, Computed(_tsv, persisted=True), nullable=False),
     ForeignKeyConstraint(["tenant_id", "user_pk"], ["users.tenant_id", "users.user_pk"]),
 )

@@ -3,17 +3,20 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from app.domain.errors import ConfigError, EmbedderUnavailable, MnemaError
+from app.domain.errors import BrokerUnavailable, ConfigError, EmbedderUnavailable, MnemaError
 from app.ports import Embedder
 from app.storage.admin import head_revision
 from app.storage.spaces import require_space
 from app.storage.uow import UnitOfWork
 
+BEHIND_S = 120
+"""Jobs that wait longer are worth a look: a worker that hangs says nothing by itself."""
+
 
 class Readiness:
     """Each check answers `ok` or says what is wrong and how to mend it."""
 
-    OPTIONAL = frozenset({"broker"})
+    OPTIONAL = frozenset({"broker", "workers"})
     """Without these, reading and writing go on."""
 
     def __init__(self, uow: UnitOfWork, embedder: Embedder, broker: Callable[[], None]) -> None:
@@ -31,11 +34,17 @@ class Readiness:
             "embedding_space": self._space,
             "embedder": self._model,
             "broker": self._broker,
+            "workers": self._workers,
         }
         return {name: await _verdict(check) for name, check in checks.items()}
 
     async def _broker(self) -> None:
         await asyncio.to_thread(self._ask_broker)
+
+    async def _workers(self) -> None:
+        behind = (await self._uow.definer("SELECT jobs_behind() AS seconds"))[0]["seconds"]
+        if behind is not None and behind > BEHIND_S:
+            raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run, and beat?")
 
     async def _database(self) -> None:
         await self._uow.definer("SELECT 1")
