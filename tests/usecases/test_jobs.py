@@ -184,7 +184,7 @@ async def test_a_poison_job_does_not_hold_up_the_others(app: Application, scope:
             raise RuntimeError
         return {}
 
-    run_jobs = runner(app, embed=poisoned, policy=replace(QUICK, sweep_limit=2, republish_s=60))
+    run_jobs = runner(app, embed=poisoned, policy=replace(QUICK, sweep_limit=2, republish_s=60, max_attempts=5))
     ids = [await queued(store, scope, JobKind.embed, payload={"number": n}) for n in range(5)]
     ended: dict[UUID, list[str]] = {}
     for _ in range(12):
