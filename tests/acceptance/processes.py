@@ -140,6 +140,12 @@ def end(pids: Mapping[str, int]) -> None:
     wait_until(lambda: not any(map(alive, pids.values())), "the killed processes to be gone", 10)
 
 
+def _heed_signals() -> None:
+    """As at a terminal, also when these tests themselves run in the background, where shells ignore Ctrl-C."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Up:
     """A running `mnema up`; stopped on leaving if the test did not."""
 
@@ -157,6 +163,7 @@ class Up:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_heed_signals,
                 extra_groups=[] if options else None,
                 **options,
             )
