@@ -29,7 +29,7 @@ def run_job(tenant_id: str, job_id: str) -> None:
     log.info("job", tenant_id=tenant_id, job_id=job_id, outcome=outcome)
 
 
-@app.task(name=SWEEP)  # type: ignore[untyped-decorator]
+@app.task(name=SWEEP)  # type: ignore[untyped-decorator]  # Celery is untyped
 def sweep() -> None:
     """Hand out what is due: jobs nobody was told of, and those that lost their worker."""
 
@@ -40,7 +40,7 @@ def sweep() -> None:
         run_job_message(app, job.tenant_id, job.job_id)
 
 
-@app.task(name=SCHEDULE)  # type: ignore[untyped-decorator]
+@app.task(name=SCHEDULE)  # type: ignore[untyped-decorator]  # Celery is untyped
 def schedule() -> None:
     """Queue the scheduled jobs of the present period."""
 
@@ -51,6 +51,6 @@ def schedule() -> None:
         log.info("scheduled", jobs=made)
 
 
-@worker_process_shutdown.connect  # type: ignore[untyped-decorator]
+@worker_process_shutdown.connect  # type: ignore[untyped-decorator]  # Celery is untyped
 def _close(**_signal: Any) -> None:
     runtime.close()

@@ -56,12 +56,8 @@ def make_celery(settings: BrokerSettings) -> Celery:
         beat_scheduler="celery.beat:Scheduler",  # keeps no file: what it triggers is idempotent
         beat_max_loop_interval=settings.sweep_s,
         beat_schedule={
-            "sweep": {"task": SWEEP, "schedule": settings.sweep_s, "options": {"expires": 5 * settings.sweep_s}},
-            "schedule": {
-                "task": SCHEDULE,
-                "schedule": settings.schedule_s,
-                "options": {"expires": settings.schedule_s},
-            },
+            "sweep": _every(SWEEP, settings.sweep_s),
+            "schedule": _every(SCHEDULE, settings.schedule_s),
         },
         timezone="UTC",
     )

@@ -1,7 +1,6 @@
 """Remember: text rules, then compare with what is known, then one journaled write (SPEC §1; seed 003 §2, §9)."""
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +8,13 @@ from datetime import timedelta
 from typing import TypeAlias
 from uuid import UUID
 
+import structlog
+
 from app.config.loader import Policies
 from app.domain.changes import MemoryChange
 from app.domain.errors import (
     AgentNotAllowed,
+    DatabaseUnavailable,
     DuplicateText,
     EmbedderUnavailable,
     ErasedText,
@@ -38,6 +40,7 @@ from app.usecases.memories.merging import Intent, Written, compose, event
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
 """What a write meets when another one changed the compared memories first: think again."""
 
+log = structlog.get_logger(__name__)
 Storable: TypeAlias = tuple[NewMemory, Vector, IdempotencyKey | None]
 TOGETHER = 64
 CLOCK_SKEW = timedelta(seconds=5)
@@ -84,11 +87,16 @@ class WriteMemories:
     async def store_many(self, scope: Scope, items: Sequence[Storable]) -> list[Written | Exception]:
         """As `store` for memories that have nothing to do with each other, in one transaction if it goes through.
 
-        When it does not, for whatever reason, one by one: each then answers for itself.
+        When it does not, one by one: each then answers for itself. Not when the database went away, for the transaction
+        may have been committed: trying again could store them twice.
         """
         if len(items) > 1:
-            with contextlib.suppress(Exception):
+            try:
                 return await self._together(scope, items)
+            except DatabaseUnavailable as error:
+                return [error] * len(items)
+            except Exception:  # whose fault it is, each tells by itself
+                log.info("bulk_one_by_one", lines=len(items))
         return [await self._alone(scope, item) for item in items]
 
     async def _together(self, scope: Scope, items: Sequence[Storable]) -> list[Written | Exception]:
