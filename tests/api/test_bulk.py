@@ -11,7 +11,8 @@ import pytest
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.changes import MemoryChange
-from app.domain.errors import EmbedderUnavailable
+from app.domain.errors import DatabaseUnavailable, EmbedderUnavailable
+from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.ports import Vector
 from app.storage.journal import Journal, Outcome
@@ -260,6 +261,23 @@ async def test_a_defect_met_by_one_line_leaves_the_others_their_answers(
     async with app.uow.read(caller.scope) as tx:
         stored = await tx.fetch("SELECT text FROM memories ORDER BY text")
     assert [row["text"] for row in stored] == [texts[2], texts[0]]
+
+
+async def test_lines_whose_commit_nobody_heard_of_are_not_stored_twice(
+    app: Application, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Journal.record
+
+    async def unheard(self: Journal, scope: Scope, changes: Sequence[MemoryChange], **more: Any) -> Outcome:
+        await record(self, scope, changes, **more)
+        raise DatabaseUnavailable
+
+    monkeypatch.setattr(Journal, "record", unheard)
+    lines = [BulkLine(n, draft(f"Turn {n}.", type=MemoryType.turn, category="activity")) for n in range(3)]
+    results = [r async for r in app.bulk.run(caller.scope, lines)]
+    assert [getattr(r.outcome, "status", "written") for r in results] == [503, 503, 503]
+    async with app.uow.read(caller.scope) as tx:
+        assert await tx.fetchval("SELECT count(*) FROM memories") == 3
 
 
 async def test_it_takes_a_key_that_may_write_and_writes_in_its_tenant_alone(
