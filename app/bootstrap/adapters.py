@@ -1,0 +1,37 @@
+"""What each adapter is told of the settings."""
+
+from celery import Celery
+
+from app.config.settings import Settings
+from app.providers.broker import BrokerSettings, make_celery
+from app.providers.embeddings import EmbedderSettings
+
+
+def celery_app(settings: Settings) -> Celery:
+    """The Celery application of the workers and of beat."""
+    return make_celery(broker_settings(settings))
+
+
+def broker_settings(settings: Settings) -> BrokerSettings:
+    """The broker's share of the settings."""
+    return BrokerSettings(
+        url=settings.redis_url.get_secret_value(),
+        queue=settings.worker_queue,
+        job_soft_limit_s=settings.job_soft_limit_s,
+        sweep_s=settings.sweep_s,
+        schedule_s=settings.schedule_s,
+    )
+
+
+def embedder_settings(settings: Settings) -> EmbedderSettings:
+    """The embedder's share of the settings."""
+    return EmbedderSettings(
+        kind=settings.embedder,
+        model=settings.embedding_model,
+        dimension=settings.embedding_dimension,
+        base_url=settings.embedding_base_url,
+        api_key=settings.embedding_api_key.get_secret_value(),
+        timeout_s=settings.embedding_timeout_s,
+        threads=settings.embedding_threads,
+        cache_dir=settings.home / "models",
+    )

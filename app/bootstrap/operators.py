@@ -1,0 +1,111 @@
+"""What operators' commands are built from: as little as each needs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from app.bootstrap.adapters import broker_settings, embedder_settings
+from app.config.loader import load_policies
+from app.config.settings import Settings
+from app.domain.errors import ConfigError
+from app.ports import Clock
+from app.providers.broker import check_broker
+from app.providers.clock import SystemClock
+from app.providers.embeddings import build_embedder
+from app.storage import admin
+from app.storage.consolidation import ConsolidationStorage
+from app.storage.engine import Engine
+from app.storage.jobs import JobStorage
+from app.storage.journal import Journal
+from app.storage.lifecycle import LifecycleStorage
+from app.storage.spaces import active_space
+from app.storage.tenants import TenantStorage
+from app.storage.uow import UnitOfWork
+from app.usecases.memories.consolidation import Consolidate
+from app.usecases.memories.lifecycle import Lifecycle
+from app.usecases.ops.jobs import Jobs
+from app.usecases.ops.readiness import Readiness
+from app.usecases.ops.tenants import Tenants
+
+
+@asynccontextmanager
+async def tenancy(settings: Settings) -> AsyncIterator[Tenants]:
+    """Tenants and keys alone, for operators: needs the database, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    try:
+        yield Tenants(TenantStorage(UnitOfWork(engine)), policies, settings.key_cache_s)
+    finally:
+        await engine.close()
+
+
+@asynccontextmanager
+async def forgetting(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Lifecycle]:
+    """The lifecycle jobs alone, for operators: needs the database, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
+    try:
+        journal = Journal(uow, (await active_space(uow)).name, secret)
+        yield Lifecycle(uow, LifecycleStorage(uow, secret), journal, policies, clock)
+    finally:
+        await engine.close()
+
+
+@asynccontextmanager
+async def consolidating(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Consolidate]:
+    """Consolidation alone, for operators: needs the database and the vectors in it, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
+    try:
+        space = await active_space(uow)
+        policies, journal = load_policies(space.model, settings.config_dir), Journal(uow, space.name, secret)
+        yield Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
+    finally:
+        await engine.close()
+
+
+@asynccontextmanager
+async def supervising(settings: Settings) -> AsyncIterator[Jobs]:
+    """The tenants' jobs alone, for operators: needs the database, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    try:
+        yield Jobs(JobStorage(UnitOfWork(engine), policies.jobs))
+    finally:
+        await engine.close()
+
+
+async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
+    """Roles, database and extension; idempotent. The one step that takes a superuser."""
+    await admin.bootstrap(superuser_url, database, passwords)
+
+
+async def migrate_database(admin_url: str, settings: Settings) -> str:
+    """Bring the schema to the newest revision and give a fresh installation the configured model's embedding space.
+
+    Answers the active space's model.
+    """
+    await admin.migrate(admin_url)
+    return await admin.adopt_model(admin_url, settings.embedding_model, settings.embedding_dimension)
+
+
+async def diagnose(settings: Settings) -> dict[str, str]:
+    """Every readiness check by name, and the configuration's, each `ok` or what is wrong and how to mend it."""
+    checks = {"configuration": "ok"}
+    if not settings.database_url.get_secret_value():
+        return {"configuration": "set MNEMA_DATABASE_URL to the database URL of mnema_app, or run `mnema up`"}
+    try:
+        load_policies(settings.embedding_model, settings.config_dir)
+    except ConfigError as error:
+        checks["configuration"] = error.detail
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    embedder = build_embedder(embedder_settings(settings))
+    try:
+        return (
+            checks
+            | await Readiness(UnitOfWork(engine), embedder, partial(check_broker, broker_settings(settings))).checks()
+        )
+    finally:
+        await embedder.close()
+        await engine.close()
