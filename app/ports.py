@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 from uuid import UUID
@@ -77,6 +78,30 @@ class JobQueue(Protocol):
 
     def publish(self, tenant_id: UUID, job_id: UUID) -> None:
         """Returns at once; call it after the job's transaction has committed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """So many to be added to the counter of this name, which is kept for so long; with none to add, it is only read."""
+
+    name: str
+    add: int
+    keep_s: int
+
+
+class SharedCounters(Protocol):
+    """Numbers that all replicas count together. They may be forgotten."""
+
+    async def exchange(self, counts: Sequence[Count]) -> list[int]:
+        """Add and answer the totals, in order; with no counts, tell whether they can be reached.
+
+        Raises CountersUnavailable; some may have been added then.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
         ...
 
 

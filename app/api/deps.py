@@ -23,7 +23,7 @@ def application_of(request: Request) -> Application:
 App = Annotated[Application, Depends(application_of)]
 
 
-async def authenticate(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Scope:
+async def identify(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Scope:
     """The scope an API key stands for; raises Unauthenticated."""
     if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY:
         raise Unauthenticated()
@@ -31,6 +31,13 @@ async def authenticate(app: Application, credentials: HTTPAuthorizationCredentia
     if scope is None:
         raise Unauthenticated("The API key is unknown, revoked or expired.")
     structlog.contextvars.bind_contextvars(tenant_id=str(scope.tenant_id))
+    return scope
+
+
+async def authenticate(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Scope:
+    """The same of a request that counts against the limits; raises Unauthenticated, RateLimited."""
+    scope = await identify(app, credentials)
+    await app.limits.admit(scope)
     return scope
 
 

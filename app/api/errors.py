@@ -9,12 +9,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
+from starlette.types import Scope
 
-from app.domain.errors import MnemaError
+from app.domain.errors import MnemaError, UnsupportedMediaType
 
 log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
 MAX_PROBLEMS = 20
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 HTTP_CODES = {400: "malformed_body", 404: "no_such_route", 405: "method_not_allowed"}
 
 
@@ -36,6 +39,7 @@ class Problem(BaseModel):
     request_id: str = Field(examples=["01a1fc04bdad75028255"])
     errors: list[FieldProblem] | None = None
     categories: list[str] | None = Field(default=None, description="with category_not_allowed: the refused ones")
+    retry_after: int | None = Field(default=None, description="with rate_limited and quota_exceeded: seconds to wait")
 
 
 def problem(
@@ -78,9 +82,17 @@ def request_id(request: Request) -> str:
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI entries for the errors a route can answer with."""
+    """The OpenAPI entries for the errors a route can answer with: those named, and those that come with them.
+
+    What wants a key has limits, and what takes JSON wants to be told that it is JSON.
+    """
+    implied = {401: 429, 400: 415}
+    statuses = (*statuses, *(more for status, more in implied.items() if status in statuses))
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"description": _DESCRIPTIONS[status], "content": content} for status in statuses}
+    return {
+        status: {"description": _DESCRIPTIONS[status], "content": content, "headers": _HEADERS.get(status, {})}
+        for status in statuses
+    }
 
 
 _DESCRIPTIONS = {
@@ -91,9 +103,17 @@ _DESCRIPTIONS = {
     409: "Conflict with the current state",
     412: "The version in If-Match is not current",
     413: "The body is too large",
+    415: "The body is not said to be JSON",
     422: "The request is not valid",
+    429: "A rate limit or a quota of the key or the tenant is reached",
     503: "A dependency does not answer; nothing was changed",
 }
+_HEADERS: dict[int, dict[str, Any]] = {
+    401: {"WWW-Authenticate": {"required": True, "schema": {"const": "Bearer"}}},
+    429: {"Retry-After": {"required": True, "description": "seconds", "schema": {"type": "integer"}}},
+    503: {"Retry-After": {"required": True, "description": "seconds", "schema": {"type": "integer"}}},
+}
+_FIXED_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 415: {"Accept": "application/json"}, 503: {"Retry-After": "1"}}
 
 
 def install(app: FastAPI) -> None:
@@ -101,21 +121,36 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(MnemaError)
     async def _mnema(request: Request, error: MnemaError) -> JSONResponse:
-        headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(error.status)
         if error.status >= 500:
             log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id(request))
-        return problem(request_id(request), error.status, error.code, error.detail, headers, **error.extra)
+        return problem(request_id(request), error.status, error.code, error.detail, _headers(error), **error.extra)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        if isinstance(error.body, bytes):  # not taken for JSON: FastAPI looks at the Content-Type alone
+            return await _mnema(request, UnsupportedMediaType())
         body = invalid(request_id(request), error.errors())
         return JSONResponse(body, body["status"], media_type=MEDIA_TYPE)
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
         code = HTTP_CODES.get(error.status_code, "http_error")
-        headers = dict(error.headers) if error.headers else None
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(_allowed(app, request.scope))
         return problem(request_id(request), error.status_code, code, str(error.detail), headers)
+
+
+def _allowed(app: FastAPI, scope: Scope) -> list[str]:
+    """The methods of every route of this path; the router names those of the first one only."""
+    routes = app.router.routes
+    return [m for m in METHODS if any(r.matches({**scope, "method": m})[0] is Match.FULL for r in routes)]
+
+
+def _headers(error: MnemaError) -> dict[str, str] | None:
+    if error.status == 429:
+        return {"Retry-After": str(error.extra["retry_after"])}
+    return _FIXED_HEADERS.get(error.status)
 
 
 def _safe(value: Any) -> Any:

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import problem
@@ -13,7 +13,15 @@ from app.domain.errors import BodyTooLarge
 from app.domain.ids import MAX_LENGTH
 
 log = structlog.get_logger(__name__)
-SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+}
+HSTS = (b"strict-transport-security", b"max-age=31536000")
+_ADDED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
 class RequestEnvelope:
@@ -32,7 +40,7 @@ class RequestEnvelope:
             return
         request_id = _request_id(Headers(scope=scope).get("x-request-id"))
         scope.setdefault("state", {})["request_id"] = request_id
-        reply = _Reply(send, request_id)
+        reply = _Reply(send, request_id, https=scope["scheme"] == "https")
         started = time.perf_counter()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
@@ -49,8 +57,10 @@ class RequestEnvelope:
                     scope, receive, reply
                 )
         finally:
-            took = round((time.perf_counter() - started) * 1000, 2)
-            log.info("request", method=scope["method"], path=scope["path"], status=reply.status, took_ms=took)
+            took = time.perf_counter() - started
+            _count(scope, reply.status, took)
+            took_ms = round(took * 1000, 2)
+            log.info("request", method=scope["method"], path=scope["path"], status=reply.status, took_ms=took_ms)
             structlog.contextvars.unbind_contextvars("request_id", "tenant_id")
 
     async def _within_limit(self, scope: Scope, receive: Receive) -> Receive | None:
@@ -72,6 +82,13 @@ class RequestEnvelope:
         return _replay(body, receive)
 
 
+def _count(scope: Scope, status: int, seconds: float) -> None:
+    """By the route's template: paths hold ids."""
+    application = getattr(scope["app"].state, "application", None)
+    if application is not None:
+        application.metrics.request(getattr(scope.get("route"), "path_format", None), scope["method"], status, seconds)
+
+
 def _replay(body: bytes, receive: Receive) -> Receive:
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -84,9 +101,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 class _Reply:
     """Adds our headers to the response as it starts."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, send: Send, request_id: str, *, https: bool) -> None:
         self._send = send
-        self._request_id = request_id
+        self._added = [(b"x-request-id", request_id.encode("latin-1")), *_ADDED, *([HSTS] if https else [])]
         self.started = False
         self.status = 0
 
@@ -94,10 +111,10 @@ class _Reply:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-ID"] = self._request_id
-            for name, value in SECURITY_HEADERS.items():
-                headers.setdefault(name, value)
+            headers = list(message.get("headers", ()))
+            present = {name for name, _value in headers}
+            headers += [header for header in self._added if header[0] not in present]
+            message["headers"] = headers
         await self._send(message)
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from app.bootstrap.adapters import broker_settings, celery_app, embedder_settings
+from app.bootstrap.adapters import broker_settings, celery_app, embedder_settings, shared_counters
 from app.bootstrap.operators import (
     consolidating,
     create_roles,
@@ -18,12 +18,15 @@ from app.bootstrap.operators import (
 )
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
+from app.config.version import VERSION
 from app.domain.errors import ConfigError
 from app.domain.jobs import JobKind
 from app.ports import Clock, Embedder, TokenCounter
 from app.providers.broker import Publisher, check_broker
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
+from app.providers.embeddings.measured import MeasuredEmbedder
+from app.providers.metrics import Metrics
 from app.providers.tokens import WordPieceCounter
 from app.storage.access import AccessLog
 from app.storage.consolidation import ConsolidationStorage
@@ -56,6 +59,8 @@ from app.usecases.ops.export import ExportUser
 from app.usecases.ops.history import ReadHistory
 from app.usecases.ops.job_handlers import Handler, job_handlers
 from app.usecases.ops.jobs import Jobs, RunJobs
+from app.usecases.ops.limits import Limits
+from app.usecases.ops.metrics import ReadMetrics
 from app.usecases.ops.readiness import Readiness
 from app.usecases.ops.tenants import Tenants
 
@@ -86,6 +91,7 @@ class Application:
     embedder: Embedder
     access: AccessLog
     tenants: Tenants
+    limits: Limits
     write: WriteMemories
     turns: StoreTurn
     bulk: BulkWrite
@@ -102,6 +108,8 @@ class Application:
     jobs: Jobs
     run_jobs: RunJobs
     readiness: Readiness
+    metrics: Metrics
+    read_metrics: ReadMetrics
     publisher: Publisher
 
 
@@ -112,6 +120,21 @@ class Doubles:
     embedder: Embedder | None = None
     clock: Clock | None = None
     tokens: TokenCounter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What everything else is made of."""
+
+    settings: Settings
+    policies: Policies
+    engine: Engine
+    uow: UnitOfWork
+    space: Space
+    embedder: Embedder
+    metrics: Metrics
+    clock: Clock
+    tokens: TokenCounter
 
 
 @asynccontextmanager
@@ -126,14 +149,18 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
         raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
     policies = load_policies(settings.embedding_model, settings.config_dir)
     engine = Engine(settings.database_url.get_secret_value(), min_size=settings.pool_min, max_size=settings.pool_max)
-    embedder = doubles.embedder or build_embedder(embedder_settings(settings))
+    uow, metrics = UnitOfWork(engine), Metrics(VERSION)
+    embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
     try:
-        space = await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)
-        app = _assemble(settings, policies, engine, embedder, space, doubles)
+        space = await require_space(uow, embedder.model, embedder.dimension)
+        clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
+        app = _assemble(_Base(settings, policies, engine, uow, space, embedder, metrics, clock, tokens))
         app.access.start()
+        app.limits.start()
         try:
             yield app
         finally:
+            await app.limits.stop()
             await app.access.stop()
             await asyncio.to_thread(app.publisher.close)
     finally:
@@ -141,31 +168,29 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
         await engine.close()
 
 
-def _assemble(
-    settings: Settings, policies: Policies, engine: Engine, embedder: Embedder, space: Space, doubles: Doubles
-) -> Application:
-    clock = doubles.clock or SystemClock()
-    uow = UnitOfWork(engine)
-    journal = Journal(uow, space.name, settings.erasure_secret())
-    memories = MemoryStorage(uow, space.name)
-    access = AccessLog(uow, journal, clock)
+def _assemble(base: _Base) -> Application:
+    settings, policies, uow, embedder, clock = base.settings, base.policies, base.uow, base.embedder, base.clock
+    journal = Journal(uow, base.space.name, settings.erasure_secret())
+    memories, access = MemoryStorage(uow, base.space.name), AccessLog(uow, journal, clock)
     records = LifecycleStorage(uow, settings.erasure_secret())
     lifecycle = Lifecycle(uow, records, journal, policies, clock)
-    consolidate = Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
-    embed_missing = EmbedMissing(VectorStorage(uow, space.name), embedder)
-    write, publisher = WriteMemories(memories, journal, embedder, policies, clock), Publisher(broker_settings(settings))
-    delta, query = _asking(uow, space, embedder, access, policies, doubles)
+    consolidate = Consolidate(uow, ConsolidationStorage(base.space.name), journal, policies, clock)
+    limits, publisher = _limits(base, access), Publisher(broker_settings(settings))
+    write = WriteMemories(memories, journal, embedder, limits, policies, clock)
+    handlers = job_handlers(lifecycle, EmbedMissing(VectorStorage(uow, base.space.name), embedder), consolidate)
+    delta, query = _asking(base, access)
     return Application(
         settings=settings,
         policies=policies,
-        engine=engine,
+        engine=base.engine,
         uow=uow,
         embedder=embedder,
         access=access,
         tenants=Tenants(TenantStorage(uow), policies, settings.key_cache_s),
+        limits=limits,
         write=write,
-        turns=StoreTurn(write, journal, embedder, publisher, policies),
-        bulk=BulkWrite(write),
+        turns=StoreTurn(write, journal, embedder, publisher, limits, policies),
+        bulk=BulkWrite(write, limits),
         edit=EditMemories(uow, memories, journal, embedder, policies, clock),
         read=ReadMemories(uow, memories),
         query=query,
@@ -177,20 +202,27 @@ def _assemble(
         lifecycle=lifecycle,
         consolidate=consolidate,
         jobs=Jobs(JobStorage(uow, policies.jobs)),
-        run_jobs=_runner(uow, journal, policies, job_handlers(lifecycle, embed_missing, consolidate)),
+        run_jobs=_runner(uow, journal, policies, handlers),
         readiness=Readiness(uow, embedder, partial(check_broker, broker_settings(settings))),
+        metrics=base.metrics,
+        read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits),
         publisher=publisher,
     )
+
+
+def _limits(base: _Base, access: AccessLog) -> Limits:
+    counters, name_of = shared_counters(base.settings), TenantStorage(base.uow).name
+    return Limits(base.policies.limits, counters, name_of, access, base.clock, base.settings.limits_exchange_s)
 
 
 def _runner(uow: UnitOfWork, journal: Journal, policies: Policies, handlers: Mapping[JobKind, Handler]) -> RunJobs:
     return RunJobs(JobStorage(uow, policies.jobs), TenantStorage(uow), journal, handlers, policies.jobs)
 
 
-def _asking(
-    uow: UnitOfWork, space: Space, embedder: Embedder, access: AccessLog, policies: Policies, doubles: Doubles
-) -> tuple[ReadDelta, QueryMemories]:
-    cursors, search = DeltaStorage(), SearchStorage(space.name)
-    delta = ReadDelta(uow, cursors, policies)
-    clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
-    return delta, QueryMemories(uow, search, delta, cursors, embedder, tokens, access, policies, clock)
+def _asking(base: _Base, access: AccessLog) -> tuple[ReadDelta, QueryMemories]:
+    cursors, search = DeltaStorage(), SearchStorage(base.space.name)
+    delta = ReadDelta(base.uow, cursors, base.policies)
+    query = QueryMemories(
+        base.uow, search, delta, cursors, base.embedder, base.tokens, access, base.policies, base.clock
+    )
+    return delta, query

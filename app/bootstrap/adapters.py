@@ -3,8 +3,11 @@
 from celery import Celery
 
 from app.config.settings import Settings
+from app.domain.errors import ConfigError
+from app.ports import SharedCounters
 from app.providers.broker import BrokerSettings, make_celery
 from app.providers.embeddings import EmbedderSettings
+from app.providers.limits import RedisCounters
 
 
 def celery_app(settings: Settings) -> Celery:
@@ -21,6 +24,16 @@ def broker_settings(settings: Settings) -> BrokerSettings:
         sweep_s=settings.sweep_s,
         schedule_s=settings.schedule_s,
     )
+
+
+def shared_counters(settings: Settings) -> SharedCounters | None:
+    """Where the replicas count together; None without a Redis. Raises ConfigError."""
+    if not (url := settings.redis_url.get_secret_value()):
+        return None
+    try:
+        return RedisCounters(url, f"{settings.worker_queue}:limits")
+    except ValueError as error:
+        raise ConfigError(f"MNEMA_REDIS_URL: {error}") from error
 
 
 def embedder_settings(settings: Settings) -> EmbedderSettings:

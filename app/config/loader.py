@@ -14,6 +14,7 @@ from app.domain.consolidation import ConsolidationPolicy
 from app.domain.errors import ConfigError
 from app.domain.jobs import JobPolicy
 from app.domain.lifecycle import LifecyclePolicy
+from app.domain.limits import Allowance, LimitPolicy
 from app.domain.merge_bands import MergeBands
 from app.domain.scoring import Profile
 from app.domain.text_rules import TextLimits
@@ -88,6 +89,7 @@ class Policies:
     lifecycle: LifecyclePolicy
     consolidation: ConsolidationPolicy
     jobs: JobPolicy
+    limits: LimitPolicy
     turn_category: str
     profiles: Mapping[str, Profile]
     categories: CategoryPolicy
@@ -96,7 +98,7 @@ class Policies:
 
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
-    sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "turns", "profiles")
+    sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "turns", "profiles")
     raw = _read(directory / "policies.yaml", sections)
     query = _build(QueryPolicy, raw["query"], "query")
     _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
@@ -117,6 +119,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         lifecycle=_build(LifecyclePolicy, raw["lifecycle"], "lifecycle"),
         consolidation=_build(ConsolidationPolicy, raw["consolidation"], "consolidation"),
         jobs=_build(JobPolicy, raw["jobs"], "jobs"),
+        limits=_limits(raw["limits"]),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,
@@ -145,6 +148,18 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
         for name in names:
             known.setdefault(name, Category(name=name, rag_length=rag_length))
     return CategoryPolicy(known, allowlists)
+
+
+def _limits(values: Any) -> LimitPolicy:
+    """The usual limits, and those of single tenants, which say only what differs."""
+    usual = dict(_mapping(values, "limits"))
+    tenants = {}
+    for name, differs in _mapping(usual.pop("tenants", None) or {}, "limits.tenants").items():
+        where, merged = f"limits.tenants.{name}", dict(usual)
+        for window, ceiling in _mapping(differs, where).items():
+            merged[window] = _mapping(usual.get(window, {}), "limits") | _mapping(ceiling, f"{where}.{window}")
+        tenants[name] = _build(Allowance, merged, where)
+    return LimitPolicy(_build(Allowance, usual, "limits"), tenants)
 
 
 def _bands(directory: Path, model: str) -> MergeBands:

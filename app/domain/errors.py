@@ -162,6 +162,31 @@ class BodyTooLarge(MnemaError):
     status = 413
 
 
+class UnsupportedMediaType(MnemaError):
+    """Send the body as `Content-Type: application/json`."""
+
+    code = "unsupported_media_type"
+    status = 415
+
+
+class LimitReached(MnemaError):
+    """The limit is reached; wait as long as Retry-After says. `extra` has the seconds as `retry_after`."""
+
+    status = 429
+
+
+class RateLimited(LimitReached):
+    """Too many requests; wait as long as Retry-After says."""
+
+    code = "rate_limited"
+
+
+class QuotaExceeded(LimitReached):
+    """Too many memories were written; wait as long as Retry-After says."""
+
+    code = "quota_exceeded"
+
+
 class WriteContention(MnemaError):
     """Other writers kept changing the same memory; try again."""
 
@@ -173,6 +198,13 @@ class BrokerUnavailable(MnemaError):
     """The message broker cannot be reached; background jobs wait."""
 
     code = "broker_unavailable"
+    status = 503
+
+
+class CountersUnavailable(MnemaError):
+    """The counts that all replicas share cannot be reached; limits are not enforced."""
+
+    code = "counters_unavailable"
     status = 503
 
 

@@ -20,7 +20,8 @@ from mcp.types import (
 )
 from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
-from app.mcp import INSTRUCTIONS, NAME, VERSION
+from app.config.version import VERSION
+from app.mcp import INSTRUCTIONS, NAME
 
 HEADERS = {
     "Accept": "application/json, text/event-stream",

@@ -8,9 +8,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.deps import authenticate, bearer, covers
+from app.api.deps import bearer, covers, identify
 from app.bootstrap import Application
-from app.domain.errors import InvalidInput, ScopeRequired
+from app.domain.errors import InvalidInput, RateLimited, ScopeRequired
+from app.domain.scope import Scope as Caller
 from app.mcp.server import ToolServer
 from app.mcp.tools import TOOLS
 
@@ -47,12 +48,22 @@ class Endpoint:
         if self._app is None or self._protocol is None:
             raise RuntimeError("the application has not started")
         request = Request(scope)
-        caller = await authenticate(self._app, await bearer(request))
+        caller = await identify(self._app, await bearer(request))
         if not any(covers(caller, tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
         names = request.query_params.get("names", "all")
         if names not in ("all", "plain"):
             raise InvalidInput("names is all or plain")
         request.state.caller = caller
+        request.state.refusal = await self._refusal(caller)
         request.state.plain_names = names == "plain"
         await self._protocol(scope, receive, send)
+
+    async def _refusal(self, caller: Caller) -> RateLimited | None:
+        """Why nothing is done for this request. Said by the tool itself: a model reads that, and no HTTP status."""
+        assert self._app is not None
+        try:
+            await self._app.limits.admit(caller)
+        except RateLimited as error:
+            return error
+        return None

@@ -7,6 +7,7 @@ import structlog
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
@@ -21,8 +22,9 @@ from starlette.requests import Request
 from app.api import errors
 from app.api.deps import covers
 from app.bootstrap import Application
+from app.config.version import VERSION
 from app.domain.errors import MnemaError, ScopeRequired
-from app.mcp import INSTRUCTIONS, NAME, VERSION
+from app.mcp import INSTRUCTIONS, NAME
 from app.mcp.tools import TOOLS, Outcome, Tool
 
 log = structlog.get_logger(__name__)
@@ -53,7 +55,10 @@ class ToolServer:
         self, context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         """tools/list: nothing that the key could not call."""
-        caller, plain = _state(context).caller, _state(context).plain_names
+        caller, plain, refused = _state(context).caller, _state(context).plain_names, _state(context).refusal
+        if refused is not None:
+            problem = _problem(refused, _state(context).request_id)
+            raise MCPError(INTERNAL_ERROR, f"{refused.code}: {refused.detail}", problem)
         names = (name for name, tool in self._tools.items() if covers(caller, tool.scope))
         return ListToolsResult(tools=[self._listed[name] for name in names if not plain or PLAIN.fullmatch(name)])
 
@@ -64,6 +69,8 @@ class ToolServer:
             raise MCPError(INVALID_PARAMS, "no such tool")
         caller, request_id = _state(context).caller, _state(context).request_id
         try:
+            if (refused := _state(context).refusal) is not None:
+                raise refused
             if not covers(caller, tool.scope):
                 raise ScopeRequired(f"this tool needs a key with scope {tool.scope!r}")
             arguments = tool.takes.model_validate(params.arguments or {})
@@ -73,7 +80,7 @@ class ToolServer:
         except MnemaError as error:
             if error.status >= 500:
                 log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id)
-            return refusal(errors.document(request_id, error.status, error.code, error.detail, **error.extra))
+            return refusal(_problem(error, request_id))
         except Exception:
             log.exception("tool_crashed", tool=tool.kind)
             return refusal(errors.document(request_id, 500, "internal_error", "This is a defect of the server."))
@@ -83,6 +90,10 @@ def refusal(problem: dict[str, Any]) -> CallToolResult:
     """A problem document as the result of a tool."""
     text = f"{problem['code']}: {problem['detail']}"
     return CallToolResult(content=[TextContent(text=text)], structured_content=problem, is_error=True)
+
+
+def _problem(error: MnemaError, request_id: str) -> dict[str, Any]:
+    return errors.document(request_id, error.status, error.code, error.detail, **error.extra)
 
 
 def _answer(outcome: Outcome) -> CallToolResult:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -59,6 +60,25 @@ def _decode_json(value: bytes) -> Any:
     return json.loads(value[1:].decode())
 
 
+@dataclass(slots=True)
+class PoolUsage:
+    """How the pool is used: `limit` connections, `wanted` now, and how often one had to be waited for."""
+
+    limit: int
+    wanted: int = 0
+    waits: int = 0
+
+    @property
+    def in_use(self) -> int:
+        """Connections at work."""
+        return min(self.wanted, self.limit)
+
+    @property
+    def waiting(self) -> int:
+        """Who waits for a connection."""
+        return self.wanted - self.in_use
+
+
 class Engine:
     """A pool of connections as `mnema_app`. Opens on first use, so the server can start before the database."""
 
@@ -68,6 +88,12 @@ class Engine:
         self._timeout = timeout_s
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
+        self.usage = PoolUsage(max_size)
+
+    @property
+    def size(self) -> int:
+        """Connections open."""
+        return 0 if self._pool is None else int(self._pool.get_size())
 
     async def pool(self) -> asyncpg.Pool:
         """The open pool; raises DatabaseUnavailable while the database is away, ConfigError for a wrong role."""

@@ -77,6 +77,12 @@ class TenantStorage:
         """All tenants, by name."""
         return [_tenant(row) for row in await self._uow.definer("SELECT * FROM list_tenants()")]
 
+    async def name(self, scope: Scope) -> str | None:
+        """The name of the scope's own tenant."""
+        async with self._uow.read(scope) as tx:
+            found: str | None = await tx.fetchval("SELECT name FROM tenants WHERE id = $1", scope.tenant_id)
+        return found
+
     async def create_tenant(self, name: str) -> Tenant:
         """A new tenant; raises DuplicateText-like conflict when the name is taken."""
         tenant_id = new_id()

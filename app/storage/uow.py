@@ -145,7 +145,9 @@ class UnitOfWork:
         if in_transaction.get():
             raise RuntimeError("a unit of work is already open in this task")
         pool = await self._engine.pool()
-        token = in_transaction.set(True)
+        token, usage = in_transaction.set(True), self._engine.usage
+        usage.waits += usage.wanted >= usage.limit
+        usage.wanted += 1
         try:
             async with pool.acquire() as connection:
                 yield connection
@@ -154,4 +156,5 @@ class UnitOfWork:
                 raise ours from error
             raise
         finally:
+            usage.wanted -= 1
             in_transaction.reset(token)

@@ -16,7 +16,7 @@ from app.api.errors import documented
 from app.api.routes.memories import Trim
 from app.api.schemas.bulk import BulkLineIn
 from app.bootstrap import Application
-from app.domain.errors import BodyTooLarge, InvalidInput, MnemaError
+from app.domain.errors import BodyTooLarge, InvalidInput, LimitReached, MnemaError
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import NewMemory
 from app.domain.scope import Scope
@@ -63,7 +63,8 @@ async def bulk(
     """Write many memories; each line is a body of `POST /memory`, optionally with an `idempotency_key` of its own.
 
     Writing begins when the whole body has arrived. A bad line is reported with its number and changes nothing for the
-    others. With the header `Idempotency-Key` the whole request can be sent again: every line is done once.
+    others; one beyond the quota of memories is refused with 429. With the header `Idempotency-Key` the whole request
+    can be sent again: every line is done once.
     """
     spool = await _spooled(request, app.settings.max_bulk_bytes)
     lines = _lines(spool, app, trim, idempotency_key)
@@ -142,6 +143,8 @@ def _line(result: BulkResult) -> dict[str, Any]:
     outcome = result.outcome
     if isinstance(outcome, MnemaError):
         error = {"code": outcome.code, "status": outcome.status, "detail": outcome.detail}
+        if isinstance(outcome, LimitReached):
+            error["retry_after"] = outcome.extra["retry_after"]
         return {"line": result.number, "error": error}
     values = {name: getattr(outcome, name) for name in outcome.__dataclass_fields__}
     written = {n: str(v) if n in ("id", "matched_id") else v for n, v in values.items() if v is not None}

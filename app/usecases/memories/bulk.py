@@ -14,6 +14,7 @@ from app.domain.scope import Scope
 from app.ports import Vector
 from app.usecases.memories.merging import Written
 from app.usecases.memories.write import WriteMemories
+from app.usecases.ops.limits import Limits
 
 log = structlog.get_logger(__name__)
 BATCH = 256
@@ -49,14 +50,15 @@ _Ready: TypeAlias = tuple[BulkLine, NewMemory, Vector]
 class BulkWrite:
     """Each line is written, or refused, on its own: a bad line changes nothing for the others."""
 
-    def __init__(self, write: WriteMemories) -> None:
+    def __init__(self, write: WriteMemories, limits: Limits) -> None:
         self._write = write
+        self._limits = limits
 
     async def run(self, scope: Scope, lines: Iterable[BulkLine], *, trim: bool = False) -> AsyncIterator[BulkResult]:
         """Results in the order of `lines`, a batch at a time."""
         batch: list[BulkLine] = []
         for line in lines:
-            batch.append(self._checked(scope, line, trim))
+            batch.append(await self._checked(scope, line, trim))
             await asyncio.sleep(0)  # reading a line may take a while: other requests come between
             if len(batch) == BATCH:
                 for result in await self._batch(scope, batch):
@@ -65,12 +67,15 @@ class BulkWrite:
         for result in await self._batch(scope, batch):
             yield result
 
-    def _checked(self, scope: Scope, line: BulkLine, trim: bool) -> BulkLine:
-        """At once, so that a text that is too long is not held until its batch is full."""
+    async def _checked(self, scope: Scope, line: BulkLine, trim: bool) -> BulkLine:
+        """At once, so that a text that is too long is not held until its batch is full. A good line counts as written,
+        and one beyond the quota is refused."""
         if isinstance(line.draft, MnemaError):
             return line
         try:
-            return replace(line, draft=self._write.checked(scope, line.draft, trim))
+            checked = replace(line, draft=self._write.checked(scope, line.draft, trim))
+            await self._limits.take(scope)
+            return checked
         except Exception as error:
             return replace(line, draft=_refusal(error))
 
@@ -79,7 +84,10 @@ class BulkWrite:
         results = {
             line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
         }
-        results |= {result.number: result for result in await self._store(scope, good)}
+        for result in await self._store(scope, good):
+            results[result.number] = result
+            if isinstance(result.outcome, MnemaError):
+                self._limits.give_back(scope)
         return [results[line.number] for line in batch]
 
     async def _store(self, scope: Scope, good: Sequence[tuple[BulkLine, NewMemory]]) -> list[BulkResult]:

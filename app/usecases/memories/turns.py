@@ -19,6 +19,7 @@ from app.storage.journal import Journal, KeyRecord, Outcome
 from app.usecases.memories.merging import event
 from app.usecases.memories.relations import delta_meta, threads_of
 from app.usecases.memories.write import RACE_LOST, WriteMemories
+from app.usecases.ops.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,19 @@ class StoreTurn:
     """A turn is never merged with another, and never lost to an embedder that is away."""
 
     def __init__(
-        self, write: WriteMemories, journal: Journal, embedder: Embedder, queue: JobQueue, policies: Policies
+        self,
+        write: WriteMemories,
+        journal: Journal,
+        embedder: Embedder,
+        queue: JobQueue,
+        limits: Limits,
+        policies: Policies,
     ) -> None:
         self._write = write
         self._queue = queue
         self._journal = journal
         self._embedder = embedder
+        self._limits = limits
         self._attempts = policies.write.attempts
 
     async def store(
@@ -52,7 +60,11 @@ class StoreTurn:
         `WriteMemories.remember` does, but for EmbedderUnavailable. A text that was erased is not stored.
         """
         new = self._write.checked(scope, draft, trim)
-        scope, vector = scope.speaking_as(new.agent_id), await self._embed(new)
+        async with self._limits.writing(scope):
+            return await self._store(scope.speaking_as(new.agent_id), new, key)
+
+    async def _store(self, scope: Scope, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
+        vector = await self._embed(new)
         for attempt in range(self._attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:

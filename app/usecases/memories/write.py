@@ -36,6 +36,7 @@ from app.ports import Clock, Embedder, Vector
 from app.storage.journal import Journal, KeyRecord, Outcome, Recorded
 from app.storage.memories import Compared, MemoryStorage
 from app.usecases.memories.merging import Intent, Written, compose, event
+from app.usecases.ops.limits import Limits
 
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
 """What a write meets when another one changed the compared memories first: think again."""
@@ -50,11 +51,18 @@ class WriteMemories:
     """Creates a memory or updates the one that already says it."""
 
     def __init__(
-        self, memories: MemoryStorage, journal: Journal, embedder: Embedder, policies: Policies, clock: Clock
+        self,
+        memories: MemoryStorage,
+        journal: Journal,
+        embedder: Embedder,
+        limits: Limits,
+        policies: Policies,
+        clock: Clock,
     ) -> None:
         self._memories = memories
         self._journal = journal
         self._embedder = embedder
+        self._limits = limits
         self._policies = policies
         self._clock = clock
 
@@ -64,11 +72,12 @@ class WriteMemories:
         """Write `draft`; two database round trips for a semantic memory, one for any other.
 
         Raises UnknownCategory, CategoryNotAllowed, AgentNotAllowed, EmptyText, TextTooLong, InvalidInput,
-        EmbedderUnavailable, IdempotencyMismatch, WriteContention. Text that was erased is `skipped`.
+        QuotaExceeded, EmbedderUnavailable, IdempotencyMismatch, WriteContention. Text that was erased is `skipped`.
         """
         new = self.checked(scope, draft, trim)
-        [vector] = await self.embed(scope, [new])
-        return await self.store(scope, new, vector, key)
+        async with self._limits.writing(scope):
+            [vector] = await self.embed(scope, [new])
+            return await self.store(scope, new, vector, key)
 
     async def store(self, scope: Scope, new: NewMemory, vector: Vector, key: IdempotencyKey | None = None) -> Written:
         """Write a memory that passed `checked`, with its embedding."""

@@ -1,0 +1,42 @@
+"""Any embedder, with its calls counted and timed."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from app.ports import Embedder, Vector
+from app.providers.metrics import Metrics
+
+
+class MeasuredEmbedder:
+    """Answers and fails as the one it is made of."""
+
+    def __init__(self, inner: Embedder, metrics: Metrics) -> None:
+        self._inner = inner
+        self._metrics = metrics
+        self.model = inner.model
+        self.dimension = inner.dimension
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """As Embedder has it."""
+        with self._timed("texts", len(texts)):
+            return await self._inner.embed(texts)
+
+    async def embed_query(self, text: str) -> Vector:
+        """As Embedder has it."""
+        with self._timed("query", 1):
+            return await self._inner.embed_query(text)
+
+    @contextmanager
+    def _timed(self, of: Literal["texts", "query"], count: int) -> Iterator[None]:
+        started, failed = time.perf_counter(), True
+        try:
+            yield
+            failed = False
+        finally:
+            self._metrics.embedded(of, count, time.perf_counter() - started, failed=failed)
+
+    async def close(self) -> None:
+        """Close the one it is made of."""
+        await self._inner.close()

@@ -1,0 +1,106 @@
+"""What an application counts and measures of itself, for Prometheus. Names no tenant, user, key or id."""
+
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+Reading: TypeAlias = tuple[tuple[str, ...], float]
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+UNMATCHED = "unmatched"
+
+
+class Metrics:
+    """A registry of its own, so that several applications may live in one process."""
+
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
+        build = Info("mnema_build", "What runs.", registry=self.registry)
+        build.info({"version": version, "python": platform.python_version()})
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._requests = Counter(
+            "mnema_http_requests", "Requests answered.", ("route", "method", "status"), registry=self.registry
+        )
+        self._durations = Histogram(
+            "mnema_http_request_duration_seconds",
+            "From the first byte read to the last one sent.",
+            ("route", "method"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._texts = Counter("mnema_embedder_texts", "Texts given to the model.", ("of",), registry=self.registry)
+        self._failures = Counter("mnema_embedder_failures", "Calls it did not answer.", ("of",), registry=self.registry)
+        self._embedding = Histogram(
+            "mnema_embedder_duration_seconds", "Of a call.", ("of",), buckets=SECONDS, registry=self.registry
+        )
+        # looking a child up by its labels costs more than counting
+        self._of_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def request(self, route: str | None, method: str, status: int, seconds: float) -> None:
+        """Count an answer. `route` is the template of the path, None when no route has it."""
+        place = (route or UNMATCHED, method if method in METHODS else "other", status)
+        children = self._of_request.get(place)
+        if children is None:
+            named = (self._requests.labels(*map(str, place)), self._durations.labels(*place[:2]))
+            children = self._of_request.setdefault(place, named)
+        children[0].inc()
+        children[1].observe(seconds)
+
+    def embedded(self, of: Literal["texts", "query"], count: int, seconds: float, *, failed: bool) -> None:
+        """Count a call of the embedding model."""
+        self._texts.labels(of).inc(count)
+        self._embedding.labels(of).observe(seconds)
+        if failed:
+            self._failures.labels(of).inc()
+
+    def watch(
+        self,
+        kind: Literal["counter", "gauge"],
+        name: str,
+        what: str,
+        read: Callable[[], Iterable[Reading]],
+        labels: Sequence[str] = (),
+    ) -> None:
+        """Ask `read` for values, each with its labels, whenever the metrics are read."""
+        self.registry.register(_Watched(kind, name, what, labels, read))
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format; see CONTENT_TYPE."""
+        return generate_latest(self.registry)
+
+
+class _Watched:
+    """A collector of prometheus_client."""
+
+    def __init__(
+        self, kind: str, name: str, what: str, labels: Sequence[str], read: Callable[[], Iterable[Reading]]
+    ) -> None:
+        self._family = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
+        self._about = (name, what)
+        self._labels = labels
+        self._read = read
+
+    def describe(self) -> Iterator[Metric]:
+        """So that two of one name are refused."""
+        yield self._family(*self._about, labels=self._labels)
+
+    def collect(self) -> Iterator[Metric]:
+        """The values now."""
+        family = self._family(*self._about, labels=self._labels)
+        for labels, value in self._read():
+            family.add_metric(labels, value)
+        yield family

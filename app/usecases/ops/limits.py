@@ -1,0 +1,238 @@
+"""Rate limits and quotas, decided from memory: no request waits for what the replicas count together (SPEC §17)."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+import structlog
+
+from app.domain.changes import Observation
+from app.domain.errors import CountersUnavailable, LimitReached, QuotaExceeded, RateLimited
+from app.domain.limits import SECOND_US, Allowance, Limited, LimitPolicy, Tally, retry_after_s
+from app.domain.scope import Scope
+from app.ports import Clock, Count, SharedCounters
+from app.storage.access import AccessLog
+
+log = structlog.get_logger(__name__)
+Subject: TypeAlias = Literal["key", "tenant"]
+MINUTE_US = 60 * SECOND_US
+NOUNS: dict[Subject, str] = {"key": "this API key", "tenant": "this tenant"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How one kind of limit refuses, and what its event is called."""
+
+    error: type[LimitReached]
+    op: str
+
+
+_KINDS = {Limited.requests: _Kind(RateLimited, "rate_limit"), Limited.memories: _Kind(QuotaExceeded, "quota")}
+
+
+class Limits:
+    """Each replica counts in its own memory and exchanges what it counted with the others every `interval_s`.
+
+    So a limit may be overshot by what arrives at all replicas within one interval and the exchange that ends it, and by
+    no more. While the shared counters are away nothing is refused; what is done meanwhile counts when they are back.
+    Without any (`counters` None) each process enforces the limits by its own counts. What is refused does not count.
+    A caller without a key, as a worker is, has no limit.
+
+    `refused`, by (what, of whom), and `unenforced` count since the start; `away` says that nothing is refused now.
+    """
+
+    def __init__(
+        self,
+        policy: LimitPolicy,
+        counters: SharedCounters | None,
+        name_of: Callable[[Scope], Awaitable[str | None]],
+        access: AccessLog,
+        clock: Clock,
+        interval_s: float,
+    ) -> None:
+        """`name_of` tells the name of a scope's tenant; it is asked only if the policy knows tenants by name."""
+        self._policy = policy
+        self._counters = counters
+        self._name_of = name_of
+        self._access = access
+        self._clock = clock
+        self._interval = interval_s
+        self._allowances: dict[UUID, Allowance] = {}
+        self._tallies: dict[tuple[Limited, UUID], Tally] = {}
+        self._touched: set[Tally] = set()
+        self._noted: dict[tuple[UUID, str, str], int] = {}
+        self._pruned_us = 0
+        self._exchanging = asyncio.Lock()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.refused: Counter[tuple[str, Subject]] = Counter()
+        self.unenforced = 0
+        self.away = False
+
+    async def admit(self, scope: Scope) -> None:
+        """Count a request; raises RateLimited."""
+        await self._spend(scope, Limited.requests)
+
+    async def take(self, scope: Scope) -> None:
+        """Count a memory that is about to be written; raises QuotaExceeded."""
+        await self._spend(scope, Limited.memories)
+
+    def give_back(self, scope: Scope) -> None:
+        """A memory that was counted was not written."""
+        for identity in (scope.key_id, scope.tenant_id):
+            if identity is not None and (tally := self._tallies.get((Limited.memories, identity))) is not None:
+                tally.add(-1)
+                self._touched.add(tally)
+
+    @asynccontextmanager
+    async def writing(self, scope: Scope) -> AsyncIterator[None]:
+        """Count a memory while it is written, and no longer if it cannot be; raises QuotaExceeded."""
+        await self.take(scope)
+        try:
+            yield
+        except BaseException:
+            self.give_back(scope)
+            raise
+
+    async def _spend(self, scope: Scope, what: Limited) -> None:
+        if scope.key_id is None:
+            return
+        allowance = self._allowances.get(scope.tenant_id) or await self._allowance(scope)
+        now = self._now_us()
+        ceiling = allowance.of(what)
+        limits: tuple[tuple[Subject, UUID, int | None], ...] = (
+            ("key", scope.key_id, ceiling.key),
+            ("tenant", scope.tenant_id, ceiling.tenant),
+        )
+        counted: list[Tally] = []
+        wait, reached = 0, None
+        for subject, identity, most in limits:
+            if most is not None:
+                tally = self._tally(what, identity, now)
+                counted.append(tally)
+                if (longer := tally.wait_us(most, now)) > wait:
+                    wait, reached = longer, (subject, most)
+        if self.away and counted:
+            self.unenforced += 1
+            self._note(scope, _KINDS[what].op, "error", now)
+        elif reached is not None:
+            self._refuse(scope, what, *reached, wait, now)
+        for tally in counted:
+            tally.add(1)
+
+    def _tally(self, what: Limited, identity: UUID, now: int) -> Tally:
+        tally = self._tallies.get((what, identity))
+        if tally is None:
+            tally = self._tallies[what, identity] = Tally(f"{what.name}:{identity}", what.window_us, now)
+        else:
+            tally.roll(now)
+        self._touched.add(tally)
+        return tally
+
+    def _refuse(self, scope: Scope, what: Limited, whose: Subject, most: int, wait: int, now: int) -> None:
+        kind, seconds = _KINDS[what], retry_after_s(wait)
+        detail = f"at most {most} {what.phrase} of {NOUNS[whose]}; try again in {seconds} s"
+        self.refused[what.name, whose] += 1
+        self._note(scope, kind.op, "skipped", now)
+        raise kind.error(detail, retry_after=seconds)
+
+    def _note(self, scope: Scope, op: str, status: Literal["error", "skipped"], now: int) -> None:
+        """An event, at most once a minute a tenant."""
+        place, minute = (scope.tenant_id, op, status), now // MINUTE_US
+        if self._noted.get(place) == minute:
+            return
+        self._noted[place] = minute
+        self._access.seen(scope, (), Observation(node="hotpath", op=op, status=status))
+        log.info("limit_reached" if status == "skipped" else "limit_not_enforced", op=op, key_id=str(scope.key_id))
+
+    async def _allowance(self, scope: Scope) -> Allowance:
+        name = await self._name_of(scope) if self._policy.by_name else None
+        return self._allowances.setdefault(scope.tenant_id, self._policy.of(scope.tenant_id, name))
+
+    def _now_us(self) -> int:
+        return int(self._clock.now().timestamp() * SECOND_US)
+
+    async def exchange(self) -> None:
+        """Tell the other replicas what was counted here and learn what they counted, in one round trip.
+
+        Only of what was asked for since the last exchange: the cost follows the load, not the number of keys.
+        """
+        async with self._exchanging:
+            now = self._now_us()
+            self._prune(now)
+            if self._counters is None:
+                return
+            counts, places = self._told(now)
+            if not counts and not self.away:
+                return
+            try:
+                totals = await self._counters.exchange(counts)
+            except CountersUnavailable:
+                for (tally, index), count in zip(places, counts, strict=True):
+                    tally.owe(index, count.add)
+                    self._touched.add(tally)
+                self._turn(away=True)
+                return
+            for (tally, index), total in zip(places, totals, strict=True):
+                tally.learn(index, total)
+            self._turn(away=False)
+
+    def _told(self, now: int) -> tuple[list[Count], list[tuple[Tally, int]]]:
+        """What to tell and to ask, and of which tally and window each is."""
+        touched, self._touched = self._touched, set()
+        counts: list[Count] = []
+        places: list[tuple[Tally, int]] = []
+        for tally in touched:
+            tally.roll(now)
+            keep_s = 2 * tally.window_us // SECOND_US + 60
+            if tally.untold_before or tally.unread:
+                counts.append(Count(f"{tally.name}:{tally.index - 1}", tally.untold_before, keep_s))
+                places.append((tally, tally.index - 1))
+                tally.unread -= tally.unread > 0
+            counts.append(Count(f"{tally.name}:{tally.index}", tally.untold, keep_s))
+            places.append((tally, tally.index))
+            tally.untold = tally.untold_before = 0
+        return counts, places
+
+    def _turn(self, *, away: bool) -> None:
+        if away != self.away:
+            self.away = away
+            log.warning("limits_not_enforced" if away else "limits_enforced_again")
+
+    def _prune(self, now: int) -> None:
+        """Forget what no window covers any more; once a minute."""
+        if now - self._pruned_us < MINUTE_US:
+            return
+        self._pruned_us = now
+        for place, tally in list(self._tallies.items()):
+            if tally.index < now // tally.window_us - 1:
+                del self._tallies[place]
+                self._touched.discard(tally)
+        self._noted = {place: minute for place, minute in self._noted.items() if minute == now // MINUTE_US}
+
+    def start(self) -> None:
+        """Begin exchanging in the background."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Tell what is left and end."""
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+        await self.exchange()
+        if self._counters is not None:
+            await self._counters.close()
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._interval)
+            try:
+                await self.exchange()
+            except Exception:  # the task outlives any single failure
+                log.exception("limits_exchange_failed")
