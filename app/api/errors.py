@@ -135,10 +135,12 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
         code = HTTP_CODES.get(error.status_code, "http_error")
-        headers = dict(error.headers or {})
+        detail, headers = str(error.detail), dict(error.headers or {})
+        if error.status_code == 404:
+            detail = "Nothing is served at this path; an id of a memory or a job in it is a UUID."
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_allowed(app, request.scope))
-        return problem(request_id(request), error.status_code, code, str(error.detail), headers)
+        return problem(request_id(request), error.status_code, code, detail, headers)
 
 
 def _allowed(app: FastAPI, scope: Scope) -> list[str]:

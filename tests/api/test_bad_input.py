@@ -77,8 +77,8 @@ WRITES: list[tuple[str, Any, tuple[int, str]]] = [
     ("a string for tags", body(tags="a"), INVALID),
     ("a NUL in a tag", body(tags=["a\x00"]), INVALID),
     ("null for tags", body(tags=None), INVALID),
-    *((f"{n!r} for importance", body(importance=n), INVALID) for n in (0, 6, -1, "3", 3.0, 2.5, True, NAN, 10**30, [])),
-    *((f"{n!r} for seq", body(seq=n), INVALID) for n in (-1, 2**62 + 1, 10**30, "1", 1.0, True)),
+    *((f"{n!r} for importance", body(importance=n), INVALID) for n in (0, 6, -1, "3", 6.0, 2.5, True, NAN, 10**30, [])),
+    *((f"{n!r} for seq", body(seq=n), INVALID) for n in (-1, 2**62 + 1, 10**30, "1", 1.5, 1e300, True)),
     *((f"{v!r} for pinned", body(pinned=v), INVALID) for v in (0, 1, "true", "yes", None)),
     *((f"{v!r} for text", body(v), INVALID) for v in (None, 1, True, ["x"], {"x": 1})),
     *(
@@ -135,10 +135,10 @@ FILTERS: list[dict[str, Any]] = [
     *({name: value} for name in ("user_id", "role", "category") for value in ("", "a\x00", SURROGATE, "x" * 201, 1)),
 ]
 FIELDS: list[dict[str, Any]] = [
-    *({"top_k": value} for value in (0, -1, 51, 10**30, "3", 3.0, True, NAN)),
+    *({"top_k": value} for value in (0, -1, 51, 10**30, "3", 3.5, True, NAN)),
     *({"budget_tokens": value} for value in (0, -1, 8193, "512", 512.5, False)),
     *({"threshold": value} for value in (-0.1, 1.1, NAN, float("inf"), -float("inf"), "high", [], {})),
-    *({"since_rev": value} for value in (-1, 2**62 + 1, 10**40, "0", 0.0, True)),
+    *({"since_rev": value} for value in (-1, 2**62 + 1, 10**40, "0", 0.5, True)),
     *({"return": value} for value in ("prose", "", None, 1)),
     *({"explain": value} for value in (1, "true", None)),
     *({"categories": value} for value in ("tasks", [1], [""], [None], {}, ["x"] * 101, [SURROGATE])),
@@ -241,6 +241,14 @@ async def test_times_at_the_edge_of_the_calendar_break_no_read(http: httpx.Async
         if response.status_code not in (200, 422):
             wrong["/memory/query", name] = verdict(response)
     assert wrong == {}
+
+
+async def test_a_whole_number_may_be_written_with_a_point(http: httpx.AsyncClient) -> None:
+    written = await remember(http, importance=3.0, seq=1.0, thread_id="t", category="tasks")
+    stored = (await http.get(f"/memory/{written['id']}")).json()
+    assert (stored["importance"], stored["seq"]) == (3, 1)
+    query = {"agent": "planner", "query": "x", "top_k": 3.0, "since_rev": 0.0, "budget_tokens": 64.0}
+    assert (await http.post("/memory/query", json=query)).status_code == 200
 
 
 async def test_a_field_has_one_name(http: httpx.AsyncClient) -> None:

@@ -65,12 +65,12 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-async def test_ids_that_are_no_uuids_are_refused_on_every_route(http: httpx.AsyncClient) -> None:
+async def test_ids_that_are_no_uuids_are_places_of_no_route(http: httpx.AsyncClient) -> None:
     wrong = {}
-    for operation in [o for o in await guarded(http) if "{memory_id}" in o.path]:
+    for operation in [o for o in await guarded(http) if "{memory_id}" in o.path or "{job_id}" in o.path]:
         for bad in BAD_UUIDS:
-            response = await operation.call(http, {"memory_id": bad})
-            if verdict(response) != INVALID:
+            response = await operation.call(http, {"memory_id": bad, "job_id": bad})
+            if verdict(response) != (404, "no_such_route"):
                 wrong[operation.name, bad] = response.text
     assert wrong == {}
 
@@ -99,10 +99,13 @@ async def test_unknown_routes_and_wrong_methods(http: httpx.AsyncClient) -> None
         ("POST", "/threads/t/delta"),
         ("POST", "/health"),
         ("OPTIONS", "/memory"),
+        ("GET", "/memory/query"),
+        ("DELETE", "/memory/bulk"),
+        ("GET", "/jobs/pause"),
     ):
         refused(await http.request(method, path), 405, "method_not_allowed")
-    allowed = (await http.put("/memory")).headers["Allow"]
-    assert {"GET", "POST"} & {method.strip() for method in allowed.split(",")}
+    for path, allowed in (("/memory", "GET, POST"), (memory, "DELETE, GET, PATCH"), ("/memory/query", "POST")):
+        assert (await http.put(path)).headers["Allow"] == allowed
 
 
 @pytest.mark.parametrize("tag", ["abc", '"x"', "-1", '"3", "4"', '"1.0"', '""', "", '"3"x', "9" * 10, "²", "1e3"])

@@ -76,7 +76,7 @@ async def test_a_dead_job_is_replayed_to_its_end(
 async def test_a_job_that_is_not_there_is_not_found(http: httpx.AsyncClient) -> None:
     for method, path in (("GET", f"/jobs/{uuid4()}"), ("POST", f"/jobs/{uuid4()}/replay")):
         assert refused(await http.request(method, path), 404, "not_found")["detail"] == "no such job"
-    assert verdict(await http.get("/jobs/x")) == (422, "invalid_request")
+    assert verdict(await http.get("/jobs/x")) == (404, "no_such_route")
 
 
 async def test_paused_kinds_wait_and_are_named(app: Application, http: httpx.AsyncClient, caller: Caller) -> None:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from app.api import links
 from app.api.deps import Administrator, App
 from app.api.errors import documented
 from app.api.schemas.fields import Limit
@@ -14,7 +15,7 @@ from app.domain.jobs import JobKind, JobState
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 
-@router.get("", response_model=JobPageOut, responses=documented(401, 403, 422, 503))
+@router.get("", response_model=JobPageOut, responses={200: {"links": links.JOBS}, **documented(401, 403, 422, 503)})
 async def page(
     app: App,
     scope: Administrator,
@@ -48,13 +49,21 @@ async def resume(app: App, scope: Administrator, body: PauseIn) -> PausesOut:
     return PausesOut(paused=await app.jobs.resume(scope, body.kind))
 
 
-@router.get("/{job_id}", response_model=JobDetailOut, responses=documented(401, 403, 404, 422, 503))
+@router.get(
+    "/{job_id:uuid}",
+    response_model=JobDetailOut,
+    responses={200: {"links": links.JOB}, **documented(401, 403, 404, 422, 503)},
+)
 async def get(app: App, scope: Administrator, job_id: UUID) -> JobDetailOut:
     """One job and its report."""
     return JobDetailOut.model_validate(await app.jobs.get(scope, job_id))
 
 
-@router.post("/{job_id}/replay", response_model=JobDetailOut, responses=documented(401, 403, 404, 409, 422, 503))
+@router.post(
+    "/{job_id:uuid}/replay",
+    response_model=JobDetailOut,
+    responses={200: {"links": links.JOB}, **documented(401, 403, 404, 409, 422, 503)},
+)
 async def replay(app: App, scope: Administrator, job_id: UUID) -> JobDetailOut:
     """Run a dead or done job again."""
     return JobDetailOut.model_validate(await app.jobs.replay(scope, job_id))

@@ -1,11 +1,13 @@
 """/memory: write, read, change, audit."""
 
 import hashlib
-from typing import Annotated
+import re
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
 
+from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import documented
 from app.api.schemas.fields import Identifier, Limit, Moment, StateName, TypeName
@@ -27,13 +29,19 @@ from app.domain.idempotency import IdempotencyKey
 router = APIRouter(prefix="/memory", tags=["memory"])
 Trim = Annotated[bool, Query(description="shorten a too long text at a sentence or word end instead of refusing it")]
 Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before")]
+VERSION = r'^(\*|(W/)?"?([0-9]{1,9})"?)$'
+IfMatch = Annotated[str | None, Header(description='the version, e.g. `"3"`', json_schema_extra={"pattern": VERSION})]
+TAGGED: dict[str, Any] = {
+    "headers": {"ETag": {"required": True, "description": "the version", "schema": {"type": "string"}}},
+    "links": links.MEMORY,
+}
 
 
 @router.post(
     "",
     status_code=201,
     response_model=WrittenOut,
-    responses=documented(400, 401, 403, 409, 413, 422, 503),
+    responses={201: {"links": links.WRITTEN}, **documented(400, 401, 403, 409, 413, 422, 503)},
 )
 async def remember(
     app: App,
@@ -56,7 +64,9 @@ async def remember(
     return WrittenOut.model_validate(written, from_attributes=True)
 
 
-@router.get("", response_model=MemoryPageOut, responses=documented(401, 403, 422, 503))
+@router.get(
+    "", response_model=MemoryPageOut, responses={200: {"links": links.MEMORIES}, **documented(401, 403, 422, 503)}
+)
 async def page(
     app: App,
     scope: Reader,
@@ -103,7 +113,7 @@ async def page(
     "/query",
     response_model=AnswerOut,
     response_model_exclude_none=True,
-    responses=documented(400, 401, 403, 413, 422, 503),
+    responses={200: {"links": links.ANSWER}, **documented(400, 401, 403, 413, 422, 503)},
     operation_id="memory_query",
 )
 async def query(app: App, scope: Reader, body: QueryIn) -> AnswerOut:
@@ -112,14 +122,18 @@ async def query(app: App, scope: Reader, body: QueryIn) -> AnswerOut:
     return AnswerOut.of(answer, full=body.returns == "full", explain=body.explain)
 
 
-@router.get("/{memory_id}", response_model=MemoryOut, responses=documented(401, 403, 404, 422, 503))
+@router.get(
+    "/{memory_id:uuid}", response_model=MemoryOut, responses={200: TAGGED, **documented(401, 403, 404, 422, 503)}
+)
 async def get(app: App, scope: Reader, memory_id: UUID, response: Response) -> MemoryOut:
     """One memory, in whatever state; its version is the ETag."""
     return _tagged(response, MemoryOut.of(await app.read.get(scope, memory_id)))
 
 
 @router.patch(
-    "/{memory_id}", response_model=MemoryOut, responses=documented(400, 401, 403, 404, 409, 412, 413, 422, 503)
+    "/{memory_id:uuid}",
+    response_model=MemoryOut,
+    responses={200: TAGGED, **documented(400, 401, 403, 404, 409, 412, 413, 422, 503)},
 )
 async def patch(
     app: App,
@@ -128,7 +142,7 @@ async def patch(
     body: MemoryPatchIn,
     response: Response,
     trim: Trim = False,
-    if_match: Annotated[str | None, Header(description='the version, e.g. `"3"`')] = None,
+    if_match: IfMatch = None,
 ) -> MemoryOut:
     """Change the named fields. With `If-Match`, only if nobody changed the memory since."""
     memory = await app.edit.patch(scope, memory_id, body.changes(), version=_version(if_match), trim=trim)
@@ -136,9 +150,13 @@ async def patch(
 
 
 @router.delete(
-    "/{memory_id}",
+    "/{memory_id:uuid}",
     response_model=MemoryOut,
-    responses={204: {"description": "Purged"}, **documented(401, 403, 404, 409, 422, 503)},
+    responses={
+        200: {"links": links.MEMORY},
+        204: {"description": "Purged"},
+        **documented(401, 403, 404, 409, 422, 503),
+    },
 )
 async def delete(
     app: App,
@@ -155,19 +173,31 @@ async def delete(
     return Response(status_code=204)
 
 
-@router.post("/{memory_id}/restore", response_model=MemoryOut, responses=documented(401, 403, 404, 409, 422, 503))
+@router.post(
+    "/{memory_id:uuid}/restore",
+    response_model=MemoryOut,
+    responses={200: {"links": links.MEMORY}, **documented(401, 403, 404, 409, 422, 503)},
+)
 async def restore(app: App, scope: Writer, memory_id: UUID) -> MemoryOut:
     """Bring a soft-deleted or superseded memory back."""
     return MemoryOut.of(await app.edit.restore(scope, memory_id))
 
 
-@router.post("/{memory_id}/pin", response_model=MemoryOut, responses=documented(400, 401, 403, 404, 409, 413, 422, 503))
+@router.post(
+    "/{memory_id:uuid}/pin",
+    response_model=MemoryOut,
+    responses={200: {"links": links.MEMORY}, **documented(400, 401, 403, 404, 409, 413, 422, 503)},
+)
 async def pin(app: App, scope: Writer, memory_id: UUID, body: PinIn | None = None) -> MemoryOut:
     """Pin or unpin; a pinned memory is never forgotten by age."""
     return MemoryOut.of(await app.edit.pin(scope, memory_id, body.pinned if body else True))
 
 
-@router.get("/{memory_id}/history", response_model=HistoryPageOut, responses=documented(401, 403, 404, 422, 503))
+@router.get(
+    "/{memory_id:uuid}/history",
+    response_model=HistoryPageOut,
+    responses={200: {"links": links.HISTORY}, **documented(401, 403, 404, 422, 503)},
+)
 async def history(
     app: App, scope: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> HistoryPageOut:
@@ -179,10 +209,10 @@ async def history(
 def _version(if_match: str | None) -> int | None:
     if if_match is None or if_match.strip() == "*":
         return None
-    digits = if_match.strip().removeprefix("W/").strip('"')
-    if not digits.isascii() or not digits.isdecimal() or len(digits) > 9:
+    found = re.fullmatch(VERSION, if_match.strip())
+    if found is None:
         raise InvalidInput('If-Match takes a version, e.g. "3"')
-    return int(digits)
+    return int(found[3])
 
 
 def _tagged(response: Response, memory: MemoryOut) -> MemoryOut:

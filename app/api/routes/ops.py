@@ -11,6 +11,8 @@ from app.api.schemas.fields import Moment
 from app.api.schemas.query import CountOut, CountsOut
 
 router = APIRouter(tags=["operations"])
+_COLUMN = " *(node|op|status|category|user_id|thread_id) *"
+COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
 
 
 class Health(BaseModel):
@@ -30,14 +32,12 @@ class Readiness(BaseModel):
 async def counts(
     app: App,
     scope: Reader,
-    by: Annotated[
-        str, Query(max_length=100, description="comma-separated: node, op, status, category, user_id, thread_id")
-    ] = "op,node",
+    by: Annotated[str, Query(max_length=100, pattern=COLUMNS, description="comma-separated")] = "op,node",
     since: Annotated[Moment | None, Query()] = None,
     until: Annotated[Moment | None, Query()] = None,
 ) -> CountsOut:
     """How often what happened."""
-    found = await app.events.counts(scope, [c.strip() for c in by.split(",") if c.strip()], since, until)
+    found = await app.events.counts(scope, [c.strip() for c in by.split(",")], since, until)
     return CountsOut(counts=[CountOut(**row) for row in found])
 
 

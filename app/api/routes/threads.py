@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
+from app.api import links
 from app.api.deps import App, Reader
 from app.api.errors import documented
 from app.api.schemas.fields import Identifier
@@ -12,7 +13,11 @@ from app.api.schemas.query import ThreadDeltaOut
 router = APIRouter(prefix="/threads", tags=["threads"])
 
 
-@router.get("/{thread_id:path}/delta", response_model=ThreadDeltaOut, responses=documented(401, 403, 422, 503))
+@router.get(
+    "/{thread_id:path}/delta",
+    response_model=ThreadDeltaOut,
+    responses={200: {"links": links.DELTA}, **documented(401, 403, 422, 503)},
+)
 async def delta(
     app: App,
     scope: Reader,

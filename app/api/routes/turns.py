@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 
+from app.api import links
 from app.api.deps import App, Writer
 from app.api.errors import documented
 from app.api.schemas.turns import TurnIn, TurnOut
@@ -13,7 +14,12 @@ from app.domain.idempotency import IdempotencyKey
 router = APIRouter(prefix="/turns", tags=["turns"])
 
 
-@router.post("", status_code=201, response_model=TurnOut, responses=documented(400, 401, 403, 409, 413, 422, 503))
+@router.post(
+    "",
+    status_code=201,
+    response_model=TurnOut,
+    responses={201: {"links": links.TURN}, **documented(400, 401, 403, 409, 413, 422, 503)},
+)
 async def store(
     app: App,
     scope: Writer,

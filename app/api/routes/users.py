@@ -7,6 +7,7 @@ import orjson
 from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
+from app.api import links
 from app.api.deps import Administrator, App, Reader
 from app.api.errors import documented
 from app.api.routes.bulk import NDJSON
@@ -18,6 +19,7 @@ UserId = Annotated[Identifier, Path()]
 _RESPONSE = {
     "description": "One JSON line a record: its `kind` and its fields",
     "content": {NDJSON: {"schema": {"type": "string"}, "example": '{"kind": "memory", "text": "…"}\n'}},
+    "links": links.EXPORT,
 }
 
 
@@ -35,7 +37,11 @@ async def export(app: App, scope: Reader, user_id: UserId) -> StreamingResponse:
     return StreamingResponse(_lines(records), media_type=NDJSON)
 
 
-@router.post("/{user_id:path}/erase", response_model=ReceiptOut, responses=documented(401, 403, 404, 422, 503))
+@router.post(
+    "/{user_id:path}/erase",
+    response_model=ReceiptOut,
+    responses={200: {"links": links.ERASED}, **documented(401, 403, 404, 422, 503)},
+)
 async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
     """Erase a person for good; needs scope admin.
 

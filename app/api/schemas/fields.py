@@ -38,6 +38,11 @@ def _moment(value: Any) -> Any:
         raise ValueError("an ISO 8601 date or time, in the years 1 to 9999") from None  # without repeating it
 
 
+def _whole(value: Any) -> Any:
+    """3.0 is an integer to JSON Schema; "3" and true are not."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _storable(value: str) -> str:
     try:
         return check_storable(value)
@@ -45,11 +50,16 @@ def _storable(value: str) -> str:
         raise ValueError(error.detail) from error
 
 
-Quote = Annotated[str, Field(max_length=2000), AfterValidator(_storable)]
+_TEXT = r"[^\x00-\x20\x7f-\xa0]+"
+# what of the rule a pattern can say to every reader: no control characters, no outer blanks
+_IDENTIFIER = {"pattern": f"^{_TEXT}( +{_TEXT})*$"}
+Quote = Annotated[str, Field(max_length=2000, json_schema_extra={"pattern": r"^[^\x00]*$"}), AfterValidator(_storable)]
 Identifier = Annotated[
     str,
     AfterValidator(_identifier),
-    Field(min_length=1, max_length=MAX_LENGTH, description="the caller's own identifier"),
+    Field(
+        min_length=1, max_length=MAX_LENGTH, description="the caller's own identifier", json_schema_extra=_IDENTIFIER
+    ),
 ]
 Json = Annotated[dict[str, Any], AfterValidator(_json)]
 Moment = Annotated[
@@ -59,8 +69,9 @@ Moment = Annotated[
 ]
 Text = Annotated[str, Field(description="its type sets the limit: 280 characters if semantic")]
 Tags = Annotated[list[Identifier], Field(max_length=50)]
-Importance = Annotated[int, Field(ge=1, le=5, strict=True)]
-Sequence = Annotated[int, Field(ge=0, le=2**62, strict=True)]
+Whole = BeforeValidator(_whole)
+Importance = Annotated[int, Field(ge=1, le=5, strict=True), Whole]
+Sequence = Annotated[int, Field(ge=0, le=2**62, strict=True), Whole]
 Limit = Annotated[int, Field(ge=1, le=200)]
 TypeName = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
 StateName = Literal["active", "superseded", "soft_deleted"]

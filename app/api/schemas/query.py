@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Importance, Moment, Request, TypeName
+from app.api.schemas.fields import Identifier, Importance, Moment, Request, Sequence, TypeName, Whole
 from app.domain.filters import Filters
 from app.domain.scoring import Dropped
 from app.usecases.memories.query import Answer, Item, Query
@@ -52,14 +52,14 @@ class QueryIn(Request):
         default=None, description="none = all of the agent's, less procedural"
     )
     filters: FiltersIn | None = None
-    top_k: Annotated[int, Field(ge=1, le=50, strict=True)] | None = None
+    top_k: Annotated[int, Field(ge=1, le=50, strict=True), Whole] | None = None
     returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
-    budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True)] | None = None
+    budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True), Whole] | None = None
     threshold: Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None = Field(
         default=None, description="least cosine similarity"
     )
     thread_id: Identifier | None = Field(default=None, description="selects the delta header; never filters")
-    since_rev: Annotated[int, Field(ge=0, le=2**62, strict=True)] | None = None
+    since_rev: Sequence | None = None
     explain: bool = Field(default=False, strict=True)
     profile: Identifier | None = Field(default=None, description="ranking profile of config/policies.yaml")
 
