@@ -1,6 +1,7 @@
-"""Real PostgreSQL for every test: one embedded cluster a run, one migrated template, one clone of it a test.
+"""Real PostgreSQL for every test: one server a run, one migrated template, one clone of it a test.
 
-MNEMA_TEST_DATABASE: `embedded` (default), or the URL of a superuser on a throw-away server.
+MNEMA_TEST_DATABASE: `embedded` (default); `container`, of PostgreSQL and of each module's Redis (what has the embedded
+installation for its subject stays with it); or the URL of a superuser on a throw-away server.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -24,22 +26,37 @@ from app.config.settings import Settings
 from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
 from tests.factories import Caller, Clock, KeepOpen, make_caller, serve
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisProcess, RedisServer
 
+if TYPE_CHECKING:
+    from tests.containers import PostgresContainer
+
+POSTGRES: "pytest.StashKey[PostgresContainer]" = pytest.StashKey()
 TEMPLATE = "mnema_template"
 PASSWORDS = {"mnema_admin": "admin of the tests", "mnema_app": "app of the tests"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The controlling process names the run's folder; workers inherit it."""
-    if not hasattr(config, "workerinput"):
-        os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-")
+    """The controlling process names the run's folder and starts the run's container; workers inherit both."""
+    if hasattr(config, "workerinput"):
+        return
+    os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-")
+    if _kind() == "container" and not config.option.collectonly:
+        from tests.containers import PostgresContainer, Unavailable
+
+        try:
+            config.stash[POSTGRES] = started = PostgresContainer()
+        except Unavailable as error:
+            raise pytest.UsageError(f"MNEMA_TEST_DATABASE=container, but there is none to be had: {error}") from error
+        os.environ["MNEMA_TEST_CONTAINER_URL"] = started.url
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the cluster, if any test needed it."""
+    """Stop the server, if any test needed it."""
     if hasattr(config, "workerinput"):
         return
+    if POSTGRES in config.stash:
+        config.stash[POSTGRES].stop()
     home = Path(os.environ["MNEMA_TEST_HOME"])
     if (home / "ready").exists() and _kind() == "embedded":
         EmbeddedPostgres(home, durable=False).stop("immediate")
@@ -73,7 +90,7 @@ def superuser_url() -> str:
     """A superuser's URL on the run's server, with roles and the migrated template in place."""
     home = Path(os.environ["MNEMA_TEST_HOME"])
     with FileLock(home / "setup.lock"):
-        url = _kind()
+        url = os.environ["MNEMA_TEST_CONTAINER_URL"] if _kind() == "container" else _kind()
         if url == "embedded":
             settings = {"max_connections": "200", "shared_buffers": "256MB"}
             url = EmbeddedPostgres(home, settings=settings, durable=False).start().url()
@@ -110,10 +127,17 @@ async def database(superuser_url: str) -> AsyncIterator[Database]:
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A real Redis of one module's own."""
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.kill()
+    if _kind() == "container":
+        from tests.containers import RedisContainer
+
+        server: RedisServer = RedisContainer()
+    else:
+        server = RedisProcess(tmp_path_factory.mktemp("redis"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
 def model_cache() -> Path:

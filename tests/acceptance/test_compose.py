@@ -1,0 +1,218 @@
+"""docker-compose.yml, really up: both servers serve, what is killed comes back, and nothing acknowledged is lost.
+
+Runs with MNEMA_TEST_COMPOSE=1, on a machine with Docker and as root; asked for and impossible, it fails.
+"""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.compose import BACK_S, READY_S, SERVERS, Stack
+from tests.acceptance.processes import wait_until
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.xdist_group("compose"),
+    pytest.mark.skipif(not os.environ.get("MNEMA_TEST_COMPOSE"), reason="MNEMA_TEST_COMPOSE=1 asks for it"),
+]
+PAUSE_S = 0.05
+OURS = (*SERVERS, "worker", "beat")
+ADMINISTRATORS = ("POSTGRES_PASSWORD", "MNEMA_ADMIN_PASSWORD", "MNEMA_BACKUP_PASSWORD")
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Built, then up and ready within a minute."""
+    if missing := Stack.missing():
+        pytest.fail(f"MNEMA_TEST_COMPOSE asks for Docker, but {missing}")
+    made = Stack(tmp_path_factory.mktemp("compose"))
+    made.run("build")
+    try:
+        began = time.monotonic()
+        made.run("up", "-d")
+        made.wait_ready(READY_S - (time.monotonic() - began))
+        yield made
+    finally:
+        made.run("down", "-v")
+
+
+@pytest.fixture(scope="module")
+def key(stack: Stack) -> str:
+    """An admin key, made as an operator makes it."""
+    stack.execute("api-1", "mnema", "tenant", "create", "acme")
+    return stack.execute("api-1", "mnema", "key", "create", "--tenant", "acme", "--scopes", "admin").split()[1]
+
+
+@pytest.fixture
+async def servers(stack: Stack, key: str) -> AsyncIterator[list[httpx.AsyncClient]]:
+    """A client of each server."""
+    options: dict[str, Any] = {"headers": {"Authorization": f"Bearer {key}"}, "timeout": 30, "trust_env": False}
+    clients = [httpx.AsyncClient(base_url=url, **options) for url in stack.urls]
+    yield clients
+    await asyncio.gather(*(client.aclose() for client in clients))
+
+
+async def json_of(call: Any) -> Any:
+    """The answer, which must be a success."""
+    response = await call
+    assert response.is_success, response.text
+    return response.json()
+
+
+async def test_what_one_server_writes_the_other_finds_changes_and_tells_the_history_of(
+    servers: list[httpx.AsyncClient],
+) -> None:
+    first, second = servers
+    question: dict[str, Any] = {"agent": "planner", "query": "who reviews the checklist?", "thread_id": "launch"}
+    question |= {"categories": ["tasks"], "filters": {"user_id": "maya"}}
+    body = {"user_id": "maya", "category": "tasks", "thread_id": "launch", "text": "Maya reviews the checklist."}
+    written = await json_of(first.post("/memory", json=body))
+    found = await json_of(second.post("/memory/query", json=question))
+    assert [item["id"] for item in found["items"]] == [written["id"]]
+    assert "+created: [Tasks] Maya reviews the checklist." in found["header"]
+    await json_of(second.patch(f"/memory/{written['id']}", json={"text": "Jonas reviews the checklist."}))
+    changed = await json_of(first.post("/memory/query", json=question))
+    assert "Jonas reviews the checklist." in changed["items"][0]["text"]
+    assert "+created" not in changed["header"]
+    told = [await json_of(server.get(f"/memory/{written['id']}/history")) for server in servers]
+    assert told[0] == told[1]
+    assert [entry["event"] for entry in told[0]["items"]] == ["UPDATE", "ADD"]
+
+
+def test_no_server_and_no_worker_is_given_more_than_the_login_of_mnema_app(stack: Stack) -> None:
+    for service in OURS:
+        told = stack.execute(service, "env")
+        assert stack.secrets["MNEMA_APP_PASSWORD"] in told
+        assert [name for name in ADMINISTRATORS if stack.secrets[name] in told] == []
+        assert stack.execute(service, "id", "-u").strip() == "10001"
+        assert "10001" not in stack.execute(service, "stat", "-c", "%u", "/opt/mnema/app", "/opt/venv/bin").split()
+        assert stack.execute(service, "sh", "-c", "command -v gcc cc make || echo none").strip() == "none"
+
+
+def test_no_password_stands_in_a_command_line_or_a_log(stack: Stack) -> None:
+    logs = stack.run("logs", "--no-color")
+    assert "schema is current" in logs
+    lines = "".join(str(stack.inspect(service)["Config"]["Cmd"]) for service in (*OURS, "postgres", "redis"))
+    assert [name for name, secret in stack.secrets.items() if secret in logs + lines] == []
+
+
+def test_migrating_again_and_coming_up_again_change_nothing(stack: Stack) -> None:
+    before = {service: stack.inspect(service)["State"]["StartedAt"] for service in OURS}
+    assert "schema is current" in stack.run("run", "--rm", "migrate")
+    stack.run("run", "--rm", "migrate", "alembic", "upgrade", "head")
+    stack.run("up", "-d")
+    assert {service: stack.inspect(service)["State"]["StartedAt"] for service in OURS} == before
+    assert stack.verdicts() == ["ready", "ready"]
+
+
+class Talk:
+    """Turns said to both servers at once, over connections of their own; what was acknowledged is written down."""
+
+    def __init__(self, servers: list[httpx.AsyncClient], name: str) -> None:
+        self._servers = servers
+        self._name = name
+        self.acknowledged: list[tuple[str, str]] = []
+
+    async def _say(self, server: httpx.AsyncClient, said: str) -> None:
+        number = 0
+        while True:
+            number += 1
+            body = {"user_id": "maya", "role": "user", "content": f"{said} says {number}."}
+            body["thread_id"] = f"{self._name} {number // 100}"  # of a thread only the newest are kept
+            try:
+                response = await server.post("/turns", json=body, headers={"Connection": "close"}, timeout=10)
+            except httpx.HTTPError:
+                response = None
+            if response is not None and response.is_success:
+                turn = response.json()
+                self.acknowledged += [(turn["id"], job) for job in turn["jobs"]]
+            await asyncio.sleep(PAUSE_S)
+
+    @asynccontextmanager
+    async def going_on(self) -> AsyncIterator[None]:
+        """Talk meanwhile."""
+        tasks = [asyncio.create_task(self._say(s, f"{self._name} {n}")) for n, s in enumerate(self._servers)]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def more(self, turns: int) -> None:
+        """Until so many more were acknowledged."""
+        goal, deadline = len(self.acknowledged) + turns, time.monotonic() + BACK_S
+        while len(self.acknowledged) < goal:
+            assert time.monotonic() < deadline, "nothing is acknowledged any more"
+            await asyncio.sleep(PAUSE_S)
+
+    async def all_there_and_done(self) -> None:
+        """Every turn is stored, the same from both servers, and its job comes to its end."""
+        for memory_id, _job in self.acknowledged:
+            told = [await json_of(server.get(f"/memory/{memory_id}")) for server in self._servers]
+            assert told[0] == told[1]
+        deadline, waiting = time.monotonic() + BACK_S, [job for _memory, job in self.acknowledged]
+        while waiting:
+            states = [(job, (await json_of(self._servers[0].get(f"/jobs/{job}")))["state"]) for job in waiting]
+            assert "dead" not in {state for _job, state in states}
+            waiting = [job for job, state in states if state != "done"]
+            assert time.monotonic() < deadline, f"{len(waiting)} jobs are not done"
+            await asyncio.sleep(1)
+
+
+@pytest.mark.parametrize("victim", ["postgres", "redis", "api-1", "api-2", "worker", "beat"])
+async def test_whatever_is_killed_comes_back_and_nothing_acknowledged_is_lost(
+    stack: Stack, servers: list[httpx.AsyncClient], victim: str
+) -> None:
+    talk = Talk(servers, victim)
+    restarts = (await asyncio.to_thread(stack.inspect, victim))["RestartCount"]
+    async with talk.going_on():
+        await talk.more(20)
+        await asyncio.to_thread(stack.crash, victim)
+        await asyncio.to_thread(stack.wait_back, victim, restarts)
+        await asyncio.to_thread(stack.wait_ready, BACK_S)
+        await talk.more(20)
+    await talk.all_there_and_done()
+
+
+async def test_a_server_that_is_stopped_finishes_what_it_has_begun(stack: Stack, key: str) -> None:
+    """The body is half sent when SIGTERM comes, and the other half follows."""
+    lines = [f'{{"user_id": "jonas", "category": "tasks", "text": "Lamp {n} is on."}}\n'.encode() for n in range(4)]
+    half, stopping = asyncio.Event(), asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"".join(lines[:2])
+        half.set()
+        await stopping.wait()
+        yield b"".join(lines[2:])
+
+    async def stop() -> None:
+        await half.wait()
+        await asyncio.sleep(1)  # for what was sent to arrive
+        container = (await asyncio.to_thread(stack.inspect, "api-2"))["Id"]
+        await asyncio.to_thread(subprocess.run, ["docker", "kill", "--signal", "TERM", container], check=True)
+        await asyncio.to_thread(wait_until, lambda: stack.verdicts()[1] != "ready", "api-2 to take no more requests")
+        stopping.set()
+
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/x-ndjson"}
+    async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as client:
+        answer, _ = await asyncio.gather(client.post(f"{stack.urls[1]}/memory/bulk", content=body()), stop())
+        assert (answer.status_code, answer.text.count('"action": "created"')) == (200, 4), answer.text
+        await asyncio.to_thread(stack.run, "up", "-d")
+        await asyncio.to_thread(stack.wait_ready, BACK_S)
+        asked = {"agent": "planner", "query": "lamps", "categories": ["tasks"], "filters": {"user_id": "jonas"}}
+        found = await json_of(client.post(f"{stack.urls[1]}/memory/query", json=asked))
+    assert len(found["items"]) == 4
+
+
+def test_worker_and_beat_end_by_themselves_when_they_are_asked_to(stack: Stack) -> None:
+    stack.run("stop", "worker", "beat")
+    assert [stack.inspect(service)["State"]["ExitCode"] for service in ("worker", "beat")] == [0, 0]
+    stack.run("up", "-d")
