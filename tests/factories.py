@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 
 from app.api.main import create_app
 from app.bootstrap import Application, Doubles
@@ -106,7 +107,21 @@ def body(text: str = "Maya drinks oat milk.", **fields: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def serve(settings: Settings, doubles: Doubles | None = None, port: int = 0) -> AsyncIterator[str]:
     """A real server on a free loopback port, or on this one; answers its base URL."""
+    async with serve_app(create_app(settings, doubles), port) as url:
+        yield url
+
+
+@asynccontextmanager
+async def replica(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[tuple[str, Application]]:
+    """The same with what it is made of: to look inside and to do at once what it does in the background."""
     app = create_app(settings, doubles)
+    async with serve_app(app) as url:
+        yield url, app.state.application
+
+
+@asynccontextmanager
+async def serve_app(app: FastAPI, port: int = 0) -> AsyncIterator[str]:
+    """A real server of this application."""
     config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="on")
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # the test run's handlers stay

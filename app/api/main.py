@@ -5,14 +5,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
-from app.api import errors
+from app.api import docs, errors, metrics, openapi
 from app.api.middleware import RequestEnvelope
 from app.api.routes import bulk, jobs, memories, ops, threads, turns, users
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
 from app.config.settings import Settings
+from app.config.version import VERSION
 from app.mcp import http as mcp
 
 DESCRIPTION = """Memory for AI agents. Agents ask `POST /memory/query`; the server decides what each agent may see.
@@ -21,6 +23,19 @@ Authenticate with `Authorization: Bearer <API key>`. Errors are `application/pro
 `request_id` when you report one. Lists are paged: pass `next_cursor` as `cursor`.
 
 The same memory is served to MCP clients at `/mcp` (streamable HTTP)."""
+CORS: dict[str, Any] = {
+    "allow_methods": ("DELETE", "GET", "PATCH", "POST"),
+    "allow_headers": (
+        "Authorization",
+        "Content-Type",
+        "Idempotency-Key",
+        "If-Match",
+        "MCP-Protocol-Version",
+        "X-Request-ID",
+    ),
+    "expose_headers": ("ETag", "Retry-After", "X-Request-ID"),
+}
+"""Keys travel in a header of the page's own making and never by cookie: no credentials, so `*` is no danger."""
 
 
 def create_app(settings: Settings | None = None, doubles: Doubles | None = None) -> FastAPI:
@@ -35,28 +50,26 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
             app.state.application = built
             yield
 
-    app = FastAPI(title="Mnema", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
+    app = FastAPI(
+        title="Mnema",
+        version=VERSION,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json" if settings.docs else None,
+        generate_unique_id_function=openapi.operation_id,
+    )
     large = {bulk.PATH: settings.max_bulk_bytes}
     app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large)
+    if settings.cors_origins:  # around all else, so that a page can read refusals too
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
     errors.install(app)
     for routes in (bulk, memories, turns, threads, users, jobs, ops):
         app.include_router(routes.router)
     app.router.routes.append(Route(mcp.PATH, tools, methods=["POST"], include_in_schema=False))
-    _document_problem(app)
+    app.router.routes.append(Route(metrics.PATH, metrics.metrics, include_in_schema=False))
+    if settings.docs:
+        docs.install(app)
+    openapi.refine(app)
     return app
-
-
-def _document_problem(app: FastAPI) -> None:
-    """Put the Problem schema, which no response model names, into the OpenAPI document."""
-    original = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        document = original()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        if "Problem" not in schemas:
-            problem = errors.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas.update(problem.pop("$defs", {}))
-            schemas["Problem"] = problem
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document

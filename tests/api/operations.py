@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 PUBLIC = frozenset({"GET /health", "GET /ready"})
-PUBLIC_PAGES = frozenset({"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"})
+PUBLIC_PAGES = frozenset({"/openapi.json", "/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/metrics"})
 """Served without a key and without an entry in the document."""
 
 READS = frozenset(

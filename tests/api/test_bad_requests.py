@@ -167,7 +167,14 @@ async def test_other_content_types_are_refused_not_guessed(http: httpx.AsyncClie
         "nonsense",
     ):
         response = await http.post("/memory", content=content, headers={"Content-Type": kind})
-        refused(response, 422, "invalid_request")
+        refused(response, 415, "unsupported_media_type")
+        assert response.headers["Accept"] == "application/json"
+    unsaid = await http.post("/memory", content=content)
+    assert "Content-Type" not in unsaid.request.headers
+    assert "application/json" in refused(unsaid, 415, "unsupported_media_type")["detail"]
+    refused(await http.post(f"/memory/{uuid4()}/pin", content=b"{}"), 415, "unsupported_media_type")
+    said = await http.post("/memory", content=content, headers={"Content-Type": "application/vnd.api+json"})
+    assert said.json()["action"] == "created"
 
 
 async def test_a_given_request_id_is_used_and_another_is_made(http: httpx.AsyncClient) -> None:
@@ -194,6 +201,9 @@ async def test_every_answer_forbids_sniffing_and_caching(http: httpx.AsyncClient
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Cache-Control"] == "no-store"
         assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert headers["X-Frame-Options"] == "DENY"
+        assert "Strict-Transport-Security" not in headers, "this is plain http"
 
 
 SECRET = "Xylophone-4711"

@@ -75,6 +75,15 @@ def test_what_a_file_says_is_what_applies(config: Path) -> None:
     assert (hobbies.label, hobbies.numeric_update, hobbies.context, hobbies.rag_length) == ("Hobbies", True, "rag", 30)
 
 
+def test_a_tenant_has_the_usual_limits_but_for_what_is_said_of_it(config: Path) -> None:
+    _set(config, POLICIES, "limits.tenants", {"acme": {"requests_per_minute": {"key": 7, "tenant": None}}})
+    limits = _load(config).limits
+    acme, usual = limits.tenants["acme"], limits.usual
+    assert (acme.requests_per_minute.key, acme.requests_per_minute.tenant) == (7, None)
+    assert acme.memories_per_day == usual.memories_per_day
+    assert (usual.requests_per_minute.key, usual.requests_per_minute.tenant) == (60_000, 240_000)
+
+
 def test_a_category_only_an_allowlist_names_is_ranked_with_the_default_length(config: Path) -> None:
     _set(config, POLICIES, "query.rag_length", 12)
     _set(config, CATEGORIES, "allowlists.writer", ["drafts", "profile"])
@@ -94,6 +103,8 @@ UNKNOWN = [
     (POLICIES, "profiles.default.densse", 0.5, r"profiles\.default.*densse"),
     (CATEGORIES, "categories.custom", [{"name": "x", "contxt": "all"}], r"categor.*contxt"),
     (BANDS, "auto_updat", 0.5, r"MiniLM.*auto_updat"),
+    (POLICIES, "limits.requests_per_hour", {"key": 1}, r"limits.*requests_per_hour"),
+    (POLICIES, "limits.tenants", {"acme": {"requests": {"key": 1}}}, r"limits\.tenants\.acme.*requests"),
 ]
 WRONG = [
     (POLICIES, "write.min_importance", "high", r"write\.min_importance.*'high'.*int"),
@@ -111,6 +122,8 @@ WRONG = [
     (POLICIES, "jobs.heartbeat_s", 31, r"jobs.*heartbeat_s"),
     (POLICIES, "jobs.max_attempts", 2.5, r"jobs\.max_attempts.*2\.5.*int"),
     (POLICIES, "jobs.schedule", {"sleep": 60}, r"jobs\.schedule.*'sleep'"),
+    (POLICIES, "limits.requests_per_minute.key", "60", r"limits\.requests_per_minute\.key.*'60'.*int"),
+    (POLICIES, "limits.tenants", {"acme": {"memories_per_day": {"key": 1.5}}}, r"limits\.tenants\.acme.*1\.5.*int"),
     (POLICIES, "turns.category", "nowhere", r"turns\.category 'nowhere'"),
     (CATEGORIES, "categories.custom", [{"name": "goals"}], r"'goals' is defined twice"),
     (CATEGORIES, "categories.custom", [{"context": "all"}], r"name"),
@@ -131,6 +144,11 @@ SHAPES = [
     (POLICIES, "delta.bullets", "three", r"delta"),
     (POLICIES, "lifecycle", [30], r"lifecycle"),
     (POLICIES, "consolidation", None, r"consolidation"),
+    (POLICIES, "limits", None, r"limits"),
+    (POLICIES, "limits.requests_per_minute", 60, r"limits"),
+    (POLICIES, "limits.tenants", ["acme"], r"limits\.tenants"),
+    (POLICIES, "limits.tenants", {"acme": 60}, r"limits\.tenants\.acme"),
+    (POLICIES, "limits.tenants", {"acme": {"requests_per_minute": 60}}, r"limits\.tenants\.acme"),
     (POLICIES, "turns", {}, r"turns"),
     (POLICIES, "turns", "activity", r"turns"),
     (POLICIES, "profiles", ["default"], r"profiles"),
@@ -143,6 +161,8 @@ SHAPES = [
     (CATEGORIES, "allowlists", ["planner"], r"allowlists"),
 ]
 IMPOSSIBLE = [
+    (POLICIES, "limits.requests_per_minute.key", 0, r"limits.*at least 1"),
+    (POLICIES, "limits.tenants", {"acme": {"memories_per_day": {"tenant": -1}}}, r"limits\.tenants\.acme.*at least 1"),
     (POLICIES, "write.attempts", 0, r"attempts"),
     (POLICIES, "query.top_k", 0, r"top_k"),
     (POLICIES, "query.budget_tokens", -1, r"budget_tokens"),

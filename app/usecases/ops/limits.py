@@ -38,8 +38,8 @@ _KINDS = {Limited.requests: _Kind(RateLimited, "rate_limit"), Limited.memories: 
 class Limits:
     """Each replica counts in its own memory and exchanges what it counted with the others every `interval_s`.
 
-    So a limit may be overshot by what arrives at all replicas within one interval and the exchange that ends it, and by
-    no more. While the shared counters are away nothing is refused; what is done meanwhile counts when they are back.
+    So a limit may be overshot by what arrives at each replica from the moment it is asked until its next exchange ends,
+    and by no more. While the shared counters are away nothing is refused; what is done meanwhile counts when they are back.
     Without any (`counters` None) each process enforces the limits by its own counts. What is refused does not count.
     A caller without a key, as a worker is, has no limit.
 
@@ -160,7 +160,8 @@ class Limits:
     async def exchange(self) -> None:
         """Tell the other replicas what was counted here and learn what they counted, in one round trip.
 
-        Only of what was asked for since the last exchange: the cost follows the load, not the number of keys.
+        Only of what was asked for since the last exchange or the one before: the cost follows the load, not the number
+        of keys.
         """
         async with self._exchanging:
             now = self._now_us()
@@ -196,6 +197,8 @@ class Limits:
                 tally.unread -= tally.unread > 0
             counts.append(Count(f"{tally.name}:{tally.index}", tally.untold, keep_s))
             places.append((tally, tally.index))
+            if tally.untold:  # asked once more, for by then the others have told too
+                self._touched.add(tally)
             tally.untold = tally.untold_before = 0
         return counts, places
 
