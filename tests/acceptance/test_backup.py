@@ -1,0 +1,212 @@
+"""Backup and restore as docs/operations.md says: dump, drop, restore, and the same questions get the same answers."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import asyncpg
+import httpx
+import pytest
+from filelock import FileLock
+from pydantic import SecretStr
+
+from app.bootstrap import Application, Doubles
+from app.cli.embedded.postgres import EmbeddedPostgres
+from app.config.settings import Settings
+from app.domain.errors import ConfigError
+from app.storage.engine import Engine
+from tests.acceptance.processes import mnema
+from tests.api.calls import ask, delta, history_of, listed, refused, remember, say
+from tests.conftest import PASSWORDS, Database, database_url
+from tests.factories import Caller, make_caller, serve
+from tests.migrations.snapshot import catalogue
+from tests.usecases.crowd import SeededEmbedder
+
+pytestmark = pytest.mark.acceptance
+BACKUP = "mnema_backup"
+PASSWORD = "backup of the tests"
+THREAD = "launch"
+Answers: TypeAlias = dict[str, Any]
+
+
+@pytest.fixture
+def embedder() -> SeededEmbedder:
+    """No model."""
+    return SeededEmbedder()
+
+
+def postgres_program(name: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """pg_dump and the like, to their end."""
+    command = [str(EmbeddedPostgres(Path()).binary(name)), *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+async def prepare_roles(superuser: str, database: str, *more: str) -> None:
+    """`mnema migrate --roles-only`; one at a time, as it alters roles that all tests share."""
+    env: dict[str, object] = {"MNEMA_SUPERUSER_DATABASE_URL": superuser, "MNEMA_DATABASE": database}
+    env |= {f"{role.upper()}_PASSWORD": password for role, password in PASSWORDS.items()}
+    if BACKUP in more:
+        env["MNEMA_BACKUP_PASSWORD"] = PASSWORD
+    with FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock"):
+        done = await mnema("migrate", "--roles-only", **env)
+    assert (done.returncode, done.stdout) == (0, "roles, database and extension are there\n"), done.stderr
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the restored database is: its server's superuser, and its name."""
+
+    superuser: str
+    name: str
+
+    def url(self, role: str) -> str:
+        """The database, as one of our roles."""
+        return database_url(self.superuser, self.name, role, PASSWORDS[role])
+
+
+@pytest.fixture
+def backup_url(database: Database) -> str:
+    """The test's database as mnema_backup."""
+    return database_url(database.superuser, database.name, BACKUP, PASSWORD)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """The superuser's URL of a server that has never heard of Mnema."""
+    with tempfile.TemporaryDirectory(prefix="mnema-restore-") as home:  # not tmp_path, which only root may traverse
+        server = EmbeddedPostgres(Path(home), durable=False)
+        try:
+            yield server.start().url()
+        finally:
+            server.stop("immediate")
+
+
+@asynccontextmanager
+async def serving(url: str, home: Path, caller: Caller, embedder: SeededEmbedder) -> AsyncIterator[httpx.AsyncClient]:
+    """A server on this database, and the caller's client."""
+    settings = Settings(database_url=SecretStr(url), secret_key=SecretStr("kept"), home=home, pool_min=1, key_cache_s=0)
+    async with serve(settings, Doubles(embedder=embedder)) as base, caller.client(base) as client:
+        yield client
+
+
+async def live(client: httpx.AsyncClient) -> str:
+    """Some days of a small life; a memory that was changed on the way."""
+    kept = await remember(client, thread_id=THREAD, tags=["food"], metadata={"cups": 2})
+    gone = await remember(client, "Maya plays chess on Sundays.", thread_id=THREAD)
+    await say(client, "The zeppelin lands on Friday.", thread_id=THREAD)
+    await remember(client, "Ben drinks water.", user_id="ben")
+    await ask(client, thread_id=THREAD)
+    await client.patch(f"/memory/{kept['id']}", json={"text": "Maya drinks oat milk, warm."})
+    await client.delete(f"/memory/{gone['id']}")
+    erased = await client.post("/users/ben/erase")
+    assert erased.is_success, erased.text
+    return str(kept["id"])
+
+
+async def answers(client: httpx.AsyncClient) -> Answers:
+    """What it says to every kind of question; the one that leaves a trace comes last."""
+    told: Answers = {}
+    for path in ("/users/maya/export", "/events/counts", "/jobs"):
+        response = await client.get(path)
+        assert response.is_success, response.text
+        told[path] = response.text
+    told["memories"] = await listed(client)
+    told["history"] = {memory["id"]: await history_of(client, memory["id"]) for memory in told["memories"]}
+    told["delta"] = await delta(client, THREAD, since_rev=0)
+    told["query"] = await ask(client, "oat milk", thread_id=THREAD)
+    told["query"].pop("took_ms")
+    return told
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["dropped", "another server"])
+async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
+    database: Database,
+    caller: Caller,
+    app: Application,
+    embedder: SeededEmbedder,
+    backup_url: str,
+    elsewhere: str,
+    tmp_path: Path,
+    fresh: bool,
+) -> None:
+    stranger = await make_caller(app)
+    async with serving(database.app, tmp_path, caller, embedder) as client:
+        kept = await live(client)
+    await prepare_roles(database.superuser, database.name, BACKUP)
+    file = str(tmp_path / "mnema.dump")
+    done = postgres_program("pg_dump", "--format", "custom", "--file", file, "--dbname", backup_url)
+    assert done.returncode == 0, done.stderr
+    async with serving(database.app, tmp_path, caller, embedder) as client:
+        before = await answers(client)
+    schema = await catalogue(database.superuser)
+    await app.engine.close()
+    server = elsewhere if fresh else database_url(database.superuser, "postgres")
+    if not fresh:
+        await drop(server, database.name)
+    restored = Site(server, database.name)
+
+    await prepare_roles(restored.superuser, restored.name)
+    whole = database_url(restored.superuser, restored.name)
+    done = postgres_program("pg_restore", "--exit-on-error", "--single-transaction", "--dbname", whole, file)
+    assert done.returncode == 0, done.stderr
+    migrated = await mnema("migrate", MNEMA_ADMIN_DATABASE_URL=restored.url("mnema_admin"))
+    assert "schema is current" in migrated.stdout, migrated.stderr
+
+    assert await catalogue(whole) == schema
+    async with serving(restored.url("mnema_app"), tmp_path, caller, embedder) as client:
+        assert await answers(client) == before
+        revision = before["delta"]["rev"]
+        again = await remember(client, "Maya sings.", thread_id=THREAD)
+        assert again["revision"] == revision + 1
+        async with stranger.client(str(client.base_url)) as other:
+            refused(await other.get(f"/memory/{kept}"), 404, "not_found")
+            assert await listed(other) == []
+    await guarded(restored.url("mnema_app"), caller)
+
+
+async def drop(server: str, name: str) -> None:
+    """The database, for good."""
+    connection = await asyncpg.connect(server)
+    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await connection.close()
+
+
+async def guarded(url: str, caller: Caller) -> None:
+    """The tripwire refuses a change without history, and without a tenant there is nothing to see."""
+    connection = await asyncpg.connect(url)
+    try:
+        assert await connection.fetchval("SELECT count(*) FROM memories") == 0
+        await connection.execute("BEGIN")
+        await connection.execute("SELECT set_config('app.tenant_id', $1, true)", str(caller.scope.tenant_id))
+        assert await connection.execute("UPDATE memories SET importance = 5") != "UPDATE 0"
+        with pytest.raises(asyncpg.PostgresError, match="history"):
+            await connection.execute("COMMIT")
+    finally:
+        await connection.close()
+
+
+async def test_the_owner_cannot_dump_and_the_backup_role_can_do_nothing_else(
+    database: Database, app: Application, caller: Caller, backup_url: str
+) -> None:
+    await prepare_roles(database.superuser, database.name, BACKUP)
+    done = postgres_program("pg_dump", "--role", "mnema_owner", "--dbname", database.admin)
+    assert done.returncode == 1
+    assert "row-level security" in done.stderr
+    engine = Engine(backup_url, min_size=1, max_size=1)
+    with pytest.raises(ConfigError, match="refusing to serve as database role 'mnema_backup'"):
+        await engine.pool()
+    connection = await asyncpg.connect(backup_url)
+    try:
+        assert await connection.fetchval("SELECT count(*) FROM tenants") == 1
+        for read_only in ("on", "off"):
+            await connection.execute(f"SET default_transaction_read_only = {read_only}")
+            for statement in ("DELETE FROM memories", "CREATE TABLE t (n int)", "SET ROLE mnema_owner"):
+                with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError)):
+                    await connection.execute(statement)
+    finally:
+        await connection.close()
