@@ -112,7 +112,7 @@ async def test_keys_that_cannot_be_are_refused_with_the_reason(env: dict[str, An
 
 
 async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeated(
-    superuser_url: str, nothing_yet: str, home: Path
+    superuser_url: str, nothing_yet: str, home: Path, tmp_path: Path
 ) -> None:
     urls = {role: database_url(superuser_url, nothing_yet, role, password) for role, password in PASSWORDS.items()}
     env: dict[str, Any] = {
@@ -125,9 +125,13 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
         "MNEMA_HOME": home,
     }
     lock = FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock")  # the roles are shared by all workers
-    for _once_and_again in range(2):
+    files = tmp_path / "secrets"
+    files.mkdir()
+    for name, value in env.items():
+        (files / name.lower()).write_text(f"{value}\n")
+    for given in (env, {"MNEMA_SECRETS_DIR": files}):  # and again, with all of it from files
         with lock:
-            done = await mnema("migrate", **env)
+            done = await mnema("migrate", **given)
         assert (done.returncode, done.stdout) == (0, "schema is current; vectors are all-MiniLM-L6-v2\n")
     checked, created = await asyncio.gather(mnema("doctor", **env), mnema("tenant", "create", "acme", **env))
     assert (checked.returncode, checked.stdout) == (0, "".join(f"ok   {name}\n" for name in OK) + NO_BROKER)
@@ -146,6 +150,7 @@ async def test_migrate_says_what_is_missing_or_refused(database: Database, home:
     for line, (_env, expected) in zip(said, cases, strict=True):
         assert expected in line
         assert "wrong" not in line
+    assert "set MNEMA_SUPERUSER_DATABASE_URL" in await refused("migrate", "--roles-only", MNEMA_HOME=home)
 
 
 async def test_doctor_names_what_is_wrong_with_the_database_and_how_to_mend_it(

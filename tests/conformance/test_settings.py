@@ -1,0 +1,62 @@
+"""Where settings come from: the environment, then a folder of files, then config/settings.yaml."""
+
+from pathlib import Path
+
+import pytest
+
+from app.config.settings import AdminSettings, Settings
+
+URL = "postgresql://mnema_app:hidden@host/mnema"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of secrets, as Docker, Swarm and Kubernetes mount one."""
+    monkeypatch.setenv("MNEMA_SECRETS_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_a_secret_may_come_from_a_file_of_its_name(folder: Path) -> None:
+    (folder / "mnema_database_url").write_text(URL + "\n")
+    (folder / "MNEMA_SECRET_KEY").write_text("also by this name")
+    (folder / "mnema_key_cache_s").write_text("4")
+    settings = Settings()
+    assert settings.database_url.get_secret_value() == URL
+    assert settings.secret_key.get_secret_value() == "also by this name"
+    assert settings.key_cache_s == 4
+    assert "hidden" not in repr(settings)
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_yaml(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pool_min", "pool_max", "sweep_s"):
+        (folder / f"mnema_{name}").write_text("7")
+    monkeypatch.setenv("MNEMA_POOL_MAX", "8")
+    monkeypatch.setenv("MNEMA_SWEEP_S", "")  # as Compose sets what nobody has given
+    settings = Settings()
+    assert (settings.pool_min, settings.pool_max, settings.sweep_s) == (7, 8, 7)
+    assert Settings(pool_max=9).pool_max == 9
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = Settings()
+    for name in ("DATABASE_URL", "EMBEDDER", "EMBEDDING_DIMENSION", "POOL_MAX", "HOME", "MCP_TOOL_NAMES"):
+        monkeypatch.setenv(f"MNEMA_{name}", "")
+    assert Settings() == expected
+
+
+def test_a_linked_folder_as_kubernetes_makes_it(folder: Path) -> None:
+    (folder / "..data").mkdir()
+    (folder / "..data" / "mnema_database_url").write_text(URL)
+    (folder / "mnema_database_url").symlink_to("..data/mnema_database_url")
+    assert Settings().database_url.get_secret_value() == URL
+
+
+def test_what_migrates_has_its_passwords_from_the_same_places(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "mnema_admin_password").write_text("one")
+    monkeypatch.setenv("MNEMA_APP_PASSWORD", "two")
+    assert AdminSettings().passwords() == {"mnema_admin": "one", "mnema_app": "two"}
+    (folder / "mnema_backup_password").write_text("three")
+    assert AdminSettings().passwords() == {"mnema_admin": "one", "mnema_app": "two", "mnema_backup": "three"}
+    assert not {"one", "two", "three"} & set(repr(AdminSettings()).replace("'", " ").split())
