@@ -39,9 +39,9 @@ class Limits:
     """Each replica counts in its own memory and exchanges what it counted with the others every `interval_s`.
 
     So a limit may be overshot by what arrives at each replica from the moment it is asked until its next exchange ends,
-    and by no more. While the shared counters are away nothing is refused; what is done meanwhile counts when they are back.
-    Without any (`counters` None) each process enforces the limits by its own counts. What is refused does not count.
-    A caller without a key, as a worker is, has no limit.
+    and by no more. While the shared counters are away nothing is refused; what is done meanwhile counts when they are
+    back. Without any (`counters` None) each process enforces the limits by its own counts. What is refused does not
+    count. A caller without a key, as a worker is, has no limit.
 
     `refused`, by (what, of whom), and `unenforced` count since the start; `away` says that nothing is refused now.
     """

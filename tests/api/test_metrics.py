@@ -1,0 +1,141 @@
+"""GET /metrics: true numbers, no names, no more label values than there are routes."""
+
+import re
+from uuid import uuid4
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
+
+from app.bootstrap import Doubles
+from app.config.settings import Settings
+from app.config.version import VERSION
+from app.ports import Embedder
+from tests.api.calls import ask, refused, remember
+from tests.factories import Caller, Clock, replica, serve
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+async def read(client: httpx.AsyncClient, **headers: str) -> Samples:
+    response = await client.get("/metrics", headers=headers)
+    assert response.status_code == 200, response.text
+    assert response.headers["Content-Type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(response.text)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples.get((name, frozenset(labels.items())), 0.0)
+
+
+async def test_requests_are_counted_by_the_route_s_template(http: httpx.AsyncClient, caller: Caller) -> None:
+    before = await read(http)
+    for _ in range(3):
+        memory = await remember(http, "Maya drinks oat milk.", user_id="Zorblax", thread_id="Zorblax")
+    await http.get(f"/memory/{memory['id']}")
+    await http.get(f"/memory/{uuid4()}")
+    await http.get("/users/Zorblax/export")
+    samples = await read(http)
+
+    def more(route: str, method: str, status: int) -> float:
+        labels = {"route": route, "method": method, "status": str(status)}
+        return value(samples, "mnema_http_requests_total", **labels) - value(
+            before, "mnema_http_requests_total", **labels
+        )
+
+    assert more("/memory", "POST", 201) == 3
+    assert [more("/memory/{memory_id}", "GET", status) for status in (200, 404)] == [1, 1]
+    assert more("/users/{user_id}/export", "GET", 200) == 1
+    timed = {"route": "/memory", "method": "POST"}
+    assert value(samples, "mnema_http_request_duration_seconds_count", **timed) == 3
+    assert value(samples, "mnema_http_request_duration_seconds_sum", **timed) > 0
+    said = str(samples)
+    for name in ("Zorblax", memory["id"], str(caller.scope.tenant_id), str(caller.scope.key_id), caller.key):
+        assert name not in said
+
+
+async def test_unknown_paths_and_methods_are_one_label_each(http: httpx.AsyncClient) -> None:
+    for number in range(5):
+        await http.get(f"/nothing/{number}")
+    for method in ("PROPFIND", "MKCOL"):
+        refused(await http.request(method, "/memory"), 405, "method_not_allowed")
+    samples = await read(http)
+    unmatched = {"route": "unmatched", "method": "GET", "status": "404"}
+    assert value(samples, "mnema_http_requests_total", **unmatched) == 5
+    assert not re.search(r"nothing|PROPFIND|MKCOL", str(samples))
+    assert value(samples, "mnema_http_requests_total", route="/memory", method="other", status="405") == 2
+
+
+async def test_the_model_the_pool_the_jobs_and_the_build_are_seen(http: httpx.AsyncClient) -> None:
+    before = await read(http)
+    await remember(http, "Maya drinks oat milk.")
+    await ask(http, "milk")
+    samples = await read(http)
+    for of in ("texts", "query"):
+        for name in ("mnema_embedder_texts_total", "mnema_embedder_duration_seconds_count"):
+            assert value(samples, name, of=of) - value(before, name, of=of) == 1
+        assert value(samples, "mnema_embedder_failures_total", of=of) == 0
+    assert 1 <= value(samples, "mnema_db_pool_size") <= value(samples, "mnema_db_pool_limit") == 10
+    for name in ("mnema_db_pool_in_use", "mnema_db_pool_waiting", "mnema_jobs_oldest_due_seconds", "mnema_limits_away"):
+        assert samples[name, frozenset()] == 0
+    assert any(name == "mnema_build_info" and ("version", VERSION) in labels for name, labels in samples)
+    assert value(samples, "process_resident_memory_bytes") > 0
+
+
+async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: Embedder) -> None:
+    async with replica(settings.model_copy(update={"pool_max": 1}), Doubles(embedder=embedder)) as (url, app):
+        pool = await app.engine.pool()
+        async with httpx.AsyncClient(base_url=url) as client:
+            assert value(await read(client), "mnema_db_pool_waits_total") == 0
+            await app.uow.definer("SELECT 1")
+            usage = app.engine.usage
+            usage.wanted += 1  # somebody holds the only connection
+            await app.uow.definer("SELECT 1")
+            samples = await read(client)
+            usage.wanted -= 1
+            assert value(samples, "mnema_db_pool_waits_total") == 1
+            assert (value(samples, "mnema_db_pool_in_use"), pool.get_size()) == (1, 1)
+
+
+async def test_refusals_are_counted_by_what_is_limited(settings: Settings, embedder: Embedder, caller: Caller) -> None:
+    async with replica(settings, Doubles(embedder=embedder)) as (url, app), caller.client(url) as client:
+        app.limits.refused["requests", "key"] += 2
+        app.limits.refused["memories", "tenant"] += 1
+        samples = await read(client)
+        assert value(samples, "mnema_limit_refusals_total", what="requests", of="key") == 2
+        assert value(samples, "mnema_limit_refusals_total", what="memories", of="tenant") == 1
+
+
+@pytest.mark.parametrize("header", ["", "Bearer wrong", "Bearer Ünsinn", "Basic c2VjcmV0", "Bearer"])
+async def test_with_a_token_the_metrics_are_for_who_has_it(
+    settings: Settings, embedder: Embedder, clock: Clock, header: str
+) -> None:
+    guarded = settings.model_copy(update={"metrics_token": SecretStr("sesame")})
+    async with (
+        serve(guarded, Doubles(embedder=embedder, clock=clock)) as url,
+        httpx.AsyncClient(base_url=url) as client,
+    ):
+        sent = [(b"Authorization", header.encode())] if header else []
+        response = await client.get("/metrics", headers=sent)
+        refused(response, 401, "unauthenticated")
+        assert "mnema_" not in response.text
+        assert await read(client, Authorization="Bearer sesame")
+
+
+async def test_two_applications_in_a_process_count_for_themselves(
+    settings: Settings, embedder: Embedder, clock: Clock
+) -> None:
+    doubles = Doubles(embedder=embedder, clock=clock)
+    async with (
+        serve(settings, doubles) as one,
+        serve(settings, doubles) as two,
+        httpx.AsyncClient(base_url=one) as here,
+        httpx.AsyncClient(base_url=two) as there,
+    ):
+        for _ in range(3):
+            await here.get("/health")
+        health = {"route": "/health", "method": "GET", "status": "200"}
+        assert value(await read(here), "mnema_http_requests_total", **health) == 3
+        assert value(await read(there), "mnema_http_requests_total", **health) == 0
