@@ -14,11 +14,12 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -34,6 +35,9 @@ from app.cli.embedded.postgres import EmbeddedPostgres
 from app.config.settings import Settings
 from app.domain.memory import MemoryType, NewMemory
 from app.domain.scope import Scope
+from app.storage.uow import UnitOfWork
+from bench import cpu_time
+from bench.counting_proxy import CountingProxy
 
 DIMENSION = 384
 TOPICS = 20
@@ -42,67 +46,18 @@ EDGES = 5
 WARM_UP = 20
 MOST_MS = 2.0  # a relation (seed 003 §2)
 MOST_TRIPS = 2
+MOST_TIMES = 2.5  # the plain INSERT, in CPU time of PostgreSQL: what else runs on the machine hardly changes that
 COLD = "first of a connection"
 NO_DISK = "?synchronous_commit=off"
-
-
-class CountingProxy:
-    """A TCP proxy before PostgreSQL that counts flights: what the client sends after the server has sent something.
-    One flight is one round trip, however many messages or packets it is made of."""
-
-    def __init__(self, url: str) -> None:
-        self._parts = urlsplit(url)
-        self._carriers: set[asyncio.Task[None]] = set()
-        self.flights = 0
-
-    async def __aenter__(self) -> "CountingProxy":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for task in self._carriers:
-            task.cancel()
-        await asyncio.gather(*self._carriers, return_exceptions=True)
-        await self._server.wait_closed()
-
-    @property
-    def url(self) -> str:
-        """The URL it was made with, by way of the proxy."""
-        login, port = self._parts.netloc.rpartition("@")[0], self._server.sockets[0].getsockname()[1]
-        return urlunsplit(self._parts._replace(netloc=f"{login}@127.0.0.1:{port}"))
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._carry(reader, writer))
-        self._carriers.add(task)
-        task.add_done_callback(self._carriers.discard)
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answers, requests = await asyncio.open_connection(self._parts.hostname, self._parts.port or 5432)
-        client_spoke_last = False
-
-        def spoke(client: bool) -> None:
-            nonlocal client_spoke_last
-            self.flights += client and not client_spoke_last
-            client_spoke_last = client
-
-        try:
-            async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(_pump(reader, requests, lambda: spoke(client=True)))
-                pumps.create_task(_pump(answers, writer, lambda: spoke(client=False)))
-        except* OSError:
-            pass  # one side went away, and the other with it
-        finally:
-            requests.transport.abort()
-            writer.transport.abort()
-
-
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, seen: Callable[[], None]) -> None:
-    while data := await source.read(1 << 16):
-        seen()
-        sink.write(data)
-        await sink.drain()
-    sink.write_eof()
+LABELS = {
+    "SELECT 1": "SELECT 1",
+    "INSERT": "bare INSERT of the row",
+    "PLAIN": "plain INSERT of row and vector",
+    "no relation": "apply_changes, no relation",
+    "relations": f"apply_changes, {EDGES} relations",
+}
+Taken = NDArray[np.float64]  # milliseconds: by the clock, round trip included, and of PostgreSQL's CPU
+_CALL = UnitOfWork.call
 
 
 class TopicEmbedder:
@@ -147,24 +102,30 @@ def lonely_text() -> str:
 
 @dataclass
 class Bench:
-    """An application on one connection, its tenant, and what the driver took for each statement."""
+    """An application on one connection to the backend `pid`, its tenant, and what each `apply_changes` took."""
 
     app: Application
     scope: Scope
-    taken: list[Any] = field(default_factory=list)
+    pid: int
+    taken: list[Taken] = field(default_factory=list)
 
     async def remember(self, text: str, **fields: Any) -> int:
         """Write it into a thread, as POST /memory does; how many relations it got."""
         new = NewMemory(**{"user_id": "maya", "category": "preferences", "text": text, "thread_id": "t1"} | fields)
         return (await self.app.write.remember(self.scope, new)).related
 
-    async def statement_ms(self, text: str, edges: int) -> float:
-        """Milliseconds the driver took for `apply_changes`, which must make so many relations."""
-        self.taken.clear()
+    async def apply(self, text: str, edges: int) -> Taken:
+        """What `apply_changes` took, which must make so many relations."""
         if (related := await self.remember(text)) != edges:
             raise RuntimeError(f"expected {edges} relations, got {related}")
-        await asyncio.sleep(0)  # the driver tells its listeners a turn of the loop later
-        return next(query.elapsed for query in self.taken if "apply_changes" in query.query) * 1000
+        return self.taken[-1]
+
+    async def metered(self, uow: UnitOfWork, scope: Scope, statement: str, *args: Any) -> Any:
+        """`UnitOfWork.call`, timed."""
+        taken, rows = await _timed(self.pid, _CALL(uow, scope, statement, *args))
+        if "apply_changes" in statement:
+            self.taken.append(taken)
+        return rows
 
 
 @asynccontextmanager
@@ -172,10 +133,11 @@ async def bench_on(url: str, scope: Scope | None = None) -> AsyncIterator[Bench]
     """An application with one connection to `url`; a new tenant unless a scope is given."""
     one = Settings(database_url=SecretStr(url), pool_min=1, pool_max=1)
     async with application(one, Doubles(embedder=TopicEmbedder())) as app:
-        bench = Bench(app, scope or Scope((await app.tenants.create(f"bench {uuid4().hex}")).id))
         async with (await app.engine.pool()).acquire() as connection:
-            connection.add_query_logger(bench.taken.append)
-        yield bench
+            pid = connection.get_server_pid()
+        bench = Bench(app, scope or Scope((await app.tenants.create(f"bench {uuid4().hex}")).id), pid)
+        with mock.patch.object(UnitOfWork, "call", lambda uow, *args: bench.metered(uow, *args)):
+            yield bench
 
 
 async def count_round_trips(proxy: CountingProxy, scope: Scope | None = None, rounds: int = 20) -> dict[str, list[int]]:
@@ -210,8 +172,8 @@ _PLAIN = f"""WITH m AS ({_BARE} RETURNING tenant_id, user_pk, id, type, category
     SELECT m.*, ${len(_COLUMNS.split(",")) + 1} FROM m"""
 
 
-async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> dict[str, tuple[float, float]]:
-    """Milliseconds of each statement, taken in turn and not waiting for the disk: the median and the first decile."""
+async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> dict[str, list[Taken]]:
+    """What each statement takes, one after the other in turn and not waiting for the disk."""
     # in this mode neither foreign keys nor the tripwire fire, and a superuser obeys no policy: as bare as can be
     bare = await asyncpg.connect(superuser + NO_DISK, server_settings={"session_replication_role": "replica"})
     # what a memory and its vector cost the application without any record of it: policies and foreign keys, no tripwire
@@ -219,20 +181,18 @@ async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> di
     await plain.execute("SET ROLE mnema_app")
     await register_vector(plain)
     template = await bare.fetchrow(f"SELECT {_COLUMNS} FROM memories WHERE tenant_id = $1 LIMIT 1", scope.tenant_id)
-    times: dict[str, list[float]] = {name: [] for name in ("SELECT 1", "INSERT", "PLAIN", "no relation", "relations")}
+    taken: dict[str, list[Taken]] = {name: [] for name in LABELS}
     async with bench_on(app_url + NO_DISK, scope) as bench:
         for number in range(rounds + WARM_UP):
-            times["SELECT 1"].append(await _timed(bare.fetchval("SELECT 1")))
-            times["INSERT"].append(await _timed(bare.execute(_BARE, *_fresh(template))))
+            taken["SELECT 1"].append((await _timed(bare.get_server_pid(), bare.fetchval("SELECT 1")))[0])
+            taken["INSERT"].append((await _timed(bare.get_server_pid(), bare.execute(_BARE, *_fresh(template))))[0])
             vector = HalfVector(_vector(lonely_text()))
-            times["PLAIN"].append(await _committed(plain, _fresh(template), vector))
-            times["no relation"].append(await bench.statement_ms(lonely_text(), 0))
-            times["relations"].append(await bench.statement_ms(related_text(number), EDGES))
+            taken["PLAIN"].append(await _committed(plain, _fresh(template), vector))
+            taken["no relation"].append(await bench.apply(lonely_text(), 0))
+            taken["relations"].append(await bench.apply(related_text(number), EDGES))
     await bare.close()
     await plain.close()
-    async with bench_on(app_url, scope) as durable:
-        times["durable"] = [await _timed(durable.remember(related_text(n))) for n in range(rounds + WARM_UP)]
-    return {name: tuple(np.quantile(values[WARM_UP:], (0.5, 0.1))) for name, values in times.items()}
+    return {name: values[WARM_UP:] for name, values in taken.items()}
 
 
 def _fresh(template: Any) -> list[Any]:
@@ -242,44 +202,41 @@ def _fresh(template: Any) -> list[Any]:
     return [other.get(name, value) for name, value in template.items()]
 
 
-async def _committed(connection: Any, row: Sequence[Any], vector: HalfVector) -> float:
+async def _committed(connection: Any, row: Sequence[Any], vector: HalfVector) -> Taken:
     """The plain INSERT as a transaction of its own: its commit counts, the extra round trip to ask for it does not."""
-    transaction = connection.transaction()
+    pid, transaction = connection.get_server_pid(), connection.transaction()
     await transaction.start()
     # what the tripwire looks for, untimed
     await connection.execute(_EXCUSE, row[0], uuid4(), str(row[1]))
-    trip = await _timed(connection.fetchval("SELECT 1"))
-    return await _timed(connection.execute(_PLAIN, *row, vector)) + await _timed(transaction.commit()) - trip
+    trip, _ = await _timed(pid, connection.execute("SELECT"))
+    insert, _ = await _timed(pid, connection.execute(_PLAIN, *row, vector))
+    commit, _ = await _timed(pid, transaction.commit())
+    return insert + commit - trip
 
 
-async def _timed(work: Any) -> float:
-    start = time.perf_counter()
-    await work
-    return (time.perf_counter() - start) * 1000
+async def _timed(pid: int, work: Awaitable[Any]) -> tuple[Taken, Any]:
+    used, start = cpu_time.of_thread(pid), time.perf_counter()
+    result = await work
+    clock = (time.perf_counter() - start) * 1000
+    return np.array([clock, (cpu_time.of_thread(pid) - used) * 1000]), result
 
 
-def report(counts: dict[str, list[int]], ms: dict[str, tuple[float, float]]) -> bool:
+def report(counts: dict[str, list[int]], taken: dict[str, list[Taken]]) -> bool:
     """Print the table; whether every limit is kept."""
     print(f"round trips to PostgreSQL a write (at most {MOST_TRIPS})      least   median     most")
     for kind, numbers in counts.items():
         print(f"  {kind:<44}{min(numbers):>9}{statistics.median(numbers):>9.0f}{max(numbers):>9}")
-    print("\nms of a statement, round trip included, without the disk  median   decile   times the plain INSERT")
-    labels = {
-        "SELECT 1": "SELECT 1",
-        "INSERT": "bare INSERT of the row",
-        "PLAIN": "plain INSERT of row and vector",
-        "no relation": "apply_changes, no relation",
-        "relations": f"apply_changes, {EDGES} relations",
-    }
-    for name, label in labels.items():
-        ratios = [value / plain for value, plain in zip(ms[name], ms["PLAIN"], strict=True)]
-        print(f"  {label:<44}{ms[name][0]:>9.3f}{ms[name][1]:>9.3f}{ratios[0]:>9.2f}{ratios[1]:>9.2f}")
-    edge = [(five - none) / EDGES for five, none in zip(ms["relations"], ms["no relation"], strict=True)]
-    others = {f"a relation (at most {MOST_MS:g})": edge, "a whole write, on disk, unembedded": ms["durable"]}
-    for label, pair in others.items():
-        print(f"  {label:<44}{pair[0]:>9.3f}{pair[1]:>9.3f}")
+    heads = f"{'clock':>9}{'PostgreSQL CPU':>18}{'of the plain INSERT':>22}"
+    print(f"\n{'ms of a statement, without the disk: medians':<46}{heads}")
+    ms = {name: np.median(values, axis=0) for name, values in taken.items()}
+    for name, label in LABELS.items():
+        ratio = ms[name] / ms["PLAIN"]
+        print(f"  {label:<44}{ms[name][0]:>9.3f}{ms[name][1]:>18.3f}{ratio[0]:>14.2f}{ratio[1]:>8.2f}")
+    edge = (ms["relations"] - ms["no relation"]) / EDGES
+    print(f"  {f'a relation (at most {MOST_MS:g})':<44}{edge[0]:>9.3f}{edge[1]:>18.3f}")
     warm = [number for kind, numbers in counts.items() if kind != COLD for number in numbers]
-    return max(warm) <= MOST_TRIPS and edge[0] <= MOST_MS
+    cheap = np.isnan(ms["relations"][1]) or ms["relations"][1] <= MOST_TIMES * ms["PLAIN"][1]
+    return bool(max(warm) <= MOST_TRIPS and edge[0] <= MOST_MS and cheap)
 
 
 async def run(superuser: str, memories: int, rounds: int) -> bool:
@@ -297,9 +254,9 @@ async def run(superuser: str, memories: int, rounds: int) -> bool:
         await _execute(urlunsplit(parts), "VACUUM ANALYZE")
         async with CountingProxy(app) as proxy:
             counts = await count_round_trips(proxy, bench.scope)
-        ms = await measure(urlunsplit(parts), app, bench.scope, rounds)
+        taken = await measure(urlunsplit(parts), app, bench.scope, rounds)
         print(f"{memories} memories of one user, {rounds} rounds\n")
-        return report(counts, ms)
+        return report(counts, taken)
     finally:
         await _execute(superuser, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 

@@ -176,7 +176,7 @@ def _assemble(base: _Base) -> Application:
     lifecycle = Lifecycle(uow, records, journal, policies, clock)
     consolidate = Consolidate(uow, ConsolidationStorage(base.space.name), journal, policies, clock)
     limits, publisher = _limits(base, access), Publisher(broker_settings(settings))
-    write = WriteMemories(memories, journal, embedder, limits, policies, clock)
+    write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
     handlers = job_handlers(lifecycle, EmbedMissing(VectorStorage(uow, base.space.name), embedder), consolidate)
     delta, query = _asking(base, access)
     return Application(

@@ -1,4 +1,4 @@
-"""Access counts and search events, gathered in memory and written in batches: reading never waits for writing."""
+"""Access counts and what was observed in reading, gathered in memory and written in batches: reading never waits."""
 
 import asyncio
 import contextlib
@@ -35,11 +35,14 @@ class AccessLog:
         self._stopping = asyncio.Event()
         self._flushing = asyncio.Lock()
 
-    def seen(self, scope: Scope, memories: Iterable[UUID], event: Observation) -> None:
-        """Remember that these memories were answered. Never blocks; drops when the database has been away for long."""
+    def seen(self, scope: Scope, memories: Iterable[UUID], *events: Observation) -> None:
+        """Remember that these memories were answered, and what was observed besides.
+
+        Never blocks; drops when the database has been away for long.
+        """
         if len(self._events[scope.tenant_id]) < MAX_PENDING:
             self._hits[scope.tenant_id].update(memories)
-            self._events[scope.tenant_id].append(event)
+            self._events[scope.tenant_id].extend(events)
 
     async def flush(self) -> None:
         """Write what is pending, one transaction a tenant; what cannot be written is kept for the next time.

@@ -132,8 +132,9 @@ class Journal:
 
 def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
     """The changes table by table, as `apply_changes` takes them."""
+    fresh = [c for c in changes if c.new and c.edges]  # their relations cannot be there yet: no need to look
     batch: dict[str, Any] = {
-        "history": [_history(c) for c in changes],
+        "history": [_history(c) for c in changes] + [_link(c) for c in fresh],
         "events": [_observation(o) for c in changes for o in c.observations],
     }
     told = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
@@ -143,7 +144,9 @@ def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
         "threads": dict(Counter(thread for _change, thread in told)),
         "updates": [_update(c) for c in changes if not c.new],
         "delta": list(_delta(told)),
-        "edges": [row for c in changes if c.edges for row in _edges(c.memory_id, c.actor, c.edges)],
+        "relations": [_relation(edge) for c in fresh for edge in c.edges],
+        "related": {str(c.memory_id): len(c.edges) for c in fresh},
+        "edges": [row for c in changes if c.edges and not c.new for row in _edges(c.memory_id, c.actor, c.edges)],
         "jobs": [new_job_row(job) for c in changes for job in c.jobs],
     }
     return batch | {name: rows for name, rows in more.items() if rows}
@@ -194,16 +197,27 @@ def _delta(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]
         }
 
 
+def _link(change: MemoryChange) -> dict[str, Any]:
+    """The LINK row of a new memory."""
+    others = [(e.to_id if e.from_id == change.memory_id else e.from_id, e) for e in change.edges]
+    edges = [{"id": str(other), "category": e.category, "strength": e.strength} for other, e in others]
+    return {
+        "id": str(new_id()),
+        "memory_id": str(change.memory_id),
+        "event": "LINK",
+        "actor": change.actor,
+        "meta": {"edges": edges},
+    }
+
+
+def _relation(edge: Edge) -> dict[str, Any]:
+    return {"id": str(new_id()), "from_id": str(edge.from_id), "to_id": str(edge.to_id), "strength": edge.strength}
+
+
 def _edges(memory_id: UUID, actor: str, edges: Iterable[Edge]) -> Iterator[dict[str, Any]]:
     link = {"memory_id": str(memory_id), "link_id": str(new_id()), "actor": actor}
     for edge in edges:
-        yield link | {
-            "id": str(new_id()),
-            "from_id": str(edge.from_id),
-            "to_id": str(edge.to_id),
-            "category": edge.category,
-            "strength": edge.strength,
-        }
+        yield link | _relation(edge) | {"category": edge.category}
 
 
 def _observation(o: Observation) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from app.domain.filters import Filters
 from app.domain.memory import MemoryType
 from app.ports import Embedder
 from app.usecases.memories.query import Query
-from bench.write_path import COLD, MOST_TRIPS, CountingProxy, count_round_trips
+from bench.counting_proxy import CountingProxy
+from bench.write_path import COLD, MOST_TRIPS, count_round_trips
 from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller
 from tests.usecases.stored import edges

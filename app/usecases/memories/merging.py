@@ -50,7 +50,7 @@ def compose(intent: Intent, *, recreate: bool) -> tuple[list[MemoryChange], Writ
         changes, written = _recreate(intent, intent.match)
     else:
         changes, written = _update(intent, intent.match)
-    changes[-1] = replace(changes[-1], observations=_events(intent, written))
+    changes[-1] = replace(changes[-1], observations=(_done(intent, written),))
     return changes, written
 
 
@@ -153,9 +153,11 @@ def event(
     return Observation(node, op, status, new.user_id, new.thread_id, memory_id, new.category, sim)
 
 
-def _events(intent: Intent, written: Written) -> tuple[Observation, ...]:
-    new, sim = intent.new, intent.decision.best_similarity
-    done = event(new, "create" if written.action == "created" else "update", "ok", sim, written.id)
-    if new.type is not MemoryType.semantic:
-        return (done,)
-    return event(new, "classify"), event(new, "search", sim=sim), done
+def _done(intent: Intent, written: Written) -> Observation:
+    op = "create" if written.action == "created" else "update"
+    return event(intent.new, op, "ok", intent.decision.best_similarity, written.id)
+
+
+def looked(new: NewMemory, sim: float | None) -> tuple[Observation, ...]:
+    """What was observed before a semantic memory was written: reading, so no part of the write."""
+    return (event(new, "classify"), event(new, "search", sim=sim)) if new.type is MemoryType.semantic else ()

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import structlog
@@ -33,9 +33,10 @@ from app.domain.scope import Scope
 from app.domain.text_rules import check_text, text_key
 from app.domain.waves import waves
 from app.ports import Clock, Embedder, Vector
-from app.storage.journal import Journal, KeyRecord, Outcome, Recorded
+from app.storage.access import AccessLog
+from app.storage.journal import Journal, KeyRecord, Recorded
 from app.storage.memories import Compared, MemoryStorage
-from app.usecases.memories.merging import Intent, Written, compose, event
+from app.usecases.memories.merging import Intent, Written, compose, event, looked
 from app.usecases.ops.limits import Limits
 
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
@@ -54,6 +55,7 @@ class WriteMemories:
         self,
         memories: MemoryStorage,
         journal: Journal,
+        access: AccessLog,
         embedder: Embedder,
         limits: Limits,
         policies: Policies,
@@ -61,6 +63,7 @@ class WriteMemories:
     ) -> None:
         self._memories = memories
         self._journal = journal
+        self._access = access
         self._embedder = embedder
         self._limits = limits
         self._policies = policies
@@ -124,7 +127,8 @@ class WriteMemories:
         outcome = await self._journal.record(scope, changes, keys=keys)
         if outcome.replay is not None:  # one key only, and it was used before
             raise WriteContention()
-        return [_with(written, new, outcome.recorded[at]) for (new, *_), (written, at) in zip(items, last, strict=True)]
+        stored = [(new, written, outcome.recorded[at]) for (new, *_), (written, at) in zip(items, last, strict=True)]
+        return [self._stored(scope, *each) for each in stored]
 
     def waves(self, drafts: Sequence[NewMemory], vectors: Sequence[Vector]) -> list[range]:
         """Which of one user's memories can go through `store_many` together, in order."""
@@ -184,7 +188,14 @@ class WriteMemories:
             return await self._skip(scope, new, skipped, key)
         changes, written = composed
         outcome = await self._journal.record(scope, changes, keys=_keys(key, written))
-        return _answer(new, written, outcome)
+        if outcome.replay is not None:
+            return _replayed(new, outcome.replay)
+        return self._stored(scope, new, written, outcome.recorded[-1])
+
+    def _stored(self, scope: Scope, new: NewMemory, written: Written, recorded: Recorded) -> Written:
+        self._access.seen(scope, (), *looked(new, written.similarity))
+        revision = recorded.revisions.get(new.thread_id) if new.thread_id else None
+        return replace(written, related=recorded.related, revision=revision)
 
     def _compose(
         self, scope: Scope, new: NewMemory, vector: Vector, compared: Sequence[Compared]
@@ -202,7 +213,7 @@ class WriteMemories:
         if key is not None:
             outcome = await self._journal.record(scope, [], keys=_keys(key, skipped))
             if outcome.replay is not None:
-                return _answer(new, skipped, outcome)
+                return _replayed(new, outcome.replay)
         await self._journal.note(scope, [event(new, "classify", "skipped", skipped.similarity)])
         return skipped
 
@@ -231,15 +242,7 @@ def _keys(key: IdempotencyKey | None, written: Written) -> list[KeyRecord]:
     return [KeyRecord(key, response, written.id)]
 
 
-def _with(written: Written, new: NewMemory, recorded: Recorded) -> Written:
-    revision = recorded.revisions.get(new.thread_id) if new.thread_id else None
-    return replace(written, related=recorded.related, revision=revision)
-
-
-def _answer(new: NewMemory, written: Written, outcome: Outcome) -> Written:
-    if outcome.replay is None:
-        return _with(written, new, outcome.recorded[-1])
-    first = outcome.replay
+def _replayed(new: NewMemory, first: dict[str, Any]) -> Written:
     return Written(
         id=UUID(first["id"]) if first["id"] else None,
         action=first["action"],

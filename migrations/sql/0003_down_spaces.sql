@@ -1,0 +1,1 @@
+SELECT create_journal(name) FROM embedding_spaces;
