@@ -50,13 +50,14 @@ ADMINS = frozenset(
 @dataclass(frozen=True)
 class Operation:
     """One method of one path. `queries`: the schema of each query parameter; `body`: of the body, None without one;
-    `lines`: the body is a JSON document a line."""
+    `lines`: the body is a JSON document a line; `retried`: it takes an Idempotency-Key."""
 
     method: str
     path: str
     queries: dict[str, dict[str, Any]] = field(default_factory=dict)
     body: dict[str, Any] | None = None
     lines: bool = False
+    retried: bool = False
     schemas: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -83,13 +84,13 @@ class Operation:
     def variants(self, values: list[str]) -> Iterator[dict[str, Any]]:
         """Each query parameter alone with each value worth a try: every choice, both bounds, all of `values`."""
         for name, schema in self.queries.items():
-            for value in _values(_resolved(schema, self.schemas), values):
+            for value in values_of(resolved(schema, self.schemas), values):
                 yield {name: value}
 
     def bodies(self, values: list[str]) -> Iterator[Any]:
         """The sample with each field, nested ones too, set to each value worth a try."""
         if self.body is not None:
-            yield from _bodies(_resolved(self.body, self.schemas), self.sample(), self.schemas, values)
+            yield from _bodies(resolved(self.body, self.schemas), self.sample(), self.schemas, values)
 
 
 async def operations(client: httpx.AsyncClient) -> list[Operation]:
@@ -100,6 +101,7 @@ async def operations(client: httpx.AsyncClient) -> list[Operation]:
             method=method.upper(),
             path=path,
             queries={p["name"]: p["schema"] for p in spec.get("parameters", []) if p["in"] == "query"},
+            retried=any(p["name"].lower() == "idempotency-key" for p in spec.get("parameters", [])),
             **_body(spec.get("requestBody", {}).get("content", {})),
             schemas=document["components"]["schemas"],
         )
@@ -120,7 +122,7 @@ def _body(content: dict[str, Any]) -> dict[str, Any]:
     return {"body": content["application/json"]["schema"] if content else None}
 
 
-def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     """The schema behind a reference, and of a choice the first that is not null."""
     while "$ref" in schema or ("anyOf" in schema and "type" not in schema):
         if "$ref" in schema:
@@ -131,15 +133,16 @@ def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]
 
 
 def _sample(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
-    schema = _resolved(schema, schemas)
+    schema = resolved(schema, schemas)
     if schema.get("examples"):
         return schema["examples"][0]
     if schema["type"] == "object":
         return {name: _sample(schema["properties"][name], schemas) for name in schema.get("required", [])}
-    return next(iter(_values(schema, ["sample"])))
+    return next(iter(values_of(schema, ["sample"])))
 
 
-def _values(schema: dict[str, Any], values: list[str]) -> list[Any]:
+def values_of(schema: dict[str, Any], values: list[str]) -> list[Any]:
+    """Values worth a try for a schema that is no object: every choice, both bounds, all of `values`."""
     kind = schema["type"]
     if kind == "boolean":
         return [True, False]
@@ -147,15 +150,15 @@ def _values(schema: dict[str, Any], values: list[str]) -> list[Any]:
         number = int if kind == "integer" else float
         return [number(schema.get("minimum", 0)), number(schema.get("maximum", 1))]
     if kind == "array":
-        return [[value] for value in _values(schema["items"], values)]
+        return [[value] for value in values_of(schema["items"], values)]
     return schema.get("enum") or values
 
 
 def _bodies(schema: dict[str, Any], sample: Any, schemas: dict[str, Any], values: list[str]) -> Iterator[Any]:
     for name, part in schema.get("properties", {}).items():
-        part = _resolved(part, schemas)
+        part = resolved(part, schemas)
         if part["type"] != "object":
-            variants: Iterator[Any] = iter(_values(part, values))
+            variants: Iterator[Any] = iter(values_of(part, values))
         else:
             variants = _bodies(part, sample.get(name, {}), schemas, values)
         for value in itertools.islice(variants, 500):

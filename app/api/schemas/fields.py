@@ -67,7 +67,11 @@ Moment = Annotated[
     BeforeValidator(_moment),
     WithJsonSchema({"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}),
 ]
-Text = Annotated[str, Field(description="its type sets the limit: 280 characters if semantic")]
+# said, not checked here: after normalisation there must be something left, which has a refusal of its own
+NOT_EMPTY = {"minLength": 1, "pattern": r"\S"}
+Text = Annotated[
+    str, Field(description="its type sets the limit: 280 characters if semantic", json_schema_extra=NOT_EMPTY)
+]
 Tags = Annotated[list[Identifier], Field(max_length=50)]
 Whole = BeforeValidator(_whole)
 Importance = Annotated[int, Field(ge=1, le=5, strict=True), Whole]

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Json, Moment, Request, Sequence, absent
+from app.api.schemas.fields import NOT_EMPTY, Identifier, Json, Moment, Request, Sequence, absent
 from app.domain.memory import MemoryType, NewMemory
 
 
@@ -30,7 +30,9 @@ class TurnIn(Request):
     user_id: Identifier
     thread_id: Identifier
     role: Identifier
-    content: Annotated[str, Field(description="32,000 characters at most, unless configured otherwise")]
+    content: Annotated[
+        str, Field(description="32,000 characters at most, unless configured otherwise", json_schema_extra=NOT_EMPTY)
+    ]
     actor_id: Identifier | None = Field(default=None, description="who speaks, when the role does not say it")
     agent_id: Identifier | None = None
     seq: Sequence | None = Field(default=None, description="place in the thread")

@@ -1,0 +1,88 @@
+"""schemathesis against a real server: every operation of the OpenAPI document, alone and along its links.
+
+It runs as its own process, configured by tests/api/fuzz/schemathesis.toml. MNEMA_FUZZ_EXAMPLES=500 tries that many
+requests an operation instead of the few of the normal run, MNEMA_FUZZ_SEED other ones.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.bootstrap import Application
+from tests.api.calls import ask, remember, say
+from tests.factories import Caller, make_caller
+
+CONFIG = Path(__file__).with_name("fuzz") / "schemathesis.toml"
+EXAMPLES = int(os.environ.get("MNEMA_FUZZ_EXAMPLES", "8"))
+SEED = os.environ.get("MNEMA_FUZZ_SEED", "1")
+LONGEST_S = 120 + 30 * EXAMPLES
+STATEFUL = max(30, EXAMPLES)
+LINKS = 12
+"""Of all the links, so many different ones are walked along at least: a run without them shows nothing of state."""
+
+
+async def furnished(client: httpx.AsyncClient) -> None:
+    """Something for every list to show."""
+    for number in range(3):
+        await remember(client, f"Maya books room {number} for the launch.", category="tasks", thread_id="launch")
+        await say(client, f"Is room {number} large enough?", thread_id="launch")
+    await ask(client, "Which room?", thread_id="launch")
+
+
+async def schemathesis(server: str, keys: Path, *arguments: str) -> tuple[int | None, str]:
+    """Exit code and report of a run against the server."""
+    command = ["--config-file", str(CONFIG), "run", f"{server}/openapi.json", "--seed", SEED, *arguments]
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("schemathesis"),
+        *command,
+        env={**os.environ, "MNEMA_FUZZ_KEYS": str(keys), "PYTHONPATH": os.getcwd(), "PYTHONWARNINGS": "ignore"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), LONGEST_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, out.decode()
+
+
+@pytest.fixture
+async def keys(app: Application, server: str, caller: Caller, tmp_path: Path) -> Path:
+    """The keys of two furnished tenants, in the form schemathesis reads."""
+    other = await make_caller(app)
+    entries = []
+    for name, who in (("one", caller), ("other", other)):
+        async with who.client(server) as client:
+            await furnished(client)
+        headers = [{"name": name, "value": value} for name, value in who.headers.items()]
+        entries.append({"name": name, "fixedHeaders": headers})
+    file = tmp_path / "keys.json"
+    file.write_text(json.dumps({"auth": entries}))
+    return file
+
+
+async def test_every_operation_does_what_the_document_says(server: str, keys: Path) -> None:
+    code, report = await schemathesis(
+        server, keys, "--phases", "examples,coverage,fuzzing", "--max-examples", str(EXAMPLES)
+    )
+    assert code == 0, report
+    selected, tested = re.search(r"Selected: (\d+)/", report), re.search(r"Tested: (\d+)", report)
+    assert selected, report
+    assert tested, report
+    assert tested[1] == selected[1], report
+
+
+async def test_operations_agree_along_the_links(server: str, keys: Path) -> None:
+    code, report = await schemathesis(server, keys, "--phases", "stateful", "--max-examples", str(STATEFUL))
+    assert code == 0, report
+    covered = re.search(r"API Links: +(\d+) covered", report)
+    assert covered, report
+    assert int(covered[1]) >= LINKS, report

@@ -1,0 +1,349 @@
+"""Random route x tenant x id: nothing of another tenant in any answer, and nothing of theirs changed.
+
+Routes, parameters and bodies come from the OpenAPI document, so a new route takes part by itself, and a place of a path
+that nobody here can fill fails. MNEMA_COMBINATIONS=10000 tries that many instead of 2,000; MNEMA_COMBINATIONS_SEED
+chooses others.
+"""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.api.main import create_app
+from app.bootstrap import Application, Doubles
+from app.config.settings import Settings
+from app.domain.scope import Scope
+from app.ports import Embedder
+from tests.api.calls import ask, history_of, sql
+from tests.api.ledger import Ledger
+from tests.api.operations import Operation, guarded, resolved, values_of
+from tests.conftest import Database
+from tests.factories import Caller, make_caller
+
+COMBINATIONS = int(os.environ.get("MNEMA_COMBINATIONS", "2000"))
+SEED = int(os.environ.get("MNEMA_COMBINATIONS_SEED", "1"))
+TENANTS = ("one", "two", "three")
+HIDDEN = frozenset({"relationships", "preferences", "activity", "profile"})
+"""What a key bound to planner may not see."""
+KINDS = {
+    "memory_id": "memory",
+    "job_id": "job",
+    "thread_id": "thread",
+    "user_id": "user",
+    "actor_id": "actor",
+    "agent_id": "agent",
+    "run_id": "run",
+    "role": "role",
+    "tag": "tag",
+    "tags": "tag",
+    "turn_id": "turn",
+    "cursor": "cursor",
+    "category": "category",
+    "categories": "category",
+    "agent": "agent",
+}
+"""Which names a parameter, a field or a place of a path takes."""
+PUBLIC_NAMES = {
+    "user": ["maya"],
+    "thread": ["launch"],
+    "agent": ["planner", "supervisor", "stylist"],
+    "category": ["tasks", "goals", "procedural", *sorted(HIDDEN)],
+}
+"""Names that every tenant uses alike."""
+PLACES = ("memory_id", "job_id", "thread_id", "user_id")
+TEXTS = ("Maya books a room for the launch.", "The demo moves to Friday.", "Jonas is on leave.")
+TYPES = ("semantic", "episodic", "insight", "summary", "chunk", "turn")
+
+
+@dataclass
+class World:
+    """The server, its tenants' keys by what they may do, and the ledger."""
+
+    app: Application
+    transport: httpx.AsyncBaseTransport
+    keys: dict[str, dict[str, Caller]]
+    ledger: Ledger
+    random: Random
+
+    def client(self, caller: Caller) -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=self.transport, base_url="http://mnema", headers=caller.headers, timeout=60)
+
+
+@asynccontextmanager
+async def alive(server: FastAPI) -> AsyncIterator[Application]:
+    """The application behind a server without a socket; started and stopped in one task, as uvicorn does."""
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def live() -> None:
+        async with server.router.lifespan_context(server):
+            started.set()
+            await ended.wait()
+
+    task = asyncio.create_task(live())
+    await asyncio.wait((task, asyncio.ensure_future(started.wait())), return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+    try:
+        yield server.state.application
+    finally:
+        ended.set()
+        await task
+
+
+@pytest.fixture
+async def world(settings: Settings, embedder: Embedder, database: Database) -> AsyncIterator[World]:
+    server = create_app(settings.model_copy(update={"key_cache_s": 5}), Doubles(embedder=embedder))
+    async with alive(server) as app:
+        random = Random(SEED)
+        made = World(app, httpx.ASGITransport(server), {}, Ledger(random), random)
+        for name in TENANTS:
+            admin = await make_caller(app)
+            made.keys[name] = {"admin": admin} | {
+                kind: await make_caller(app, scopes, agents, tenant=admin)
+                for kind, scopes, agents in (
+                    ("reader", ["query"], None),
+                    ("writer", ["query", "write"], None),
+                    ("bound", ["query", "write"], ["planner"]),
+                )
+            }
+            await furnish(made, name, database)
+        yield made
+
+
+async def furnish(world: World, tenant: str, database: Database) -> None:
+    """Rows of every table, each text of them marked."""
+    ledger = world.ledger
+
+    def name(kind: str) -> str:
+        return ledger.mark(tenant, kind, name=True)
+
+    async with world.client(world.keys[tenant]["admin"]) as admin:
+        for number, category in enumerate(["tasks", "goals", *sorted(HIDDEN), "tasks", "relationships"]):
+            names = {f"{kind}_id": name(kind) for kind in ("user", "thread", "actor", "run")}
+            names |= {"user_id": "maya", "thread_id": "launch"} if number % 2 else {}
+            content = {
+                "text": f"Maya keeps {ledger.mark(tenant, 'text', category)}.",
+                "tags": [name("tag")],
+                "role": name("role"),
+                "metadata": {"m": ledger.mark(tenant, "metadata", category)},
+                "source": {"turn_id": name("turn"), "quote": ledger.mark(tenant, "quote", category)},
+                "type": TYPES[number % 5],
+            }
+            await wrote(world, admin, tenant, {"category": category, "seq": number, **names, **content})
+        steps = {"steps_text": f"1. Open {ledger.mark(tenant, 'steps', 'procedural')}.", "type": "procedural"}
+        start = {"user_id": "maya", "category": "procedural", "text": "How the engine starts."}
+        forgotten = await wrote(world, admin, tenant, start | steps)
+        assert (await admin.delete(f"/memory/{forgotten}")).status_code == 200
+        said = {"user_id": name("user"), "thread_id": name("thread"), "role": "user"}
+        said["content"] = f"I have {ledger.mark(tenant, 'turn text', 'activity')}."
+        turn = (await admin.post("/turns", json=said)).json()
+        ledger.own(tenant, turn["id"], "memory", "activity")
+        ledger.own(tenant, turn["jobs"][0], "job")
+        await ask(admin, "Maya", thread_id="launch", filters={})
+        for memory_id in ledger.names(tenant, "memory"):
+            for entry in await history_of(admin, memory_id):
+                ledger.own(tenant, entry["id"], "history")
+        page = (await admin.get("/memory", params={"limit": 1})).json()
+        ledger.own(tenant, page["next_cursor"], "cursor")
+    job = ledger.names(tenant, "job")[0]
+    words = [ledger.mark(tenant, f"job {part}") for part in ("error", "report", "payload")]
+    await sql(
+        database,
+        "UPDATE jobs SET last_error = $2, report = jsonb_build_object('r', $3::text), "
+        "payload = payload || jsonb_build_object('p', $4::text), state = 'dead' WHERE id = $1",
+        UUID(job),
+        *words,
+    )
+
+
+async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: dict[str, Any]) -> str:
+    """Store and change a memory, so that it has a history; its id."""
+    key = world.ledger.mark(tenant, "idempotency", name=True)
+    response = await client.post("/memory", json=content, headers={"Idempotency-Key": key})
+    assert response.status_code == 201, response.text
+    memory_id: str = response.json()["id"]
+    world.ledger.own(tenant, memory_id, "memory", content["category"])
+    assert (await client.patch(f"/memory/{memory_id}", json={"importance": 4})).status_code == 200
+    return memory_id
+
+
+async def digests(world: World, database: Database, tenants: list[str]) -> dict[str, str | None]:
+    """Every tenant table's rows of these tenants, as the superuser sees them, as one hash a table."""
+    await world.app.access.flush()
+    tables = await sql(
+        database,
+        "SELECT relname, (SELECT attname FROM pg_attribute WHERE attrelid = c.oid AND NOT attisdropped "
+        "AND attname = ANY (ARRAY['tenant_id'] || CASE relname WHEN 'tenants' THEN ARRAY['id'] ELSE '{}'::text[] END)) "
+        "AS column FROM pg_class c "
+        "WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY 1",
+    )
+    owners = [world.keys[tenant]["admin"].scope.tenant_id for tenant in tenants]
+    held = {}
+    for table, column in tables:
+        if column is not None:
+            rows = f"SELECT t::text AS row FROM {table} t WHERE {column} = ANY ($1)"
+            statement = f"SELECT md5(string_agg(row, '|' ORDER BY row)) AS hash FROM ({rows}) AS rows"
+            held[table] = (await sql(database, statement, owners))[0]["hash"]
+    return held
+
+
+class Choices:
+    """Fills a request of one tenant with its own, with others' and with made-up names."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._random = world.random
+        self._density = world.random.choice((0.0, 0.1, 0.3))  # of optional parameters and fields
+
+    def name(self, kind: str) -> str:
+        """One name of this kind, from any source."""
+        source = self._random.choice((*TENANTS, "public", "made up"))
+        if source == "public" and kind in PUBLIC_NAMES:
+            return self._random.choice(PUBLIC_NAMES[kind])
+        known = self._world.ledger.names(source, kind)
+        if known:
+            return self._random.choice(known)
+        if kind in ("memory", "job"):
+            return str(UUID(int=self._random.getrandbits(128), version=4))
+        return self._random.choice(PUBLIC_NAMES.get(kind, ["made-up"]))
+
+    def value(self, name: str, schema: dict[str, Any], operation: Operation) -> Any:
+        """A value for a parameter or field."""
+        schema = resolved(schema, operation.schemas)
+        if schema["type"] == "object":
+            chosen = self.fields(schema, operation, {})
+            return chosen or {"k": self._random.choice(TEXTS)} if name == "metadata" else chosen
+        if name in KINDS:
+            word = self.name(KINDS[name])
+            return [word] if schema["type"] == "array" else word
+        if name in ("by",):
+            return self._random.choice(("op,node", "user_id,thread_id", "category", "user_id,op"))
+        if schema.get("anyOf") or name == "created_at":
+            return self._random.choice(("2020-01-01", "2025-06-01"))
+        return self._random.choice(values_of(schema, list(TEXTS)))
+
+    def fields(self, schema: dict[str, Any], operation: Operation, sample: dict[str, Any]) -> dict[str, Any]:
+        """The sample with some of its schema's fields filled anew."""
+        schema = resolved(schema, operation.schemas)
+        some = {n: s for n, s in schema.get("properties", {}).items() if self._random.random() < self._density}
+        return {**sample, **{name: self.value(name, part, operation) for name, part in some.items()}}
+
+    async def call(self, client: httpx.AsyncClient, operation: Operation) -> httpx.Response:
+        """Ask one operation, filled."""
+        unknown = [p for p in _places(operation.path) if p not in PLACES]
+        assert not unknown, f"{operation.name}: what fills {unknown}?"
+        places = {place: self.name(KINDS[place]) for place in PLACES}
+        queries = {
+            n: self.value(n, s, operation)
+            for n, s in operation.queries.items()
+            if self._random.random() < self._density
+        }
+        content = operation.sample()
+        if isinstance(content, dict):
+            content = self.fields(operation.body or {}, operation, content)
+        mark = self._world.ledger.marks.get(places["memory_id"])
+        if operation.method == "PATCH" and mark and mark.category in HIDDEN:
+            content.pop("category", None)  # its owner may well move it to where the planner sees it
+        headers = {}
+        if operation.retried and self._random.random() < 0.3:
+            headers["Idempotency-Key"] = self.name("idempotency")
+        return await operation.call(client, places, content, params=queries, headers=headers)
+
+
+def _places(path: str) -> list[str]:
+    return [part[1:-1] for part in path.split("/") if part.startswith("{")]
+
+
+async def wander(world: World, tenant: str, count: int) -> tuple[list[str], Counter[tuple[str, int]]]:
+    """`count` requests with one tenant's keys: what leaked, and how often each operation answered what."""
+    wrong: list[str] = []
+    answered: Counter[tuple[str, int]] = Counter()
+    clients = {kind: world.client(caller) for kind, caller in world.keys[tenant].items()}
+    every = await guarded(clients["admin"])
+    for client in clients.values():
+
+        async def note(request: httpx.Request) -> None:
+            world.ledger.sends(tenant, request)
+
+        client.event_hooks = {"request": [note]}
+    for _ in range(count):
+        kind = world.random.choice(("admin", "admin", "reader", "writer", "bound", "bound"))
+        operation = world.random.choice(every)
+        response = await Choices(world).call(clients[kind], operation)
+        answered[operation.name, response.status_code] += 1
+        if response.status_code == 201 and (memory_id := response.json()["id"]):
+            category = json.loads(response.request.content).get("category", "activity")
+            world.ledger.own(tenant, memory_id, "memory", category)
+        found = world.ledger.leaks(tenant, response, HIDDEN if kind == "bound" else frozenset())
+        if found or response.status_code >= 500:
+            sent = response.request
+            wrong.append(f"{tenant} {kind} {sent.method} {sent.url} {sent.content!r} -> {found} {response.text[:500]}")
+    for client in clients.values():
+        await client.aclose()
+    return wrong, answered
+
+
+async def test_no_combination_shows_or_changes_anything_of_another_tenant(world: World, database: Database) -> None:
+    answered: Counter[tuple[str, int]] = Counter()
+    for tenant in TENANTS:
+        others = [other for other in TENANTS if other != tenant]
+        before = await digests(world, database, others)
+        wrong, counts = await wander(world, tenant, -(-COMBINATIONS // len(TENANTS)))
+        assert wrong == []
+        assert await digests(world, database, others) == before
+        answered += counts
+    operations = await guarded(world.client(world.keys["one"]["admin"]))
+    accepted = {name for name, status in answered if status < 300}
+    assert {operation.name for operation in operations} == accepted  # else the combinations show nothing of it
+    assert sum(answered.values()) >= COMBINATIONS
+
+
+async def test_a_server_that_takes_one_tenant_for_another_is_found_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authenticate = world.app.tenants.authenticate
+    victim = world.keys["two"]["admin"].scope
+
+    async def confused(key: str) -> Scope | None:
+        scope = await authenticate(key)
+        return replace(scope, tenant_id=victim.tenant_id) if scope and world.random.random() < 0.5 else scope
+
+    monkeypatch.setattr(world.app.tenants, "authenticate", confused)
+    wrong, _ = await wander(world, "one", 300)
+    assert any("owner='two'" in found for found in wrong)
+
+
+async def test_a_key_that_loses_its_binding_is_found_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    authenticate = world.app.tenants.authenticate
+
+    async def unbound(key: str) -> Scope | None:
+        scope = await authenticate(key)
+        return replace(scope, categories=None) if scope else scope
+
+    monkeypatch.setattr(world.app.tenants, "authenticate", unbound)
+    wrong, _ = await wander(world, "one", 300)
+    assert any(f"category='{category}'" in found for found in wrong for category in HIDDEN)
+
+
+async def test_a_changed_row_of_any_table_changes_the_digest(world: World, database: Database) -> None:
+    before = await digests(world, database, ["two"])
+    assert {table for table, held in before.items() if held} >= {
+        *("memories", "history", "change_log", "thread_revision", "jobs", "events", "users", "tenants", "api_keys"),
+        *("idempotency_keys", "memory_access", "delta_cursors"),
+    }
+    owner = world.keys["two"]["admin"].scope.tenant_id
+    await sql(database, "UPDATE jobs SET attempts = attempts + 1 WHERE tenant_id = $1", owner)
+    after = await digests(world, database, ["two"])
+    assert {table for table in before if before[table] != after[table]} == {"jobs"}
+    assert await digests(world, database, ["one"]) != after
