@@ -49,6 +49,7 @@ class Metrics:
         )
         # looking a child up by its labels costs more than counting
         self._of_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._of_model = {of: (self._texts.labels(of), self._embedding.labels(of)) for of in ("texts", "query")}
 
     def request(self, route: str | None, method: str, status: int, seconds: float) -> None:
         """Count an answer. `route` is the template of the path, None when no route has it."""
@@ -62,8 +63,9 @@ class Metrics:
 
     def embedded(self, of: Literal["texts", "query"], count: int, seconds: float, *, failed: bool) -> None:
         """Count a call of the embedding model."""
-        self._texts.labels(of).inc(count)
-        self._embedding.labels(of).observe(seconds)
+        texts, durations = self._of_model[of]
+        texts.inc(count)
+        durations.observe(seconds)
         if failed:
             self._failures.labels(of).inc()
 
