@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,10 @@ from pydantic import SecretStr
 from app.bootstrap import Application, Doubles
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
-from app.ports import Embedder
+from app.domain.errors import CountersUnavailable
+from app.ports import Count, Embedder
+from app.storage.tenants import TenantStorage
+from app.usecases.ops.limits import Limits
 from tests.api.calls import refused, remember, say
 from tests.api.operations import guarded
 from tests.factories import Caller, KeepOpen, body, make_caller, replica
@@ -236,6 +239,35 @@ async def test_while_redis_is_away_nothing_is_refused_and_it_is_told(
                 told = {int(seen.get(name) or 0) for name in seen.scan_iter(f"*:requests:{caller.scope.key_id}:*")}
             assert told == {KEY + 2 * KEY, 3}
         assert not app.limits.away
+
+
+class Deaf:
+    """Counters that hang: they do what they are told, later, and answer nothing."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    async def exchange(self, counts: Sequence[Count]) -> list[int]:
+        """Heard, not answered."""
+        self.told += [count.add for count in counts if count.add]
+        raise CountersUnavailable()
+
+    async def close(self) -> None:
+        """Nothing."""
+
+
+async def test_what_hangs_is_told_nothing_twice(limited: Settings, embedder: Embedder, still: StillClock) -> None:
+    async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
+        app, deaf = here.apps[0], Deaf()
+        limits = Limits(app.policies.limits, deaf, TenantStorage(app.uow).name, app.access, still, 3600)
+        caller = await make_caller(app)
+        for _ in range(3):
+            await limits.admit(caller.scope)
+        for _ in range(5):
+            await limits.exchange()
+            await limits.admit(caller.scope)
+        assert deaf.told == [3, 3], "of the key and of the tenant, once"
+        assert limits.unenforced == 5
 
 
 async def test_a_quota_of_memories_a_day_counts_what_is_written(

@@ -168,20 +168,28 @@ class Limits:
             self._prune(now)
             if self._counters is None:
                 return
-            counts, places = self._told(now)
-            if not counts and not self.away:
-                return
             try:
-                totals = await self._counters.exchange(counts)
+                if self.away:  # what hangs may still do later what it was told: nothing before it answers
+                    await self._counters.exchange([])
+                await self._tell(self._counters, now)
             except CountersUnavailable:
-                for (tally, index), count in zip(places, counts, strict=True):
-                    tally.owe(index, count.add)
-                    self._touched.add(tally)
                 self._turn(away=True)
-                return
-            for (tally, index), total in zip(places, totals, strict=True):
-                tally.learn(index, total)
-            self._turn(away=False)
+            else:
+                self._turn(away=False)
+
+    async def _tell(self, counters: SharedCounters, now: int) -> None:
+        counts, places = self._told(now)
+        if not counts:
+            return
+        try:
+            totals = await counters.exchange(counts)
+        except CountersUnavailable:
+            for (tally, index), count in zip(places, counts, strict=True):
+                tally.owe(index, count.add)
+                self._touched.add(tally)
+            raise
+        for (tally, index), total in zip(places, totals, strict=True):
+            tally.learn(index, total)
 
     def _told(self, now: int) -> tuple[list[Count], list[tuple[Tally, int]]]:
         """What to tell and to ask, and of which tally and window each is."""
