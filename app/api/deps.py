@@ -34,6 +34,11 @@ async def identify(app: Application, credentials: HTTPAuthorizationCredentials |
     return scope
 
 
+async def still_valid(app: Application, request: Request) -> None:
+    """Raise Unauthenticated if the key of a request that takes long was revoked or has expired since it began."""
+    await identify(app, await bearer(request))
+
+
 async def authenticate(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Scope:
     """The same of a request that counts against the limits; raises Unauthenticated, RateLimited."""
     scope = await identify(app, credentials)

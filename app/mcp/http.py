@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.deps import bearer, covers, identify
+from app.api.deps import bearer, covers, identify, still_valid
 from app.bootstrap import Application
-from app.domain.errors import InvalidInput, RateLimited, ScopeRequired
+from app.domain.errors import InvalidInput, RateLimited, ScopeRequired, Unauthenticated
 from app.domain.scope import Scope as Caller
 from app.mcp.server import ToolServer
 from app.mcp.tools import TOOLS
@@ -57,7 +57,22 @@ class Endpoint:
         request.state.caller = caller
         request.state.refusal = await self._refusal(caller)
         request.state.plain_names = names == "plain"
-        await self._protocol(scope, receive, send)
+        await self._protocol(scope, self._checked_again(request, receive), send)
+
+    def _checked_again(self, request: Request, receive: Receive) -> Receive:
+        """The body may be long in coming: when it is there, the key must still be good."""
+
+        async def received() -> Message:
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body", False):
+                assert self._app is not None
+                try:
+                    await still_valid(self._app, request)
+                except Unauthenticated as error:
+                    request.state.refusal = error
+            return message
+
+        return received
 
     async def _refusal(self, caller: Caller) -> RateLimited | None:
         """Why nothing is done for this request. Said by the tool itself: a model reads that, and no HTTP status."""

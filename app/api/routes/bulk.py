@@ -4,6 +4,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from itertools import count
 from typing import IO, Annotated, Any
 
@@ -11,7 +12,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
-from app.api.deps import App, Writer
+from app.api.deps import App, Writer, still_valid
 from app.api.errors import documented
 from app.api.routes.memories import Trim
 from app.api.schemas.bulk import BulkLineIn
@@ -19,7 +20,6 @@ from app.bootstrap import Application
 from app.domain.errors import BodyTooLarge, InvalidInput, LimitReached, MnemaError
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import NewMemory
-from app.domain.scope import Scope
 from app.usecases.memories.bulk import BulkLine, BulkResult
 
 router = APIRouter(prefix="/memory", tags=["memory"])
@@ -64,11 +64,12 @@ async def bulk(
 
     Writing begins when the whole body has arrived. A bad line is reported with its number and changes nothing for the
     others; one beyond the quota of memories is refused with 429. With the header `Idempotency-Key` the whole request
-    can be sent again: every line is done once.
+    can be sent again: every line is done once. Lines not yet begun when the key is revoked are refused with 401.
     """
     spool = await _spooled(request, app.settings.max_bulk_bytes)
     lines = _lines(spool, app, trim, idempotency_key)
-    return StreamingResponse(_results(app, scope, lines, trim, spool), media_type=NDJSON)
+    results = app.bulk.run(scope, lines, trim=trim, permitted=partial(still_valid, app, request))
+    return StreamingResponse(_written(results, spool), media_type=NDJSON)
 
 
 async def _spooled(request: Request, limit: int) -> IO[bytes]:
@@ -88,11 +89,9 @@ async def _spooled(request: Request, limit: int) -> IO[bytes]:
     return spool
 
 
-async def _results(
-    app: Application, scope: Scope, lines: Iterator[BulkLine], trim: bool, spool: IO[bytes]
-) -> AsyncIterator[bytes]:
+async def _written(results: AsyncIterator[BulkResult], spool: IO[bytes]) -> AsyncIterator[bytes]:
     with spool:
-        async for result in app.bulk.run(scope, lines, trim=trim):
+        async for result in results:
             yield json.dumps(_line(result), ensure_ascii=False).encode() + b"\n"
 
 

@@ -4,15 +4,16 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from fastapi.responses import StreamingResponse
 
 from app.api import links
-from app.api.deps import Administrator, App, Reader
+from app.api.deps import Administrator, App, Reader, still_valid
 from app.api.errors import documented
 from app.api.routes.bulk import NDJSON
 from app.api.schemas.bulk import ReceiptOut
 from app.api.schemas.fields import Identifier
+from app.bootstrap import Application
 
 router = APIRouter(prefix="/users", tags=["users"])
 UserId = Annotated[Identifier, Path()]
@@ -28,13 +29,14 @@ _RESPONSE = {
     response_class=StreamingResponse,
     responses={200: _RESPONSE, **documented(401, 403, 404, 422, 503)},
 )
-async def export(app: App, scope: Reader, user_id: UserId) -> StreamingResponse:
+async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> StreamingResponse:
     """Everything held of a user, streamed: the user, memories in every state, history, relations, events, checkpoints.
 
-    A key bound to agents gets what lies in its categories.
+    A key bound to agents gets what lies in its categories. The stream breaks off, and so is seen to be incomplete, when
+    the key is revoked meanwhile.
     """
     records = await app.export.records(scope, user_id)
-    return StreamingResponse(_lines(records), media_type=NDJSON)
+    return StreamingResponse(_lines(records, app, request), media_type=NDJSON)
 
 
 @router.post(
@@ -50,6 +52,7 @@ async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
     return ReceiptOut.model_validate(await app.erase.erase(scope, user_id))
 
 
-async def _lines(records: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+async def _lines(records: AsyncIterator[dict[str, Any]], app: Application, request: Request) -> AsyncIterator[bytes]:
     async for record in records:
+        await still_valid(app, request)
         yield orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE)

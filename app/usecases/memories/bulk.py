@@ -1,7 +1,7 @@
 """Many memories in one request: embedded in batches, written side by side, one result a line, in order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from app.usecases.memories.write import WriteMemories
 from app.usecases.ops.limits import Limits
 
 log = structlog.get_logger(__name__)
+Permission: TypeAlias = Callable[[], Awaitable[None]]
 BATCH = 256
 LANES = 4
 
@@ -54,17 +55,25 @@ class BulkWrite:
         self._write = write
         self._limits = limits
 
-    async def run(self, scope: Scope, lines: Iterable[BulkLine], *, trim: bool = False) -> AsyncIterator[BulkResult]:
-        """Results in the order of `lines`, a batch at a time."""
+    async def run(
+        self,
+        scope: Scope,
+        lines: Iterable[BulkLine],
+        *,
+        trim: bool = False,
+        permitted: Permission | None = None,
+    ) -> AsyncIterator[BulkResult]:
+        """Results in the order of `lines`, a batch at a time. `permitted` is asked before each batch: a batch takes a
+        while, and what it raises refuses the lines of that batch."""
         batch: list[BulkLine] = []
         for line in lines:
             batch.append(await self._checked(scope, line, trim))
             await asyncio.sleep(0)  # reading a line may take a while: other requests come between
             if len(batch) == BATCH:
-                for result in await self._batch(scope, batch):
+                for result in await self._batch(scope, batch, permitted):
                     yield result
                 batch = []
-        for result in await self._batch(scope, batch):
+        for result in await self._batch(scope, batch, permitted):
             yield result
 
     async def _checked(self, scope: Scope, line: BulkLine, trim: bool) -> BulkLine:
@@ -79,21 +88,25 @@ class BulkWrite:
         except Exception as error:
             return replace(line, draft=_refusal(error))
 
-    async def _batch(self, scope: Scope, batch: Sequence[BulkLine]) -> list[BulkResult]:
+    async def _batch(self, scope: Scope, batch: Sequence[BulkLine], permitted: Permission | None) -> list[BulkResult]:
         good = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
         results = {
             line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
         }
-        for result in await self._store(scope, good):
+        for result in await self._store(scope, good, permitted):
             results[result.number] = result
             if isinstance(result.outcome, MnemaError):
                 self._limits.give_back(scope)
         return [results[line.number] for line in batch]
 
-    async def _store(self, scope: Scope, good: Sequence[tuple[BulkLine, NewMemory]]) -> list[BulkResult]:
+    async def _store(
+        self, scope: Scope, good: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
+    ) -> list[BulkResult]:
         if not good:
             return []
         try:
+            if permitted is not None:
+                await permitted()
             vectors = await self._write.embed(scope, [draft for _line, draft in good])
         except Exception as error:
             refusal = _refusal(error)

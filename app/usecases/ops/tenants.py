@@ -3,7 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from app.config.loader import Policies
@@ -26,10 +26,11 @@ class Tenants:
         self._cache: OrderedDict[bytes, tuple[float, Scope]] = OrderedDict()
 
     async def authenticate(self, key: str) -> Scope | None:
-        """The key's scope, or None. Cached for `key_cache_s` seconds, so a revocation takes at most that long."""
-        digest = hash_key(key)
+        """The key's scope, or None. Remembered for `key_cache_s` seconds from when it was asked for, so a revocation
+        takes at most that long, and not beyond the key's expiry."""
+        digest, asked = hash_key(key), time.monotonic()
         cached = self._cache.get(digest)
-        if cached and cached[0] > time.monotonic():
+        if cached and cached[0] > asked:
             return cached[1]
         owner = await self._storage.authenticate(key)
         if owner is None:
@@ -43,10 +44,16 @@ class Tenants:
             categories=None if owner.agents is None else self._policies.categories.visible_to(owner.agents),
             agent=owner.agents[0] if owner.agents and len(owner.agents) == 1 else None,
         )
-        self._cache[digest] = (time.monotonic() + self._ttl, scope)
+        self._cache[digest] = (asked + self._lasting(owner.expires_at), scope)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
         return scope
+
+    def _lasting(self, expires_at: datetime | None) -> float:
+        """For how many seconds a key's scope may be remembered."""
+        if expires_at is None:
+            return self._ttl
+        return min(self._ttl, (expires_at - datetime.now(UTC)).total_seconds())
 
     async def tenants(self) -> list[Tenant]:
         """All tenants."""

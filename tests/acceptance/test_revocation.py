@@ -1,0 +1,161 @@
+"""A revoked key on two real servers of one database: refused by both within five seconds, on every way in, also where
+a request began before."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.bootstrap import Application, Doubles, application
+from app.config.settings import Settings
+from app.mcp.bridge import HEADERS
+from app.ports import Embedder
+from tests.acceptance.processes import REPOSITORY, environment, free_port, mnema
+from tests.api.calls import remember, sql
+from tests.conftest import Database, model_cache
+from tests.factories import Caller, body, make_caller
+
+WITHIN_S = 5
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+
+@asynccontextmanager
+async def replica(database: Database, home: Path) -> AsyncIterator[str]:
+    """A server process as operators start it, with the settings as shipped; its URL."""
+    port = str(free_port())
+    env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home, MNEMA_MODEL_CACHE=model_cache())
+    command = ["-m", "uvicorn", "--factory", "app.api.main:create_app", "--port", port, "--log-level", "warning"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, cwd=REPOSITORY, env=env, stdout=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            await until(lambda: answers(client), 120)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def answers(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/health")).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+async def until(met: Callable[[], Awaitable[bool]], seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while not await met():  # noqa: ASYNC110 - another process's state
+            await asyncio.sleep(0.05)
+
+
+@dataclass
+class Pair:
+    """Two replicas, a key that both know, and who may revoke it."""
+
+    urls: list[str]
+    key: Caller
+    database: Database
+
+    async def revoke(self) -> None:
+        """By the command line, as operators do; when it is over, both replicas refuse the key within 5 seconds."""
+        scope = self.key.scope
+        arguments = ("key", "revoke", str(scope.key_id), "--tenant", str(scope.tenant_id))
+        done = await mnema(*arguments, MNEMA_DATABASE_URL=self.database.app)
+        assert done.returncode == 0, done.stderr
+        async with asyncio.timeout(WITHIN_S):
+            await asyncio.gather(*(until(partial(self.refused, url), 2 * WITHIN_S) for url in self.urls))
+
+    async def refused(self, url: str) -> bool:
+        async with self.key.client(url) as client:
+            found = [await client.get("/memory"), await client.post("/mcp", json=LIST, headers=HEADERS)]
+        return [response.status_code for response in found] == [401, 401]
+
+
+@pytest.fixture
+async def pair(app: Application, caller: Caller, database: Database, tmp_path: Path) -> AsyncIterator[Pair]:
+    key = await make_caller(app, ["query", "write"], tenant=caller)
+    async with replica(database, tmp_path) as one, replica(database, tmp_path) as two:
+        for url in (one, two):
+            async with key.client(url) as client:
+                await remember(client)
+                assert (await client.post("/mcp", json=LIST, headers=HEADERS)).status_code == 200
+        yield Pair([one, two], key, database)
+
+
+async def test_both_replicas_refuse_a_revoked_key_and_no_other(pair: Pair, caller: Caller) -> None:
+    await pair.revoke()
+    for url in pair.urls:
+        async with caller.client(url) as client:
+            assert (await client.get("/memory")).status_code == 200
+
+
+def halves(content: bytes, between: asyncio.Event) -> AsyncIterator[bytes]:
+    """A body whose second half is sent when the event has come."""
+
+    async def sent() -> AsyncIterator[bytes]:
+        yield content[: len(content) // 2]
+        await between.wait()
+        yield content[len(content) // 2 :]
+
+    return sent()
+
+
+async def test_what_was_being_sent_when_the_key_was_revoked_is_not_done(pair: Pair) -> None:
+    lines = b"".join(json.dumps(body(f"Maya visits town {n}.")).encode() + b"\n" for n in range(300))
+    call = {"name": "memory.remember", "arguments": body("Maya visits the harbour.")}
+    tool = json.dumps(LIST | {"method": "tools/call", "params": call}).encode()
+    revoked = asyncio.Event()
+    async with pair.key.client(pair.urls[0]) as client:
+        sizes = {"Content-Length": str(len(tool))}
+        bulk = asyncio.create_task(client.post("/memory/bulk", content=halves(lines, revoked)))
+        remembered = asyncio.create_task(client.post("/mcp", content=halves(tool, revoked), headers=HEADERS | sizes))
+        await asyncio.sleep(0.5)  # both have begun: were they late, they would be refused all the same
+        await pair.revoke()
+        revoked.set()
+        results = [json.loads(line)["error"] for line in (await bulk).text.splitlines()]
+        assert [(error["code"], error["status"]) for error in results] == [("unauthenticated", 401)] * 300
+        result: dict[str, Any] = (await remembered).json()["result"]
+        assert (result["isError"], result["structuredContent"]["code"]) == (True, "unauthenticated")
+    assert await sql(pair.database, "SELECT 1 FROM memories WHERE text LIKE '%visits%'") == []
+
+
+async def test_an_export_breaks_off_when_the_key_is_revoked(pair: Pair) -> None:
+    await sql(
+        pair.database,
+        "INSERT INTO events (tenant_id, id, op, node, status, user_id, thread_id) "
+        "SELECT $1, gen_random_uuid(), 'create', 'hotpath', 'ok', 'maya', repeat('x', 4000) "
+        "FROM generate_series(1, 20000)",
+        pair.key.scope.tenant_id,
+    )
+    async with pair.key.client(pair.urls[1]) as client, client.stream("GET", "/users/maya/export") as response:
+        assert response.status_code == 200
+        lines = response.aiter_lines()
+        assert json.loads(await anext(lines))["kind"] == "user"
+        await pair.revoke()
+        with pytest.raises(httpx.RemoteProtocolError):
+            async for _line in lines:
+                pass
+
+
+async def test_a_key_is_not_remembered_beyond_its_expiry(settings: Settings, embedder: Embedder) -> None:
+    async with application(settings.model_copy(update={"key_cache_s": 5}), Doubles(embedder=embedder)) as app:
+        tenant = await app.tenants.create("short")
+        expires_at = datetime.now(UTC) + timedelta(seconds=1)
+        _key, plain = await app.tenants.create_key(tenant.id, "test", ["query"], expires_at=expires_at)
+        assert await app.tenants.authenticate(plain) is not None
+
+        async def refused() -> bool:
+            return await app.tenants.authenticate(plain) is None
+
+        await until(refused, 4)
