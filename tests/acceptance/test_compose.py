@@ -201,9 +201,11 @@ async def test_a_server_that_is_stopped_finishes_what_it_has_begun(stack: Stack,
         await asyncio.to_thread(wait_until, lambda: stack.verdicts()[1] != "ready", "api-2 to take no more requests")
         stopping.set()
 
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/x-ndjson"}
+    headers, ndjson = {"Authorization": f"Bearer {key}"}, {"Content-Type": "application/x-ndjson"}
     async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as client:
-        answer, _ = await asyncio.gather(client.post(f"{stack.urls[1]}/memory/bulk", content=body()), stop())
+        answer, _ = await asyncio.gather(
+            client.post(f"{stack.urls[1]}/memory/bulk", content=body(), headers=ndjson), stop()
+        )
         assert (answer.status_code, answer.text.count('"action": "created"')) == (200, 4), answer.text
         await asyncio.to_thread(stack.run, "up", "-d")
         await asyncio.to_thread(stack.wait_ready, BACK_S)
