@@ -84,7 +84,7 @@ class Stack:
 
         def back() -> bool:
             found = self.inspect(service)
-            return found["RestartCount"] > restarts and found["State"]["Running"]
+            return bool(found["RestartCount"] > restarts and found["State"]["Running"])
 
         wait_until(back, f"{service} to be started again", BACK_S)
 
