@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 POSTGRES: "pytest.StashKey[PostgresContainer]" = pytest.StashKey()
 TEMPLATE = "mnema_template"
+MEMORY, MEMORY_NEEDED = "/dev/shm", 2 << 30
 PASSWORDS = {"mnema_admin": "admin of the tests", "mnema_app": "app of the tests"}
 
 
@@ -40,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """The controlling process names the run's folder and starts the run's container; workers inherit both."""
     if hasattr(config, "workerinput"):
         return
-    os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-")
+    os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-", dir=MEMORY if _memory_will_do() else None)
     if _kind() == "container" and not config.option.collectonly:
         from tests.containers import PostgresContainer, Unavailable
 
@@ -61,6 +62,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if (home / "ready").exists() and _kind() == "embedded":
         EmbeddedPostgres(home, durable=False).stop("immediate")
     shutil.rmtree(home, ignore_errors=True)
+
+
+def _memory_will_do() -> bool:
+    """Whether the cluster may lie in memory, where a clone costs a tenth: /dev/shm is small in containers, and may be
+    closed to programs, of which the cluster sometimes has a copy."""
+    if _kind() != "embedded" or not os.access(MEMORY, os.W_OK):
+        return False
+    there = os.statvfs(MEMORY)
+    return there.f_bavail * there.f_frsize >= MEMORY_NEEDED and not there.f_flag & os.ST_NOEXEC
 
 
 def _kind() -> str:
@@ -92,7 +102,7 @@ def superuser_url() -> str:
     with FileLock(home / "setup.lock"):
         url = os.environ["MNEMA_TEST_CONTAINER_URL"] if _kind() == "container" else _kind()
         if url == "embedded":
-            settings = {"max_connections": "200", "shared_buffers": "256MB"}
+            settings = {"max_connections": "200", "shared_buffers": "256MB", "max_wal_size": "256MB"}
             url = EmbeddedPostgres(home, settings=settings, durable=False).start().url()
         if not (home / "ready").exists():
             asyncio.run(_build_template(url))
@@ -113,7 +123,8 @@ async def database(superuser_url: str) -> AsyncIterator[Database]:
     """A clone of the template, dropped afterwards."""
     name = f"t_{uuid4().hex}"
     connection = await asyncpg.connect(superuser_url)
-    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} OWNER mnema_owner")
+    strategy = "file_copy" if os.environ["MNEMA_TEST_HOME"].startswith(MEMORY) else "wal_log"
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY {strategy} OWNER mnema_owner")
     await connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
     await connection.execute(f"GRANT CONNECT ON DATABASE {name} TO mnema_app, mnema_admin")
     logins = {role: database_url(superuser_url, name, role, password) for role, password in PASSWORDS.items()}
