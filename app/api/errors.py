@@ -21,6 +21,17 @@ METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 HTTP_CODES = {400: "malformed_body", 404: "no_such_route", 405: "method_not_allowed"}
 
 
+class BrokenOff(Exception):
+    """A streamed answer ends before its end, for a reason of this `code`; who reads it sees that it is incomplete.
+
+    No MnemaError: that would be answered as a problem, and this answer has begun.
+    """
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(code)
+
+
 class FieldProblem(BaseModel):
     """Where a request is wrong."""
 

@@ -8,7 +8,7 @@ import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import problem
+from app.api.errors import BrokenOff, problem
 from app.domain.errors import BodyTooLarge
 from app.domain.ids import MAX_LENGTH
 
@@ -20,6 +20,7 @@ SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Frame-Options": "DENY",
 }
+PROBES = frozenset({"/health", "/ready", "/metrics"})
 HSTS = (b"strict-transport-security", b"max-age=31536000")
 _ADDED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
@@ -50,6 +51,8 @@ class RequestEnvelope:
                 await problem(request_id, error.status, error.code, error.detail)(scope, receive, reply)
             else:
                 await self._app(scope, limited, reply)
+        except BrokenOff as broken:
+            log.warning("answer_broken_off", path=scope["path"], method=scope["method"], code=broken.code)
         except Exception:
             log.exception("request_crashed", path=scope["path"], method=scope["method"])
             if not reply.started:
@@ -59,8 +62,7 @@ class RequestEnvelope:
         finally:
             took = time.perf_counter() - started
             _count(scope, reply.status, took)
-            took_ms = round(took * 1000, 2)
-            log.info("request", method=scope["method"], path=scope["path"], status=reply.status, took_ms=took_ms)
+            _tell(scope, reply.status, took)
             structlog.contextvars.unbind_contextvars("request_id", "tenant_id")
 
     async def _within_limit(self, scope: Scope, receive: Receive) -> Receive | None:
@@ -87,6 +89,12 @@ def _count(scope: Scope, status: int, seconds: float) -> None:
     application = getattr(scope["app"].state, "application", None)
     if application is not None:
         application.metrics.request(getattr(scope.get("route"), "path_format", None), scope["method"], status, seconds)
+
+
+def _tell(scope: Scope, status: int, seconds: float) -> None:
+    """Probes come every few seconds: of those that went well only a log of level debug has a line."""
+    tell = log.debug if scope["path"] in PROBES and status < 400 else log.info
+    tell("request", method=scope["method"], path=scope["path"], status=status, took_ms=round(seconds * 1000, 2))
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -9,11 +9,12 @@ from fastapi.responses import StreamingResponse
 
 from app.api import links
 from app.api.deps import Administrator, App, Reader, still_valid
-from app.api.errors import documented
+from app.api.errors import BrokenOff, documented
 from app.api.routes.bulk import NDJSON
 from app.api.schemas.bulk import ReceiptOut
 from app.api.schemas.fields import Identifier
 from app.bootstrap import Application
+from app.domain.errors import MnemaError
 
 router = APIRouter(prefix="/users", tags=["users"])
 UserId = Annotated[Identifier, Path()]
@@ -33,7 +34,7 @@ async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> 
     """Everything held of a user, streamed: the user, memories in every state, history, relations, events, checkpoints.
 
     A key bound to agents gets what lies in its categories. The stream breaks off, and so is seen to be incomplete, when
-    the key is revoked meanwhile.
+    the key is revoked or the database goes away meanwhile.
     """
     records = await app.export.records(scope, user_id)
     return StreamingResponse(_lines(records, app, request), media_type=NDJSON)
@@ -53,6 +54,9 @@ async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
 
 
 async def _lines(records: AsyncIterator[dict[str, Any]], app: Application, request: Request) -> AsyncIterator[bytes]:
-    async for record in records:
-        await still_valid(app, request)
-        yield orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    try:
+        async for record in records:
+            await still_valid(app, request)
+            yield orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    except MnemaError as error:
+        raise BrokenOff(error.code) from error

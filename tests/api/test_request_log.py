@@ -1,0 +1,87 @@
+"""What is told of requests: one line each, of probes only what went wrong, and no trace where nothing is broken."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from structlog.testing import capture_logs
+
+from app.bootstrap import Application, Doubles
+from app.config.settings import Settings
+from app.ports import Embedder
+from tests.api.calls import sql
+from tests.conftest import Database
+from tests.factories import Caller, draft, make_caller, serve
+
+PROBES = ["/health", "/ready", "/metrics"]
+Lines = Sequence[Any]
+
+
+async def until(lines: Lines, event: str, path: str) -> None:
+    """Come back when this is told of the path: an answer may be read before its line is written."""
+    async with asyncio.timeout(20):
+        while not any((line["event"], line.get("path")) == (event, path) for line in lines):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def requests(lines: Lines) -> list[tuple[str, int, str]]:
+    return [(line["path"], line["status"], line["log_level"]) for line in lines if line["event"] == "request"]
+
+
+async def call(url: str, paths: Sequence[str]) -> list[tuple[str, int, str]]:
+    """What is told of one GET of each path."""
+    with capture_logs() as lines:
+        async with httpx.AsyncClient(base_url=url) as client:
+            for path in paths:
+                await client.get(path)
+                if path not in PROBES:
+                    await until(lines, "request", path)
+    return requests(lines)
+
+
+async def test_probes_that_go_well_are_told_with_debug_only(
+    settings: Settings, embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serve(settings, Doubles(embedder=embedder)) as url:
+        assert await call(url, [*PROBES, "/memory"]) == [("/memory", 401, "info")]
+    monkeypatch.setenv("MNEMA_LOG_LEVEL", "debug")
+    async with serve(settings, Doubles(embedder=embedder)) as url:
+        told = await call(url, [*PROBES, "/memory"])
+        assert told == [*((path, 200, "debug") for path in PROBES), ("/memory", 401, "info")]
+
+
+async def test_a_probe_that_is_refused_is_told(settings: Settings, embedder: Embedder) -> None:
+    closed = settings.model_copy(update={"metrics_token": SecretStr("of the scraper")})
+    async with serve(closed, Doubles(embedder=embedder)) as url:
+        told = await call(url, ["/metrics", "/memory"])
+        assert told == [("/metrics", 401, "info"), ("/memory", 401, "info")]
+
+
+async def test_an_export_that_breaks_off_is_one_warning_without_a_trace(
+    app: Application, caller: Caller, server: str, database: Database
+) -> None:
+    reader = await make_caller(app, ["query"], tenant=caller)
+    await sql(
+        database,
+        "INSERT INTO events (tenant_id, id, op, node, status, user_id, thread_id) "
+        "SELECT $1, gen_random_uuid(), 'create', 'hotpath', 'ok', 'maya', repeat('x', 4000) "
+        "FROM generate_series(1, 8000)",
+        caller.scope.tenant_id,
+    )
+    await app.write.remember(caller.scope, draft())
+    with capture_logs() as lines:
+        async with reader.client(server) as client, client.stream("GET", "/users/maya/export") as response:
+            content = response.aiter_lines()
+            await anext(content)
+            assert reader.scope.key_id is not None
+            await app.tenants.revoke_key(reader.scope.tenant_id, reader.scope.key_id)
+            with pytest.raises(httpx.RemoteProtocolError):
+                async for _line in content:
+                    pass
+        await until(lines, "request", "/users/maya/export")
+    bad = [line for line in lines if line["log_level"] not in ("debug", "info")]
+    expected = {"event": "answer_broken_off", "log_level": "warning", "code": "unauthenticated"}
+    assert bad == [expected | {"method": "GET", "path": "/users/maya/export"}]
