@@ -91,7 +91,7 @@ class Settings(Sources):
     job_soft_limit_s: float = Field(default=600, gt=0)
     sweep_s: float = Field(default=2.0, gt=0)
     schedule_s: float = Field(default=30.0, gt=0)
-    key_cache_s: float = Field(default=2.0, ge=0, le=5)
+    key_cache_s: float = Field(default=2.0, ge=0, le=4)
     limits_exchange_s: float = Field(default=0.2, gt=0)
     metrics_token: SecretStr = SecretStr("")
     cors_origins: list[Origin] = Field(default=[])

@@ -149,7 +149,7 @@ async def test_an_export_breaks_off_when_the_key_is_revoked(pair: Pair) -> None:
 
 
 async def test_a_key_is_not_remembered_beyond_its_expiry(settings: Settings, embedder: Embedder) -> None:
-    async with application(settings.model_copy(update={"key_cache_s": 5}), Doubles(embedder=embedder)) as app:
+    async with application(settings.model_copy(update={"key_cache_s": 4}), Doubles(embedder=embedder)) as app:
         tenant = await app.tenants.create("short")
         expires_at = datetime.now(UTC) + timedelta(seconds=1)
         _key, plain = await app.tenants.create_key(tenant.id, "test", ["query"], expires_at=expires_at)

@@ -103,7 +103,7 @@ async def alive(server: FastAPI) -> AsyncIterator[Application]:
 
 @pytest.fixture
 async def world(settings: Settings, embedder: Embedder, database: Database) -> AsyncIterator[World]:
-    server = create_app(settings.model_copy(update={"key_cache_s": 5}), Doubles(embedder=embedder))
+    server = create_app(settings.model_copy(update={"key_cache_s": 4}), Doubles(embedder=embedder))
     async with alive(server) as app:
         random = Random(SEED)
         made = World(app, httpx.ASGITransport(server), {}, Ledger(random), random)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from app.config.settings import AdminSettings, Settings
 
@@ -44,6 +45,13 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
     for name in ("DATABASE_URL", "EMBEDDER", "EMBEDDING_DIMENSION", "POOL_MAX", "HOME", "MCP_TOOL_NAMES"):
         monkeypatch.setenv(f"MNEMA_{name}", "")
     assert Settings() == expected
+
+
+def test_no_setting_keeps_a_revoked_key_for_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings(key_cache_s=4).key_cache_s == 4
+    monkeypatch.setenv("MNEMA_KEY_CACHE_S", "4.1")
+    with pytest.raises(ValidationError, match="key_cache_s"):
+        Settings()
 
 
 def test_a_linked_folder_as_kubernetes_makes_it(folder: Path) -> None:
