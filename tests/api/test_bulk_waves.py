@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from app.bootstrap import Application
-from tests.api.calls import remember, row_counts
+from tests.api.calls import remember, settled_counts
 from tests.conftest import Database
 from tests.factories import body, make_caller
 
@@ -34,7 +34,7 @@ async def test_lines_of_one_request_are_written_as_one_after_the_other_would_be(
     for name in ("action", "related", "revision"):
         assert [answer.get(name) for answer in together] == [answer.get(name) for answer in alone], name
     assert [ids(together).index(a["id"]) for a in together] == [ids(alone).index(a["id"]) for a in alone]
-    counts = await row_counts(database)
+    counts = await settled_counts(http, database)
     written = ("memories", "history", "change_log", "relations", "events", "vec_minilm_l6_v2")
     assert all(counts[table] and counts[table] % 2 == 0 for table in written), counts
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.ports import Embedder
-from tests.api.calls import ask, refused, remember, row_counts, texts
+from tests.api.calls import ask, refused, remember, settled_counts, texts
 from tests.conftest import Database
 from tests.factories import KeepOpen, body
 
@@ -220,7 +220,7 @@ async def test_without_the_model_writes_are_refused_with_nothing_half_done(
 ) -> None:
     assert isinstance(embedder, KeepOpen)
     first = await remember(http, thread_id="t")
-    before = await row_counts(database)
+    before = await settled_counts(http, database)
     stored = (await http.get(f"/memory/{first['id']}")).json()
     key = {"Idempotency-Key": "once"}
     fresh = body("Maya plays the oboe.", user_id="newcomer", thread_id="new thread")
@@ -234,7 +234,7 @@ async def test_without_the_model_writes_are_refused_with_nothing_half_done(
         refused(await http.patch(f"/memory/{first['id']}", json={"text": "New."}), 503, "embedder_unavailable")
     finally:
         embedder.failing = False
-    after = await row_counts(database)
+    after = await settled_counts(http, database)
     assert after.pop("events") > before.pop("events")
     assert after == before
     assert (await http.get(f"/memory/{first['id']}")).json() == stored

@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.api.calls import ask, history_of, listed, refused, remember, row_counts, sql, texts
+from tests.api.calls import ask, history_of, listed, refused, remember, row_counts, settled_counts, sql, texts
 from tests.conftest import Database
 from tests.factories import body
 
@@ -160,10 +160,10 @@ async def test_a_patch_changes_the_named_fields_and_nothing_else(http: httpx.Asy
 async def test_a_patch_that_changes_nothing_leaves_no_trace(http: httpx.AsyncClient, database: Database) -> None:
     written = await remember(http, thread_id="t", tags=["a"])
     url = f"/memory/{written['id']}"
-    before, counts = (await http.get(url)).json(), await row_counts(database)
+    before, counts = (await http.get(url)).json(), await settled_counts(http, database)
     for change in ({}, {"text": " Maya  drinks oat milk. "}, {"tags": ["a"], "pinned": False}, {"importance": 2}):
         assert (await http.patch(url, json=change)).json() == before
-    assert await row_counts(database) == counts
+    assert await settled_counts(http, database) == counts
 
 
 async def test_if_match_admits_only_the_current_version(http: httpx.AsyncClient) -> None:

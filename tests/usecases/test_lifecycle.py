@@ -141,6 +141,7 @@ async def test_a_dry_run_tells_what_the_run_will_do_and_changes_nothing(
         await app.write.remember(scope, draft(f"Note {number}.", thread_id="t", importance=1 + number % 4), key=key)
     await app.edit.soft_delete(scope, await remember(app, scope, "Gone."))
     clock.move(days=100)
+    await app.access.flush()
     for job in ("purge", "evict", "ttl", "retention"):
         before, events = await recorded(sql), await sql.fetchval("SELECT count(*) FROM events")
         dry = await app.lifecycle.run(scope, job, dry_run=True)
@@ -298,6 +299,7 @@ async def test_one_tenants_run_does_not_touch_anothers(
         await remember(app, other, f"Note {number}.", thread_id="t")
     await remember(app, scope, "Mine.", thread_id="t")
     clock.move(days=100)
+    await app.access.flush()
     before, events = await recorded(sql), await sql.fetchval("SELECT count(*) FROM events")
     own = await sql.fetchval("SELECT count(*) FROM events WHERE tenant_id = $1", scope.tenant_id)
     for job in ("evict", "purge", "retention"):
