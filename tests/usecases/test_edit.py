@@ -268,5 +268,3 @@ async def test_edits_leave_their_events(
     await app.edit.purge(caller.scope, memory.id)
     events = [("hotpath", op, "ok") for op in ("update", "delete", "update", "delete")]
     assert (await events_of(sql))[written:] == events
-        ("hotpath", op, "ok") for op in ("update", "delete", "update", "delete")
-    ]
