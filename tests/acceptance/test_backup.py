@@ -22,7 +22,7 @@ from app.domain.errors import ConfigError
 from app.storage.engine import Engine
 from tests.acceptance.processes import mnema
 from tests.api.calls import ask, delta, history_of, listed, refused, remember, say
-from tests.conftest import PASSWORDS, Database, database_url
+from tests.conftest import PASSWORDS, Database, database_url, roomy_memory
 from tests.factories import Caller, make_caller, serve
 from tests.migrations.snapshot import catalogue
 from tests.usecases.crowd import SeededEmbedder
@@ -78,7 +78,8 @@ def backup_url(database: Database) -> str:
 @pytest.fixture
 def elsewhere() -> Iterator[str]:
     """The superuser's URL of a server that has never heard of Mnema."""
-    with tempfile.TemporaryDirectory(prefix="mnema-restore-") as home:  # not tmp_path, which only root may traverse
+    # not tmp_path, which only root may traverse
+    with tempfile.TemporaryDirectory(prefix="mnema-restore-", dir=roomy_memory()) as home:
         server = EmbeddedPostgres(Path(home), durable=False)
         try:
             yield server.start().url()
