@@ -142,7 +142,7 @@ def _expand(token: _Token) -> Iterator[_Token]:
     stem, _, ending = low.rpartition("'")
     if low in words.CONTRACTIONS:
         parts = words.CONTRACTIONS[low].split()
-    elif low.endswith("n't"):
+    elif low.endswith("n't") and low != "n't":
         parts = [low[:-3], "not"]
     elif stem and (ending in {"re", "m"} or (ending == "s" and stem in words.IS_AFTER)):
         parts = [stem, "is"]
