@@ -186,7 +186,7 @@ def _assemble(base: _Base) -> Application:
         uow=uow,
         embedder=embedder,
         access=access,
-        tenants=Tenants(TenantStorage(uow), policies, settings.key_cache_s),
+        tenants=Tenants(TenantStorage(uow), policies, clock, settings.key_cache_s),
         limits=limits,
         write=write,
         turns=StoreTurn(write, journal, embedder, publisher, limits, policies),

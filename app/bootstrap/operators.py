@@ -34,7 +34,7 @@ async def tenancy(settings: Settings) -> AsyncIterator[Tenants]:
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     policies = load_policies(settings.embedding_model, settings.config_dir)
     try:
-        yield Tenants(TenantStorage(UnitOfWork(engine)), policies, settings.key_cache_s)
+        yield Tenants(TenantStorage(UnitOfWork(engine)), policies, SystemClock(), settings.key_cache_s)
     finally:
         await engine.close()
 

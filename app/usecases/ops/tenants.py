@@ -3,13 +3,14 @@
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent
 from app.domain.ids import check_identifier
 from app.domain.scope import Scope
+from app.ports import Clock
 from app.storage.tenants import ApiKey, Tenant, TenantStorage, hash_key
 
 SCOPES = ("query", "write", "chat", "admin")
@@ -19,9 +20,10 @@ MAX_CACHED = 10_000
 class Tenants:
     """Creates tenants and keys; turns a key into a Scope."""
 
-    def __init__(self, storage: TenantStorage, policies: Policies, key_cache_s: float) -> None:
+    def __init__(self, storage: TenantStorage, policies: Policies, clock: Clock, key_cache_s: float) -> None:
         self._storage = storage
         self._policies = policies
+        self._clock = clock
         self._ttl = key_cache_s
         self._cache: OrderedDict[bytes, tuple[float, Scope]] = OrderedDict()
 
@@ -53,7 +55,7 @@ class Tenants:
         """For how many seconds a key's scope may be remembered."""
         if expires_at is None:
             return self._ttl
-        return min(self._ttl, (expires_at - datetime.now(UTC)).total_seconds())
+        return min(self._ttl, (expires_at - self._clock.now()).total_seconds())
 
     async def tenants(self) -> list[Tenant]:
         """All tenants."""
