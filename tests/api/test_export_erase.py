@@ -15,7 +15,7 @@ from app.bootstrap import Application
 from app.cli.embedded.postgres import EmbeddedPostgres
 from app.domain.text_rules import text_key
 from app.ports import Vector
-from tests.api.calls import ask, delta, history_of, listed, refused, remember, row_counts, sql
+from tests.api.calls import ask, delta, history_of, listed, refused, remember, row_counts, settled_counts, sql
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 from tests.usecases.crowd import SeededEmbedder, seeded
@@ -240,6 +240,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
         "Sow the sumac",
     ]
     keys = {text_key(text) for text in [*texts, "1. Dig for sorrel.", "1. Dig for chervil.", "Old marjoram."]}
+    await settled_counts(http, database)
     expected = await counted(database, tenant, "maya")
     receipt = await erase(http)
     assert receipt["counts"] == {**expected, "tombstones": len(keys) + 2}  # its turn, and the turn a fact came from
