@@ -15,6 +15,19 @@ from app.domain.consolidation import Judgement, Pair
 Vector: TypeAlias = NDArray[np.float32]
 """A unit-length embedding, shape (dimension,), float32."""
 
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A text as its model sees it: as a whole, and word by word (`late_interaction.pack`) if the model tells that.
+
+    `words`: for each token the word of the text it stands in, lower case.
+    """
+
+    vector: Vector
+    tokens: bytes | None = None
+    words: tuple[str, ...] = ()
+
+
 in_transaction: ContextVar[bool] = ContextVar("in_transaction", default=False)
 """True while a unit of work is open. Providers refuse to be called then: a slow model must never hold a row lock."""
 
@@ -47,6 +60,19 @@ class Embedder(Protocol):
 
     async def embed_query(self, text: str) -> Vector:
         """As `embed` for one query; may be cached."""
+        ...
+
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether `encode` tells tokens."""
+        ...
+
+    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """As `embed`, with the tokens, from the same pass through the model."""
+        ...
+
+    async def encode_query(self, text: str) -> Embedding:
+        """As `encode` for one query; may be cached."""
         ...
 
     async def close(self) -> None:

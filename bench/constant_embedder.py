@@ -10,12 +10,13 @@ from functools import lru_cache
 import numpy as np
 
 from app.ports import Vector, refuse_inside_transaction
+from app.providers.embeddings.base import VectorsOnly
 
 TOPIC_SHARE = 0.64
 """Cosine of two texts with the same first word: close enough for a relation and for the same-fact check."""
 
 
-class ConstantEmbedder:
+class ConstantEmbedder(VectorsOnly):
     """Unit vectors from a hash of the text and one of its first word; texts that begin alike lie close together."""
 
     def __init__(self, model: str, dimension: int) -> None:

@@ -35,6 +35,7 @@ from app.cli.embedded.postgres import EmbeddedPostgres
 from app.config.settings import Settings
 from app.domain.memory import MemoryType, NewMemory
 from app.domain.scope import Scope
+from app.providers.embeddings.base import VectorsOnly
 from app.storage.uow import UnitOfWork
 from bench import cpu_time
 from bench.counting_proxy import CountingProxy
@@ -60,7 +61,7 @@ Taken = NDArray[np.float64]  # milliseconds: by the clock, round trip included, 
 _CALL = UnitOfWork.call
 
 
-class TopicEmbedder:
+class TopicEmbedder(VectorsOnly):
     """Made-up unit vectors: texts of one topic ("Topic 3 …") lie close together, all others far from everything."""
 
     model = "all-MiniLM-L6-v2"

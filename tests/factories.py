@@ -18,7 +18,7 @@ from app.config.settings import Settings
 from app.domain.errors import EmbedderUnavailable
 from app.domain.memory import NewMemory
 from app.domain.scope import Scope
-from app.ports import Embedder, Vector
+from app.ports import Embedder, Embedding, Vector
 
 _numbers = itertools.count(1)
 
@@ -45,6 +45,7 @@ class KeepOpen:
         self._inner = inner
         self.model = inner.model
         self.dimension = inner.dimension
+        self.tells_tokens = inner.tells_tokens
         self.failing = False
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -58,6 +59,18 @@ class KeepOpen:
         if self.failing:
             raise EmbedderUnavailable()
         return await self._inner.embed_query(text)
+
+    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """As the inner one, or EmbedderUnavailable."""
+        if self.failing:
+            raise EmbedderUnavailable()
+        return await self._inner.encode(texts)
+
+    async def encode_query(self, text: str) -> Embedding:
+        """As the inner one, or EmbedderUnavailable."""
+        if self.failing:
+            raise EmbedderUnavailable()
+        return await self._inner.encode_query(text)
 
     async def close(self) -> None:
         """Nothing: the session closes the inner one."""

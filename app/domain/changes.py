@@ -77,8 +77,8 @@ class MemoryChange:
     """One change of one memory with everything that is recorded of it.
 
     `new` for an insert, `fields` for an update, neither for a purge. `threads` are told of it: the thread that wrote
-    and the one the memory belongs to. `vector` is the embedding of a new or changed text. `jobs` are the work that
-    follows from it: there if and only if the change is.
+    and the one the memory belongs to. `vector` and `tokens` are the embedding of a new or changed
+    text. `jobs` are the work that follows from it: there if and only if the change is.
     """
 
     kind: ChangeKind
@@ -88,6 +88,7 @@ class MemoryChange:
     new: NewMemory | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     vector: Any = None
+    tokens: bytes | None = None
     threads: tuple[str, ...] = ()
     expect_version: int | None = None
     expect_states: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ class Journal:
 
     def __init__(self, uow: UnitOfWork, space: str, secret: bytes) -> None:
         self._uow = uow
-        self._apply = f"SELECT apply_changes_{space}($1, $2, $3, $4, $5, $6) AS answer"
+        self._apply = f"SELECT apply_changes_{space}($1, $2, $3, $4, $5, $6, $7) AS answer"
         self._secret = secret
 
     async def record(
@@ -79,11 +79,12 @@ class Journal:
         Raises NotFound, WrongState (state), VersionConflict, DuplicateText, WriteContention, ErasedText,
         IdempotencyMismatch; UsedBefore when one of several keys was: then nothing was written.
         """
-        embedded = [(change.memory_id, HalfVector(change.vector)) for change in changes if change.vector is not None]
+        embedded = [c for c in changes if c.vector is not None]
         arguments = (
             _batch(changes),
-            [memory_id for memory_id, _vector in embedded],
-            [vector for _id, vector in embedded],
+            [c.memory_id for c in embedded],
+            [HalfVector(c.vector) for c in embedded],
+            [c.tokens for c in embedded],
             [h for change in changes for h in self._tombstones(scope, change)],
             [_key_record(scope, k) for k in keys] or None,
         )
@@ -106,7 +107,7 @@ class Journal:
             "events": [_observation(o) for o in observations],
             "edges": [row for memory_id, some in starting.items() for row in _edges(memory_id, scope.actor, some)],
         }
-        await self._applied(scope, tx, batch, [], [], [], None)
+        await self._applied(scope, tx, batch, [], [], [], [], None)
 
     async def _applied(self, scope: Scope, tx: WriteTx | None, *arguments: Any) -> dict[str, Any]:
         if tx is None:

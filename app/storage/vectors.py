@@ -7,7 +7,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.scope import Scope
-from app.ports import Vector
+from app.ports import Embedding
 from app.storage.sql import statements
 from app.storage.uow import UnitOfWork
 
@@ -31,25 +31,29 @@ class VectorStorage:
         names = {"vec": f"vec_{space}", "fill": f"fill_vectors_{space}"}
         self._sql = {name: text.format(**names) for name, text in statements("vectors.sql").items()}
 
-    async def missing(self, scope: Scope, after: UUID | None, limit: int) -> list[Unembedded]:
-        """In the order of their ids, behind `after`, in whatever state: what is restored must be found again."""
+    async def missing(self, scope: Scope, after: UUID | None, limit: int, *, tokens: bool) -> list[Unembedded]:
+        """In the order of their ids, behind `after`, in whatever state: what is restored must be found again.
+
+        With `tokens` also those that have a vector and no tokens.
+        """
         async with self._uow.read(scope) as tx:
-            rows = await tx.fetch(self._sql["missing"], scope.tenant_id, after, limit)
+            rows = await tx.fetch(self._sql["missing"], scope.tenant_id, tokens, after, limit)
         return [Unembedded(**dict(row)) for row in rows]
 
-    async def missing_one(self, scope: Scope, memory_id: UUID) -> Unembedded | None:
-        """The memory, if it is there and has no vector."""
+    async def missing_one(self, scope: Scope, memory_id: UUID, *, tokens: bool) -> Unembedded | None:
+        """The memory, if it is there and `missing` would find it."""
         async with self._uow.read(scope) as tx:
-            row = await tx.fetchrow(self._sql["missing_one"], scope.tenant_id, memory_id)
+            row = await tx.fetchrow(self._sql["missing_one"], scope.tenant_id, tokens, memory_id)
         return Unembedded(**dict(row)) if row else None
 
-    async def fill(self, scope: Scope, memories: Sequence[Unembedded], vectors: Sequence[Vector]) -> int:
-        """Store the vectors of those that are still at the version that was read; how many."""
+    async def fill(self, scope: Scope, memories: Sequence[Unembedded], embeddings: Sequence[Embedding]) -> int:
+        """Store the embeddings of those that are still at the version that was read; how many."""
         rows = await self._uow.call(
             scope,
             self._sql["fill"],
             [memory.id for memory in memories],
             [memory.version for memory in memories],
-            [HalfVector(vector) for vector in vectors],
+            [HalfVector(embedding.vector) for embedding in embeddings],
+            [embedding.tokens for embedding in embeddings],
         )
         return int(rows[0]["filled"])

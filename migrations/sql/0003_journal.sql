@@ -2,13 +2,15 @@
 -- cannot be there yet:
 --   relations [{id, from_id, to_id, strength}], their LINK rows among `history`
 --   related   {memory_id: how many relations it gets}
+-- p_tokens go with p_vectors: the words of each text, or null.
 -- apply_changes_<space> with its record_changes_<space>: static statements, since a dynamic one would be planned anew
 -- on every call.
 CREATE OR REPLACE FUNCTION create_journal(p_space text) RETURNS void LANGUAGE plpgsql AS $space$
 BEGIN
     -- New memories, and the only writer of history, change_log, thread_revision and events.
     EXECUTE format($ddl$
-CREATE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_images jsonb)
+CREATE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+                     p_images jsonb)
     RETURNS jsonb LANGUAGE plpgsql AS $fn$
 DECLARE
     v_revs jsonb;
@@ -35,9 +37,9 @@ BEGIN
             WHERE (SELECT count(*) FROM threads) >= 0  -- not before the threads are locked
             RETURNING m.id, m.user_pk, m.type, m.category, memory_json(m) AS after),
     embedded AS (
-        INSERT INTO %2$I (tenant_id, user_pk, memory_id, type, category, state, embedding)
-            SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', v.embedding
-            FROM fresh f JOIN unnest(p_vector_ids, p_vectors) AS v(id, embedding) USING (id)),
+        INSERT INTO %2$I (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+            SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', v.embedding, v.tokens
+            FROM fresh f JOIN unnest(p_vector_ids, p_vectors, p_tokens) AS v(id, embedding, tokens) USING (id)),
     noted AS (
         INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
             SELECT p_tenant, e.* FROM jsonb_to_recordset(p_batch->'events') AS e(id uuid, user_id text, thread_id text,
@@ -66,8 +68,8 @@ BEGIN
 END $fn$
     $ddl$, 'record_changes_' || p_space, 'vec_' || p_space);
     EXECUTE format($ddl$
-CREATE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tombstones bytea[],
-                     p_keys jsonb)
+CREATE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+                     p_tombstones bytea[], p_keys jsonb)
     RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$  -- planning would cost what writing does
 DECLARE
     v_images jsonb := '{}';
@@ -85,9 +87,9 @@ BEGIN
     -- what a call does not bring is not asked for: starting a statement costs as much as writing a row
     IF p_batch ? 'users' THEN PERFORM know_users(p_tenant, p_batch->'users'); END IF;
     IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
-    v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, v_images);
+    v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
     IF v_images <> '{}' THEN
-        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
+        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
     END IF;
     IF p_batch ? 'relations' THEN
         INSERT INTO relations (tenant_id, id, from_id, to_id, strength)
@@ -112,14 +114,3 @@ END $fn$
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'record_changes_' || p_space,
                    'apply_changes_' || p_space);
 END $space$;
-
-DO $$
-DECLARE
-    v_space text;
-BEGIN
-    FOR v_space IN SELECT name FROM embedding_spaces LOOP
-        EXECUTE format('DROP FUNCTION %I, %I', 'apply_changes_' || v_space, 'record_changes_' || v_space);
-        PERFORM create_journal(v_space);
-    END LOOP;
-END $$;
-DROP FUNCTION refuse_erased;

@@ -11,7 +11,7 @@ from app.api.main import create_app
 from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.mcp.http import PATH
-from app.ports import Embedder, Vector
+from app.ports import Embedder, Embedding
 from tests.api import calls
 from tests.factories import Caller, Clock, KeepOpen, serve
 from tests.mcp.connections import answered, ask, by_http, by_stdio, text
@@ -26,11 +26,11 @@ class Slow(KeepOpen):
         super().__init__(inner)
         self.asked = asyncio.Event()
 
-    async def embed_query(self, text: str) -> Vector:
+    async def encode_query(self, text: str) -> Embedding:
         """As the inner one, later."""
         self.asked.set()
         await asyncio.sleep(1)
-        return await super().embed_query(text)
+        return await super().encode_query(text)
 
 
 async def test_two_replicas_answer_one_client(

@@ -15,6 +15,7 @@ from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.memory import Memory
 from app.domain.scope import Scope
 from app.ports import Vector, refuse_inside_transaction
+from app.providers.embeddings.base import VectorsOnly
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from app.storage.tenants import TenantStorage
@@ -32,7 +33,7 @@ def vector_of(text: str, dimension: int = 384) -> Vector:
     return vector / np.float32(np.linalg.norm(vector))
 
 
-class HashedEmbedder:
+class HashedEmbedder(VectorsOnly):
     """An embedder without a model."""
 
     model = "all-MiniLM-L6-v2"
@@ -42,6 +43,10 @@ class HashedEmbedder:
         """One `vector_of` each."""
         refuse_inside_transaction("the embedder")
         return [vector_of(text) for text in texts]
+
+    async def embed_query(self, text: str) -> Vector:
+        """As `embed`."""
+        return (await self.embed([text]))[0]
 
 
 def journal_of(uow: UnitOfWork, space: str = SPACE) -> Journal:

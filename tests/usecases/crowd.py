@@ -19,6 +19,7 @@ from app.domain.memory import Memory
 from app.domain.scoring import Candidate
 from app.domain.text_rules import text_key
 from app.ports import Vector
+from app.providers.embeddings.base import VectorsOnly
 from app.storage.identity import new_id
 from tests.usecases.stored import VECTORS
 
@@ -48,7 +49,7 @@ def seeded(seed: object) -> Vector:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-class SeededEmbedder:
+class SeededEmbedder(VectorsOnly):
     """An embedder whose vectors are random but the same for the same text; `failing` makes it fail."""
 
     model = "all-MiniLM-L6-v2"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from app.domain.errors import EmbedderUnavailable
-from app.ports import Vector, refuse_inside_transaction
+from app.ports import Embedding, Vector, refuse_inside_transaction
 
 
 def unit_vectors(rows: ArrayLike, count: int, dimension: int) -> list[Vector]:
@@ -26,14 +26,38 @@ def unit_vectors(rows: ArrayLike, count: int, dimension: int) -> list[Vector]:
     return list(matrix.astype(np.float32))
 
 
+class VectorsOnly(ABC):
+    """The tokens' side of an Embedder whose model does not tell them."""
+
+    tells_tokens = False
+
+    @abstractmethod
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """As Embedder has it."""
+
+    @abstractmethod
+    async def embed_query(self, text: str) -> Vector:
+        """As Embedder has it."""
+
+    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """As `embed`."""
+        return [Embedding(vector) for vector in await self.embed(texts)]
+
+    async def encode_query(self, text: str) -> Embedding:
+        """As `embed_query`."""
+        return Embedding(await self.embed_query(text))
+
+
 class CachingEmbedder(ABC):
     """An Embedder but for `_encode` and `close`. Belongs to one event loop at a time."""
+
+    tells_tokens = False
 
     def __init__(self, model: str, dimension: int, query_cache: int) -> None:
         self._model = model
         self._dimension = dimension
         self._cache_size = query_cache
-        self._cache: dict[str, Vector] = {}
+        self._cache: dict[str, Embedding] = {}
 
     @property
     def model(self) -> str:
@@ -47,24 +71,32 @@ class CachingEmbedder(ABC):
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector a text, in order. Raises EmbedderUnavailable, or RuntimeError inside a transaction."""
-        refuse_inside_transaction("embedder")
-        return await self._encode(list(texts)) if texts else []
+        return [embedding.vector for embedding in await self.encode(texts)]
 
     async def embed_query(self, text: str) -> Vector:
         """As `embed` for one query, from an LRU cache; the vector is read-only."""
+        return (await self.encode_query(text)).vector
+
+    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """As `embed`, with the tokens of a model that tells them."""
         refuse_inside_transaction("embedder")
-        vector = self._cache.pop(text, None)
-        if vector is None:
-            [vector] = await self._encode([text])
-            vector.setflags(write=False)
-        self._cache[text] = vector
+        return await self._encode(list(texts)) if texts else []
+
+    async def encode_query(self, text: str) -> Embedding:
+        """As `embed_query`, with the tokens of a model that tells them."""
+        refuse_inside_transaction("embedder")
+        embedding = self._cache.pop(text, None)
+        if embedding is None:
+            [embedding] = await self._encode([text])
+            embedding.vector.setflags(write=False)
+        self._cache[text] = embedding
         while len(self._cache) > self._cache_size:
             del self._cache[next(iter(self._cache))]
-        return vector
+        return embedding
 
     @abstractmethod
-    async def _encode(self, texts: list[str]) -> list[Vector]:
-        """`embed` for at least one text."""
+    async def _encode(self, texts: list[str]) -> list[Embedding]:
+        """`encode` for at least one text."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -5,14 +5,19 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.errors import EmbedderUnavailable
-from app.ports import Vector
+from app.domain.late_interaction import is_content, pack
+from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.onnx_graph import NAME, Precision, ensure_graph
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 DIMENSION = 384
 MAX_TOKENS = 256
@@ -37,6 +42,9 @@ class MiniLM:
         self._tokenizer = Tokenizer.from_file(str(model_dir / "tokenizer.json"))
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._tokenizer.no_padding()
+        vocabulary = self._tokenizer.get_vocab()
+        self._content = np.zeros(max(vocabulary.values()) + 1, np.bool_)
+        self._content[[place for token, place in vocabulary.items() if is_content(token)]] = True
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -44,14 +52,22 @@ class MiniLM:
         graph = ensure_graph(cache_dir, model_dir, precision)
         self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
-    def tokenise(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, [CLS] and [SEP] included. One by one: a batch would start threads of its own."""
-        return [self._tokenizer.encode(text).ids for text in texts]
+    def tokenise(self, texts: Sequence[str]) -> "list[Encoding]":
+        """Each text with [CLS] and [SEP]. One by one: a batch would start threads of its own."""
+        return [self._tokenizer.encode(text) for text in texts]
 
-    def sentences(self, encoded: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """Sentence vectors of one batch: (batch, 384)."""
-        [vectors] = self._run(["sentence_embedding"], encoded)
-        return vectors
+    def embeddings(self, texts: Sequence[str], encoded: "Sequence[Encoding]") -> list[Embedding]:
+        """Of one batch; the tokens are the content words, of a text of nothing but stop words all of it."""
+        sentences, tokens = self._run(["sentence_embedding", "token_embeddings"], [one.ids for one in encoded])
+        result = []
+        for text, one, row, vector in zip(
+            texts, encoded, tokens, unit_vectors(sentences, len(texts), DIMENSION), strict=True
+        ):
+            content = self._content[one.ids]
+            if not content.any():
+                content[1:-1] = True
+            result.append(Embedding(vector, pack(row[: len(one.ids)][content]), _words(text, one, content)))
+        return result
 
     def _run(self, outputs: list[str], encoded: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         ids = np.zeros((len(encoded), max(map(len, encoded))), np.int64)
@@ -61,6 +77,16 @@ class MiniLM:
             mask[row, : len(tokens)] = 1
         result: list[NDArray[np.float32]] = self._session.run(outputs, {"input_ids": ids, "attention_mask": mask})
         return result
+
+
+def _words(text: str, encoded: "Encoding", content: NDArray[np.bool_]) -> tuple[str, ...]:
+    """The word each content token stands in."""
+    found = []
+    for index in np.flatnonzero(content):
+        place = encoded.word_ids[index]
+        start, end = (encoded.word_to_chars(place) if place is not None else None) or encoded.offsets[index]
+        found.append(text[start:end].lower())
+    return tuple(found)
 
 
 def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -82,6 +108,8 @@ class LocalEmbedder(CachingEmbedder):
     A call has one batch in work at a time, so that a bulk call leaves the other threads to queries.
     """
 
+    tells_tokens = True
+
     def __init__(
         self, cache_dir: Path, threads: int = 1, query_cache: int = 1024, precision: Precision = "int8"
     ) -> None:
@@ -96,24 +124,23 @@ class LocalEmbedder(CachingEmbedder):
         """Stop the worker threads; later calls raise EmbedderUnavailable."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
-    async def _encode(self, texts: list[str]) -> list[Vector]:
+    async def _encode(self, texts: list[str]) -> list[Embedding]:
         try:
-            vectors = await self._vectors(texts)
+            return await self._computed(texts)
         except Exception as error:
             raise EmbedderUnavailable(f"The local embedding model failed: {_cause(error)}.") from error
-        return unit_vectors(vectors, len(texts), DIMENSION)
 
-    async def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
+    async def _computed(self, texts: list[str]) -> list[Embedding]:
         loop = asyncio.get_running_loop()
         model = self._loaded
         if model is None:
             model = await loop.run_in_executor(self._pool, self._load)
         encoded = await loop.run_in_executor(self._pool, model.tokenise, texts)
-        vectors = np.empty((len(texts), DIMENSION), np.float32)
-        for batch in plan_batches([len(tokens) for tokens in encoded]):
-            part = [encoded[index] for index in batch]
-            vectors[batch] = await loop.run_in_executor(self._pool, model.sentences, part)
-        return vectors
+        result: dict[int, Embedding] = {}
+        for batch in plan_batches([len(one.ids) for one in encoded]):
+            part = [texts[index] for index in batch], [encoded[index] for index in batch]
+            result |= zip(batch, await loop.run_in_executor(self._pool, model.embeddings, *part), strict=True)
+        return [result[index] for index in range(len(texts))]
 
     def _load(self) -> MiniLM:
         with self._loading:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from app.ports import Embedder, Vector
+from app.ports import Embedder, Embedding, Vector
 from app.providers.metrics import Metrics
 
 
@@ -17,6 +17,7 @@ class MeasuredEmbedder:
         self._metrics = metrics
         self.model = inner.model
         self.dimension = inner.dimension
+        self.tells_tokens = inner.tells_tokens
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """As Embedder has it."""
@@ -27,6 +28,16 @@ class MeasuredEmbedder:
         """As Embedder has it."""
         with self._timed("query", 1):
             return await self._inner.embed_query(text)
+
+    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """As Embedder has it."""
+        with self._timed("texts", len(texts)):
+            return await self._inner.encode(texts)
+
+    async def encode_query(self, text: str) -> Embedding:
+        """As Embedder has it."""
+        with self._timed("query", 1):
+            return await self._inner.encode_query(text)
 
     @contextmanager
     def _timed(self, of: Literal["texts", "query"], count: int) -> Iterator[None]:

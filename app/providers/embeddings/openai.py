@@ -3,7 +3,7 @@
 import asyncio
 
 from app.domain.errors import EmbedderUnavailable
-from app.ports import Vector
+from app.ports import Embedding, Vector
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 
 
@@ -40,11 +40,11 @@ class OpenAIEmbedder(CachingEmbedder):
         """Close connections; later calls raise EmbedderUnavailable."""
         await self._client.close()
 
-    async def _encode(self, texts: list[str]) -> list[Vector]:
+    async def _encode(self, texts: list[str]) -> list[Embedding]:
         vectors: list[Vector] = []
         for start in range(0, len(texts), self._max_batch):
             vectors += await self._batch(texts[start : start + self._max_batch])
-        return vectors
+        return [Embedding(vector) for vector in vectors]
 
     async def _batch(self, texts: list[str]) -> list[Vector]:
         try:

@@ -11,7 +11,7 @@ from app.domain.errors import MnemaError
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import NewMemory
 from app.domain.scope import Scope
-from app.ports import Vector
+from app.ports import Embedding
 from app.usecases.memories.merging import Written
 from app.usecases.memories.write import WriteMemories
 from app.usecases.ops.limits import Limits
@@ -45,7 +45,7 @@ class BulkResult:
     outcome: Written | MnemaError
 
 
-_Ready: TypeAlias = tuple[BulkLine, NewMemory, Vector]
+_Ready: TypeAlias = tuple[BulkLine, NewMemory, Embedding]
 
 
 class BulkWrite:
@@ -107,13 +107,13 @@ class BulkWrite:
         try:
             if permitted is not None:
                 await permitted()
-            vectors = await self._write.embed(scope, [draft for _line, draft in good])
+            embeddings = await self._write.embed(scope, [draft for _line, draft in good])
         except Exception as error:
             refusal = _refusal(error)
             return [BulkResult(line.number, refusal) for line, _draft in good]
         lanes: dict[str, list[_Ready]] = {}
-        for (line, draft), vector in zip(good, vectors, strict=True):
-            lanes.setdefault(draft.user_id, []).append((line, draft, vector))
+        for (line, draft), embedding in zip(good, embeddings, strict=True):
+            lanes.setdefault(draft.user_id, []).append((line, draft, embedding))
         gate = asyncio.Semaphore(LANES)
         done = await asyncio.gather(*(self._lane(scope, lane, gate) for lane in lanes.values()))
         return [result for lane in done for result in lane]
@@ -122,9 +122,9 @@ class BulkWrite:
         """One user's lines in order, each compared with those before it; those far from each other go together."""
         results = []
         async with gate:
-            for run in self._write.waves([draft for _line, draft, _v in lane], [vector for *_, vector in lane]):
+            for run in self._write.waves([draft for _line, draft, _v in lane], [embedding for *_, embedding in lane]):
                 lines = [lane[at] for at in run]
-                items = [(draft, vector, line.key) for line, draft, vector in lines]
+                items = [(draft, embedding, line.key) for line, draft, embedding in lines]
                 for (line, *_), outcome in zip(lines, await self._write.store_many(scope, items), strict=True):
                     answer = _refusal(outcome) if isinstance(outcome, Exception) else outcome
                     results.append(BulkResult(line.number, answer))

@@ -19,7 +19,7 @@ from app.domain.memory import Memory, MemoryState, MemoryType
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text
-from app.ports import Clock, Embedder, Vector
+from app.ports import Clock, Embedder, Embedding
 from app.storage.journal import Journal
 from app.storage.memories import Compared, MemoryStorage
 from app.storage.uow import UnitOfWork
@@ -60,14 +60,15 @@ class EditMemories:
         changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
         if not changed and version in (None, before.version):
             return before
-        vector, compared = await self._embedded(scope, replace(before, **changed), "text" in changed)
+        embedding, compared = await self._embedded(scope, replace(before, **changed), "text" in changed)
         change = MemoryChange(
             kind=ChangeKind.updated,
             memory_id=memory_id,
             user_id=before.user_id,
             actor=scope.actor,
             fields=changed | {"updated_at": self._clock.now()},
-            vector=vector,
+            vector=embedding.vector if embedding else None,
+            tokens=embedding.tokens if embedding else None,
             threads=threads_of(before.thread_id),
             expect_version=version,
             expect_states=("active",),
@@ -189,20 +190,20 @@ class EditMemories:
             wanted["tags"] = tuple(wanted["tags"])
         return wanted
 
-    async def _embedded(self, scope: Scope, after: Memory, changed: bool) -> tuple[Vector | None, list[Compared]]:
+    async def _embedded(self, scope: Scope, after: Memory, changed: bool) -> tuple[Embedding | None, list[Compared]]:
         if not changed:
             return None, []
         try:
-            [vector] = await self._embedder.embed([embedded_text(after.type, after.text, after.actor_id)])
+            [embedding] = await self._embedder.encode([embedded_text(after.type, after.text, after.actor_id)])
         except EmbedderUnavailable:
             await self._journal.note(scope, [_event(after, "update", "error")])
             raise
         if after.type is not MemoryType.semantic:
-            return vector, []
+            return embedding, []
         compared = await self._memories.neighbours(
-            scope, after.user_id, after.category, after.text, vector, self._policies.bands
+            scope, after.user_id, after.category, after.text, embedding.vector, self._policies.bands
         )
-        return vector, compared
+        return embedding, compared
 
 
 def _event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -> Observation:

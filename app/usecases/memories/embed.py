@@ -18,18 +18,18 @@ class EmbedMissing:
         self._embedder = embedder
 
     async def all(self, scope: Scope) -> dict[str, int]:
-        """Every memory of the tenant without a vector; how many got one. Raises EmbedderUnavailable."""
+        """Every memory of the tenant without vector or tokens; how many got them. Raises EmbedderUnavailable."""
         embedded, after = 0, None
-        while found := await self._vectors.missing(scope, after, BATCH):
+        while found := await self._vectors.missing(scope, after, BATCH, tokens=self._embedder.tells_tokens):
             embedded += await self._embed(scope, found)
             after = found[-1].id
         return {"embedded": embedded}
 
     async def one(self, scope: Scope, memory_id: UUID) -> int:
-        """This memory, if it has no vector; how many got one, 0 or 1. Raises EmbedderUnavailable."""
-        found = await self._vectors.missing_one(scope, memory_id)
+        """This memory, if it has no vector or no tokens; how many got them, 0 or 1. Raises EmbedderUnavailable."""
+        found = await self._vectors.missing_one(scope, memory_id, tokens=self._embedder.tells_tokens)
         return await self._embed(scope, [found]) if found else 0
 
     async def _embed(self, scope: Scope, memories: list[Unembedded]) -> int:
-        vectors = await self._embedder.embed([embedded_text(m.type, m.text, m.actor_id) for m in memories])
-        return await self._vectors.fill(scope, memories, vectors)
+        embeddings = await self._embedder.encode([embedded_text(m.type, m.text, m.actor_id) for m in memories])
+        return await self._vectors.fill(scope, memories, embeddings)

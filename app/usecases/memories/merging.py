@@ -10,7 +10,7 @@ from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory import MemoryType, NewMemory
 from app.domain.merge_bands import Decision, merge_text
 from app.domain.scope import Scope
-from app.ports import Vector
+from app.ports import Embedding
 from app.storage.identity import new_id
 from app.storage.memories import Compared
 from app.usecases.memories.relations import delta_meta, edges_to, threads_of
@@ -35,7 +35,7 @@ class Intent:
 
     scope: Scope
     new: NewMemory
-    vector: Vector
+    embedding: Embedding
     compared: Sequence[Compared]
     decision: Decision
     match: Compared | None
@@ -62,7 +62,8 @@ def _create(intent: Intent) -> tuple[list[MemoryChange], Written]:
         user_id=new.user_id,
         actor=intent.scope.actor,
         new=new,
-        vector=intent.vector,
+        vector=intent.embedding.vector,
+        tokens=intent.embedding.tokens,
         threads=threads_of(new.thread_id),
         delta_meta=delta_meta(new.text, new.importance),
         edges=edges_to(memory_id, new.created_at, intent.compared),
@@ -85,7 +86,8 @@ def _update(intent: Intent, match: Compared) -> tuple[list[MemoryChange], Writte
         user_id=merged.user_id,
         actor=intent.scope.actor,
         fields=fields | ({"text": merged.text} if changed else {}),
-        vector=intent.vector if changed else None,
+        vector=intent.embedding.vector if changed else None,
+        tokens=intent.embedding.tokens if changed else None,
         threads=threads_of(merged.thread_id, match.thread_id),
         expect_version=match.version,
         expect_states=("active",),
@@ -114,7 +116,8 @@ def _recreate(intent: Intent, match: Compared) -> tuple[list[MemoryChange], Writ
         user_id=merged.user_id,
         actor=intent.scope.actor,
         new=replace(merged, created_at=old.created_at, updated_at=intent.now),
-        vector=intent.vector,
+        vector=intent.embedding.vector,
+        tokens=intent.embedding.tokens,
         threads=threads_of(merged.thread_id, match.thread_id),
         old_ref=str(old.id),
         delta_meta=delta_meta(merged.text, merged.importance),

@@ -13,7 +13,7 @@ from app.domain.jobs import JobKind, NewJob
 from app.domain.memory import NewMemory
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
-from app.ports import Embedder, JobQueue, Vector
+from app.ports import Embedder, Embedding, JobQueue
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
 from app.usecases.memories.merging import event
@@ -64,29 +64,29 @@ class StoreTurn:
             return await self._store(scope.speaking_as(new.agent_id), new, key)
 
     async def _store(self, scope: Scope, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
-        vector = await self._embed(new)
+        embedding = await self._embed(new)
         for attempt in range(self._attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
-                return await self._record(scope, new, vector, key)
+                return await self._record(scope, new, embedding, key)
             except ErasedText:
                 return await self._refuse(scope, new, key)
             except RACE_LOST:
                 continue
         raise WriteContention()
 
-    async def _embed(self, new: NewMemory) -> Vector | None:
+    async def _embed(self, new: NewMemory) -> Embedding | None:
         try:
-            return (await self._embedder.embed([embedded_text(new.type, new.text, new.actor_id)]))[0]
+            return (await self._embedder.encode([embedded_text(new.type, new.text, new.actor_id)]))[0]
         except EmbedderUnavailable:
             return None
 
     async def _record(
-        self, scope: Scope, new: NewMemory, vector: Vector | None, key: IdempotencyKey | None
+        self, scope: Scope, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
     ) -> StoredTurn:
         memory_id, job_id = new_id(), new_id()
         events = [event(new, "create", memory_id=memory_id)]
-        if vector is None:
+        if embedding is None:
             events.append(event(new, "embed", "error", memory_id=memory_id))
         payload = {"memory_id": str(memory_id), "thread_id": new.thread_id}
         change = MemoryChange(
@@ -95,7 +95,8 @@ class StoreTurn:
             user_id=new.user_id,
             actor=scope.actor,
             new=new,
-            vector=vector,
+            vector=embedding.vector if embedding else None,
+            tokens=embedding.tokens if embedding else None,
             threads=threads_of(new.thread_id),
             delta_meta=delta_meta(new.text, new.importance),
             observations=tuple(events),

@@ -32,7 +32,7 @@ from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text, text_key
 from app.domain.waves import waves
-from app.ports import Clock, Embedder, Vector
+from app.ports import Clock, Embedder, Embedding
 from app.storage.access import AccessLog
 from app.storage.journal import Journal, KeyRecord, Recorded
 from app.storage.memories import Compared, MemoryStorage
@@ -43,7 +43,7 @@ RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContenti
 """What a write meets when another one changed the compared memories first: think again."""
 
 log = structlog.get_logger(__name__)
-Storable: TypeAlias = tuple[NewMemory, Vector, IdempotencyKey | None]
+Storable: TypeAlias = tuple[NewMemory, Embedding, IdempotencyKey | None]
 TOGETHER = 64
 CLOCK_SKEW = timedelta(seconds=5)
 
@@ -79,17 +79,19 @@ class WriteMemories:
         """
         new = self.checked(scope, draft, trim)
         async with self._limits.writing(scope):
-            [vector] = await self.embed(scope, [new])
-            return await self.store(scope, new, vector, key)
+            [embedding] = await self.embed(scope, [new])
+            return await self.store(scope, new, embedding, key)
 
-    async def store(self, scope: Scope, new: NewMemory, vector: Vector, key: IdempotencyKey | None = None) -> Written:
+    async def store(
+        self, scope: Scope, new: NewMemory, embedding: Embedding, key: IdempotencyKey | None = None
+    ) -> Written:
         """Write a memory that passed `checked`, with its embedding."""
         scope = scope.speaking_as(new.agent_id)
         for attempt in range(self._policies.write.attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)  # many writers of one text: let one go first
-            compared = await self._compare(scope, new, vector)
+            compared = await self._compare(scope, new, embedding)
             try:
-                return await self._write(scope, new, vector, compared, key)
+                return await self._write(scope, new, embedding, compared, key)
             except ErasedText:
                 return await self._skip(scope, new, Written(None, "skipped", reason=ErasedText.code), key)
             except RACE_LOST:
@@ -116,9 +118,9 @@ class WriteMemories:
         changes: list[MemoryChange] = []
         keys: list[KeyRecord] = []
         last: list[tuple[Written, int]] = []
-        for new, vector, key in items:
+        for new, embedding, key in items:
             speaker = scope.speaking_as(new.agent_id)
-            composed = self._compose(speaker, new, vector, await self._compare(speaker, new, vector))
+            composed = self._compose(speaker, new, embedding, await self._compare(speaker, new, embedding))
             if composed is None or {c.memory_id for c in composed[0]} & {c.memory_id for c in changes}:
                 raise WriteContention()
             changes += composed[0]
@@ -130,12 +132,12 @@ class WriteMemories:
         stored = [(new, written, outcome.recorded[at]) for (new, *_), (written, at) in zip(items, last, strict=True)]
         return [self._stored(scope, *each) for each in stored]
 
-    def waves(self, drafts: Sequence[NewMemory], vectors: Sequence[Vector]) -> list[range]:
+    def waves(self, drafts: Sequence[NewMemory], embeddings: Sequence[Embedding]) -> list[range]:
         """Which of one user's memories can go through `store_many` together, in order."""
         bands = self._policies.bands
         lowest = min(bands.link_min, bands.fallback_low if bands.fallback_on_write else bands.check_low)
         keys = [text_key(d.text) if d.type is MemoryType.semantic else None for d in drafts]
-        return waves(vectors, keys, lowest, TOGETHER)
+        return waves([embedding.vector for embedding in embeddings], keys, lowest, TOGETHER)
 
     async def _alone(self, scope: Scope, item: Storable) -> Written | Exception:
         try:
@@ -165,23 +167,30 @@ class WriteMemories:
             created_at=min(draft.created_at or now, now),
         )
 
-    async def embed(self, scope: Scope, drafts: Sequence[NewMemory]) -> list[Vector]:
+    async def embed(self, scope: Scope, drafts: Sequence[NewMemory]) -> list[Embedding]:
         """The embeddings of what will be written, in order; a failure is kept as an event."""
         try:
-            return await self._embedder.embed([embedded_text(d.type, d.text, d.actor_id) for d in drafts])
+            return await self._embedder.encode([embedded_text(d.type, d.text, d.actor_id) for d in drafts])
         except EmbedderUnavailable:
             await self._journal.note(scope, [event(d, "create", "error") for d in drafts])
             raise
 
-    async def _compare(self, scope: Scope, new: NewMemory, vector: Vector) -> list[Compared]:
+    async def _compare(self, scope: Scope, new: NewMemory, embedding: Embedding) -> list[Compared]:
         if new.type is not MemoryType.semantic:
             return []
-        return await self._memories.neighbours(scope, new.user_id, new.category, new.text, vector, self._policies.bands)
+        return await self._memories.neighbours(
+            scope, new.user_id, new.category, new.text, embedding.vector, self._policies.bands
+        )
 
     async def _write(
-        self, scope: Scope, new: NewMemory, vector: Vector, compared: Sequence[Compared], key: IdempotencyKey | None
+        self,
+        scope: Scope,
+        new: NewMemory,
+        embedding: Embedding,
+        compared: Sequence[Compared],
+        key: IdempotencyKey | None,
     ) -> Written:
-        composed = self._compose(scope, new, vector, compared)
+        composed = self._compose(scope, new, embedding, compared)
         if composed is None:
             best = self._decide(new, compared).best_similarity
             skipped = Written(None, "skipped", similarity=best, reason="below_min_importance")
@@ -198,14 +207,14 @@ class WriteMemories:
         return replace(written, related=recorded.related, revision=revision)
 
     def _compose(
-        self, scope: Scope, new: NewMemory, vector: Vector, compared: Sequence[Compared]
+        self, scope: Scope, new: NewMemory, embedding: Embedding, compared: Sequence[Compared]
     ) -> tuple[list[MemoryChange], Written] | None:
         """The changes to record and the answer; None when it is not important enough for a memory of its own."""
         decision = self._decide(new, compared)
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
             return None
-        intent = Intent(scope, new, vector, compared, decision, match, self._clock.now())
+        intent = Intent(scope, new, embedding, compared, decision, match, self._clock.now())
         return compose(intent, recreate=self._policies.write.merge_mode == "recreate")
 
     async def _skip(self, scope: Scope, new: NewMemory, skipped: Written, key: IdempotencyKey | None) -> Written:

@@ -1,0 +1,81 @@
+"""Late interaction: a query and a text compared word by word (MaxSim over the model's own token vectors).
+
+A text is kept as one byte string: for each content word a unit vector, projected to 96 dimensions, as int8. The
+projection is orthonormal, made from a hash and so the same everywhere and for every model: on LoCoMo it finds as much
+as a fitted PCA of the same size (evidence recall@10 of MaxSim alone 0.702 and 0.706; 0.725 without any projection), and
+there is nothing to ship, to version or to train on.
+"""
+
+import hashlib
+from collections.abc import Sequence, Set
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+DIMENSION = 96
+SCALE = 254.0
+"""Codes a unit: components of a projected unit vector stay within ±0.5 but for a few, which are clipped."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STOP_WORDS = _words(
+    "a about above after again against all am an and any are as at be because been before being below between both but "
+    "by can could did do does doing don down during each few for from further had has have having he her here hers "
+    "herself him himself his how i if in into is it its itself just me more most my myself no nor not now of off on "
+    "once only or other our ours ourselves out over own s same she should so some such t than that the their theirs "
+    "them themselves then there these they this those through to too under until up very was we were what when where "
+    "which while who whom why will with would you your yours yourself yourselves"
+)
+
+
+def is_content(token: str) -> bool:
+    """Whether a word piece is compared: neither a stop word nor punctuation nor one of the model's own marks."""
+    return token not in STOP_WORDS and not token.startswith("[") and any(c.isalnum() for c in token)
+
+
+@lru_cache(maxsize=4)
+def projection(width: int) -> NDArray[np.float32]:
+    """Orthonormal columns, (width, DIMENSION): signs from a hash, one column after the other made orthogonal."""
+    digest = hashlib.shake_256(b"mnema token projection").digest(width * DIMENSION // 8)
+    signs = np.unpackbits(np.frombuffer(digest, np.uint8)).reshape(width, DIMENSION) * 2.0 - 1.0
+    basis = np.zeros((width, DIMENSION))
+    for column in range(DIMENSION):
+        rest = signs[:, column] - basis @ (basis.T @ signs[:, column])
+        basis[:, column] = rest / np.linalg.norm(rest)
+    return basis.astype(np.float32)
+
+
+def pack(tokens: NDArray[np.float32]) -> bytes:
+    """Token vectors of the model, (tokens, width), as they are kept; DIMENSION bytes a token."""
+    projected = tokens @ projection(tokens.shape[1])
+    projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-9)
+    codes: bytes = np.clip(np.rint(projected * SCALE), -127, 127).astype(np.int8).tobytes()
+    return codes
+
+
+def without(tokens: bytes, words: Sequence[str], dropped: Set[str]) -> bytes:
+    """The tokens but those of these words; all of them when none would be left or the words are not known."""
+    kept = [at for at, word in enumerate(words) if word not in dropped]
+    if not kept or len(kept) == len(words):
+        return tokens
+    return b"".join(tokens[at * DIMENSION : (at + 1) * DIMENSION] for at in kept)
+
+
+def max_sim(query: bytes, documents: Sequence[bytes | None]) -> list[float | None]:
+    """For each document the mean over the query's words of the best cosine to one of its words; None without words."""
+    result: list[float | None] = [None] * len(documents)
+    places = [place for place, document in enumerate(documents) if document]
+    if not query or not places:
+        return result
+    held = [document for document in documents if document]
+    starts = np.cumsum([0, *(len(document) // DIMENSION for document in held[:-1])])
+    words = np.frombuffer(b"".join(held), np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    asked = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    best = np.maximum.reduceat(words @ asked.T, starts, axis=0).mean(axis=1) / SCALE**2
+    for place, value in zip(places, best.tolist(), strict=True):
+        result[place] = value
+    return result

@@ -1,1 +1,0 @@
-SELECT create_journal(name) FROM embedding_spaces;
