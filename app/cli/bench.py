@@ -1,8 +1,9 @@
-"""mnema bench query, mnema bench write: the server and its floor on a throw-away PostgreSQL."""
+"""mnema bench: the server and its floor, and the evidence it finds, on a throw-away PostgreSQL."""
 
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from app.domain.errors import MnemaError
 
 if TYPE_CHECKING:
     from bench.http_runs import Report
+    from bench.retrieval import Figures
 
 bench_app = typer.Typer(
     no_args_is_help=True, help="Measure this machine: the server and what it cannot be faster than."
@@ -56,6 +58,53 @@ def write(
     _bench("write", rows, clients, (seconds, warmup), repeats, json_file, profile)
 
 
+@bench_app.command("retrieval")
+def retrieval(
+    locomo: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="LoCoMo's JSON file")],
+    conversations: Annotated[str, typer.Option(help="comma-separated places in the file, from 1")] = "1,2,3,4,5",
+    profiles: Annotated[str, typer.Option(help="comma-separated names of bench/retrieval.py; none = all")] = "",
+    json_file: Json = None,
+) -> None:
+    """How much of the evidence in long conversations each ranking profile finds, and at what cost."""
+    bench = _module("retrieval")
+    names = [name.strip() for name in profiles.split(",") if name.strip()] or list(bench.ABLATIONS)
+    if unknown := set(names) - set(bench.ABLATIONS):
+        fail(f"--profiles takes names of {', '.join(bench.ABLATIONS)}; not {', '.join(sorted(unknown))}")
+    try:
+        places = _numbers("--conversations", conversations)
+        found = bench.run(locomo, places, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+    except MnemaError as error:
+        fail(f"{error.code}: {error.detail}")
+    except (RuntimeError, OSError, ValueError, KeyError) as error:
+        fail(str(error))
+    _show_found(found)
+    if json_file is not None:
+        rows = {name: figures.rows for name, figures in found.items()}
+        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+def _show_found(found: "dict[str, Figures]") -> None:
+    some = next(iter(found.values()))
+    categories = sorted({row["category"] for row in some.rows})
+    table = Table(title=f"evidence found, {len(some.rows)} questions")
+    heads = ("profile", "r@5", "r@10", "r@20", "all", "nDCG", "turns", *(f"c{c}" for c in categories))
+    for name in (*heads, "ms"):
+        table.add_column(name, justify="left" if name == "profile" else "right", no_wrap=True)
+    for name, figures in found.items():
+        means = [figures.mean(key) for key in ("r@5", "r@10", "r@20", "all@10", "ndcg@10")]
+        means += [figures.of_turns, *(figures.mean("r@10", category=c) for c in categories)]
+        table.add_row(
+            name, *(f"{value:.3f}".removeprefix("0") for value in means), f"{figures.cpu_ms / len(figures.rows):.1f}"
+        )
+    out.print(table)
+    each = sorted({row["conversation"] for row in some.rows})
+    for name, figures in found.items():
+        shares = ", ".join(f"{figures.mean('r@10', conversation=c):.3f}" for c in each)
+        out.print(f"{name}, r@10 by conversation: {shares}")
+    out.print("a question counts by the share of its evidence found, turns counts turns; what names no depth is @10")
+    out.print("ms of CPU: of the asking process, without PostgreSQL and without embedding")
+
+
 def _bench(
     kind: str,
     rows: int,
@@ -65,9 +114,9 @@ def _bench(
     json_file: Path | None,
     profile: bool,
 ) -> None:
-    runs = _runs()
+    runs = _module("http_runs")
     try:
-        plan = runs.Plan(kind, rows, _numbers(clients), *times, repeats)
+        plan = runs.Plan(kind, rows, _clients(clients), *times, repeats)
         report = runs.run(plan, profile=profile, say=lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
         fail(f"{error.code}: {error.detail}")
@@ -80,23 +129,27 @@ def _bench(
         json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
 
 
-def _runs() -> Any:
-    """The benchmarks, which lie beside the package and are not installed with it."""
+def _module(name: str) -> Any:
+    """One of the benchmarks, which lie beside the package and are not installed with it."""
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "bench" / "http_runs.py").exists() and str(checkout) not in sys.path:
         sys.path.insert(0, str(checkout))
     try:
-        from bench import http_runs
+        import_module("bench")
+        return import_module(f"bench.{name}")
     except ImportError as error:
         fail(f"the benchmarks need a checkout of Mnema with its development tools: {error}")
-    return http_runs
 
 
-def _numbers(clients: str) -> tuple[int, ...]:
+def _numbers(option: str, given: str) -> tuple[int, ...]:
     try:
-        numbers = tuple(dict.fromkeys(int(part) for part in clients.split(",")))
+        return tuple(dict.fromkeys(int(part) for part in given.split(",")))
     except ValueError:
-        fail("--clients takes numbers, as in 1,8,32")
+        fail(f"{option} takes numbers, as in 1,8,32")
+
+
+def _clients(given: str) -> tuple[int, ...]:
+    numbers = _numbers("--clients", given)
     if not all(1 <= number <= 64 for number in numbers):
         fail("--clients takes numbers from 1 to 64")
     return numbers

@@ -1,18 +1,22 @@
 """From candidates to an order: signals, fusion into one total, selection. Every part is named, and parts add up.
 
-Two fusions. `zscore` (the default profile): dense and lexical scores standardised over the candidates, weighted, plus
-boosts. `sigmoid` (profile seed002): total = (1 - w)·relevance + w·recency, relevance = sigmoid(rerank score).
+Two fusions. `zscore` (the default profile): dense, lexical and late-interaction scores standardised over the candidates
+and weighted, then the cues of dialogue and dates, plus boosts. `sigmoid` (profile seed002): total = (1 - w)·relevance +
+w·recency, relevance = sigmoid(rerank score).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.dates import closeness, spans
+from app.domain.dialogue import Dialogue, standardised
+from app.domain.late_interaction import max_sim, without
 from app.domain.memory import Memory, MemoryType
 
 _DAY = 86_400.0
@@ -21,28 +25,51 @@ _DAY = 86_400.0
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A memory that might answer. `similarity`: cosine, None without vectors; `lexical`: ts_rank, None without a match;
-    `strength`: of its strongest relation to a memory the asker may see; `embedding`: unit vector, only for MMR."""
+    `strength`: of its strongest relation to a memory the asker may see; `embedding`: unit vector, only for MMR;
+    `tokens`: its words, for late interaction."""
 
     memory: Memory
     similarity: float | None
     lexical: float | None
     strength: float = 0.0
     embedding: NDArray[np.float32] | None = None
+    tokens: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question, as text and as `ports.Embedding` has its tokens and words, and the asker's time zone."""
+
+    text: str = ""
+    tokens: bytes | None = None
+    words: tuple[str, ...] = ()
+    zone: tzinfo = UTC
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """How candidates are ranked; weights are in units of the total. `mmr_lambda` 1 = no diversity.
 
-    `pool`: for the sigmoid profile, candidates kept a slot asked for, before diversity (seed 002: 3).
+    `neighbour_candidates`: of so many best by either search the turns beside them are candidates too. `dense_alone`,
+    `lexical_alone`: the weights of a profile with `late` when the words are not known. `pool`: for the sigmoid profile,
+    candidates kept a slot asked for, before diversity (seed 002: 3).
     """
 
     name: str
     fusion: Literal["zscore", "sigmoid"]
     dense_candidates: int = 50
     lexical_candidates: int = 50
+    neighbour_candidates: int = 0
     dense: float = 0.6
     lexical: float = 0.4
+    late: float = 0.0
+    dense_alone: float = 0.6
+    lexical_alone: float = 0.4
+    neighbours: float = 0.0
+    actor: float = 0.0
+    asks: float = 0.0
+    session: float = 0.0
+    date: float = 0.0
     importance: float = 0.0
     pinned: float = 0.0
     recency: float = 0.0
@@ -54,8 +81,8 @@ class Profile:
     pool: int = 3
 
     def __post_init__(self) -> None:
-        if min(self.dense_candidates, self.lexical_candidates, self.pool) < 1:
-            raise ValueError("dense_candidates, lexical_candidates and pool must be at least 1")
+        if min(self.dense_candidates, self.lexical_candidates, self.pool) < 1 or self.neighbour_candidates < 0:
+            raise ValueError("dense_candidates, lexical_candidates and pool must be at least 1, neighbour_candidates 0")
         if self.recency_days <= 0:
             raise ValueError("recency_days must be greater than 0")
         if not 0 <= self.mmr_lambda <= 1:
@@ -84,10 +111,10 @@ def recency(memory: Memory, now: datetime, days: float) -> float:
     return math.exp(-max(0.0, (now - memory.updated_at).total_seconds()) / _DAY / days)
 
 
-def score(candidates: Sequence[Candidate], profile: Profile, now: datetime) -> list[Scored]:
+def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked = Asked()) -> list[Scored]:
     """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
     candidates = sorted(candidates, key=lambda c: c.memory.id)  # so that no sum depends on the order of arrival
-    relevance = _FUSIONS[profile.fusion](candidates, profile)
+    relevance = _FUSIONS[profile.fusion](candidates, profile, now, asked)
     result = []
     for candidate, parts in zip(candidates, relevance, strict=True):
         parts |= {name: value for name, value in _boosts(candidate, profile, now).items() if value}
@@ -106,24 +133,52 @@ def _boosts(candidate: Candidate, profile: Profile, now: datetime) -> dict[str, 
     }
 
 
-def _zscored(candidates: Sequence[Candidate], profile: Profile) -> list[dict[str, float]]:
+def _zscored(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked) -> list[dict[str, float]]:
+    dialogue = Dialogue([c.memory for c in candidates], asked.text)
+    parts = _matches(candidates, profile, asked, dialogue.named)
+    relevance = np.sum(list(parts.values()), axis=0)
+    for name, weight, cue in (
+        ("neighbours", profile.neighbours, dialogue.beside),
+        ("actor", profile.actor, lambda _: dialogue.actor()),
+        ("asks", profile.asks, lambda _: dialogue.asks()),
+        ("session", profile.session, dialogue.session),
+        ("date", profile.date, lambda _: _in_time(candidates, now, asked)),
+    ):
+        if weight and (values := weight * cue(relevance)).any():
+            parts[name] = values
+            relevance = relevance + values
+    return [dict(zip(parts, values, strict=True)) for values in zip(*(p.tolist() for p in parts.values()), strict=True)]
+
+
+def _matches(
+    candidates: Sequence[Candidate], profile: Profile, asked: Asked, named: Set[str]
+) -> dict[str, NDArray[np.float64]]:
+    """How well each candidate matches, by vector, by word and by the model's view of each word.
+
+    Who is `named` is a cue of its own, and everybody's turns are full of names: word by word they say nothing.
+    """
     similarities = [c.similarity for c in candidates if c.similarity is not None]
     floor = min(similarities, default=0.0)
-    dense = _standardise([floor if c.similarity is None else c.similarity for c in candidates])
-    lexical = _standardise([c.lexical or 0.0 for c in candidates])
-    return [{"dense": profile.dense * d, "lexical": profile.lexical * w} for d, w in zip(dense, lexical, strict=True)]
+    dense = standardised([floor if c.similarity is None else c.similarity for c in candidates])
+    lexical = standardised([c.lexical or 0.0 for c in candidates])
+    words = without(asked.tokens or b"", asked.words, {part for name in named for part in name.lower().split()})
+    heard = max_sim(words, [c.tokens for c in candidates]) if profile.late else []
+    known = [value for value in heard if value is not None]
+    if not known:
+        alone = (profile.dense_alone, profile.lexical_alone) if profile.late else (profile.dense, profile.lexical)
+        return {"dense": alone[0] * dense, "lexical": alone[1] * lexical}
+    middle = sum(known) / len(known)  # what has no words yet is neither better nor worse for it
+    late = standardised([middle if value is None else value for value in heard])
+    return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "late": profile.late * late}
 
 
-def _standardise(values: Sequence[float]) -> list[float]:
-    array = np.asarray(values, dtype=np.float64)
-    spread = float(array.std()) if array.size else 0.0
-    if spread < 1e-9:
-        return [0.0] * len(values)
-    standard: list[float] = ((array - array.mean()) / spread).tolist()
-    return standard
+def _in_time(candidates: Sequence[Candidate], now: datetime, asked: Asked) -> NDArray[np.float64]:
+    """How near each was said to a time the question speaks of."""
+    found = spans(asked.text, now, asked.zone)
+    return np.array([closeness(found, c.memory.created_at, asked.zone) if found else 0.0 for c in candidates])
 
 
-def _sigmoid(candidates: Sequence[Candidate], profile: Profile) -> list[dict[str, float]]:
+def _sigmoid(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked) -> list[dict[str, float]]:
     # without a reranker the logit of the cosine stands in for its score, so relevance is the cosine itself;
     # without a vector either, a lexical match counts as much as the threshold asks
     weight = 1.0 - profile.recency
@@ -137,7 +192,7 @@ def relevance(candidate: Candidate, profile: Profile) -> float:
     return (profile.score_threshold or 0.0) + min(0.5, candidate.lexical or 0.0) if candidate.lexical else 0.0
 
 
-_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile], list[dict[str, float]]]] = {
+_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, datetime, Asked], list[dict[str, float]]]] = {
     "zscore": _zscored,
     "sigmoid": _sigmoid,
 }

@@ -22,7 +22,10 @@ from app.storage.uow import ReadTx
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What may be looked at and how many candidates of each kind are wanted. `vector` None = lexical only."""
+    """What may be looked at and how many candidates of each kind are wanted. `vector` None = lexical only.
+
+    `beside`: of so many best of each kind the turns beside them are candidates too.
+    """
 
     filters: Filters
     categories: tuple[str, ...]
@@ -32,6 +35,8 @@ class Search:
     lexical: int
     with_vectors: bool = False
     with_strengths: bool = True
+    with_tokens: bool = False
+    beside: int = 0
 
 
 class SearchStorage:
@@ -50,9 +55,12 @@ class SearchStorage:
             conditions is not None,
             search.with_vectors,
             search.with_strengths,
+            search.with_tokens,
+            search.beside > 0,
         )
         vector = None if search.vector is None else HalfVector(search.vector)
-        rows = await tx.fetch(statement, *self._scope(scope, search), search.text, vector, search.dense, search.lexical)
+        wanted = (search.dense, search.lexical, *([search.beside] if search.beside else []))
+        rows = await tx.fetch(statement, *self._scope(scope, search), search.text, vector, *wanted)
         return [_candidate(row) for row in rows]
 
     async def whole_categories(
@@ -79,9 +87,16 @@ class SearchStorage:
         return scope.tenant_id, search.filters.user_id, chosen, search.filters.row_conditions()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _candidates(
-    space: str, dense: bool, of_user: bool, filtered: bool, with_vectors: bool, with_strengths: bool
+    space: str,
+    dense: bool,
+    of_user: bool,
+    filtered: bool,
+    with_vectors: bool,
+    with_strengths: bool,
+    with_tokens: bool,
+    with_beside: bool,
 ) -> str:
     sql = statements("search.sql")
     source = sql["recent" if not dense else "dense_filtered" if filtered else "dense"]
@@ -93,8 +108,10 @@ def _candidates(
         "user_memory": "AND m.user_pk = (SELECT pk FROM who)" if of_user else "",
         "similarity": "1 - (v.embedding <=> $6)" if dense else "NULL::float8",
         "embedding": "v.embedding" if with_vectors else "NULL::halfvec",
+        "tokens": "v.tokens" if with_tokens else "NULL::bytea",
     }
     pieces["strength"] = sql["strength"].format(**pieces) if with_strengths else "NULL::real"
+    pieces["beside"] = sql["beside"].format(**pieces) if with_beside else ""
     return sql["candidates"].format(dense=source.format(**pieces), **pieces)
 
 
@@ -115,4 +132,5 @@ def _candidate(row: Any) -> Candidate:
         lexical=None if row["lexical_rank"] is None else float(row["lexical_rank"]),
         strength=float(row["strength"] or 0.0),
         embedding=embedding,
+        tokens=row["tokens"],
     )

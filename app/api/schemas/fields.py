@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -21,6 +22,14 @@ def _json(value: Any) -> Any:
         return check_json(value)
     except InvalidInput as error:
         raise ValueError(error.detail) from error
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise ValueError("an IANA time zone, like Europe/Lisbon") from None
+    return value
 
 
 def _moment(value: Any) -> Any:
@@ -54,6 +63,7 @@ _TEXT = r"[^\x00-\x20\x7f-\xa0]+"
 # what of the rule a pattern can say to every reader: no control characters, no outer blanks
 _IDENTIFIER = {"pattern": f"^{_TEXT}( +{_TEXT})*$"}
 Quote = Annotated[str, Field(max_length=2000, json_schema_extra={"pattern": r"^[^\x00]*$"}), AfterValidator(_storable)]
+Zone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$"), AfterValidator(_zone)]
 Identifier = Annotated[
     str,
     AfterValidator(_identifier),

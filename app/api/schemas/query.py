@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Importance, Moment, Request, Sequence, TypeName, Whole
+from app.api.schemas.fields import Identifier, Importance, Moment, Request, Sequence, TypeName, Whole, Zone
 from app.domain.filters import Filters
 from app.domain.scoring import Dropped
 from app.usecases.memories.query import Answer, Item, Query
@@ -62,6 +63,7 @@ class QueryIn(Request):
     since_rev: Sequence | None = None
     explain: bool = Field(default=False, strict=True)
     profile: Identifier | None = Field(default=None, description="ranking profile of config/policies.yaml")
+    timezone: Zone = Field(default="UTC", description="IANA name: what the asker means by yesterday")
 
     def to_domain(self) -> Query:
         """As the use-case takes it."""
@@ -77,6 +79,7 @@ class QueryIn(Request):
             since_rev=self.since_rev,
             explain=self.explain,
             profile=self.profile,
+            zone=ZoneInfo(self.timezone),
         )
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from app.domain.memory import Memory
 from app.domain.presentation import bullet
 from app.domain.scope import Scope
 from app.domain.scoring import (
+    Asked,
     Candidate,
     Dropped,
     Profile,
@@ -29,7 +31,7 @@ from app.domain.scoring import (
     select,
 )
 from app.domain.text_rules import normalise
-from app.ports import Clock, Embedder, TokenCounter, Vector
+from app.ports import Clock, Embedder, Embedding, TokenCounter
 from app.storage.access import AccessLog
 from app.storage.delta import DeltaStorage
 from app.storage.search import Search, SearchStorage
@@ -52,6 +54,7 @@ class Query:
     since_rev: int | None = None
     explain: bool = False
     profile: str | None = None
+    zone: tzinfo = UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class _Work:
     query: Query
     search: Search
     profile: Profile
+    asked: Asked
     whole: list[str]
     ranked: list[str]
     budget: Budget
@@ -149,25 +153,30 @@ class QueryMemories:
         answer = Answer()
         modes = {c: policies.categories.get(c).context for c in categories}
         ranked = [c for c, mode in modes.items() if mode == "rag"]
-        vector = await self._embed(text, answer) if ranked else None
+        embedding = await self._embed(text, answer) if ranked else None
         top_k = query.top_k or policies.query.top_k
         search = Search(
             filters=query.filters,
             categories=tuple(categories),
             text=text,
-            vector=vector,
+            vector=embedding.vector if embedding else None,
             dense=max(profile.dense_candidates, profile.pool * top_k),
             lexical=profile.lexical_candidates,
             with_vectors=profile.mmr_lambda < 1.0,
             with_strengths=profile.relation != 0,
+            with_tokens=profile.late != 0 and embedding is not None and bool(embedding.tokens),
+            beside=profile.neighbour_candidates,
         )
         budget = Budget(query.budget_tokens or policies.query.budget_tokens)
         whole = [c for c, mode in modes.items() if mode == "all"]
-        return _Work(scope, query, search, profile, whole, ranked, budget, answer)
+        asked = Asked(text, zone=query.zone)
+        if embedding is not None:
+            asked = replace(asked, tokens=embedding.tokens, words=embedding.words)
+        return _Work(scope, query, search, profile, asked, whole, ranked, budget, answer)
 
-    async def _embed(self, text: str, answer: Answer) -> Vector | None:
+    async def _embed(self, text: str, answer: Answer) -> Embedding | None:
         try:
-            return await self._embedder.embed_query(text)
+            return await self._embedder.encode_query(text)
         except EmbedderUnavailable as error:
             answer.degraded = error.code
             return None
@@ -223,7 +232,7 @@ class QueryMemories:
             return
         lengths = {c: self._policies.categories.get(c).rag_length for c in work.ranked}
         candidates = await self._candidates(tx, work, lengths)
-        scored = score(candidates, work.profile, self._clock.now())
+        scored = score(candidates, work.profile, self._clock.now(), work.asked)
         scored, low = keep_similar(scored, work.query.threshold)
         scored, irrelevant = keep_relevant(scored, work.profile)
         scored, over = cap_categories(scored, lengths)

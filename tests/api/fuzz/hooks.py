@@ -30,6 +30,7 @@ ONLY_THE_SERVER_KNOWS = {
     "invalid_request": "|".join(
         (
             "profile is one of .*",  # configured
+            "body.timezone: Value error, an IANA time zone.*",  # six hundred names
             "query is empty",  # as for texts
             "by: one or more of .*",  # each at most once
             ".* go together",  # type, category and steps_text of a procedural memory

@@ -1,0 +1,182 @@
+"""Evidence found on LoCoMo, through the real use-cases and a real database, by ranking profile.
+
+    mnema bench retrieval --locomo FILE [--conversations 1,2,3,4,5]
+
+The turns are stored as memories of one user a conversation; each question is asked a day after the last turn. A
+question counts by the share of its evidence turns found; the second recall counts turns. LoCoMo itself is not part of
+this project.
+"""
+
+import asyncio
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import yaml
+
+from app.bootstrap import Application, Doubles, application
+from app.config.loader import CONFIG_DIR
+from app.domain.filters import Filters
+from app.domain.memory import MemoryType, NewMemory
+from app.domain.scope import Scope
+from app.usecases.memories.query import Query
+from bench import locomo, throwaway
+
+AGENT, CATEGORY = "supervisor", "activity"
+DEEPEST = 20
+CHUNK = 64
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "dense only": {"dense": 1.0, "lexical": 0.0, "late": 0.0, "dense_alone": 1.0, "lexical_alone": 0.0}
+    | {"neighbour_candidates": 0, "neighbours": 0.0, "actor": 0.0, "asks": 0.0, "session": 0.0, "date": 0.0},
+    "no late": {"late": 0.0, "dense": 0.5, "lexical": 0.4},
+    "no dense": {"dense": 0.0},
+    "no lexical": {"lexical": 0.0},
+    "no neighbours": {"neighbour_candidates": 0, "neighbours": 0.0},
+    "no actor": {"actor": 0.0},
+    "no asks": {"asks": 0.0},
+    "no session": {"session": 0.0},
+    "no date": {"date": 0.0},
+}
+
+
+@dataclass(slots=True)
+class Figures:
+    """What one profile found: for each question its conversation, category, share found at 5, 10 and 20, and more."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    cpu_ms: float = 0.0
+
+    def add(self, conversation: int, question: locomo.Question, places: dict[str, int]) -> None:
+        """A question whose evidence was found at these places, counted from 1."""
+        found = [places.get(turn, math.inf) for turn in question.evidence]
+        ideal = sum(1 / math.log2(place + 1) for place in range(1, min(10, len(found)) + 1))
+        row: dict[str, Any] = {"conversation": conversation, "category": question.category, "evidence": len(found)}
+        row |= {f"r@{k}": sum(place <= k for place in found) / len(found) for k in (5, 10, DEEPEST)}
+        row["all@10"] = float(max(found) <= 10)
+        row["ndcg@10"] = sum(1 / math.log2(place + 1) for place in found if place <= 10) / ideal
+        self.rows.append(row)
+
+    def mean(self, name: str, **only: int) -> float:
+        """Over the questions, or those of a conversation or category."""
+        chosen: list[float] = [r[name] for r in self.rows if all(r[key] == value for key, value in only.items())]
+        return sum(chosen) / len(chosen) if chosen else math.nan
+
+    @property
+    def of_turns(self) -> float:
+        """Evidence turns among the first ten, of all."""
+        found = sum(float(r["r@10"]) * int(r["evidence"]) for r in self.rows)
+        return found / sum(int(r["evidence"]) for r in self.rows)
+
+
+@dataclass(slots=True)
+class Moved:
+    """A clock that stands where it is put."""
+
+    at: datetime = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """Where it stands."""
+        return self.at
+
+
+@contextmanager
+def profiles(folder: Path) -> Iterator[Path]:
+    """A copy of the configuration with a profile for each ablation."""
+    for file in CONFIG_DIR.rglob("*.yaml"):
+        copy = folder / file.relative_to(CONFIG_DIR)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    policies = yaml.safe_load((folder / "policies.yaml").read_text(encoding="utf-8"))
+    shipped = policies["profiles"]["default"]
+    policies["profiles"] |= {name: shipped | change for name, change in ABLATIONS.items()}
+    (folder / "policies.yaml").write_text(yaml.safe_dump(policies), encoding="utf-8")
+    yield folder
+
+
+async def measure(
+    site: throwaway.Site, file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Figures]:
+    """Store the conversations and ask every question once a profile."""
+    clock, figures = Moved(), {name: Figures() for name in names}
+    with tempfile.TemporaryDirectory() as folder, profiles(Path(folder)) as config:
+        settings = site.home.settings(site.cluster).model_copy(update={"config_dir": config})
+        async with application(settings, Doubles(clock=clock)) as app:
+            scope = await app.tenants.authenticate(site.key)
+            assert scope is not None
+            for conversation in conversations:
+                sample = locomo.load_conversation(file, conversation)
+                said = await _store(app, scope, sample, clock)
+                await _analyse(site)
+                questions = [q for q in locomo.load_questions(file, conversation) if q.evidence]
+                say(f"conversation {conversation}: {len(said)} turns, {len(questions)} questions")
+                for question in questions:
+                    for name in names:
+                        places = await _ask(app, scope, sample, question, name, figures[name], said)
+                        figures[name].add(conversation, question, places)
+    return figures
+
+
+async def _analyse(site: throwaway.Site) -> None:
+    """What autovacuum does within minutes."""
+    connection = await asyncpg.connect(site.superuser_url)
+    await connection.execute("VACUUM (ANALYZE)")
+    await connection.close()
+
+
+async def _store(app: Application, scope: Scope, sample: dict[str, Any], clock: Moved) -> dict[UUID, str]:
+    """The turns as memories; which one is which turn of LoCoMo."""
+    said: dict[UUID, str] = {}
+    lines = list(locomo.import_lines(sample))
+    clock.at = datetime.fromisoformat(lines[-1]["created_at"]) + timedelta(days=1)
+    for start in range(0, len(lines), CHUNK):
+        chunk = lines[start : start + CHUNK]
+        drafts = [app.write.checked(scope, _turn(line)) for line in chunk]
+        embeddings = await app.write.embed(scope, drafts)
+        stored = await app.write.store_many(scope, [(d, e, None) for d, e in zip(drafts, embeddings, strict=True)])
+        for line, written in zip(chunk, stored, strict=True):
+            if isinstance(written, Exception) or written.id is None:
+                raise RuntimeError(f"a turn was not stored: {written}")
+            said[written.id] = line["metadata"]["dia_id"]
+    return said
+
+
+def _turn(line: dict[str, Any]) -> NewMemory:
+    fields = {name: line[name] for name in ("user_id", "thread_id", "role", "actor_id", "seq", "metadata")}
+    at = datetime.fromisoformat(line["created_at"])
+    return NewMemory(category=CATEGORY, text=line["content"], type=MemoryType.turn, created_at=at, **fields)
+
+
+async def _ask(
+    app: Application,
+    scope: Scope,
+    sample: dict[str, Any],
+    question: locomo.Question,
+    profile: str,
+    figures: Figures,
+    said: dict[UUID, str],
+) -> dict[str, int]:
+    """The places of the turns found."""
+    of_user = Filters(user_id=locomo.user_of(str(sample["sample_id"])))
+    query = Query(AGENT, question.question, (CATEGORY,), of_user, DEEPEST, 8192, profile=profile)
+    await app.embedder.encode_query(question.question)  # cached from here on: only the query is measured
+    started = time.process_time()
+    answer = await app.query.ask(scope, query)
+    figures.cpu_ms += (time.process_time() - started) * 1000
+    return {said[item.memory.id]: place for place, item in enumerate(answer.items, start=1)}
+
+
+def run(
+    file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Figures]:
+    """Measure on a throw-away installation."""
+    with throwaway.site(0) as site:
+        return asyncio.run(measure(site, file, conversations, names, say))
