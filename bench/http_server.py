@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvicorn
 
+from app.api.connections import BoundedHttp
 from app.api.main import create_app
 from app.bootstrap import Doubles
 from app.cli.embedded.home import Home
@@ -30,7 +31,7 @@ def serve(home: Home, profile: Path | None) -> None:
         host="127.0.0.1",
         port=0,
         loop="uvloop",
-        http="httptools",
+        http=BoundedHttp,
         access_log=False,
         log_level="warning",
         timeout_graceful_shutdown=10,

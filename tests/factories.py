@@ -12,6 +12,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from app.api.connections import BoundedHttp
 from app.api.main import create_app
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
@@ -133,9 +134,12 @@ async def replica(settings: Settings, doubles: Doubles | None = None) -> AsyncIt
 
 
 @asynccontextmanager
-async def serve_app(app: FastAPI, port: int = 0) -> AsyncIterator[str]:
-    """A real server of this application."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="on")
+async def serve_app(
+    app: FastAPI, port: int = 0, http: type[BoundedHttp] = BoundedHttp, **options: Any
+) -> AsyncIterator[str]:
+    """A real server of this application; `options` are uvicorn's."""
+    where: dict[str, Any] = {"host": "127.0.0.1", "port": port}
+    config = uvicorn.Config(app, **where, http=http, log_level="warning", lifespan="on", **options)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # the test run's handlers stay
     task = asyncio.create_task(server.serve())

@@ -68,7 +68,8 @@ class Server:
 
     def _launch(self) -> None:
         where = ("--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning")
-        command = [sys.executable, "-m", "uvicorn", "--factory", "app.api.main:create_app", *where]
+        what = ("--http", "app.api.connections:BoundedHttp", "--factory", "app.api.main:create_app")
+        command = [sys.executable, "-m", "uvicorn", *what, *where]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, cwd=REPOSITORY, env=self._env, stdout=log, stderr=log)
 

@@ -93,8 +93,9 @@ class Services:
 
     def _start_server(self) -> Popen:
         options = ["--port", str(self._port), "--no-access-log", "--log-level", "warning"]
-        command = ["uvicorn", "--factory", "app.api.main:create_app", "--host", "127.0.0.1", *options]
-        return self._run("server", [sys.executable, "-m", *command, "--timeout-graceful-shutdown", "10"])
+        served = ["--http", "app.api.connections:BoundedHttp", "--factory", "app.api.main:create_app"]
+        command = ["uvicorn", *served, "--host", "127.0.0.1", *options, "--timeout-graceful-shutdown", "10"]
+        return self._run("server", [sys.executable, "-m", *command])
 
     def _start_worker(self) -> Popen:
         options = ["--concurrency", "1", "--loglevel", "warning", "--without-gossip", "--without-mingle"]
