@@ -84,6 +84,7 @@ class Settings(Sources):
     embedding_threads: int = Field(default=2, ge=1)
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
+    database_timeout_s: float = Field(default=15.0, gt=0)
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_bulk_bytes: int = Field(default=1 << 28, ge=1024)
     redis_url: SecretStr = SecretStr("")

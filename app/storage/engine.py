@@ -31,6 +31,16 @@ REFUSED = (
 )
 """What it raises when the database is there and this login is not good for it."""
 
+LONG_S = 60.0
+"""How long a statement may take where nobody sits and waits for it, in seconds."""
+
+CONNECT_S = 10.0
+CLOSE_S = 5.0
+
+NO_URL = "MNEMA_DATABASE_URL must be a URL of PostgreSQL: postgresql://mnema_app:…@host/mnema"
+
+UNPREPARED = "the database is not prepared: run `mnema migrate`"
+
 _ROLE = """
 SELECT r.rolname, r.rolsuper OR r.rolbypassrls AS free, pg_has_role(r.rolname, 'mnema_owner', 'MEMBER') AS owner,
        EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -80,12 +90,15 @@ class PoolUsage:
 
 
 class Engine:
-    """A pool of connections as `mnema_app`. Opens on first use, so the server can start before the database."""
+    """A pool of connections as `mnema_app`. Opens on first use, so the server can start before the database.
 
-    def __init__(self, url: str, *, min_size: int = 2, max_size: int = 10, timeout_s: float = 10.0) -> None:
+    A database that hangs is one that is away: a connection is waited for `timeout_s` seconds at most, a statement too.
+    """
+
+    def __init__(self, url: str, *, min_size: int = 2, max_size: int = 10, timeout_s: float = LONG_S) -> None:
         self._url = url
         self._sizes = (min_size, max_size)
-        self._timeout = timeout_s
+        self.timeout_s = timeout_s
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
         self.usage = PoolUsage(max_size)
@@ -111,26 +124,37 @@ class Engine:
                 max_size=self._sizes[1],
                 init=_prepare,
                 reset=_reset,
-                timeout=self._timeout,
-                command_timeout=30,
+                timeout=min(CONNECT_S, self.timeout_s),
+                command_timeout=self.timeout_s,
                 server_settings={"jit": "off", "application_name": "mnema"},
             )
         except REFUSED as e:
             raise ConfigError(f"the database refuses this login: {e}") from e
+        except (asyncpg.ClientConfigurationError, OverflowError) as e:  # the driver's words may hold the password
+            raise ConfigError(NO_URL) from e
         except UNREACHABLE as e:
             raise DatabaseUnavailable() from e
+        except ValueError as e:  # an address that cannot be read, or the codec of vectors has no type in the database
+            raise ConfigError(UNPREPARED if "unknown type" in str(e) else NO_URL) from e
         try:
             await _refuse_privileged_role(pool)
+        except UNREACHABLE as e:
+            pool.terminate()
+            raise DatabaseUnavailable() from e
         except BaseException:
-            await pool.close()
+            pool.terminate()
             raise
         return pool
 
     async def close(self) -> None:
-        """Finish what is running and close."""
+        """Finish what is running and close; what does not come to an end soon is cut off."""
         if self._pool is not None:
-            await self._pool.close()
-            self._pool = None
+            pool, self._pool = self._pool, None
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await pool.close()
+            except (TimeoutError, *UNREACHABLE):
+                pool.terminate()
 
 
 async def _refuse_privileged_role(pool: asyncpg.Pool) -> None:

@@ -7,6 +7,7 @@ from app.domain.erasure import tombstones
 from app.domain.lifecycle import LifecyclePolicy
 from app.domain.memory import Memory
 from app.domain.scope import Scope
+from app.storage.engine import LONG_S
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.sql import statements
 from app.storage.uow import ReadTx, UnitOfWork
@@ -58,7 +59,7 @@ class LifecycleStorage:
         The user's row is locked first, then the memories: a new memory of the same user waits, then starts anew and
         meets the tombstones; a change under way is waited for. Raises WriteContention when it was in each other's way.
         """
-        async with self._uow.write(scope) as tx:
+        async with self._uow.write(scope, timeout_s=LONG_S) as tx:
             known = await tx.fetchrow(_statement("lock_user"), scope.tenant_id, user_id) is not None
             if not known and not await tx.fetchval(_statement("traces"), scope.tenant_id, user_id):
                 return None

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+import asyncpg
+
 from app.domain.errors import ConfigError
+from app.storage.engine import UNPREPARED
 from app.storage.uow import UnitOfWork
 
 
@@ -16,8 +19,11 @@ class Space:
 
 
 async def active_space(uow: UnitOfWork) -> Space:
-    """The active space; raises ConfigError when there is none."""
-    rows = await uow.definer("SELECT name, model, dimension FROM embedding_spaces WHERE active")
+    """The active space; raises ConfigError when there is none, or no schema that this role may read."""
+    try:
+        rows = await uow.definer("SELECT name, model, dimension FROM embedding_spaces WHERE active")
+    except (asyncpg.UndefinedTableError, asyncpg.InsufficientPrivilegeError) as error:
+        raise ConfigError(UNPREPARED) from error
     if not rows:
         raise ConfigError("no embedding space is active; run `mnema migrate`")
     return Space(**dict(rows[0]))

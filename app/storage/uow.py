@@ -4,6 +4,7 @@
 the tenant itself: a whole transaction in one round trip.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -32,22 +33,25 @@ Row: TypeAlias = Mapping[str, Any]
 class ReadTx:
     """An open transaction of one tenant that may look."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_timeout")
 
-    def __init__(self, connection: asyncpg.Connection) -> None:
+    def __init__(self, connection: asyncpg.Connection, timeout_s: float | None = None) -> None:
         self._connection = connection
+        self._timeout = timeout_s
 
     async def fetch(self, statement: str, *args: Any) -> list[Row]:
         """All rows."""
-        return await self._connection.fetch(statement, *args)  # type: ignore[no-any-return]  # the driver is untyped
+        rows: list[Row] = await self._connection.fetch(statement, *args, timeout=self._timeout)
+        return rows
 
     async def fetchrow(self, statement: str, *args: Any) -> Row | None:
         """The first row."""
-        return await self._connection.fetchrow(statement, *args)  # type: ignore[no-any-return]  # the driver is untyped
+        row: Row | None = await self._connection.fetchrow(statement, *args, timeout=self._timeout)
+        return row
 
     async def fetchval(self, statement: str, *args: Any) -> Any:
         """The first value of the first row."""
-        return await self._connection.fetchval(statement, *args)
+        return await self._connection.fetchval(statement, *args, timeout=self._timeout)
 
 
 class WriteTx(ReadTx):
@@ -57,8 +61,12 @@ class WriteTx(ReadTx):
 
     async def execute(self, statement: str, *args: Any) -> str:
         """Run it; answers the command tag, e.g. `UPDATE 1`."""
-        return await self._connection.execute(statement, *args)  # type: ignore[no-any-return]  # the driver is untyped
+        tag: str = await self._connection.execute(statement, *args, timeout=self._timeout)
+        return tag
 
+
+TIDY_S = 1.0
+"""How long a connection that failed or was left may take to come to rest, before it is thrown away."""
 
 _BY_STATE: dict[str, type[MnemaError]] = {
     "MN404": NotFound,
@@ -89,29 +97,33 @@ def translate(error: BaseException) -> MnemaError | None:
 async def _roll_back(connection: asyncpg.Connection) -> None:
     """Undo; a connection that cannot even do that is thrown away, and the first error is the one that counts."""
     try:
-        await connection.execute("ROLLBACK")
+        await connection.execute("ROLLBACK", timeout=TIDY_S)
     except Exception:  # whatever the driver says of a broken connection
         with contextlib.suppress(Exception):
             connection.terminate()
 
 
 class UnitOfWork:
-    """Opens transactions on an engine's pool."""
+    """Opens transactions on an engine's pool.
+
+    Each statement may take as long as the engine's `timeout_s` or, where it is given, this one's. Beyond it the
+    database counts as away: DatabaseUnavailable, and what the transaction was to write may be stored or not.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     @asynccontextmanager
-    async def read(self, scope: Scope) -> AsyncIterator[ReadTx]:
+    async def read(self, scope: Scope, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
         """A read-only transaction of one tenant."""
         async with self._transaction(scope, "READ ONLY") as connection:
-            yield ReadTx(connection)
+            yield ReadTx(connection, timeout_s)
 
     @asynccontextmanager
-    async def write(self, scope: Scope) -> AsyncIterator[WriteTx]:
+    async def write(self, scope: Scope, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
         """A read-write transaction of one tenant; commits on leaving, rolls back on an exception."""
         async with self._transaction(scope, "READ WRITE") as connection:
-            yield WriteTx(connection)
+            yield WriteTx(connection, timeout_s)
 
     async def call(self, scope: Scope, statement: str, *args: Any) -> list[Row]:
         """Run one statement as a transaction of its own.
@@ -144,13 +156,18 @@ class UnitOfWork:
     async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
         if in_transaction.get():
             raise RuntimeError("a unit of work is already open in this task")
-        pool = await self._engine.pool()
         token, usage = in_transaction.set(True), self._engine.usage
         usage.waits += usage.wanted >= usage.limit
         usage.wanted += 1
         try:
-            async with pool.acquire() as connection:
+            async with asyncio.timeout(self._engine.timeout_s):  # others may be trying to open it, one after the other
+                pool = await self._engine.pool()
+            connection = await pool.acquire(timeout=self._engine.timeout_s)
+            try:
                 yield connection
+            finally:
+                with contextlib.suppress(Exception):  # the driver has then closed it
+                    await pool.release(connection, timeout=TIDY_S)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
             if (ours := translate(error)) is not None:
                 raise ours from error

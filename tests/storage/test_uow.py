@@ -1,8 +1,7 @@
 """The unit of work: one transaction at a time, no provider inside, and a database that may go away at any moment."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import asyncpg
@@ -67,10 +66,11 @@ class TemptedEngine(Engine):
         real = await super().pool()
 
         class Pool:
-            @asynccontextmanager
-            async def acquire(self) -> AsyncIterator[Any]:
-                async with real.acquire() as connection:
-                    yield Connection(connection)
+            async def acquire(self, **within: float) -> "Connection":
+                return Connection(await real.acquire(**within))
+
+            async def release(self, connection: "Connection", **within: float) -> None:
+                await real.release(connection.real, **within)
 
         return Pool()
 
@@ -79,12 +79,12 @@ class Connection:
     """A connection that calls a provider first."""
 
     def __init__(self, real: asyncpg.Connection) -> None:
-        self._real = real
+        self.real = real
 
     async def fetch(self, *args: Any) -> list[Any]:
         """Rows, were it not for the provider."""
         await HashedEmbedder().embed(["x"])
-        return list(await self._real.fetch(*args))
+        return list(await self.real.fetch(*args))
 
 
 async def test_a_provider_refuses_while_a_call_runs(database: Database, a: Scope) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from app.domain.errors import NotFound
 from app.domain.scope import Scope
 from app.storage.access import AccessLog
+from app.storage.engine import LONG_S
 from app.storage.export import KINDS, ExportStorage
 from app.storage.uow import UnitOfWork
 
@@ -23,7 +24,7 @@ class ExportUser:
     async def records(self, scope: Scope, user_id: str) -> AsyncIterator[dict[str, Any]]:
         """Dicts with `kind`: user, then memories, history, relations, events, checkpoints. Raises NotFound."""
         await self._access.flush()
-        async with self._uow.read(scope) as tx:
+        async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             user = await self._storage.user(tx, scope, user_id)
         if user is None:
             raise NotFound(f"nothing is held of user {user_id!r}")
@@ -34,7 +35,7 @@ class ExportUser:
         for kind in KINDS:
             after = None
             while True:
-                async with self._uow.read(scope) as tx:
+                async with self._uow.read(scope, timeout_s=LONG_S) as tx:
                     rows = await self._storage.page(tx, scope, user_id, kind, after, PAGE)
                 for row in rows:
                     yield {"kind": kind, **row}

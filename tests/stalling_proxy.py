@@ -1,0 +1,73 @@
+"""A way to PostgreSQL that can be stopped: nothing is refused and nothing is answered, as when the server hangs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+
+class StallingProxy:
+    """A TCP proxy; `stalled` holds back whatever is said on any connection, also on new ones."""
+
+    def __init__(self, url: str) -> None:
+        self._parts = urlsplit(url)
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._carriers: set[asyncio.Task[None]] = set()
+        self.url = ""
+
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """The server hangs inside; afterwards it goes on with what it was told."""
+        self._flows.clear()
+        try:
+            yield
+        finally:
+            self._flows.set()
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, until either side ends it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._carriers.add(task)
+        answers, requests = await asyncio.open_connection(self._parts.hostname, self._parts.port or 5432)
+        pumps = [asyncio.create_task(self._pump(reader, requests)), asyncio.create_task(self._pump(answers, writer))]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            requests.transport.abort()
+            writer.transport.abort()
+            self._carriers.discard(task)
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(1 << 16):
+            await self._flows.wait()
+            sink.write(data)
+            await sink.drain()
+
+    def at(self, port: int) -> str:
+        """The URL by way of this port."""
+        login = self._parts.netloc.rpartition("@")[0]
+        return urlunsplit(self._parts._replace(netloc=f"{login}@127.0.0.1:{port}"))
+
+    async def cut(self) -> None:
+        """End every connection."""
+        for task in list(self._carriers):
+            task.cancel()
+        await asyncio.gather(*self._carriers, return_exceptions=True)
+
+
+@asynccontextmanager
+async def stalling(url: str) -> AsyncIterator[StallingProxy]:
+    """A proxy before the server of `url`; its own is `url`."""
+    proxy = StallingProxy(url)
+    server = await asyncio.start_server(proxy.carry, "127.0.0.1", 0)
+    proxy.url = proxy.at(server.sockets[0].getsockname()[1])
+    try:
+        yield proxy
+    finally:
+        server.close()
+        await proxy.cut()
