@@ -1,12 +1,49 @@
-"""The Celery application: `celery -A workers.app worker` and `celery -A workers.app beat`."""
+"""The Celery application: `celery -A workers.app worker` and `celery -A workers.app beat`.
 
-from app.bootstrap import celery_app
+With a configuration that cannot work either ends with one line on stderr, instead of failing at each message.
+"""
+
+import asyncio
+import time
+from typing import Any
+
+import structlog
+from celery.signals import celeryd_init
+
+from app.bootstrap import celery_app, check_configuration, check_redis_url
 from app.config.logs import configure_logs
 from app.config.settings import Settings
+from app.config.startup import read_settings, refusal
+from app.domain.errors import ConfigError, DatabaseUnavailable
+
+AGAIN_S = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+def _settings() -> Settings:
+    try:
+        found = read_settings()
+        check_redis_url(found)
+    except ConfigError as error:
+        raise SystemExit(refusal(error)) from None
+    return found
+
 
 configure_logs()
-settings = Settings()
-if not settings.redis_url.get_secret_value():
-    raise SystemExit("set MNEMA_REDIS_URL to the broker's URL")
+settings = _settings()
 app = celery_app(settings)
 app.conf.update(imports=("workers.tasks",))
+
+
+@celeryd_init.connect  # type: ignore[untyped-decorator]  # Celery is untyped
+def _check(**_signal: Any) -> None:
+    """Before the worker takes anything or has any children. One whose database is away waits for it."""
+    while True:
+        try:
+            return asyncio.run(check_configuration(settings))
+        except ConfigError as error:
+            raise SystemExit(refusal(error)) from None
+        except DatabaseUnavailable as error:
+            log.error("worker_waits", code=error.code, detail=error.detail)
+            time.sleep(AGAIN_S)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from app.bootstrap import Application, application
+from app.bootstrap import Application, application, patient
 from app.config.settings import Settings
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Runtime:
         try:
             async with self._opening:
                 if self._application is None:
-                    self._application = await self._stack.enter_async_context(application(Settings()))
+                    self._application = await self._stack.enter_async_context(application(patient(Settings())))
             return await work(self._application)
         finally:
             gone.set()

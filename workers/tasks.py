@@ -1,6 +1,7 @@
 """The tasks. Each may be delivered twice, late or never: what is to be done stands in PostgreSQL."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -8,11 +9,22 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from celery.signals import worker_process_shutdown
 
 from app.bootstrap import Application
+from app.domain.errors import MnemaError
 from app.providers.broker import RUN_JOB, SCHEDULE, SWEEP, run_job_message
 from workers.app import app
 from workers.runtime import runtime
 
+T = TypeVar("T")
 log = structlog.get_logger(__name__)
+
+
+def _call(task: str, work: Callable[[Application], Awaitable[T]]) -> T | None:
+    """What `work` answers; None when it could not be done, which is told in one line. The next sweep tries again."""
+    try:
+        return runtime.call(work)
+    except MnemaError as error:
+        log.error("task_failed", task=task, code=error.code, detail=error.detail)
+        return None
 
 
 @app.task(name=RUN_JOB)  # type: ignore[untyped-decorator]  # Celery is untyped
@@ -23,10 +35,10 @@ def run_job(tenant_id: str, job_id: str) -> None:
         return await application.run_jobs.run(UUID(tenant_id), UUID(job_id), runtime.worker)
 
     try:
-        outcome = runtime.call(run)
+        outcome = _call(RUN_JOB, run)
     except SoftTimeLimitExceeded:
         outcome = "out_of_time"
-    log.info("job", tenant_id=tenant_id, job_id=job_id, outcome=outcome)
+    log.info("job", tenant_id=tenant_id, job_id=job_id, outcome=outcome or "skipped")
 
 
 @app.task(name=SWEEP)  # type: ignore[untyped-decorator]  # Celery is untyped
@@ -36,7 +48,7 @@ def sweep() -> None:
     async def due(application: Application) -> list[Any]:
         return list(await application.run_jobs.sweep())
 
-    for job in runtime.call(due):
+    for job in _call(SWEEP, due) or ():
         run_job_message(app, job.tenant_id, job.job_id)
 
 
@@ -47,7 +59,7 @@ def schedule() -> None:
     async def queue(application: Application) -> int:
         return await application.run_jobs.schedule()
 
-    if made := runtime.call(queue):
+    if made := _call(SCHEDULE, queue):
         log.info("scheduled", jobs=made)
 
 

@@ -6,8 +6,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from app.bootstrap.adapters import broker_settings, celery_app, embedder_settings, shared_counters
+from app.bootstrap.adapters import (
+    broker_settings,
+    celery_app,
+    check_redis_url,
+    embedder_settings,
+    patient,
+    shared_counters,
+)
 from app.bootstrap.operators import (
+    check_configuration,
     consolidating,
     create_roles,
     diagnose,
@@ -70,11 +78,14 @@ __all__ = [
     "application",
     "broker_settings",
     "celery_app",
+    "check_configuration",
+    "check_redis_url",
     "consolidating",
     "create_roles",
     "diagnose",
     "forgetting",
     "migrate_database",
+    "patient",
     "supervising",
     "tenancy",
 ]
@@ -148,7 +159,12 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     if not settings.database_url.get_secret_value():
         raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
     policies = load_policies(settings.embedding_model, settings.config_dir)
-    engine = Engine(settings.database_url.get_secret_value(), min_size=settings.pool_min, max_size=settings.pool_max)
+    engine = Engine(
+        settings.database_url.get_secret_value(),
+        min_size=settings.pool_min,
+        max_size=settings.pool_max,
+        timeout_s=settings.database_timeout_s,
+    )
     uow, metrics = UnitOfWork(engine), Metrics(VERSION)
     embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
     try:

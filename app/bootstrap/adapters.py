@@ -1,6 +1,7 @@
 """What each adapter is told of the settings."""
 
 from celery import Celery
+from redis import Redis
 
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
@@ -8,6 +9,14 @@ from app.ports import SharedCounters
 from app.providers.broker import BrokerSettings, make_celery
 from app.providers.embeddings import EmbedderSettings
 from app.providers.limits import RedisCounters
+from app.storage.engine import LONG_S
+
+NO_REDIS = "MNEMA_REDIS_URL: must be the URL of a Redis, redis://:…@host/0"
+
+
+def patient(settings: Settings) -> Settings:
+    """The settings of a worker: a statement may take long where nobody waits for an answer."""
+    return settings.model_copy(update={"database_timeout_s": max(settings.database_timeout_s, LONG_S)})
 
 
 def celery_app(settings: Settings) -> Celery:
@@ -26,14 +35,26 @@ def broker_settings(settings: Settings) -> BrokerSettings:
     )
 
 
+def check_redis_url(settings: Settings) -> None:
+    """Raises ConfigError for a URL that is none of a Redis, or none at all."""
+    if not settings.redis_url.get_secret_value():
+        raise ConfigError("set MNEMA_REDIS_URL to the broker's URL")
+    try:
+        Redis.from_url(settings.redis_url.get_secret_value()).close()
+    except ValueError as error:  # whose words may hold the password
+        raise ConfigError(NO_REDIS) from error
+
+
 def shared_counters(settings: Settings) -> SharedCounters | None:
     """Where the replicas count together; None without a Redis. Raises ConfigError."""
     if not (url := settings.redis_url.get_secret_value()):
         return None
     try:
         return RedisCounters(url, f"{settings.worker_queue}:limits")
-    except ValueError as error:
-        raise ConfigError(f"MNEMA_REDIS_URL: {error}") from error
+    except ValueError:  # what it says may quote the password
+        raise ConfigError(
+            "MNEMA_REDIS_URL: must be redis://, rediss:// or unix://, its port a number, its password percent-encoded"
+        ) from None
 
 
 def embedder_settings(settings: Settings) -> EmbedderSettings:

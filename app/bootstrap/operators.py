@@ -18,7 +18,7 @@ from app.storage.engine import Engine
 from app.storage.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.lifecycle import LifecycleStorage
-from app.storage.spaces import active_space
+from app.storage.spaces import active_space, require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.consolidation import Consolidate
@@ -88,6 +88,25 @@ async def migrate_database(admin_url: str, settings: Settings) -> str:
     """
     await admin.migrate(admin_url)
     return await admin.adopt_model(admin_url, settings.embedding_model, settings.embedding_dimension)
+
+
+async def check_configuration(settings: Settings) -> None:
+    """What a server would refuse to start with: settings, policies, model, database role and embedding space.
+
+    Raises ConfigError, or DatabaseUnavailable when there is no database to ask. Leaves nothing open.
+    """
+    if not settings.database_url.get_secret_value():
+        raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
+    load_policies(settings.embedding_model, settings.config_dir)
+    embedder = build_embedder(embedder_settings(settings))
+    engine = Engine(
+        settings.database_url.get_secret_value(), min_size=1, max_size=1, timeout_s=settings.database_timeout_s
+    )
+    try:
+        await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)
+    finally:
+        await embedder.close()
+        await engine.close()
 
 
 async def diagnose(settings: Settings) -> dict[str, str]:

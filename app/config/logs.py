@@ -15,8 +15,19 @@ def _hide_secrets(_logger: object, _method: str, event: structlog.types.EventDic
     return event
 
 
+class _Driver(logging.Handler):
+    """What the database driver says by itself, of connections it keeps in reserve: a line, where it has a traceback."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
+        structlog.get_logger(__name__).log(record.levelno, "database_driver", detail=record.getMessage(), error=error)
+
+
 def configure_logs() -> None:
-    """JSON lines on stderr at MNEMA_LOG_LEVEL (default info)."""
+    """JSON lines on stderr at MNEMA_LOG_LEVEL (default info), the database driver's too."""
+    driver = logging.getLogger("asyncpg")
+    driver.handlers, driver.propagate = [_Driver()], False
     level = getattr(logging, os.environ.get("MNEMA_LOG_LEVEL", "info").upper(), logging.INFO)
     structlog.configure(
         processors=[
