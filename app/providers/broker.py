@@ -20,6 +20,9 @@ RUN_JOB, SWEEP, SCHEDULE = "mnema.run_job", "mnema.sweep", "mnema.schedule"
 PATIENCE_S = 1.0
 NOWHERE = "redis://127.0.0.1:6379/0"
 MAX_WAITING = 10_000
+UNREACHABLE = (
+    "The message broker cannot be reached, background jobs wait: check MNEMA_REDIS_URL and that Redis runs there"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +131,4 @@ def check_broker(settings: BrokerSettings) -> None:
         with Redis.from_url(settings.url, socket_connect_timeout=PATIENCE_S, socket_timeout=PATIENCE_S) as client:
             client.ping()
     except (RedisError, ValueError) as error:
-        raise BrokerUnavailable() from error
+        raise BrokerUnavailable(UNREACHABLE) from error

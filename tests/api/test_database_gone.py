@@ -1,16 +1,25 @@
 """The database goes away and comes back: 503 meanwhile, nothing lost, no restart."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
 import httpx
 import pytest
+from pydantic import SecretStr
 
+from app.bootstrap import Doubles
+from app.config.settings import Settings
+from app.ports import Embedder
 from tests.api.calls import ask, listed, refused, remember
 from tests.api.operations import guarded
 from tests.conftest import Database, database_url
+from tests.factories import Caller, serve
+from tests.stalling_proxy import stalling
 
+ENOUGH_S = 20
+"""Far more than an answer takes, and less than it took while nothing was bounded."""
 TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
 
 
@@ -109,3 +118,33 @@ async def test_the_error_says_nothing_of_where_the_database_is(
         text = (await http.get(path)).text + (await http.get("/ready")).text
     for secret in (database.name, "mnema_app", "127.0.0.1", "5432", "asyncpg", "Traceback"):
         assert secret not in text
+
+
+async def test_a_database_that_hangs_is_named_and_every_request_is_answered_before_long(
+    settings: Settings, embedder: Embedder, caller: Caller, database: Database
+) -> None:
+    async with stalling(database.app) as way:
+        impatient = {"database_url": SecretStr(way.url), "database_timeout_s": 1.0, "key_cache_s": 2.0}
+        installed = settings.model_copy(update=impatient)
+        async with serve(installed, Doubles(embedder=embedder)) as url, caller.client(url) as http:
+            await remember(http, "Maya plays chess.")
+            with way.stalled():
+                async with asyncio.timeout(ENOUGH_S):
+                    ready, health, listing, written, asked = await asyncio.gather(
+                        http.get("/ready"),
+                        http.get("/health"),
+                        http.get("/memory"),
+                        http.post("/memory", json={"text": "Maya paints.", "category": "tasks", "user_id": "maya"}),
+                        http.post(
+                            "/memory/query", json={"agent": "planner", "query": "chess", "categories": ["tasks"]}
+                        ),
+                    )
+                assert (ready.status_code, health.status_code) == (503, 200)
+                checks = ready.json()["checks"]
+                assert "check MNEMA_DATABASE_URL and that PostgreSQL runs there" in checks["database"]
+                assert checks["embedder"] == "ok"
+                for response in (listing, written, asked):
+                    refused(response, 503, "database_unavailable")
+                    assert response.headers["Retry-After"]
+            assert (await http.get("/ready")).status_code == 200
+            assert "Maya plays chess." in {memory["text"] for memory in await listed(http)}

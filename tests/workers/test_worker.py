@@ -220,7 +220,8 @@ async def test_without_redis_all_is_served_but_for_the_jobs_which_are_done_when_
             assert await status(http) == (
                 200,
                 "degraded",
-                "The message broker cannot be reached; background jobs wait.",
+                "The message broker cannot be reached, background jobs wait: "
+                "check MNEMA_REDIS_URL and that Redis runs there",
             )
             turns = [await turn(http, number) for number in range(1, 6)]
             assert (await http.post("/memory", json=body())).status_code == 201

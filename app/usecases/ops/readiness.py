@@ -1,14 +1,20 @@
 """What must be there before requests can be served."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
-from app.domain.errors import BrokerUnavailable, ConfigError, EmbedderUnavailable, MnemaError
+from app.domain.errors import BrokerUnavailable, ConfigError, DatabaseUnavailable, EmbedderUnavailable, MnemaError
 from app.ports import Embedder
 from app.storage.admin import head_revision
 from app.storage.spaces import require_space
-from app.storage.uow import UnitOfWork
+from app.storage.uow import Row, UnitOfWork
 
+PATIENCE_S = 4.0
+"""What has not answered by then does not answer: who asks whether to send requests here does not wait for long."""
+
+DATABASE = "The database does not answer: check MNEMA_DATABASE_URL and that PostgreSQL runs there"
+EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint or, of the local model, that MNEMA_HOME can be written to."
 BEHIND_S = 120
 """Jobs that wait longer are worth a look: a worker that hangs says nothing by itself."""
 
@@ -27,7 +33,7 @@ class Readiness:
         self._head: str | None = None
 
     async def checks(self) -> dict[str, str]:
-        """All checks by name."""
+        """All checks by name, within PATIENCE_S and a moment."""
         checks: dict[str, Callable[[], Awaitable[None]]] = {
             "database": self._database,
             "migrations": self._migrations,
@@ -36,33 +42,62 @@ class Readiness:
             "broker": self._broker,
             "workers": self._workers,
         }
-        return {name: await _verdict(check) for name, check in checks.items()}
+        verdicts = await asyncio.gather(*map(_verdict, checks.values()), return_exceptions=True)
+        for verdict in verdicts:
+            if isinstance(verdict, BaseException):
+                raise verdict
+        return {name: str(verdict) for name, verdict in zip(checks, verdicts, strict=True)}
 
     async def _broker(self) -> None:
-        await asyncio.to_thread(self._ask_broker)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await asyncio.to_thread(self._ask_broker)
+        except TimeoutError as error:
+            raise BrokerUnavailable() from error
 
     async def _workers(self) -> None:
-        behind = (await self._uow.definer("SELECT jobs_behind() AS seconds"))[0]["seconds"]
+        behind = (await self._ask("SELECT jobs_behind() AS seconds"))[0]["seconds"]
         if behind is not None and behind > BEHIND_S:
             raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run, and beat?")
 
     async def _database(self) -> None:
-        await self._uow.definer("SELECT 1")
+        await self._ask("SELECT 1")
 
     async def _migrations(self) -> None:
         self._head = self._head or head_revision()
-        rows = await self._uow.definer("SELECT version_num FROM alembic_version")
+        rows = await self._ask("SELECT version_num FROM alembic_version")
         current = rows[0]["version_num"] if rows else "none"
         if current != self._head:
             raise ConfigError(f"schema is at {current}, this server needs {self._head}: run `mnema migrate`")
 
     async def _space(self) -> None:
-        await require_space(self._uow, self._embedder.model, self._embedder.dimension)
+        async with _answering_database():
+            await require_space(self._uow, self._embedder.model, self._embedder.dimension)
+
+    async def _ask(self, statement: str) -> Sequence[Row]:
+        async with _answering_database():
+            return await self._uow.definer(statement)
 
     async def _model(self) -> None:
-        vector = await self._embedder.embed_query("ready")
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                vector = await self._embedder.embed_query("ready")
+        except EmbedderUnavailable as error:
+            raise EmbedderUnavailable(f"{error.detail} {EMBEDDER}") from error
+        except TimeoutError as error:
+            raise EmbedderUnavailable(f"The embedding model did not answer. {EMBEDDER}") from error
         if len(vector) != self._embedder.dimension:
-            raise EmbedderUnavailable("the model answers with another dimension")
+            raise EmbedderUnavailable("the model answers with another dimension: check MNEMA_EMBEDDING_DIMENSION")
+
+
+@asynccontextmanager
+async def _answering_database() -> AsyncIterator[None]:
+    """What is asked of the database inside is answered soon, or the database counts as away."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            yield
+    except (DatabaseUnavailable, TimeoutError) as error:
+        raise DatabaseUnavailable(DATABASE) from error
 
 
 async def _verdict(check: Callable[[], Awaitable[None]]) -> str:
