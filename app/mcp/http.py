@@ -1,7 +1,8 @@
 """Streamable HTTP at /mcp, behind the same keys as every route."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -10,12 +11,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.deps import bearer, covers, identify, still_valid
 from app.bootstrap import Application
-from app.domain.errors import InvalidInput, RateLimited, ScopeRequired, Unauthenticated
+from app.domain.errors import InvalidInput, MnemaError, RateLimited, ScopeRequired, Unauthenticated
 from app.domain.scope import Scope as Caller
 from app.mcp.server import ToolServer
 from app.mcp.tools import TOOLS
 
 PATH = "/mcp"
+
+
+class OriginNotAllowed(MnemaError):
+    """Pages of this origin may not call MCP here; MNEMA_CORS_ORIGINS says which may."""
+
+    code = "origin_not_allowed"
+    status = 403
 
 
 class Endpoint:
@@ -36,7 +44,8 @@ class Endpoint:
             stateless=True,
             json_response=True,
             max_request_body_size=app.settings.max_body_bytes,
-            # a page that rebinds its name to this address has no key; a list of hosts would only refuse real ones
+            # origins are ours to check; a page that rebinds its name to this address has no key, and a list of
+            # hosts would only refuse real ones
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         async with manager.run():
@@ -44,10 +53,14 @@ class Endpoint:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one POST. Raises Unauthenticated, ScopeRequired, InvalidInput; all else is answered as JSON-RPC."""
+        """Handle one POST.
+
+        Raises OriginNotAllowed, Unauthenticated, ScopeRequired, InvalidInput; all else is answered as JSON-RPC.
+        """
         if self._app is None or self._protocol is None:
             raise RuntimeError("the application has not started")
         request = Request(scope)
+        _check_origin(request, self._app.settings.cors_origins)
         caller = await identify(self._app, await bearer(request))
         if not any(covers(caller, tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
@@ -82,3 +95,18 @@ class Endpoint:
         except RateLimited as error:
             return error
         return None
+
+
+def _check_origin(request: Request, named: Sequence[str]) -> None:
+    """Programs send none; a page's must be this host's or a named one. Raises OriginNotAllowed."""
+    for origin in request.headers.getlist("origin"):
+        own = _host_of(origin) == request.headers.get("host", "").lower() != ""
+        if not (own or origin in named or "*" in named):
+            raise OriginNotAllowed()
+
+
+def _host_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # such as http://[
+        return ""

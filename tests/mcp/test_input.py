@@ -6,12 +6,16 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from app.bootstrap import Doubles
+from app.config.settings import Settings
 from app.mcp.http import PATH
+from app.ports import Embedder
 from tests.api import calls
-from tests.factories import Caller, body
+from tests.factories import Caller, body, serve
 from tests.mcp.connections import answered, by_http, by_stdio, refused
 from tests.mcp.test_access import HEADERS, VERSIONS
 
@@ -71,7 +75,7 @@ async def test_bodies_that_are_no_request(server: str, caller: Caller, version: 
 async def test_any_arguments_get_an_answer(server: str, caller: Caller) -> None:
     tried: list[tuple[str, Any]] = []
 
-    @settings(max_examples=120, deadline=None, database=None)
+    @examples(max_examples=120, deadline=None, database=None)
     @given(name=SOME_NAMES, arguments=JSON)
     def collect(name: str, arguments: Any) -> None:
         tried.append((name, arguments))
@@ -147,12 +151,36 @@ async def test_only_post_is_served(server: str, caller: Caller) -> None:
         assert plain.status_code == 400
 
 
-async def test_any_host_and_origin_may_ask_since_all_need_a_key(server: str, caller: Caller) -> None:
+HOSTS = ("memory.example.org", "localhost:8000", "[::1]:1")
+STRANGERS = ("https://app.example.org", "http://memory.example.org.evil.example", "null", "", "http://[", "https://")
+LIST = call({}, method="tools/list")
+
+
+async def test_any_host_may_be_named_and_pages_of_the_same_one_may_ask(server: str, caller: Caller) -> None:
     async with caller.client(server) as client:
-        for host in ("memory.example.org", "localhost:8000", "[::1]:1"):
-            response = await post(client, call({}, method="tools/list"), Host=host, Origin="https://app.example.org")
-            assert response.status_code == 200
-            assert "Access-Control-Allow-Origin" not in response.headers
+        for host in HOSTS:
+            for headers in ({}, {"Origin": f"https://{host}"}, {"Origin": f"http://{host.upper()}"}):
+                response = await post(client, LIST, Host=host, **headers)
+                assert response.status_code == 200
+                assert "Access-Control-Allow-Origin" not in response.headers
+
+
+async def test_a_page_of_another_origin_may_not_ask(server: str, caller: Caller) -> None:
+    for someone in (caller.client(server), httpx.AsyncClient(base_url=server)):  # whatever the key
+        async with someone as client:
+            for host in HOSTS:
+                for origin in STRANGERS:
+                    response = await post(client, LIST, Host=host, Origin=origin)
+                    calls.refused(response, 403, "origin_not_allowed")
+
+
+async def test_a_page_that_is_named_may_ask(settings: Settings, embedder: Embedder, caller: Caller) -> None:
+    for named in ("https://app.example.org", "*"):
+        configured = settings.model_copy(update={"cors_origins": [named]})
+        async with serve(configured, Doubles(embedder=embedder)) as url, caller.client(url) as client:
+            assert (await post(client, LIST, Origin="https://app.example.org")).status_code == 200
+            response = await post(client, LIST, Origin="https://app.example.com")
+            assert response.status_code == (200 if named == "*" else 403)
 
 
 async def test_one_bad_request_leaves_the_others_alone(server: str, caller: Caller) -> None:
