@@ -114,10 +114,10 @@ _DESCRIPTIONS = {
     409: "Conflict with the current state",
     412: "The version in If-Match is not current",
     413: "The body is too large",
-    415: "The body is not said to be JSON",
+    415: "The body is not said to be JSON, or is compressed",
     422: "The request is not valid",
     429: "A rate limit or a quota of the key or the tenant is reached",
-    503: "A dependency does not answer; nothing was changed",
+    503: "A dependency does not answer and nothing was changed, or the server stops",
 }
 _HEADERS: dict[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"required": True, "schema": {"const": "Bearer"}}},

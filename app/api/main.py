@@ -1,4 +1,4 @@
-"""The HTTP face: `uvicorn --factory app.api.main:create_app`."""
+"""The HTTP face: `uvicorn --http app.api.connections:BoundedHttp --factory app.api.main:create_app`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +11,7 @@ from starlette.routing import Route
 from app.api import docs, errors, metrics, openapi
 from app.api.middleware import RequestEnvelope
 from app.api.routes import bulk, jobs, memories, ops, threads, turns, users
+from app.api.startup import PlainStart, load_settings
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
 from app.config.settings import Settings
@@ -39,8 +40,8 @@ CORS: dict[str, Any] = {
 
 
 def create_app(settings: Settings | None = None, doubles: Doubles | None = None) -> FastAPI:
-    """The ASGI application. Raises ConfigError at start-up for a wrong configuration."""
-    settings = settings or Settings()
+    """The ASGI application. For a wrong configuration it says so on stderr and exits, or fails at start-up."""
+    settings = settings or load_settings()
     configure_logs()
     tools = mcp.Endpoint()
 
@@ -55,6 +56,7 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         version=VERSION,
         description=DESCRIPTION,
         lifespan=lifespan,
+        redirect_slashes=False,  # the address would be made of whatever Host the request names
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json" if settings.docs else None,
@@ -62,6 +64,7 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
     )
     large = {bulk.PATH: settings.max_bulk_bytes}
     app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large)
+    app.add_middleware(PlainStart)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
     errors.install(app)

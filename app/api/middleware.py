@@ -1,15 +1,19 @@
 """What every request passes: an id, a size limit, one log line, and no exception without an answer."""
 
+import asyncio
+import re
 import time
 import uuid
 from collections.abc import Mapping
 
 import structlog
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import BrokenOff, problem
-from app.domain.errors import BodyTooLarge
+from app.domain.errors import BodyTooLarge, UnsupportedMediaType
 from app.domain.ids import MAX_LENGTH
 
 log = structlog.get_logger(__name__)
@@ -20,8 +24,11 @@ SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Frame-Options": "DENY",
 }
+SHUTTING_DOWN = "This server stopped before it could answer. Send it again; a write with its Idempotency-Key."
+AGAIN = {"Retry-After": "1"}
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 HSTS = (b"strict-transport-security", b"max-age=31536000")
+TAME = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
 _ADDED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
@@ -45,14 +52,15 @@ class RequestEnvelope:
         started = time.perf_counter()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
-            limited = await self._within_limit(scope, receive)
-            if limited is None:
-                error = BodyTooLarge(f"at most {self._large.get(scope['path'], self._max_body)} bytes")
-                await problem(request_id, error.status, error.code, error.detail)(scope, receive, reply)
-            else:
-                await self._app(scope, limited, reply)
+            await self._handle(scope, receive, reply, request_id)
         except BrokenOff as broken:
             log.warning("answer_broken_off", path=scope["path"], method=scope["method"], code=broken.code)
+        except ClientDisconnect:
+            log.info("client_gone", path=scope["path"], method=scope["method"])
+        except asyncio.CancelledError:  # by the server, which stops and has waited long enough
+            log.warning("request_cut_short", path=scope["path"], method=scope["method"], answered=reply.started)
+            if not reply.started:
+                await problem(request_id, 503, "shutting_down", SHUTTING_DOWN, AGAIN)(scope, receive, reply)
         except Exception:
             log.exception("request_crashed", path=scope["path"], method=scope["method"])
             if not reply.started:
@@ -64,6 +72,19 @@ class RequestEnvelope:
             _count(scope, reply.status, took)
             _tell(scope, reply.status, took)
             structlog.contextvars.unbind_contextvars("request_id", "tenant_id")
+
+    async def _handle(self, scope: Scope, receive: Receive, reply: Send, request_id: str) -> None:
+        if Headers(scope=scope).get("content-encoding", "identity").strip().lower() != "identity":
+            error = UnsupportedMediaType("Send the body as it is, without Content-Encoding.")
+            accepted = {"Accept-Encoding": "identity"}
+            await problem(request_id, error.status, error.code, error.detail, accepted)(scope, receive, reply)
+            return
+        limited = await self._within_limit(scope, receive)
+        if limited is None:
+            large = BodyTooLarge(f"at most {self._large.get(scope['path'], self._max_body)} bytes")
+            await problem(request_id, large.status, large.code, large.detail)(scope, receive, reply)
+        else:
+            await self._app(scope, limited, reply)
 
     async def _within_limit(self, scope: Scope, receive: Receive) -> Receive | None:
         """The receive channel to go on with, or None when the body is too large."""
@@ -88,7 +109,14 @@ def _count(scope: Scope, status: int, seconds: float) -> None:
     """By the route's template: paths hold ids."""
     application = getattr(scope["app"].state, "application", None)
     if application is not None:
-        application.metrics.request(getattr(scope.get("route"), "path_format", None), scope["method"], status, seconds)
+        route = scope.get("route") or _plain_route(scope)
+        application.metrics.request(getattr(route, "path_format", None), scope["method"], status, seconds)
+
+
+def _plain_route(scope: Scope) -> Route | None:
+    """FastAPI notes its own routes only, and neither Starlette's nor those it makes for its documents."""
+    routes = scope["app"].router.routes
+    return next((r for r in routes if type(r) is Route and r.matches(scope)[0] is not Match.NONE), None)
 
 
 def _tell(scope: Scope, status: int, seconds: float) -> None:
@@ -128,5 +156,4 @@ class _Reply:
 
 def _request_id(given: str | None) -> str:
     """The caller's id if it is a tame one, else a new one."""
-    tame = given and len(given) <= MAX_LENGTH and given.isascii() and given.isprintable()
-    return given if given and tame else uuid.uuid4().hex
+    return given if given and TAME.fullmatch(given) else uuid.uuid4().hex

@@ -1,5 +1,6 @@
 """Requests that are wrong as HTTP: paths, parameters, headers, sizes; and what an error says and never says."""
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -177,8 +178,27 @@ async def test_other_content_types_are_refused_not_guessed(http: httpx.AsyncClie
     assert said.json()["action"] == "created"
 
 
+async def test_a_compressed_body_is_refused_not_read(http: httpx.AsyncClient) -> None:
+    content = gzip.compress(json.dumps(body()).encode())
+    for path in ("/memory", "/memory/bulk", "/mcp"):
+        for coding in ("gzip", "br", "identity, gzip", "x"):
+            sent = {"Content-Type": "application/json", "Content-Encoding": coding}
+            response = await http.post(path, content=content, headers=sent)
+            assert "Content-Encoding" in refused(response, 415, "unsupported_media_type")["detail"]
+            assert response.headers["Accept-Encoding"] == "identity"
+    plain = await http.post("/memory", json=body(), headers={"Content-Encoding": "Identity"})
+    assert plain.json()["action"] == "created"
+
+
+async def test_no_path_is_redirected_to_the_host_that_a_request_names(http: httpx.AsyncClient) -> None:
+    for method, path in (("POST", "/memory/"), ("GET", "/memory/"), ("GET", "/health/"), ("GET", "/docs/")):
+        response = await http.request(method, path, headers={"Host": "evil.example"})
+        refused(response, 404, "no_such_route")
+        assert "Location" not in response.headers
+
+
 async def test_a_given_request_id_is_used_and_another_is_made(http: httpx.AsyncClient) -> None:
-    for given in ("abc-123", "x" * 200, "two words", "{}[]<>\"'"):
+    for given in ("abc-123", "x" * 200, "Root-1:2.3_4-z"):
         response = await http.get("/health", headers={"X-Request-ID": given})
         assert response.headers["X-Request-ID"] == given
         problem = refused(await http.get("/nothing", headers={"X-Request-ID": given}), 404, "no_such_route")
@@ -187,7 +207,10 @@ async def test_a_given_request_id_is_used_and_another_is_made(http: httpx.AsyncC
     assert len({UUID(one) for one in made}) == 5
 
 
-@pytest.mark.parametrize("hostile", [b"", b"x" * 201, b"\xff\xfe", b"caf\xe9", b"a\tb", b"\x80" * 5], ids=repr)
+HOSTILE = [b"", b"x" * 201, b"\xff\xfe", b"caf\xe9", b"a\tb", b"\x80" * 5, b"a b", b"{}", b'"', b"<b>", b"a'b", b"a\\b"]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=repr)
 async def test_a_hostile_request_id_is_replaced(http: httpx.AsyncClient, hostile: bytes) -> None:
     for path, status in (("/health", 200), ("/nothing", 404)):
         response = await http.get(path, headers=[(b"X-Request-ID", hostile)])

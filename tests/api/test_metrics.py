@@ -56,6 +56,20 @@ async def test_requests_are_counted_by_the_route_s_template(http: httpx.AsyncCli
         assert name not in said
 
 
+async def test_pages_that_are_no_operations_are_routes_too(http: httpx.AsyncClient) -> None:
+    pages = ("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json", "/metrics")
+    for path in pages:
+        assert (await http.get(path)).status_code == 200
+    await http.get("/mcp")
+    samples = await read(http)
+    found = {
+        path: value(samples, "mnema_http_requests_total", route=path, method="GET", status="200") for path in pages
+    }
+    assert found == dict.fromkeys(pages, 1)
+    assert value(samples, "mnema_http_requests_total", route="/mcp", method="GET", status="405") == 1
+    assert "unmatched" not in str(samples)
+
+
 async def test_unknown_paths_and_methods_are_one_label_each(http: httpx.AsyncClient) -> None:
     for number in range(5):
         await http.get(f"/nothing/{number}")

@@ -50,7 +50,7 @@ _RESPONSE = {
 @router.post(
     "/bulk",
     response_class=StreamingResponse,
-    responses={200: _RESPONSE, **documented(401, 403, 413, 422, 503)},
+    responses={200: _RESPONSE, **documented(401, 403, 413, 415, 422, 503)},
     openapi_extra={"requestBody": _REQUEST},
 )
 async def bulk(
