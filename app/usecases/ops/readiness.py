@@ -10,7 +10,7 @@ from app.storage.admin import head_revision
 from app.storage.spaces import require_space
 from app.storage.uow import Row, UnitOfWork
 
-PATIENCE_S = 4.0
+PATIENCE_S = 3.5
 """What has not answered by then does not answer: who asks whether to send requests here does not wait for long."""
 
 DATABASE = "The database does not answer: check MNEMA_DATABASE_URL and that PostgreSQL runs there"
