@@ -35,6 +35,7 @@ from app.cli.embedded.postgres import EmbeddedPostgres
 from app.config.settings import Settings
 from app.domain.memory import MemoryType, NewMemory
 from app.domain.scope import Scope
+from app.ports import Embedding
 from app.providers.embeddings.base import VectorsOnly
 from app.storage.uow import UnitOfWork
 from bench import cpu_time
@@ -45,6 +46,7 @@ TOPICS = 20
 TOPIC_SIZE = 20
 EDGES = 5
 WARM_UP = 20
+TOKENS = bytes(range(96)) * 13  # a short text's words
 MOST_MS = 2.0  # a relation (seed 003 §2)
 MOST_TRIPS = 2
 MOST_TIMES = 2.5  # the plain INSERT, in CPU time of PostgreSQL: what else runs on the machine hardly changes that
@@ -53,7 +55,7 @@ NO_DISK = "?synchronous_commit=off"
 LABELS = {
     "SELECT 1": "SELECT 1",
     "INSERT": "bare INSERT of the row",
-    "PLAIN": "plain INSERT of row and vector",
+    "PLAIN": "plain INSERT of row and embedding",
     "no relation": "apply_changes, no relation",
     "relations": f"apply_changes, {EDGES} relations",
 }
@@ -62,7 +64,12 @@ _CALL = UnitOfWork.call
 
 
 class TopicEmbedder(VectorsOnly):
-    """Made-up unit vectors: texts of one topic ("Topic 3 …") lie close together, all others far from everything."""
+    """Made-up unit vectors: texts of one topic ("Topic 3 …") lie close together, all others far from everything.
+
+    And made-up words: the comparison is of what storing them costs.
+    """
+
+    tells_tokens = True
 
     model = "all-MiniLM-L6-v2"
     dimension = DIMENSION
@@ -74,6 +81,10 @@ class TopicEmbedder(VectorsOnly):
     async def embed_query(self, text: str) -> NDArray[np.float32]:
         """As `embed` for one text."""
         return _vector(text)
+
+    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """The vectors with the words."""
+        return [Embedding(_vector(text), TOKENS) for text in texts]
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -169,8 +180,8 @@ _PLACES = ", ".join(f"${place + 1}" for place in range(len(_COLUMNS.split(",")))
 _BARE = f"INSERT INTO memories ({_COLUMNS}) VALUES ({_PLACES})"
 _EXCUSE = "INSERT INTO history (tenant_id, id, memory_id, event) VALUES ($1, $2, $3, 'ADD')"
 _PLAIN = f"""WITH m AS ({_BARE} RETURNING tenant_id, user_pk, id, type, category, state)
-    INSERT INTO vec_minilm_l6_v2 (tenant_id, user_pk, memory_id, type, category, state, embedding)
-    SELECT m.*, ${len(_COLUMNS.split(",")) + 1} FROM m"""
+    INSERT INTO vec_minilm_l6_v2 (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+    SELECT m.*, ${len(_COLUMNS.split(",")) + 1}, ${len(_COLUMNS.split(",")) + 2} FROM m"""
 
 
 async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> dict[str, list[Taken]]:
@@ -210,7 +221,7 @@ async def _committed(connection: Any, row: Sequence[Any], vector: HalfVector) ->
     # what the tripwire looks for, untimed
     await connection.execute(_EXCUSE, row[0], uuid4(), str(row[1]))
     trip, _ = await _timed(pid, connection.execute("SELECT"))
-    insert, _ = await _timed(pid, connection.execute(_PLAIN, *row, vector))
+    insert, _ = await _timed(pid, connection.execute(_PLAIN, *row, vector, TOKENS))
     commit, _ = await _timed(pid, transaction.commit())
     return insert + commit - trip
 
