@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIMENSION = 96
+MOST = 80
+"""Words kept of a text, the first ones: with its vector they fit a page, and a query reads over a hundred texts."""
 SCALE = 254.0
 """Codes a unit: components of a projected unit vector stay within ±0.5 but for a few, which are clipped."""
 

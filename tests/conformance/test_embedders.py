@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.domain.errors import EmbedderUnavailable
+from app.domain.late_interaction import DIMENSION, MOST, max_sim
 from app.ports import Embedder, Vector, in_transaction
 from app.providers.embeddings.local import LocalEmbedder
 from app.providers.embeddings.openai import OpenAIEmbedder
@@ -280,3 +281,25 @@ async def test_a_failed_query_is_not_cached(server: FakeOpenAI, remote: OpenAIEm
     await remote.embed_query("text")
     await remote.embed_query("text")
     assert len(server.requests) == 2
+
+
+async def test_words_come_with_the_vector_and_each_is_named(local: LocalEmbedder) -> None:
+    fact, only_stop_words, long, empty = await local.encode(
+        ["Maya's unbelievably salty oat-milk!", "To be or not to be", "salt " * 200, "?!"]
+    )
+    assert len(fact.tokens or b"") == len(fact.words) * DIMENSION
+    assert {"maya", "unbelievably", "salty", "oat", "milk"} <= set(fact.words) <= {*fact.words, "s"}
+    assert only_stop_words.words == ("to", "be", "or", "not", "to", "be")
+    assert (len(long.words), len(long.tokens or b"")) == (MOST, MOST * DIMENSION)
+    assert empty.words == ("?", "!")
+    assert (await local.encode_query("?!")).tokens == empty.tokens
+    [near, far] = max_sim((await local.encode_query("salty milk")).tokens or b"", [fact.tokens, only_stop_words.tokens])
+    assert near is not None
+    assert far is not None
+    assert near > far
+
+
+async def test_a_model_that_tells_no_words_has_none(remote: OpenAIEmbedder) -> None:
+    assert not remote.tells_tokens
+    [embedding] = await remote.encode(["text"])
+    assert (embedding.tokens, embedding.words) == (None, ())

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.errors import EmbedderUnavailable
-from app.domain.late_interaction import is_content, pack
+from app.domain.late_interaction import MOST, is_content, pack
 from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.onnx_graph import NAME, Precision, ensure_graph
@@ -63,10 +63,10 @@ class MiniLM:
         for text, one, row, vector in zip(
             texts, encoded, tokens, unit_vectors(sentences, len(texts), DIMENSION), strict=True
         ):
-            content = self._content[one.ids]
-            if not content.any():
-                content[1:-1] = True
-            result.append(Embedding(vector, pack(row[: len(one.ids)][content]), _words(text, one, content)))
+            content = np.flatnonzero(self._content[one.ids])[:MOST]
+            if not content.size:
+                content = np.arange(1, len(one.ids) - 1)[:MOST]
+            result.append(Embedding(vector, pack(row[content]), _words(text, one, content)))
         return result
 
     def _run(self, outputs: list[str], encoded: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
@@ -79,10 +79,10 @@ class MiniLM:
         return result
 
 
-def _words(text: str, encoded: "Encoding", content: NDArray[np.bool_]) -> tuple[str, ...]:
+def _words(text: str, encoded: "Encoding", content: NDArray[np.int64]) -> tuple[str, ...]:
     """The word each content token stands in."""
     found = []
-    for index in np.flatnonzero(content):
+    for index in content.tolist():
         place = encoded.word_ids[index]
         start, end = (encoded.word_to_chars(place) if place is not None else None) or encoded.offsets[index]
         found.append(text[start:end].lower())
