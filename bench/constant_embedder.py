@@ -9,15 +9,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from app.ports import Vector, refuse_inside_transaction
-from app.providers.embeddings.base import VectorsOnly
+from app.domain.late_interaction import DIMENSION
+from app.ports import Embedding, Vector, refuse_inside_transaction
 
 TOPIC_SHARE = 0.64
 """Cosine of two texts with the same first word: close enough for a relation and for the same-fact check."""
 
 
-class ConstantEmbedder(VectorsOnly):
+class ConstantEmbedder:
     """Unit vectors from a hash of the text and one of its first word; texts that begin alike lie close together."""
+
+    tells_tokens = True
 
     def __init__(self, model: str, dimension: int) -> None:
         self.model = model
@@ -33,6 +35,15 @@ class ConstantEmbedder(VectorsOnly):
         """As `embed` for one query."""
         refuse_inside_transaction("the embedder")
         return self.vector(text)
+
+    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """As `embed`, with made-up words."""
+        refuse_inside_transaction("the embedder")
+        return [Embedding(self.vector(text), _words(text)) for text in texts]
+
+    async def encode_query(self, text: str) -> Embedding:
+        """As `encode` for one query."""
+        return (await self.encode([text]))[0]
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -51,3 +62,8 @@ class ConstantEmbedder(VectorsOnly):
 def _unit(vector: Vector) -> Vector:
     unit: Vector = vector / np.sqrt(vector @ vector)
     return unit
+
+
+def _words(text: str) -> bytes:
+    """As many made-up tokens as a short turn has."""
+    return hashlib.shake_256(text.encode("utf-8", "surrogatepass")).digest(13 * DIMENSION)

@@ -118,6 +118,7 @@ class _Loader:
     async def _change(self, number: int) -> MemoryChange:
         """The memory as the write use-case makes it."""
         one, memory_id = workload.note(number), new_id()
+        [embedding] = await self._embedder.encode([one.text])
         self._relate(memory_id, one.topic)
         age = timedelta(days=DAYS * (1 - number / self._numbers.stop))
         new = NewMemory(
@@ -135,7 +136,8 @@ class _Loader:
             user_id=one.user_id,
             actor=workload.AGENT,
             new=new,
-            vector=(await self._embedder.embed([one.text]))[0],
+            vector=embedding.vector,
+            tokens=embedding.tokens,
             threads=(one.thread_id,),
             delta_meta={"text": one.text, "importance": new.importance},
             observations=(Observation("hotpath", "create", "ok", one.user_id, one.thread_id, memory_id, one.category),),
