@@ -2,26 +2,19 @@
 
 import sys
 
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from yaml import YAMLError
 
 from app.config.settings import Settings
+from app.config.startup import read_settings, refusal
 from app.domain.errors import ConfigError, MnemaError
 
 
 def load_settings() -> Settings:
     """The settings of this process. Exits with 1 when they are wrong."""
     try:
-        return Settings()
-    except ValidationError as error:
-        wrong = (f"MNEMA_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
-        sys.exit(_line(ConfigError("; ".join(wrong))))
-    except SettingsError as error:  # names the field; the value is in its cause
-        sys.exit(_line(ConfigError(str(error))))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:  # a YAMLError quotes the file
-        sys.exit(_line(ConfigError(f"settings.yaml or a file of secrets cannot be read ({type(error).__name__})")))
+        return read_settings()
+    except ConfigError as error:
+        sys.exit(refusal(error))
 
 
 class PlainStart:
@@ -51,11 +44,7 @@ class PlainStart:
         except BaseException as error:
             for message in held:
                 if isinstance(error, MnemaError):
-                    sys.stderr.write(_line(error) + "\n")
+                    sys.stderr.write(refusal(error) + "\n")
                     message["message"] = ""
                 await send(message)
             raise
-
-
-def _line(error: MnemaError) -> str:
-    return f"error {error.code}: {' '.join(error.detail.split())}"
