@@ -35,9 +35,9 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
 
 # For maintainers, with `uv` on the PATH: the same pins for every platform, no index named.
 lock:
-	for f in requirements requirements-embedded requirements-dev; do \
+	for f in requirements requirements-embedded requirements-fastembed requirements-dev; do \
 	  uv pip compile -q --universal --generate-hashes --no-emit-index-url --python-version 3.11 $$f.in -o $$f.lock \
-	    $$([ $$f = requirements-embedded ] && echo -c requirements.lock); done
+	    $$(case $$f in *-embedded|*-fastembed) echo -c requirements.lock;; esac); done
 	uv pip compile -q --no-deps --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 	  requirements-model.in -o requirements-model.lock
 
