@@ -29,8 +29,9 @@ $(VENV)/run.stamp: requirements.lock requirements-embedded.lock requirements-mod
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock sdk/pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e ./sdk
 	@touch $@
 
 # For maintainers, with `uv` on the PATH: the same pins for every platform, no index named.

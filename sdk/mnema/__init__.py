@@ -1,0 +1,56 @@
+"""Mnema for Python agents: memory that is kept on PostgreSQL, asked with one question.
+
+with Mnema() as memory:
+    memory.remember("Maya deploys on Thursdays.", user_id="maya", category="tasks")
+    print(memory.query("when do we deploy?", agent="planner", filters={"user_id": "maya"}).prompt())
+"""
+
+from mnema.client import AsyncMnema, Mnema
+from mnema.errors import (
+    ApiError,
+    BrokenOff,
+    Conflict,
+    InvalidRequest,
+    LimitReached,
+    MnemaError,
+    NoAnswer,
+    NotAllowed,
+    NotFound,
+    ServerError,
+    TimedOut,
+    Unauthenticated,
+    Unavailable,
+    UnexpectedAnswer,
+    VersionConflict,
+)
+from mnema.models import Answer, BulkResult, Memory, Turn, Written
+from mnema.requests import Filters, NewMemory
+from mnema.transport import Retry
+
+__all__ = [
+    "Answer",
+    "ApiError",
+    "AsyncMnema",
+    "BrokenOff",
+    "BulkResult",
+    "Conflict",
+    "Filters",
+    "InvalidRequest",
+    "LimitReached",
+    "Memory",
+    "Mnema",
+    "MnemaError",
+    "NewMemory",
+    "NoAnswer",
+    "NotAllowed",
+    "NotFound",
+    "Retry",
+    "ServerError",
+    "TimedOut",
+    "Turn",
+    "Unauthenticated",
+    "Unavailable",
+    "UnexpectedAnswer",
+    "VersionConflict",
+    "Written",
+]

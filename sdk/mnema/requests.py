@@ -1,0 +1,211 @@
+"""What is sent to Mnema, field by field as HTTP has it: bodies as models, and the same as keywords of the methods.
+
+Identifiers are the caller's own: 1 to 200 printable characters. Where a keyword may be None, None is not sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Literal, Required, TypedDict
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MemoryType = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
+MemoryState = Literal["active", "superseded", "soft_deleted"]
+JobState = Literal["queued", "running", "done", "dead"]
+Moment = datetime | date | str
+"""A date is UTC midnight, a time without zone is UTC; a string is ISO 8601."""
+
+
+class Sent(BaseModel):
+    """A request body."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    def body(self) -> bytes:
+        """As JSON; what was not named stays unsaid, so that the server's defaults hold."""
+        return self.model_dump_json(exclude_unset=True, by_alias=True).encode()
+
+
+class Source(Sent):
+    """Where a memory was learnt: a turn and the words in it (at most 2,000 characters)."""
+
+    turn_id: str
+    quote: str | None = None
+
+
+class NewMemory(Sent):
+    """A memory to write. Identifiers are the caller's own: 1 to 200 printable characters.
+
+    `text`: at most 280 characters if semantic; `importance`: 1 to 5; `seq`: its place in the thread; `steps_text`:
+    numbered imperative steps, with type procedural only; `created_at`: for imports, never in the future;
+    `idempotency_key`: of one line of `remember_many`.
+    """
+
+    user_id: str
+    category: str
+    text: str
+    type: MemoryType = "semantic"
+    thread_id: str | None = None
+    seq: int | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    actor_id: str | None = None
+    role: str | None = None
+    steps_text: str | None = None
+    importance: int | None = None
+    pinned: bool = False
+    tags: list[str] = Field(default_factory=list)
+    source: Source | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    created_at: Moment | None = None
+    idempotency_key: str | None = None
+
+
+class NewTurn(Sent):
+    """What somebody said in a conversation, at most 32,000 characters unless the server is configured otherwise."""
+
+    user_id: str
+    thread_id: str
+    role: str
+    content: str
+    actor_id: str | None = None
+    agent_id: str | None = None
+    seq: int | None = None
+    created_at: Moment | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Changes(Sent):
+    """Fields of a memory to change; those not named stay."""
+
+    text: str = ""
+    steps_text: str = ""
+    category: str = ""
+    importance: int = 1
+    pinned: bool = False
+    tags: list[str] = Field(default_factory=list)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Filters(Sent):
+    """ANDed; absent = no filter; `pinned=False` = unpinned only; no `user_id` = tenant-wide (seed 003 §6)."""
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    actor_id: str | None = None
+    role: str | None = None
+    category: str | None = None
+    pinned: bool | None = None
+    importance_min: int | None = None
+    importance_max: int | None = None
+    updated_after: Moment | None = None
+    updated_before: Moment | None = None
+
+
+class Question(Sent):
+    """A question to the memory (seed 003 §6).
+
+    `categories`: none = all of the agent's, less procedural; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
+    exceeded; `threshold`: least cosine similarity, 0 to 1. `thread_id` selects the delta header and never filters;
+    without `since_rev` the header says what changed since this agent was last shown, once. `timezone`: IANA name, what
+    the asker means by yesterday.
+    """
+
+    agent: str
+    query: str
+    categories: list[str] | None = None
+    filters: Filters | None = None
+    top_k: int | None = None
+    returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
+    budget_tokens: int | None = None
+    threshold: float | None = None
+    thread_id: str | None = None
+    since_rev: int | None = None
+    explain: bool = False
+    profile: str | None = None
+    timezone: str = "UTC"
+
+
+class MemoryFields(TypedDict, total=False):
+    """Keywords of `remember`, besides the text: `NewMemory` says what each is."""
+
+    user_id: Required[str]
+    category: Required[str]
+    type: MemoryType | None
+    thread_id: str | None
+    seq: int | None
+    agent_id: str | None
+    run_id: str | None
+    actor_id: str | None
+    role: str | None
+    steps_text: str | None
+    importance: int | None
+    pinned: bool | None
+    tags: Sequence[str] | None
+    source: Source | Mapping[str, str] | None
+    metadata: Mapping[str, Any] | None
+    created_at: Moment | None
+
+
+class TurnFields(TypedDict, total=False):
+    """Keywords of `add_turn`, besides the content: `NewTurn` says what each is."""
+
+    user_id: Required[str]
+    thread_id: Required[str]
+    role: Required[str]
+    actor_id: str | None
+    agent_id: str | None
+    seq: int | None
+    created_at: Moment | None
+    metadata: Mapping[str, Any] | None
+
+
+class ChangeFields(TypedDict, total=False):
+    """Keywords of `edit`."""
+
+    text: str | None
+    steps_text: str | None
+    category: str | None
+    importance: int | None
+    pinned: bool | None
+    tags: Sequence[str] | None
+    metadata: Mapping[str, Any] | None
+
+
+class QuestionFields(TypedDict, total=False):
+    """Keywords of `query`, besides the question: `Question` says what each is."""
+
+    agent: Required[str]
+    categories: Sequence[str] | None
+    filters: Filters | Mapping[str, Any] | None
+    top_k: int | None
+    returns: Literal["bullets", "full"] | None
+    budget_tokens: int | None
+    threshold: float | None
+    thread_id: str | None
+    since_rev: int | None
+    explain: bool | None
+    profile: str | None
+    timezone: str | None
+
+
+class ListFields(TypedDict, total=False):
+    """Keywords of `list`, ANDed. `state` is active unless named; `limit`: of one page, 1 to 200."""
+
+    user_id: str | None
+    category: str | None
+    type: MemoryType | None
+    state: MemoryState | None
+    thread_id: str | None
+    agent_id: str | None
+    run_id: str | None
+    actor_id: str | None
+    role: str | None
+    tag: str | None
+    pinned: bool | None
+    importance_min: int | None
+    importance_max: int | None
+    updated_after: Moment | None
+    updated_before: Moment | None
+    limit: int | None
