@@ -80,6 +80,31 @@ class Embedder(Protocol):
         ...
 
 
+class Reranker(Protocol):
+    """Judges how well each text answers a question, looking at both at once."""
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether queries ask it. False: the ranking does this by itself, from what is stored, or nobody does."""
+        ...
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One number a text, in order; the higher, the more relevant. If it `reads_texts`, a logit: the sigmoid is the
+        relevance.
+
+        Raises RerankerUnavailable when the model cannot answer, RuntimeError inside a transaction.
+        """
+        ...
+
+    async def check(self) -> None:
+        """Raises RerankerUnavailable unless it works. What answered last is not asked again: it may cost."""
+        ...
+
+    async def close(self) -> None:
+        """Release threads and connections."""
+        ...
+
+
 class TokenCounter(Protocol):
     """Counts tokens for budgets."""
 

@@ -12,6 +12,8 @@ from app.bootstrap.adapters import (
     check_redis_url,
     embedder_settings,
     patient,
+    ranking,
+    reranker_settings,
     shared_counters,
 )
 from app.bootstrap.operators import (
@@ -29,12 +31,14 @@ from app.config.settings import Settings
 from app.config.version import VERSION
 from app.domain.errors import ConfigError
 from app.domain.jobs import JobKind
-from app.ports import Clock, Embedder, TokenCounter
+from app.ports import Clock, Embedder, Reranker, TokenCounter
 from app.providers.broker import Publisher, check_broker
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.providers.embeddings.measured import MeasuredEmbedder
 from app.providers.metrics import Metrics
+from app.providers.rerankers import build_reranker
+from app.providers.rerankers.measured import MeasuredReranker
 from app.providers.tokens import WordPieceCounter
 from app.storage.access import AccessLog
 from app.storage.consolidation import ConsolidationStorage
@@ -51,7 +55,9 @@ from app.storage.spaces import Space, require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.storage.vectors import VectorStorage
+from app.storage.visible import VisibleStorage
 from app.usecases.memories.bulk import BulkWrite
+from app.usecases.memories.candidates import Candidates
 from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.delta import ReadDelta
 from app.usecases.memories.edit import EditMemories
@@ -131,6 +137,7 @@ class Doubles:
     embedder: Embedder | None = None
     clock: Clock | None = None
     tokens: TokenCounter | None = None
+    reranker: Reranker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +150,7 @@ class _Base:
     uow: UnitOfWork
     space: Space
     embedder: Embedder
+    reranker: Reranker
     metrics: Metrics
     clock: Clock
     tokens: TokenCounter
@@ -158,7 +166,7 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     doubles = doubles or Doubles()
     if not settings.database_url.get_secret_value():
         raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
-    policies = load_policies(settings.embedding_model, settings.config_dir)
+    policies = ranking(load_policies(settings.embedding_model, settings.config_dir), settings)
     engine = Engine(
         settings.database_url.get_secret_value(),
         min_size=settings.pool_min,
@@ -167,10 +175,12 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     )
     uow, metrics = UnitOfWork(engine), Metrics(VERSION)
     embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
+    built = doubles.reranker or build_reranker(reranker_settings(settings), embedder)
+    reranker = MeasuredReranker(built, metrics)
     try:
         space = await require_space(uow, embedder.model, embedder.dimension)
         clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
-        app = _assemble(_Base(settings, policies, engine, uow, space, embedder, metrics, clock, tokens))
+        app = _assemble(_Base(settings, policies, engine, uow, space, embedder, reranker, metrics, clock, tokens))
         app.access.start()
         app.limits.start()
         try:
@@ -180,6 +190,7 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
             await app.access.stop()
             await asyncio.to_thread(app.publisher.close)
     finally:
+        await reranker.close()
         await embedder.close()
         await engine.close()
 
@@ -219,7 +230,7 @@ def _assemble(base: _Base) -> Application:
         consolidate=consolidate,
         jobs=Jobs(JobStorage(uow, policies.jobs)),
         run_jobs=_runner(uow, journal, policies, handlers),
-        readiness=Readiness(uow, embedder, partial(check_broker, broker_settings(settings))),
+        readiness=Readiness(uow, embedder, base.reranker, partial(check_broker, broker_settings(settings))),
         metrics=base.metrics,
         read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits),
         publisher=publisher,
@@ -238,7 +249,8 @@ def _runner(uow: UnitOfWork, journal: Journal, policies: Policies, handlers: Map
 def _asking(base: _Base, access: AccessLog) -> tuple[ReadDelta, QueryMemories]:
     cursors, search = DeltaStorage(), SearchStorage(base.space.name)
     delta = ReadDelta(base.uow, cursors, base.policies)
+    candidates = Candidates(search, VisibleStorage(), base.reranker, base.clock)
     query = QueryMemories(
-        base.uow, search, delta, cursors, base.embedder, base.tokens, access, base.policies, base.clock
+        base.uow, search, candidates, delta, cursors, base.embedder, base.tokens, access, base.policies, base.clock
     )
     return delta, query

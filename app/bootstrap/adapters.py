@@ -1,14 +1,18 @@
 """What each adapter is told of the settings."""
 
+from dataclasses import replace
+
 from celery import Celery
 from redis import Redis
 
+from app.config.loader import Policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import SharedCounters
 from app.providers.broker import BrokerSettings, make_celery
 from app.providers.embeddings import EmbedderSettings
 from app.providers.limits import RedisCounters
+from app.providers.rerankers import RerankerSettings
 from app.storage.engine import LONG_S
 
 NO_REDIS = "MNEMA_REDIS_URL: must be the URL of a Redis, redis://:…@host/0"
@@ -69,3 +73,24 @@ def embedder_settings(settings: Settings) -> EmbedderSettings:
         threads=settings.embedding_threads,
         cache_dir=settings.home / "models",
     )
+
+
+def reranker_settings(settings: Settings) -> RerankerSettings:
+    """The reranker's share of the settings."""
+    return RerankerSettings(
+        kind=settings.reranker,
+        model=settings.reranker_model,
+        api=settings.reranker_api,
+        base_url=settings.reranker_base_url,
+        api_key=settings.reranker_api_key.get_secret_value(),
+        timeout_s=settings.reranker_timeout_s,
+        threads=settings.embedding_threads,
+        cache_dir=settings.home / "models",
+    )
+
+
+def ranking(policies: Policies, settings: Settings) -> Policies:
+    """The policies as this installation's reranker lets them be."""
+    if settings.reranker != "none":
+        return policies
+    return replace(policies, profiles={name: profile.without_late() for name, profile in policies.profiles.items()})

@@ -4,14 +4,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from app.bootstrap.adapters import broker_settings, embedder_settings
+from app.bootstrap.adapters import broker_settings, embedder_settings, reranker_settings
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
-from app.ports import Clock
+from app.ports import Clock, Reranker
 from app.providers.broker import check_broker
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
+from app.providers.rerankers import build_reranker
+from app.providers.rerankers.none import NoReranker
 from app.storage import admin
 from app.storage.consolidation import ConsolidationStorage
 from app.storage.engine import Engine
@@ -99,12 +101,14 @@ async def check_configuration(settings: Settings) -> None:
         raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
     load_policies(settings.embedding_model, settings.config_dir)
     embedder = build_embedder(embedder_settings(settings))
+    reranker = build_reranker(reranker_settings(settings), embedder)
     engine = Engine(
         settings.database_url.get_secret_value(), min_size=1, max_size=1, timeout_s=settings.database_timeout_s
     )
     try:
         await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)
     finally:
+        await reranker.close()
         await embedder.close()
         await engine.close()
 
@@ -120,11 +124,15 @@ async def diagnose(settings: Settings) -> dict[str, str]:
         checks["configuration"] = error.detail
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     embedder = build_embedder(embedder_settings(settings))
+    reranker: Reranker = NoReranker()
     try:
-        return (
-            checks
-            | await Readiness(UnitOfWork(engine), embedder, partial(check_broker, broker_settings(settings))).checks()
-        )
+        reranker = build_reranker(reranker_settings(settings), embedder)
+    except ConfigError as error:
+        checks["configuration"] = error.detail
+    broker = partial(check_broker, broker_settings(settings))
+    try:
+        return checks | await Readiness(UnitOfWork(engine), embedder, reranker, broker).checks()
     finally:
+        await reranker.close()
         await embedder.close()
         await engine.close()

@@ -82,6 +82,12 @@ class Settings(Sources):
     embedding_api_key: SecretStr = SecretStr("")
     embedding_timeout_s: float = Field(default=15.0, gt=0)
     embedding_threads: int = Field(default=2, ge=1)
+    reranker: Literal["late_interaction", "fastembed", "http", "none"] = "late_interaction"
+    reranker_model: str = ""
+    reranker_api: Literal["cohere", "jina", "tei"] = "tei"
+    reranker_base_url: str = ""
+    reranker_api_key: SecretStr = SecretStr("")
+    reranker_timeout_s: float = Field(default=3.0, gt=0)
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
     database_timeout_s: float = Field(default=15.0, gt=0)

@@ -215,6 +215,13 @@ class EmbedderUnavailable(MnemaError):
     status = 503
 
 
+class RerankerUnavailable(MnemaError):
+    """The reranker did not answer."""
+
+    code = "reranker_unavailable"
+    status = 503
+
+
 class DatabaseUnavailable(MnemaError):
     """The database does not answer; try again."""
 

@@ -2,12 +2,13 @@
 
 Two fusions. `zscore` (the default profile): dense, lexical and late-interaction scores standardised over the candidates
 and weighted, then the cues of dialogue and dates, plus boosts. `sigmoid` (profile seed002): total = (1 - w)·relevance +
-w·recency, relevance = sigmoid(rerank score).
+w·recency, relevance = sigmoid(rerank score). A reranker's score is one more signal, and in `zscore` takes the place of
+late interaction, which it supersedes: both look at the words.
 """
 
 import math
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Literal
 
@@ -26,7 +27,7 @@ _DAY = 86_400.0
 class Candidate:
     """A memory that might answer. `similarity`: cosine, None without vectors; `lexical`: ts_rank, None without a match;
     `strength`: of its strongest relation to a memory the asker may see; `embedding`: unit vector, only for MMR;
-    `tokens`: its words, for late interaction."""
+    `tokens`: its words, for late interaction; `rerank`: a cross-encoder's logit, None if it did not read this one."""
 
     memory: Memory
     similarity: float | None
@@ -34,6 +35,7 @@ class Candidate:
     strength: float = 0.0
     embedding: NDArray[np.float32] | None = None
     tokens: bytes | None = None
+    rerank: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,9 @@ class Profile:
     """How candidates are ranked; weights are in units of the total. `mmr_lambda` 1 = no diversity.
 
     `neighbour_candidates`: of so many best by either search the turns beside them are candidates too. `dense_alone`,
-    `lexical_alone`: the weights of a profile with `late` when the words are not known. `pool`: for the sigmoid profile,
-    candidates kept a slot asked for, before diversity (seed 002: 3).
+    `lexical_alone`: the weights of a profile with `late` when the words are not known. `rerank`: in place of `late`, of
+    a reranker that has read the best `rerank_candidates`. `pool`: for the sigmoid profile, candidates kept a slot asked
+    for, before diversity (seed 002: 3); so many a reranker reads there.
     """
 
     name: str
@@ -63,6 +66,8 @@ class Profile:
     dense: float = 0.6
     lexical: float = 0.4
     late: float = 0.0
+    rerank: float = 0.0
+    rerank_candidates: int = 50
     dense_alone: float = 0.6
     lexical_alone: float = 0.4
     neighbours: float = 0.0
@@ -83,10 +88,22 @@ class Profile:
     def __post_init__(self) -> None:
         if min(self.dense_candidates, self.lexical_candidates, self.pool) < 1 or self.neighbour_candidates < 0:
             raise ValueError("dense_candidates, lexical_candidates and pool must be at least 1, neighbour_candidates 0")
+        if not 1 <= self.rerank_candidates <= 1000:
+            raise ValueError("rerank_candidates must be from 1 to 1000")
         if self.recency_days <= 0:
             raise ValueError("recency_days must be greater than 0")
         if not 0 <= self.mmr_lambda <= 1:
             raise ValueError("mmr_lambda must be from 0 to 1")
+
+    def reranked(self, top_k: int) -> int:
+        """How many of the best a reranker reads, 0 when its score would not count."""
+        if self.fusion == "sigmoid":
+            return self.pool * top_k
+        return max(self.rerank_candidates, top_k) if self.rerank else 0
+
+    def without_late(self) -> "Profile":
+        """The same for an installation that compares no words."""
+        return replace(self, late=0.0, dense=self.dense_alone, lexical=self.lexical_alone) if self.late else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +178,11 @@ def _matches(
     floor = min(similarities, default=0.0)
     dense = standardised([floor if c.similarity is None else c.similarity for c in candidates])
     lexical = standardised([c.lexical or 0.0 for c in candidates])
+    logits = [c.rerank for c in candidates if c.rerank is not None]
+    if profile.rerank and logits:
+        worst = min(logits)  # what was not read was worse before
+        read = standardised([worst if c.rerank is None else c.rerank for c in candidates])
+        return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "rerank": profile.rerank * read}
     words = without(asked.tokens or b"", asked.words, {part for name in named for part in name.lower().split()})
     heard = max_sim(words, [c.tokens for c in candidates]) if profile.late else []
     known = [value for value in heard if value is not None]
@@ -179,14 +201,18 @@ def _in_time(candidates: Sequence[Candidate], now: datetime, asked: Asked) -> ND
 
 
 def _sigmoid(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked) -> list[dict[str, float]]:
-    # without a reranker the logit of the cosine stands in for its score, so relevance is the cosine itself;
-    # without a vector either, a lexical match counts as much as the threshold asks
     weight = 1.0 - profile.recency
     return [{"relevance": weight * relevance(c, profile)} for c in candidates]
 
 
 def relevance(candidate: Candidate, profile: Profile) -> float:
-    """sigmoid(rerank score) in [0, 1]."""
+    """sigmoid(rerank score) in [0, 1].
+
+    Without a reranker the logit of the cosine stands in for its score, so it is the cosine itself; without a vector
+    either, a lexical match counts as much as the threshold asks.
+    """
+    if candidate.rerank is not None:
+        return 0.5 + 0.5 * math.tanh(candidate.rerank / 2)  # the same as 1 / (1 + exp(-x)), and never overflows
     if candidate.similarity is not None:
         return max(0.0, candidate.similarity)
     return (profile.score_threshold or 0.0) + min(0.5, candidate.lexical or 0.0) if candidate.lexical else 0.0
@@ -206,6 +232,14 @@ def keep_similar(scored: Sequence[Scored], threshold: float | None) -> tuple[lis
         low = threshold is not None and similarity is not None and similarity < threshold
         dropped.append(Dropped(s, "threshold")) if low else kept.append(s)
     return kept, dropped
+
+
+def keep_read(scored: Sequence[Scored], profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+    """Split by whether a reranker has read it, where its score is what counts: the rest is beyond the pool."""
+    if profile.fusion != "sigmoid" or all(s.candidate.rerank is None for s in scored):
+        return list(scored), []
+    kept = [s for s in scored if s.candidate.rerank is not None]
+    return kept, [Dropped(s, "rank") for s in scored if s.candidate.rerank is None]
 
 
 def keep_relevant(scored: Sequence[Scored], profile: Profile) -> tuple[list[Scored], list[Dropped]]:

@@ -47,6 +47,10 @@ class Metrics:
         self._embedding = Histogram(
             "mnema_embedder_duration_seconds", "Of a call.", ("of",), buckets=SECONDS, registry=self.registry
         )
+        self._rerank_failures = Counter("mnema_reranker_failures", "Calls it did not answer.", registry=self.registry)
+        self._reranking = Histogram(
+            "mnema_reranker_duration_seconds", "Of a call.", buckets=SECONDS, registry=self.registry
+        )
         # looking a child up by its labels costs more than counting
         self._of_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._of_model = {of: (self._texts.labels(of), self._embedding.labels(of)) for of in ("texts", "query")}
@@ -68,6 +72,12 @@ class Metrics:
         durations.observe(seconds)
         if failed:
             self._failures.labels(of).inc()
+
+    def reranked(self, seconds: float, *, failed: bool) -> None:
+        """Count a call of the reranker."""
+        self._reranking.observe(seconds)
+        if failed:
+            self._rerank_failures.inc()
 
     def watch(
         self,

@@ -72,7 +72,9 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
         200,
         {
             "status": "degraded",
-            "checks": dict.fromkeys(("database", "migrations", "embedding_space", "embedder", "workers"), "ok")
+            "checks": dict.fromkeys(
+                ("database", "migrations", "embedding_space", "embedder", "reranker", "workers"), "ok"
+            )
             | {"broker": "no broker configured: set MNEMA_REDIS_URL; background jobs wait"},
         },
     )

@@ -1,19 +1,16 @@
 """memory.query (seed 003 §6): candidates → signals → fusion → selection → budget, and the thread's delta header."""
 
 import time
-from collections import Counter
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from typing import Any
-from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.budget import Budget, line_tokens
 from app.domain.changes import Observation
 from app.domain.delta import Header, shrink
-from app.domain.errors import EmbedderUnavailable, InvalidInput
+from app.domain.errors import EmbedderUnavailable, InvalidInput, RerankerUnavailable
 from app.domain.filters import Filters
 from app.domain.memory import Memory
 from app.domain.presentation import bullet
@@ -25,6 +22,7 @@ from app.domain.scoring import (
     Profile,
     Scored,
     cap_categories,
+    keep_read,
     keep_relevant,
     keep_similar,
     score,
@@ -36,6 +34,7 @@ from app.storage.access import AccessLog
 from app.storage.delta import DeltaStorage
 from app.storage.search import Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
+from app.usecases.memories.candidates import Candidates
 from app.usecases.memories.delta import Delta, ReadDelta
 
 
@@ -91,7 +90,8 @@ class _Work:
     profile: Profile
     asked: Asked
     whole: list[str]
-    ranked: list[str]
+    lengths: dict[str, int]
+    top_k: int
     budget: Budget
     answer: Answer
 
@@ -103,6 +103,7 @@ class QueryMemories:
         self,
         uow: UnitOfWork,
         search: SearchStorage,
+        candidates: Candidates,
         delta: ReadDelta,
         cursors: DeltaStorage,
         embedder: Embedder,
@@ -113,6 +114,7 @@ class QueryMemories:
     ) -> None:
         self._uow = uow
         self._search = search
+        self._candidates = candidates
         self._delta = delta
         self._cursors = cursors
         self._embedder = embedder
@@ -124,15 +126,16 @@ class QueryMemories:
     async def ask(self, scope: Scope, query: Query) -> Answer:
         """Answer `query`.
 
-        Raises AgentNotAllowed, UnknownAgent, CategoryNotAllowed, InvalidInput. An embedder that fails does not: the
-        answer is then lexical and says `degraded`.
+        Raises AgentNotAllowed, UnknownAgent, CategoryNotAllowed, InvalidInput. A model that fails does not: the answer
+        is then lexical, or the one without a reranker, and says `degraded`.
         """
         started = time.perf_counter()
         work = await self._prepare(scope.speaking_as(query.agent), query)
+        read = await self._read_before(work)
         async with self._transaction(work) as tx:
             await self._add_delta(tx, work)
             await self._add_whole(tx, work)
-            await self._add_ranked(tx, work)
+            await self._add_ranked(tx, work, read)
             await self._add_related(tx, work)
         answer = work.answer
         answer.tokens = work.budget.total - work.budget.left
@@ -172,7 +175,8 @@ class QueryMemories:
         asked = Asked(text, zone=query.zone)
         if embedding is not None:
             asked = replace(asked, tokens=embedding.tokens, words=embedding.words)
-        return _Work(scope, query, search, profile, asked, whole, ranked, budget, answer)
+        lengths = {c: policies.categories.get(c).rag_length for c in ranked}
+        return _Work(scope, query, search, profile, asked, whole, lengths, top_k, budget, answer)
 
     async def _embed(self, text: str, answer: Answer) -> Embedding | None:
         try:
@@ -220,45 +224,45 @@ class QueryMemories:
             return
         limit = self._policies.query.whole_limit
         memories = await self._search.whole_categories(tx, work.scope, work.search, work.whole, limit)
-        reserve = -(-work.budget.left // 2) if work.ranked else 0
+        reserve = -(-work.budget.left // 2) if work.lengths else 0
         for memory in memories:
             item = Item(memory, bullet(memory))
             cost = self._cost(item.text)
             if work.budget.left - cost >= reserve and work.budget.take(cost):
                 work.answer.items.append(item)
 
-    async def _add_ranked(self, tx: ReadTx, work: _Work) -> None:
-        if not work.ranked:
+    async def _read_before(self, work: _Work) -> list[Candidate] | None:
+        """The candidates if a reranker is to read them, which no transaction may wait for; None otherwise."""
+        if not work.lengths or not self._candidates.to_be_read(work.profile, work.top_k):
+            return None
+        async with self._uow.read(work.scope) as tx:
+            found = await self._candidates.find(tx, work.scope, work.search, work.lengths, work.top_k)
+        try:
+            return await self._candidates.read(found, work.profile, work.asked, work.top_k, work.query.threshold)
+        except RerankerUnavailable as error:
+            work.answer.degraded = work.answer.degraded or error.code
+            return found
+
+    async def _add_ranked(self, tx: ReadTx, work: _Work, read: list[Candidate] | None) -> None:
+        if not work.lengths:
             return
-        lengths = {c: self._policies.categories.get(c).rag_length for c in work.ranked}
-        candidates = await self._candidates(tx, work, lengths)
-        scored = score(candidates, work.profile, self._clock.now(), work.asked)
+        if read is None:
+            found = await self._candidates.find(tx, work.scope, work.search, work.lengths, work.top_k)
+        else:
+            found = await self._candidates.still_visible(tx, work.scope, work.query.filters, list(work.lengths), read)
+        scored = score(found, work.profile, self._clock.now(), work.asked)
         scored, low = keep_similar(scored, work.query.threshold)
+        scored, unread = keep_read(scored, work.profile)
         scored, irrelevant = keep_relevant(scored, work.profile)
-        scored, over = cap_categories(scored, lengths)
-        chosen, rest = select(scored, work.query.top_k or self._policies.query.top_k, work.profile)
-        work.answer.dropped = [*low, *irrelevant, *over, *rest]
+        scored, over = cap_categories(scored, work.lengths)
+        chosen, rest = select(scored, work.top_k, work.profile)
+        work.answer.dropped = [*low, *unread, *irrelevant, *over, *rest]
         for s in chosen:
             item = Item(s.candidate.memory, bullet(s.candidate.memory), s)
             if work.budget.take(self._cost(item.text)):
                 work.answer.items.append(item)
             else:
                 work.answer.dropped.append(Dropped(s, "budget"))
-
-    async def _candidates(self, tx: ReadTx, work: _Work, lengths: dict[str, int]) -> list[Candidate]:
-        """Candidates for every slot: where a full category crowds the others out, the others are asked again."""
-        wanted = work.query.top_k or self._policies.query.top_k
-        found: dict[UUID, Candidate] = {}
-        categories = work.ranked
-        while categories:
-            for candidate in await self._search.candidates(tx, work.scope, _narrowed(work.search, categories)):
-                found[candidate.memory.id] = candidate
-            taken = Counter(c.memory.category for c in found.values())
-            full = {c for c in categories if taken[c] >= lengths[c]}
-            if not full or sum(min(count, lengths[c]) for c, count in taken.items()) >= wanted:
-                break
-            categories = [c for c in categories if c not in full]
-        return list(found.values())
 
     async def _add_related(self, tx: ReadTx, work: _Work) -> None:
         ids = [item.memory.id for item in work.answer.items]
@@ -283,9 +287,3 @@ class QueryMemories:
             sim=max((s for s in similarities if s is not None), default=None),
         )
         self._access.seen(work.scope, (item.memory.id for item in work.answer.items), event)
-
-
-def _narrowed(search: Search, categories: Sequence[str]) -> Search:
-    if len(categories) == len(search.categories):
-        return search
-    return replace(search, categories=tuple(categories))

@@ -4,8 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from app.domain.errors import BrokerUnavailable, ConfigError, DatabaseUnavailable, EmbedderUnavailable, MnemaError
-from app.ports import Embedder
+from app.domain.errors import (
+    BrokerUnavailable,
+    ConfigError,
+    DatabaseUnavailable,
+    EmbedderUnavailable,
+    MnemaError,
+    RerankerUnavailable,
+)
+from app.ports import Embedder, Reranker
 from app.storage.admin import head_revision
 from app.storage.spaces import require_space
 from app.storage.uow import Row, UnitOfWork
@@ -15,6 +22,7 @@ PATIENCE_S = 3.5
 
 DATABASE = "The database does not answer: check MNEMA_DATABASE_URL and that PostgreSQL runs there"
 EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint or, of the local model, that MNEMA_HOME can be written to."
+RERANKER = "Check MNEMA_RERANKER_BASE_URL and its endpoint or, of fastembed, that the model's files can be had."
 BEHIND_S = 120
 """Jobs that wait longer are worth a look: a worker that hangs says nothing by itself."""
 
@@ -22,13 +30,14 @@ BEHIND_S = 120
 class Readiness:
     """Each check answers `ok` or says what is wrong and how to mend it."""
 
-    OPTIONAL = frozenset({"broker", "workers"})
+    OPTIONAL = frozenset({"broker", "workers", "reranker"})
     """Without these, reading and writing go on."""
 
-    def __init__(self, uow: UnitOfWork, embedder: Embedder, broker: Callable[[], None]) -> None:
+    def __init__(self, uow: UnitOfWork, embedder: Embedder, reranker: Reranker, broker: Callable[[], None]) -> None:
         """`broker` raises BrokerUnavailable, and may block for a moment."""
         self._uow = uow
         self._embedder = embedder
+        self._reranker = reranker
         self._ask_broker = broker
         self._head: str | None = None
 
@@ -39,6 +48,7 @@ class Readiness:
             "migrations": self._migrations,
             "embedding_space": self._space,
             "embedder": self._model,
+            "reranker": self._reading,
             "broker": self._broker,
             "workers": self._workers,
         }
@@ -88,6 +98,15 @@ class Readiness:
             raise EmbedderUnavailable(f"The embedding model did not answer. {EMBEDDER}") from error
         if len(vector) != self._embedder.dimension:
             raise EmbedderUnavailable("the model answers with another dimension: check MNEMA_EMBEDDING_DIMENSION")
+
+    async def _reading(self) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._reranker.check()
+        except RerankerUnavailable as error:
+            raise RerankerUnavailable(f"{error.detail} {RERANKER}") from error
+        except TimeoutError as error:
+            raise RerankerUnavailable(f"The reranker did not answer. {RERANKER}") from error
 
 
 @asynccontextmanager

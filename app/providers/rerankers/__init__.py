@@ -1,0 +1,57 @@
+"""Rerankers behind the `Reranker` port. Heavy libraries are imported by the one that is built."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from app.domain.errors import ConfigError
+from app.ports import Embedder, Reranker
+from app.providers.rerankers.late_interaction import LateInteraction
+from app.providers.rerankers.none import NoReranker
+
+RerankerKind: TypeAlias = Literal["late_interaction", "fastembed", "http", "none"]
+RerankerApi: TypeAlias = Literal["cohere", "jina", "tei"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankerSettings:
+    """How to reach a model. `api`, `base_url`, `api_key` are for `http`, `threads`, `cache_dir` for `fastembed`."""
+
+    kind: RerankerKind = "late_interaction"
+    model: str = ""
+    api: RerankerApi = "tei"
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    timeout_s: float = 3.0
+    threads: int = 1
+    cache_dir: Path
+
+
+def build_reranker(settings: RerankerSettings, embedder: Embedder) -> Reranker:
+    """The reranker `settings` ask for; no model is loaded or called yet. Raises ConfigError for what cannot work."""
+    if settings.kind == "fastembed":
+        from app.providers.rerankers.fastembed import FastembedReranker
+
+        return FastembedReranker(settings.model, settings.cache_dir, settings.threads, settings.timeout_s)
+    if settings.kind == "http":
+        return _http(settings)
+    return LateInteraction(embedder) if settings.kind == "late_interaction" else NoReranker()
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, an address that is none
+        return False
+
+
+def _http(settings: RerankerSettings) -> Reranker:
+    if not _is_http(settings.base_url):
+        raise ConfigError("MNEMA_RERANKER_BASE_URL: must be where POST /rerank is, http:// or https://")
+    if settings.api != "tei" and not settings.model:
+        raise ConfigError("MNEMA_RERANKER_MODEL: must be a model of the endpoint")
+    from app.providers.rerankers.http import HttpReranker
+
+    return HttpReranker(settings.base_url, settings.api_key, settings.api, settings.model, timeout_s=settings.timeout_s)

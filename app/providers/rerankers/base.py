@@ -1,0 +1,61 @@
+"""What every model that reads question and text does alike: refuse inside a transaction, bound its time, check."""
+
+import asyncio
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from app.domain.errors import RerankerUnavailable
+from app.ports import refuse_inside_transaction
+
+MAX_QUERY = 2000
+MAX_TEXT = 4000
+"""Characters that are read. Models cut off at some 512 tokens anyhow, and what is not sent costs nothing."""
+
+
+class CrossEncoder(ABC):
+    """A Reranker but for `_scores`, `_describe` and `close`. `timeout_s` bounds a call, loading and retries with it."""
+
+    reads_texts = True
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._works = False
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """A logit a text, in order. Raises RerankerUnavailable, or RuntimeError inside a transaction."""
+        refuse_inside_transaction("reranker")
+        if not texts:
+            return []
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                scores = await self._scores(query[:MAX_QUERY], [text[:MAX_TEXT] for text in texts])
+            if len(scores) != len(texts) or not all(math.isfinite(score) for score in scores):
+                raise ValueError("not one finite number a text")
+        except TimeoutError:
+            failure = f"The reranker did not answer within {self._timeout_s:g} s."
+        except Exception as error:
+            failure = self._describe(error)
+        else:
+            self._works = True
+            return scores
+        self._works = False
+        # Outside `except`: an error may carry the key or a text, so it is not even this one's context.
+        raise RerankerUnavailable(failure)
+
+    async def check(self) -> None:
+        """Raises RerankerUnavailable unless the last call was answered or one made now is."""
+        if not self._works:
+            await self.score("ready", ["ready"])
+
+    @abstractmethod
+    async def _scores(self, query: str, texts: list[str]) -> list[float]:
+        """`score` for at least one text."""
+
+    @abstractmethod
+    def _describe(self, error: Exception) -> str:
+        """What went wrong, in words fit for a client: no text, no path, no key."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release threads and connections; later calls raise RerankerUnavailable."""

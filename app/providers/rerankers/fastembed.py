@@ -1,0 +1,87 @@
+"""Cross-encoders on ONNX Runtime in this process, by fastembed (seed 002)."""
+
+import asyncio
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.domain.errors import ConfigError
+from app.providers.rerankers.base import CrossEncoder
+
+if TYPE_CHECKING:
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+DEFAULT_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
+MAX_BATCH = 16
+"""Texts of like length at a time: little padding, and a call that nobody waits for any more ends soon."""
+
+
+class FastembedReranker(CrossEncoder):
+    """`model` is one that fastembed knows, or a folder that holds one's files, as they were published.
+
+    Loads at the first call on its one thread; the model's files are fetched into `cache_dir` where they are missing.
+    While it loads, calls time out and loading goes on.
+    """
+
+    def __init__(self, model: str, cache_dir: Path, threads: int = 1, timeout_s: float = 3.0) -> None:
+        """`threads`: cores for one call. Raises ConfigError without fastembed or for a model it does not know."""
+        super().__init__(timeout_s)
+        if importlib.util.find_spec("fastembed") is None:
+            raise ConfigError(
+                "MNEMA_RERANKER is fastembed, which is not installed: pip install -r requirements-fastembed.lock"
+            )
+        self._model, self._folder = _known(model or DEFAULT_MODEL)
+        self._cache_dir = cache_dir
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="reranker")
+        self._loaded: TextCrossEncoder | None = None
+
+    async def close(self) -> None:
+        """Stop the thread; later calls raise RerankerUnavailable."""
+        await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+
+    async def _scores(self, query: str, texts: list[str]) -> list[float]:
+        loop = asyncio.get_running_loop()
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        scores: dict[int, float] = {}
+        for start in range(0, len(order), MAX_BATCH):
+            batch = order[start : start + MAX_BATCH]
+            read = await loop.run_in_executor(self._pool, self._read, query, [texts[place] for place in batch])
+            scores |= zip(batch, read, strict=True)
+        return [scores[place] for place in range(len(texts))]
+
+    def _read(self, query: str, texts: list[str]) -> list[float]:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return list(self._loaded.rerank(query, texts, batch_size=len(texts)))
+
+    def _load(self) -> "TextCrossEncoder":
+        from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+        return TextCrossEncoder(
+            self._model,
+            cache_dir=str(self._cache_dir),
+            threads=self._threads,
+            cuda=False,
+            specific_model_path=str(self._folder) if self._folder else None,
+        )
+
+    def _describe(self, error: Exception) -> str:
+        return f"The reranker's model failed ({type(error).__name__})."
+
+
+def _known(model: str) -> tuple[str, Path | None]:
+    """A model by name and, if it is there already, its folder. Raises ConfigError."""
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+    from loguru import logger
+
+    logger.disable("fastembed")  # what goes wrong is told by our errors; its own lines would not be JSON
+    known = {str(entry["model"]).lower(): entry for entry in TextCrossEncoder.list_supported_models()}
+    if model.lower() in known:
+        return model, None
+    file = str(known[DEFAULT_MODEL.lower()]["model_file"])
+    if (Path(model) / file).is_file():
+        return DEFAULT_MODEL, Path(model)
+    names = ", ".join(str(entry["model"]) for entry in known.values())
+    raise ConfigError(f"MNEMA_RERANKER_MODEL: must be a folder that holds {file} or one of {names}")

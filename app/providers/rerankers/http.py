@@ -1,0 +1,131 @@
+"""Cross-encoders of any endpoint that speaks POST /rerank as Cohere, Jina or TEI (text-embeddings-inference) do."""
+
+import asyncio
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import httpx
+
+from app.providers.rerankers.base import CrossEncoder
+
+TRIES = 3
+FIRST_WAIT_S = 0.1
+MAX_ANSWER = 4 << 20
+"""Bytes. A thousand scores take 50 KB."""
+TEI_BATCH = 32
+"""What TEI takes in one request unless it was started with another --max-client-batch-size."""
+TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class _Transient(Exception):
+    """Worth another try, after so many seconds if the endpoint said so."""
+
+    def __init__(self, failure: str, wait_s: float | None = None) -> None:
+        super().__init__(failure)
+        self.wait_s = wait_s
+
+
+class _Refused(Exception):
+    """Not worth one."""
+
+
+class HttpReranker(CrossEncoder):
+    """Lost connections and what is in TRANSIENT are tried again, thrice in all; everything else fails at once.
+
+    Cohere and Jina answer relevances from 0 to 1, which become logits; TEI is asked for its logits.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        api: Literal["cohere", "jina", "tei"],
+        model: str = "",
+        timeout_s: float = 3.0,
+    ) -> None:
+        super().__init__(timeout_s)
+        self._url = base_url.rstrip("/") + "/rerank"
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._api = api
+        self._model = model
+        self._client = httpx.AsyncClient(timeout=None)  # a call as a whole has one
+
+    async def close(self) -> None:
+        """Close connections; later calls raise RerankerUnavailable."""
+        await self._client.aclose()
+
+    async def _scores(self, query: str, texts: list[str]) -> list[float]:
+        if self._api != "tei":
+            return logits(await self._asked(self._body(query, texts), len(texts)))
+        scores: list[float] = []
+        for start in range(0, len(texts), TEI_BATCH):
+            batch = texts[start : start + TEI_BATCH]
+            scores += await self._asked(self._body(query, batch), len(batch))
+        return scores
+
+    def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
+        if self._api == "tei":
+            return {"query": query, "texts": texts, "raw_scores": True, "truncate": True}
+        body = {"model": self._model, "query": query, "documents": texts, "top_n": len(texts)}
+        return body | {"return_documents": False} if self._api == "jina" else body
+
+    async def _asked(self, body: Mapping[str, Any], count: int) -> list[float]:
+        wait_s = FIRST_WAIT_S
+        for left in reversed(range(TRIES)):
+            try:
+                return self._read(await self._posted(body), count)
+            except _Transient as error:
+                if not left or (error.wait_s or 0.0) >= self._timeout_s:
+                    raise
+                await asyncio.sleep(wait_s if error.wait_s is None else error.wait_s)
+                wait_s *= 2
+        raise AssertionError("unreachable")
+
+    async def _posted(self, body: Mapping[str, Any]) -> bytes:
+        try:
+            async with self._client.stream("POST", self._url, json=body, headers=self._headers) as response:
+                if response.status_code in TRANSIENT:
+                    raise _Transient(f"answered HTTP {response.status_code}", _retry_after_s(response.headers))
+                if response.status_code != httpx.codes.OK:
+                    raise _Refused(f"answered HTTP {response.status_code}")
+                answer = bytearray()
+                async for piece in response.aiter_bytes():
+                    answer += piece
+                    if len(answer) > MAX_ANSWER:
+                        raise _Refused("answered more than scores")
+                return bytes(answer)
+        except httpx.TransportError:
+            failure = "cannot be reached"
+        raise _Transient(failure)
+
+    def _read(self, answer: bytes, count: int) -> list[float]:
+        """Scores in the order of the texts; ValueError, TypeError or KeyError for what the API does not promise."""
+        told = json.loads(answer)
+        name = "score" if self._api == "tei" else "relevance_score"
+        items: Sequence[Mapping[str, Any]] = told if self._api == "tei" else told["results"]
+        scores = {item["index"]: float(item[name]) for item in items}
+        if len(items) != count or scores.keys() != set(range(count)):
+            raise ValueError("the answer's indices are not those of the request")
+        return [scores[place] for place in range(count)]
+
+    def _describe(self, error: Exception) -> str:
+        if isinstance(error, _Transient | _Refused):
+            return f"The reranker's endpoint {error}."
+        return f"The answer of the reranker's endpoint cannot be used ({type(error).__name__})."
+
+
+def logits(scores: list[float]) -> list[float]:
+    """Of relevances from 0 to 1. If any is beyond, they are raw scores, as some servers send, and stay as they are."""
+    if not all(0.0 <= score <= 1.0 for score in scores):
+        return scores
+    inside = [min(max(score, 1e-9), 1 - 1e-9) for score in scores]
+    return [math.log(score / (1 - score)) for score in inside]
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    try:
+        return max(0.0, float(headers["retry-after"]))
+    except (KeyError, ValueError):  # a date: nobody waits that long
+        return None
