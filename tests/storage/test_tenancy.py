@@ -83,6 +83,18 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
             scope.tenant_id,
             new_id(),
         )
+        await tx.fetchval(
+            "SELECT put_checkpoint($1, $2, 'maya', 'run', '', '1', NULL, 't', '', '{}', $3,"
+            " '{c}', '{1}', '{t}', '{x}', 9)",
+            scope.tenant_id,
+            new_id(),
+            {"c": "1"},
+        )
+        await tx.fetchval(
+            "SELECT put_writes($1, $2, 'maya', 'run', '', '1', '{task}', '{0}', '{p}', '{c}', '{t}', '{x}', 9)",
+            scope.tenant_id,
+            new_id(),
+        )
 
 
 @pytest.fixture

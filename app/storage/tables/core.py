@@ -149,16 +149,3 @@ embedding_spaces = Table(
     Column("created_at", _time, nullable=False),
 )
 Index("embedding_spaces_one_active", embedding_spaces.c.active, unique=True, postgresql_where=sql("active"))
-supervisor_checkpoints = Table(
-    "supervisor_checkpoints",
-    metadata,
-    tenant(),
-    identifier(),
-    text("user_id"),
-    text("thread_id"),
-    Column("checkpoint_data", JSONB, nullable=False),
-    Column("created_at", _time),
-    Column("updated_at", _time),
-    Index("supervisor_checkpoints_thread", "tenant_id", "user_id", "thread_id", unique=True),
-)
-Index("supervisor_checkpoints_updated", supervisor_checkpoints.c.tenant_id, desc("updated_at"))
