@@ -95,6 +95,18 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
             scope.tenant_id,
             new_id(),
         )
+        item = new_id()
+        await tx.execute(
+            "INSERT INTO store_items (tenant_id, id, namespace, key, value, size, created_at, updated_at)"
+            " VALUES ($1, $2, '{n}', 'k', '{}', 2, now(), now())",
+            scope.tenant_id,
+            item,
+        )
+        await tx.execute(
+            "INSERT INTO store_vectors (tenant_id, item_id, space, part, embedding) VALUES ($1, $2, 's', 0, '[1]')",
+            scope.tenant_id,
+            item,
+        )
 
 
 @pytest.fixture

@@ -1,0 +1,16 @@
+"""Values that agents keep by namespace and key."""
+
+from migrations.scripts import run_sql
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    run_sql("0005_store.sql")
+
+
+def downgrade() -> None:
+    run_sql("0005_down.sql")
