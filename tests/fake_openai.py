@@ -3,20 +3,19 @@
 import asyncio
 import hashlib
 import json
-import socket
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
-import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+
+from tests.loopback import loopback
 
 
 class Fault(StrEnum):
@@ -106,35 +105,10 @@ def _spoil(data: list[dict[str, Any]], fault: Fault | None) -> None:
             item["embedding"] = ["one", "two"]
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn inside a test: says when it listens, leaves signals to pytest."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @asynccontextmanager
 async def fake_openai(dimension: int = 64) -> AsyncIterator[FakeOpenAI]:
     """A server on a free port; stopped, with whatever hangs in it, at the end."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    fake = FakeOpenAI(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", dimension)
-    app = Starlette(routes=[Route("/v1/embeddings", fake.embeddings, methods=["POST"])])
-    server = _Server(uvicorn.Config(app, lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=5))
-    serving = asyncio.create_task(server.serve([listener]))
-    await server.listening.wait()
-    try:
+    fake = FakeOpenAI("", dimension)
+    async with loopback([Route("/v1/embeddings", fake.embeddings, methods=["POST"])], fake.stopping) as url:
+        fake.base_url = f"{url}/v1"
         yield fake
-    finally:
-        fake.stopping.set()
-        server.should_exit = True
-        await serving
-        listener.close()

@@ -50,6 +50,8 @@ def _is_http(url: str) -> bool:
 def _http(settings: RerankerSettings) -> Reranker:
     if not _is_http(settings.base_url):
         raise ConfigError("MNEMA_RERANKER_BASE_URL: must be where POST /rerank is, http:// or https://")
+    if not (settings.api_key.isascii() and settings.api_key.isprintable()):
+        raise ConfigError("MNEMA_RERANKER_API_KEY: must be of characters that a header can hold")
     if settings.api != "tei" and not settings.model:
         raise ConfigError("MNEMA_RERANKER_MODEL: must be a model of the endpoint")
     from app.providers.rerankers.http import HttpReranker

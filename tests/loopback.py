@@ -1,0 +1,45 @@
+"""A server of a test's own on loopback: real sockets, no process."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn inside a test: says when it listens, leaves signals to pytest."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def loopback(routes: Sequence[Route], stopping: asyncio.Event) -> AsyncIterator[str]:
+    """Serve on a free port; answers the base URL. `stopping` is set at the end, for whatever hangs in it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        Starlette(routes=routes), lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=5
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve([listener]))
+    await server.listening.wait()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        stopping.set()
+        server.should_exit = True
+        await serving
+        listener.close()
