@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -56,13 +56,17 @@ def overlap(query: str, text: str) -> float:
 
 @dataclass
 class RerankServer:
-    """The running server. `faults` are used up in order, one a request; `requests` holds the bodies received."""
+    """The running server. `faults` are used up in order, one a request; `requests` holds the bodies received.
+
+    `meanwhile` is done before the next answer, once.
+    """
 
     api: Api
     base_url: str = ""
     raw: bool = False
     faults: deque[Fault] = field(default_factory=deque)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    meanwhile: Callable[[], Awaitable[object]] | None = None
     keys: set[str] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -71,6 +75,9 @@ class RerankServer:
         body = await request.json()
         self.requests.append(body)
         self.keys.add(request.headers.get("authorization", ""))
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
         fault = self.faults.popleft() if self.faults else None
         if fault is Fault.HANG:
             await self.stopping.wait()
