@@ -26,6 +26,7 @@ from app.bootstrap.operators import (
     supervising,
     tenancy,
 )
+from app.bootstrap.periodic import periodically
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.config.version import VERSION
@@ -95,6 +96,8 @@ __all__ = [
     "supervising",
     "tenancy",
 ]
+
+ACCESS_FLUSH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +184,14 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
         space = await require_space(uow, embedder.model, embedder.dimension)
         clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
         app = _assemble(_Base(settings, policies, engine, uow, space, embedder, reranker, metrics, clock, tokens))
-        app.access.start()
-        app.limits.start()
         try:
-            yield app
+            async with (
+                periodically(app.access.flush, ACCESS_FLUSH_S, "access_flush_failed"),
+                periodically(app.limits.exchange, settings.limits_exchange_s, "limits_exchange_failed"),
+            ):
+                yield app
         finally:
-            await app.limits.stop()
-            await app.access.stop()
+            await app.limits.close()
             await asyncio.to_thread(app.publisher.close)
     finally:
         await reranker.close()
@@ -239,7 +243,7 @@ def _assemble(base: _Base) -> Application:
 
 def _limits(base: _Base, access: AccessLog) -> Limits:
     counters, name_of = shared_counters(base.settings), TenantStorage(base.uow).name
-    return Limits(base.policies.limits, counters, name_of, access, base.clock, base.settings.limits_exchange_s)
+    return Limits(base.policies.limits, counters, name_of, access, base.clock)
 
 
 def _runner(uow: UnitOfWork, journal: Journal, policies: Policies, handlers: Mapping[JobKind, Handler]) -> RunJobs:

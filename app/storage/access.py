@@ -1,7 +1,6 @@
 """Access counts and what was observed in reading, gathered in memory and written in batches: reading never waits."""
 
 import asyncio
-import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from uuid import UUID
@@ -22,17 +21,14 @@ MAX_PENDING = 50_000
 
 
 class AccessLog:
-    """Buffers per tenant; `run` flushes every `interval_s` seconds. What is lost in a crash is a few counts."""
+    """Buffers per tenant until `flush`. What is lost in a crash is a few counts."""
 
-    def __init__(self, uow: UnitOfWork, journal: Journal, clock: Clock, interval_s: float = 1.0) -> None:
+    def __init__(self, uow: UnitOfWork, journal: Journal, clock: Clock) -> None:
         self._uow = uow
         self._journal = journal
         self._clock = clock
-        self._interval = interval_s
         self._hits: defaultdict[UUID, Counter[UUID]] = defaultdict(Counter)
         self._events: defaultdict[UUID, list[Observation]] = defaultdict(list)
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
         self._flushing = asyncio.Lock()
 
     def seen(self, scope: Scope, memories: Iterable[UUID], *events: Observation) -> None:
@@ -73,23 +69,3 @@ class AccessLog:
         except MnemaError as error:
             self._hits[scope.tenant_id].update(hits)
             log.warning("access_flush_failed", tenant_id=str(scope.tenant_id), code=error.code)
-
-    def start(self) -> None:
-        """Begin flushing in the background."""
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """Finish the flush in work and write what is left."""
-        self._stopping.set()
-        if self._task is not None:
-            await self._task
-        await self.flush()
-
-    async def _run(self) -> None:
-        while not self._stopping.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._interval)
-            try:
-                await self.flush()
-            except Exception:  # the flusher outlives any single failure
-                log.exception("access_flush_failed")

@@ -259,7 +259,7 @@ class Deaf:
 async def test_what_hangs_is_told_nothing_twice(limited: Settings, embedder: Embedder, still: StillClock) -> None:
     async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
         app, deaf = here.apps[0], Deaf()
-        limits = Limits(app.policies.limits, deaf, TenantStorage(app.uow).name, app.access, still, 3600)
+        limits = Limits(app.policies.limits, deaf, TenantStorage(app.uow).name, app.access, still)
         caller = await make_caller(app)
         for _ in range(3):
             await limits.admit(caller.scope)

@@ -1,13 +1,16 @@
 """What a purge leaves behind, and what reading never touches (SPEC §2, §4; DESIGN §3)."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import asyncpg
 import pytest
 
-from app.bootstrap import Application
+from app.bootstrap import Application, Doubles, application
+from app.config.settings import Settings
 from app.domain.errors import NotFound
 from app.domain.filters import Filters
+from app.ports import Embedder
 from app.usecases.memories.query import Query
 from tests.factories import Caller, Clock, draft
 from tests.usecases.stored import VECTORS, edges, history_of, recorded, until_waiting
@@ -104,14 +107,16 @@ async def test_what_was_purged_before_the_counts_are_written_is_passed_over(app:
 
 
 async def test_counts_in_the_middle_of_being_written_survive_a_stop(
-    app: Application, caller: Caller, sql: asyncpg.Connection
+    app: Application, settings: Settings, embedder: Embedder, caller: Caller, sql: asyncpg.Connection
 ) -> None:
     written = await app.write.remember(caller.scope, draft())
-    await app.query.ask(caller.scope, QUERY)
-    async with sql.transaction():
-        await sql.execute("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
-        await until_waiting(sql, 1)
-        stopping = asyncio.create_task(app.access.stop())
-        await asyncio.sleep(0.2)
-    await stopping
+    async with AsyncExitStack() as stack:
+        other = await stack.enter_async_context(application(settings, Doubles(embedder=embedder)))
+        await other.query.ask(caller.scope, QUERY)
+        async with sql.transaction():
+            await sql.execute("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
+            await until_waiting(sql, 1)
+            stopping = asyncio.create_task(stack.aclose())
+            await asyncio.sleep(0.2)
+        await stopping
     assert (await app.read.get(caller.scope, written.id)).hits == 1

@@ -1,7 +1,6 @@
 """Rate limits and quotas, decided from memory: no request waits for what the replicas count together (SPEC §17)."""
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -36,7 +35,7 @@ _KINDS = {Limited.requests: _Kind(RateLimited, "rate_limit"), Limited.memories: 
 
 
 class Limits:
-    """Each replica counts in its own memory and exchanges what it counted with the others every `interval_s`.
+    """Each replica counts in its own memory and now and then exchanges with the others what it counted.
 
     So a limit may be overshot by what arrives at each replica from the moment it is asked until its next exchange ends,
     and by no more. While the shared counters are away nothing is refused; what is done meanwhile counts when they are
@@ -53,7 +52,6 @@ class Limits:
         name_of: Callable[[Scope], Awaitable[str | None]],
         access: AccessLog,
         clock: Clock,
-        interval_s: float,
     ) -> None:
         """`name_of` tells the name of a scope's tenant; it is asked only if the policy knows tenants by name."""
         self._policy = policy
@@ -61,15 +59,12 @@ class Limits:
         self._name_of = name_of
         self._access = access
         self._clock = clock
-        self._interval = interval_s
         self._allowances: dict[UUID, Allowance] = {}
         self._tallies: dict[tuple[Limited, UUID], Tally] = {}
         self._touched: set[Tally] = set()
         self._noted: dict[tuple[UUID, str, str], int] = {}
         self._pruned_us = 0
         self._exchanging = asyncio.Lock()
-        self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self.refused: Counter[tuple[str, Subject]] = Counter()
         self.unenforced = 0
         self.away = False
@@ -226,24 +221,7 @@ class Limits:
                 self._touched.discard(tally)
         self._noted = {place: minute for place, minute in self._noted.items() if minute == now // MINUTE_US}
 
-    def start(self) -> None:
-        """Begin exchanging in the background."""
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """Tell what is left and end."""
-        self._stopping.set()
-        if self._task is not None:
-            await self._task
-        await self.exchange()
+    async def close(self) -> None:
+        """Release connections."""
         if self._counters is not None:
             await self._counters.close()
-
-    async def _run(self) -> None:
-        while not self._stopping.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._interval)
-            try:
-                await self.exchange()
-            except Exception:  # the task outlives any single failure
-                log.exception("limits_exchange_failed")
