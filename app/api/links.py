@@ -48,5 +48,12 @@ TURN = WRITTEN | _job("$response.body#/jobs/0")
 DELTA = _link("threads_delta", thread_id="$request.path.thread_id", since_rev="$response.body#/rev")
 EXPORT = _link("users_erase", user_id="$request.path.user_id")
 ERASED = _link("users_export", user_id="$request.path.user_id")
+STATE = {
+    key: link
+    for name in ("get", "delete")
+    for key, link in _link(
+        f"checkpoints_{name}", thread_id="$response.body#/thread_id", user_id="$response.body#/user_id"
+    ).items()
+}
 JOBS = _job("$response.body#/items/0/id") | _next("jobs_page")
 JOB = _job("$response.body#/id")

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from app.api import docs, errors, metrics, openapi
 from app.api.middleware import RequestEnvelope
-from app.api.routes import bulk, jobs, memories, ops, threads, turns, users
+from app.api.routes import bulk, checkpoints, jobs, memories, ops, saver, threads, turns, users
 from app.api.startup import PlainStart, load_settings
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
@@ -25,7 +25,7 @@ Authenticate with `Authorization: Bearer <API key>`. Errors are `application/pro
 
 The same memory is served to MCP clients at `/mcp` (streamable HTTP)."""
 CORS: dict[str, Any] = {
-    "allow_methods": ("DELETE", "GET", "PATCH", "POST"),
+    "allow_methods": ("DELETE", "GET", "PATCH", "POST", "PUT"),
     "allow_headers": (
         "Authorization",
         "Content-Type",
@@ -63,12 +63,13 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         generate_unique_id_function=openapi.operation_id,
     )
     large = {bulk.PATH: settings.max_bulk_bytes}
-    app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large)
+    roomy = checkpoints.limits(settings.max_checkpoint_bytes) | saver.limits(settings.max_checkpoint_bytes)
+    app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large, roomy=roomy)
     app.add_middleware(PlainStart)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
     errors.install(app)
-    for routes in (bulk, memories, turns, threads, users, jobs, ops):
+    for routes in (bulk, memories, turns, threads, users, checkpoints, saver, jobs, ops):
         app.include_router(routes.router)
     app.router.routes.append(Route(mcp.PATH, tools, methods=["POST"], include_in_schema=False))
     app.router.routes.append(Route(metrics.PATH, metrics.metrics, include_in_schema=False))

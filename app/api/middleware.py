@@ -35,11 +35,15 @@ _ADDED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HE
 class RequestEnvelope:
     """Plain ASGI, so that streaming stays streaming."""
 
-    def __init__(self, app: ASGIApp, max_body: int, large: Mapping[str, int]) -> None:
-        """`large`: paths with a limit of their own, which their routes enforce while they read."""
+    def __init__(
+        self, app: ASGIApp, max_body: int, large: Mapping[str, int], roomy: Mapping[str, int] | None = None
+    ) -> None:
+        """`large`: paths with a limit of their own, which their routes enforce while they read; `roomy`: how paths with
+        a limit of their own begin, which is enforced here."""
         self._app = app
         self._max_body = max_body
         self._large = large
+        self._roomy = tuple((roomy or {}).items())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -81,28 +85,34 @@ class RequestEnvelope:
             return
         limited = await self._within_limit(scope, receive)
         if limited is None:
-            large = BodyTooLarge(f"at most {self._large.get(scope['path'], self._max_body)} bytes")
+            large = BodyTooLarge(f"at most {self._limit(scope['path'])} bytes")
             await problem(request_id, large.status, large.code, large.detail)(scope, receive, reply)
         else:
             await self._app(scope, limited, reply)
 
+    def _limit(self, path: str) -> int:
+        """The most bytes of a body that a path takes."""
+        own = (limit for begin, limit in self._roomy if path.startswith(begin))
+        return self._large.get(path) or next(own, self._max_body)
+
     async def _within_limit(self, scope: Scope, receive: Receive) -> Receive | None:
         """The receive channel to go on with, or None when the body is too large."""
         headers = Headers(scope=scope)
+        limit = self._limit(scope["path"])
         if (length := headers.get("content-length")) is not None:
-            limit = self._large.get(scope["path"], self._max_body)
             return receive if length.isdecimal() and int(length) <= limit else None
         if headers.get("transfer-encoding") is None or scope["path"] in self._large:
             return receive
-        body, more = b"", True
+        body, more = bytearray(), True
         while more:
             message = await receive()
             if message["type"] != "http.request":
                 return receive
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-            if len(body) > self._max_body:
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > limit:
                 return None
-        return _replay(body, receive)
+        return _replay(bytes(body), receive)
 
 
 def _count(scope: Scope, status: int, seconds: float) -> None:

@@ -6,6 +6,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from app.api import errors
+from app.api.msgpack import also_msgpack
 
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
@@ -27,6 +28,7 @@ def refine(app: FastAPI) -> None:
             schemas.update(problem.pop("$defs", {}))
             schemas["Problem"] = problem
             _whole_bounds(document)
+            also_msgpack(document)
             for methods in document["paths"].values():
                 for operation in methods.values():
                     for parameter in operation.get("parameters", ()):

@@ -30,6 +30,7 @@ from app.bootstrap.periodic import periodically
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.config.version import VERSION
+from app.domain.checkpoints import HELD
 from app.domain.errors import ConfigError
 from app.domain.jobs import JobKind
 from app.ports import Clock, Embedder, Reranker, TokenCounter
@@ -42,6 +43,7 @@ from app.providers.rerankers import build_reranker
 from app.providers.rerankers.measured import MeasuredReranker
 from app.providers.tokens import WordPieceCounter
 from app.storage.access import AccessLog
+from app.storage.checkpoints import CheckpointStorage
 from app.storage.consolidation import ConsolidationStorage
 from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
@@ -68,6 +70,7 @@ from app.usecases.memories.query import QueryMemories
 from app.usecases.memories.read import ReadMemories
 from app.usecases.memories.turns import StoreTurn
 from app.usecases.memories.write import WriteMemories
+from app.usecases.ops.checkpoints import Checkpoints
 from app.usecases.ops.erase import EraseUser
 from app.usecases.ops.events import CountEvents
 from app.usecases.ops.export import ExportUser
@@ -123,6 +126,7 @@ class Application:
     events: CountEvents
     export: ExportUser
     erase: EraseUser
+    checkpoints: Checkpoints
     lifecycle: Lifecycle
     consolidate: Consolidate
     jobs: Jobs
@@ -201,11 +205,9 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
 
 def _assemble(base: _Base) -> Application:
     settings, policies, uow, embedder, clock = base.settings, base.policies, base.uow, base.embedder, base.clock
-    journal = Journal(uow, base.space.name, settings.erasure_secret())
+    journal, records = _recording(base)
     memories, access = MemoryStorage(uow, base.space.name), AccessLog(uow, journal, clock)
-    records = LifecycleStorage(uow, settings.erasure_secret())
-    lifecycle = Lifecycle(uow, records, journal, policies, clock)
-    consolidate = Consolidate(uow, ConsolidationStorage(base.space.name), journal, policies, clock)
+    lifecycle, consolidate = _tidying(base, journal, records)
     limits, publisher = _limits(base, access), Publisher(broker_settings(settings))
     write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
     handlers = job_handlers(lifecycle, EmbedMissing(VectorStorage(uow, base.space.name), embedder), consolidate)
@@ -230,6 +232,7 @@ def _assemble(base: _Base) -> Application:
         events=CountEvents(uow, EventStorage(), access),
         export=ExportUser(uow, ExportStorage(), access),
         erase=EraseUser(records, access, clock),
+        checkpoints=_checkpoints(base),
         lifecycle=lifecycle,
         consolidate=consolidate,
         jobs=Jobs(JobStorage(uow, policies.jobs)),
@@ -239,6 +242,22 @@ def _assemble(base: _Base) -> Application:
         read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits),
         publisher=publisher,
     )
+
+
+def _recording(base: _Base) -> tuple[Journal, LifecycleStorage]:
+    secret = base.settings.erasure_secret()
+    return Journal(base.uow, base.space.name, secret), LifecycleStorage(base.uow, secret)
+
+
+def _tidying(base: _Base, journal: Journal, records: LifecycleStorage) -> tuple[Lifecycle, Consolidate]:
+    pairs = ConsolidationStorage(base.space.name)
+    lifecycle = Lifecycle(base.uow, records, journal, base.policies, base.clock)
+    return lifecycle, Consolidate(base.uow, pairs, journal, base.policies, base.clock)
+
+
+def _checkpoints(base: _Base) -> Checkpoints:
+    largest = base.settings.max_checkpoint_bytes
+    return Checkpoints(CheckpointStorage(base.uow, HELD * largest), largest)
 
 
 def _limits(base: _Base, access: AccessLog) -> Limits:

@@ -93,6 +93,7 @@ class Settings(Sources):
     database_timeout_s: float = Field(default=15.0, gt=0)
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_bulk_bytes: int = Field(default=1 << 28, ge=1024)
+    max_checkpoint_bytes: int = Field(default=5 << 20, ge=1024)
     redis_url: SecretStr = SecretStr("")
     worker_queue: str = Field(default="mnema", pattern="^[a-z0-9_.-]{1,50}$")
     job_soft_limit_s: float = Field(default=600, gt=0)

@@ -162,6 +162,19 @@ class BodyTooLarge(MnemaError):
     status = 413
 
 
+class StateTooLarge(BodyTooLarge):
+    """What the checkpoint holds in all is more than this server accepts."""
+
+    code = "state_too_large"
+
+
+class MalformedState(InvalidInput):
+    """The state is not JSON."""
+
+    code = "malformed_body"
+    status = 400
+
+
 class UnsupportedMediaType(MnemaError):
     """Send the body as `Content-Type: application/json`."""
 

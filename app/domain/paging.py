@@ -3,21 +3,42 @@
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from app.domain.errors import InvalidCursor, InvalidInput
-from app.domain.ids import check_moment
+from app.domain.ids import check_moment, check_storable
 
 Position: TypeAlias = tuple[datetime, UUID]
 """Where a page ended: the last row's time and id."""
 
 
+def encode_place(place: Sequence[str]) -> str:
+    """The words that say where a page ended, as a URL-safe string."""
+    return base64.urlsafe_b64encode(json.dumps(list(place)).encode()).decode().rstrip("=")
+
+
 def encode_cursor(position: Position) -> str:
     """The position as a URL-safe string."""
-    raw = json.dumps([position[0].isoformat(), str(position[1])]).encode()
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    return encode_place((position[0].isoformat(), str(position[1])))
+
+
+def _words(cursor: str) -> Any:
+    raw = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    return json.loads(raw)
+
+
+def decode_place(cursor: str | None) -> list[str] | None:
+    """A checkpoint's place in a cursor of ours (its id, its thread's UUID, its namespace); raises InvalidCursor."""
+    if cursor is None:
+        return None
+    try:
+        checkpoint, thread, ns = _words(cursor)
+        return [check_storable(str(checkpoint)), str(UUID(thread)), check_storable(str(ns))]
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
+        raise InvalidCursor() from error
 
 
 def decode_cursor(cursor: str | None) -> Position | None:
@@ -25,8 +46,7 @@ def decode_cursor(cursor: str | None) -> Position | None:
     if cursor is None:
         return None
     try:
-        raw = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        moment, identifier = json.loads(raw)
+        moment, identifier = _words(cursor)
         position = datetime.fromisoformat(moment), UUID(identifier)
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
         raise InvalidCursor() from error

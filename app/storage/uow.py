@@ -18,6 +18,7 @@ from app.domain.errors import (
     ErasedText,
     MnemaError,
     NotFound,
+    StateTooLarge,
     UsedBefore,
     VersionConflict,
     WriteContention,
@@ -73,6 +74,7 @@ _BY_STATE: dict[str, type[MnemaError]] = {
     "MN409": WrongState,
     "MN410": ErasedText,
     "MN412": VersionConflict,
+    "MN413": StateTooLarge,
     "MN425": UsedBefore,
     "23503": WriteContention,  # the user was erased while the memory was written
     "23505": DuplicateText,

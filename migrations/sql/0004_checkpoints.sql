@@ -97,6 +97,38 @@ BEGIN
     END IF;
 END $$;
 
+-- A thread's state; of one that a saver keeps, which checkpoint is its newest.
+CREATE FUNCTION get_state(p_tenant uuid, p_user text, p_thread text)
+    RETURNS TABLE (version bigint, state text, bytes bytea, created_at timestamptz, updated_at timestamptz) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    RETURN QUERY SELECT s.version, s.checkpoint_data::text, s.checkpoint_binary, s.created_at, s.updated_at
+        FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread;
+END $$;
+
+-- Deletes a thread with all that hangs on it, if it is at p_version or that is NULL: `gone`, `conflict` or `none`.
+CREATE FUNCTION delete_state(p_tenant uuid, p_user text, p_thread text, p_version bigint) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    DELETE FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread
+        AND (p_version IS NULL OR s.version = p_version);
+    IF FOUND THEN RETURN 'gone'; END IF;
+    PERFORM 1 FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread;
+    RETURN CASE WHEN FOUND THEN 'conflict' ELSE 'none' END;
+END $$;
+
+-- Deletes those of these threads that a saver keeps; how many.
+CREATE FUNCTION delete_lineages(p_tenant uuid, p_user text, p_threads text[]) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    DELETE FROM supervisor_checkpoints s
+        WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = ANY (p_threads) AND s.kind = 'lineage';
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $$;
+
 -- The row of a thread that a saver keeps, made if there is none. MN409: the thread holds a state that was put as a whole.
 CREATE FUNCTION lineage_of(p_tenant uuid, p_id uuid, p_user text, p_thread text) RETURNS uuid LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan AS $$
@@ -276,7 +308,7 @@ BEGIN
             checkpoint_data = CASE WHEN n.checkpoint_id IS NULL THEN '{}'::jsonb ELSE
                 jsonb_build_object('checkpoint_id', n.checkpoint_id, 'parent_checkpoint_id', n.parent_id,
                                    'metadata', n.metadata, 'channel_versions', n.versions) END
-        FROM (SELECT p_thread) one LEFT JOIN LATERAL (
+        FROM (SELECT 1) one LEFT JOIN LATERAL (
             SELECT * FROM checkpoint_lineage l WHERE l.tenant_id = p_tenant AND l.thread_pk = p_thread AND l.ns = ''
             ORDER BY l.checkpoint_id DESC LIMIT 1) n ON true
         WHERE s.tenant_id = p_tenant AND s.id = p_thread;
@@ -382,7 +414,8 @@ BEGIN
     RETURN v_count;
 END $$;
 
-GRANT EXECUTE ON FUNCTION put_state(uuid, uuid, text, text, text, bytea, bigint), lineage_of(uuid, uuid, text, text),
+GRANT EXECUTE ON FUNCTION put_state(uuid, uuid, text, text, text, bytea, bigint), get_state(uuid, text, text),
+    delete_state(uuid, text, text, bigint), delete_lineages(uuid, text, text[]), lineage_of(uuid, uuid, text, text),
     put_checkpoint(uuid, uuid, text, text, text, text, text, text, bytea, jsonb, jsonb, text[], text[], text[], bytea[], bigint),
     put_writes(uuid, uuid, text, text, text, text, text[], int[], text[], text[], text[], bytea[], bigint),
     checkpoint_contents(uuid, uuid, text, text, jsonb), get_checkpoint(uuid, text, text, text, text),

@@ -145,7 +145,7 @@ async def patch(
     if_match: IfMatch = None,
 ) -> MemoryOut:
     """Change the named fields. With `If-Match`, only if nobody changed the memory since."""
-    memory = await app.edit.patch(scope, memory_id, body.changes(), version=_version(if_match), trim=trim)
+    memory = await app.edit.patch(scope, memory_id, body.changes(), version=version_of(if_match), trim=trim)
     return _tagged(response, MemoryOut.of(memory))
 
 
@@ -206,7 +206,8 @@ async def history(
     return HistoryPageOut(items=[HistoryOut.model_validate(r) for r in found.items], next_cursor=found.next_cursor)
 
 
-def _version(if_match: str | None) -> int | None:
+def version_of(if_match: str | None) -> int | None:
+    """The version in If-Match, None for whatever there is; raises InvalidInput."""
     if if_match is None or if_match.strip() == "*":
         return None
     found = re.fullmatch(VERSION, if_match.strip())

@@ -1,0 +1,64 @@
+"""Bodies and answers in MessagePack beside JSON, of one schema: bytes travel as they are, not as base64."""
+
+import base64
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import orjson
+import ormsgpack
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+MSGPACK = "application/msgpack"
+JSON = "application/json"
+
+
+class _Unpacked(Request):
+    """A request whose JSON is in its MessagePack."""
+
+    async def json(self) -> Any:
+        """The body; raises JSONDecodeError for what is no MessagePack."""
+        try:
+            return ormsgpack.unpackb(await self.body())
+        except ValueError as error:
+            raise json.JSONDecodeError("not MessagePack", "", 0) from error
+
+
+class MsgpackRoute(APIRoute):
+    """A route that takes either; FastAPI validates the one as the other."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """As the route's own, behind the unpacking."""
+        handle: Callable[[Request], Awaitable[Response]] = super().get_route_handler()
+
+        async def unpacked(request: Request) -> Response:
+            if request.headers.get("content-type", "").split(";")[0].strip().lower() == MSGPACK:
+                headers = [(k, v) for k, v in request.scope["headers"] if k != b"content-type"]
+                scope = {**request.scope, "headers": [*headers, (b"content-type", JSON.encode())]}
+                request = _Unpacked(scope, request.receive)
+            return await handle(request)
+
+        return unpacked
+
+
+def answer(request: Request, content: Any) -> Response:
+    """`content`, which may hold bytes, in MessagePack if that is asked for, else in JSON with base64."""
+    if MSGPACK in request.headers.get("accept", ""):
+        return Response(ormsgpack.packb(content), media_type=MSGPACK)
+    return Response(orjson.dumps(content, default=_base64), media_type=JSON)
+
+
+def _base64(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(type(value).__name__)
+
+
+def also_msgpack(document: dict[str, Any]) -> None:
+    """Say in an OpenAPI document that the operations of the saver take and give MessagePack too."""
+    for path, methods in document["paths"].items():
+        for operation in methods.values() if path.startswith("/saver/") else ():
+            for part in (operation["requestBody"], operation["responses"].get("200", {})):
+                if JSON in part.get("content", {}):
+                    part["content"][MSGPACK] = {"schema": part["content"][JSON]["schema"]}
