@@ -2,14 +2,13 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from app.domain.errors import RerankerUnavailable
-from app.ports import Reranker, in_transaction
-from app.providers.embeddings.local import LocalEmbedder
+from app.ports import Embedder, Reranker, in_transaction
 from app.providers.metrics import Metrics
 from app.providers.rerankers.fastembed import FastembedReranker
 from app.providers.rerankers.http import HttpReranker
@@ -17,7 +16,6 @@ from app.providers.rerankers.late_interaction import LateInteraction
 from app.providers.rerankers.measured import MeasuredReranker
 from app.providers.rerankers.none import NoReranker
 from tests import tiny_cross_encoder
-from tests.conftest import model_cache
 from tests.rerank_server import APIS, RerankServer, rerank_server
 
 QUERY = "Where did Anna buy the boat"
@@ -32,14 +30,6 @@ BEST, WORST = 1, (0, 2, 4)
 PATIENCE_S = 60.0
 READERS = ["fastembed", *APIS]
 KINDS = ["late_interaction", "none", "measured", *READERS]
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[LocalEmbedder]:
-    """The real local model, loaded once."""
-    embedder = LocalEmbedder(model_cache())
-    yield embedder
-    asyncio.run(embedder.close())
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +59,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def subject(
-    kind: str, server: RerankServer | None, embedder: LocalEmbedder, model_folder: Path, tmp_path: Path
+    kind: str, server: RerankServer | None, embedder: Embedder, model_folder: Path, tmp_path: Path
 ) -> AsyncIterator[Reranker]:
     """One of that kind."""
     reranker: Reranker

@@ -1,0 +1,107 @@
+"""What an endpoint for embeddings may do, over real sockets."""
+
+import traceback
+
+import numpy as np
+import pytest
+
+from app.domain.errors import EmbedderUnavailable
+from app.providers.embeddings.openai import OpenAIEmbedder
+from tests.conformance.embedders import KEY, TEXTS, client, same
+from tests.fake_openai import FakeOpenAI, Fault, fake_openai
+
+
+@pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.SERVER_ERROR])
+async def test_a_transient_fault_is_retried(server: FakeOpenAI, remote: OpenAIEmbedder, fault: Fault) -> None:
+    server.faults.extend([fault, fault])
+    [vector] = await remote.embed(["text"])
+    expected = np.array(server.vector("text"))
+    assert same(vector, expected / np.linalg.norm(expected))
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.SERVER_ERROR])
+async def test_a_lasting_fault_is_given_up(server: FakeOpenAI, remote: OpenAIEmbedder, fault: Fault) -> None:
+    server.faults.extend([fault] * 3)
+    with pytest.raises(EmbedderUnavailable, match=rf"answered HTTP {fault.value}\.$"):
+        await remote.embed(["text"])
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (Fault.GARBAGE, "answer cannot be used"),
+        (Fault.NO_DATA, "answer cannot be used"),
+        (Fault.SAME_INDEX, "answer cannot be used"),
+        (Fault.WRONG_COUNT, "answer cannot be used"),
+        (Fault.WRONG_DIMENSION, "returned 2 by 65 numbers instead of 2 by 64"),
+        (Fault.NAN, "no direction"),
+        (Fault.ZEROS, "no direction"),
+        (Fault.TEXT, "not a list of vectors"),
+    ],
+)
+async def test_a_malformed_answer(server: FakeOpenAI, remote: OpenAIEmbedder, fault: Fault, message: str) -> None:
+    server.faults.append(fault)
+    with pytest.raises(EmbedderUnavailable, match=message):
+        await remote.embed(["one", "two"])
+    assert len(server.requests) == 1
+    assert len(await remote.embed(["one", "two"])) == 2
+
+
+async def test_a_refusal_is_not_retried_and_no_secret_shows(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
+    server.faults.append(Fault.UNAUTHORISED)
+    with pytest.raises(EmbedderUnavailable) as caught:
+        await remote.embed(["a private text"])
+    assert len(server.requests) == 1
+    shown = "".join(traceback.format_exception(caught.value, chain=True)) + repr(caught.value.__context__)
+    assert "HTTP 401" in shown
+    assert KEY not in shown
+    assert "wrong key" not in shown
+
+
+@pytest.mark.parametrize("fault", [Fault.HANG, Fault.RATE_LIMITED_FOR_A_MINUTE])
+async def test_the_time_out_bounds_answers_and_waits(server: FakeOpenAI, fault: Fault) -> None:
+    embedder = client(server, timeout_s=1.0)
+    server.faults.append(fault)
+    with pytest.raises(EmbedderUnavailable, match=r"did not answer within 1 s"):
+        await embedder.embed(["text"])
+    assert len(server.requests) == 1
+    await embedder.close()
+
+
+async def test_nobody_listens() -> None:
+    async with fake_openai() as gone:
+        embedder = client(gone, max_retries=0)
+    with pytest.raises(EmbedderUnavailable, match="cannot be reached"):
+        await embedder.embed(["text"])
+    await embedder.close()
+
+
+async def test_requests_are_batched_as_floats(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
+    await remote.embed(TEXTS)
+    assert [request["input"] for request in server.requests] == [TEXTS[:3], TEXTS[3:]]
+    assert {request["encoding_format"] for request in server.requests} == {"float"}
+    assert not any("dimensions" in request for request in server.requests)
+
+
+async def test_a_model_that_can_shorten_its_vectors_is_told_to(server: FakeOpenAI) -> None:
+    embedder = OpenAIEmbedder(server.base_url, "", "text-embedding-3-small", server.dimension)
+    await embedder.embed(["text"])
+    assert server.requests[0]["dimensions"] == server.dimension
+    await embedder.close()
+
+
+async def test_a_failed_query_is_not_cached(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
+    server.faults.append(Fault.NAN)
+    with pytest.raises(EmbedderUnavailable):
+        await remote.embed_query("text")
+    await remote.embed_query("text")
+    await remote.embed_query("text")
+    assert len(server.requests) == 2
+
+
+async def test_a_model_that_tells_no_words_has_none(remote: OpenAIEmbedder) -> None:
+    assert not remote.tells_tokens
+    [embedding] = await remote.encode(["text"])
+    assert (embedding.tokens, embedding.words) == (None, ())
