@@ -51,6 +51,17 @@ def covers(scope: Scope, name: str) -> bool:
     return name in scope.scopes or "admin" in scope.scopes
 
 
+def demand(scope: Scope, name: str) -> None:
+    """Raise ScopeRequired unless the key has this scope."""
+    if not covers(scope, name):
+        raise ScopeRequired(f"this route needs a key with scope {name!r}")
+
+
+async def known(app: App, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]) -> Scope:
+    """A dependency that authenticates; which scope is needed depends on what is asked."""
+    return await authenticate(app, credentials)
+
+
 def requires(scope_name: str) -> Callable[..., Awaitable[Scope]]:
     """A dependency that authenticates and demands one of the key's scopes."""
 
@@ -58,13 +69,13 @@ def requires(scope_name: str) -> Callable[..., Awaitable[Scope]]:
         app: App, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
     ) -> Scope:
         scope = await authenticate(app, credentials)
-        if not covers(scope, scope_name):
-            raise ScopeRequired(f"this route needs a key with scope {scope_name!r}")
+        demand(scope, scope_name)
         return scope
 
     return authenticated
 
 
+Known = Annotated[Scope, Depends(known)]
 Reader = Annotated[Scope, Depends(requires("query"))]
 Writer = Annotated[Scope, Depends(requires("write"))]
 Administrator = Annotated[Scope, Depends(requires("admin"))]

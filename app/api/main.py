@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from app.api import docs, errors, metrics, openapi
 from app.api.middleware import RequestEnvelope
-from app.api.routes import bulk, checkpoints, jobs, memories, ops, saver, threads, turns, users
+from app.api.routes import bulk, checkpoints, jobs, memories, ops, saver, store, threads, turns, users
 from app.api.startup import PlainStart, load_settings
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
@@ -69,7 +69,7 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
     errors.install(app)
-    for routes in (bulk, memories, turns, threads, users, checkpoints, saver, jobs, ops):
+    for routes in (bulk, memories, turns, threads, users, store, checkpoints, saver, jobs, ops):
         app.include_router(routes.router)
     app.router.routes.append(Route(mcp.PATH, tools, methods=["POST"], include_in_schema=False))
     app.router.routes.append(Route(metrics.PATH, metrics.metrics, include_in_schema=False))

@@ -55,6 +55,7 @@ from app.storage.lifecycle import LifecycleStorage
 from app.storage.memories import MemoryStorage
 from app.storage.search import SearchStorage
 from app.storage.spaces import Space, require_space
+from app.storage.store import ItemStorage
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.storage.vectors import VectorStorage
@@ -80,6 +81,7 @@ from app.usecases.ops.jobs import Jobs, RunJobs
 from app.usecases.ops.limits import Limits
 from app.usecases.ops.metrics import ReadMetrics
 from app.usecases.ops.readiness import Readiness
+from app.usecases.ops.store import KeepItems
 from app.usecases.ops.tenants import Tenants
 
 __all__ = [
@@ -127,6 +129,7 @@ class Application:
     export: ExportUser
     erase: EraseUser
     checkpoints: Checkpoints
+    store: KeepItems
     lifecycle: Lifecycle
     consolidate: Consolidate
     jobs: Jobs
@@ -233,6 +236,7 @@ def _assemble(base: _Base) -> Application:
         export=ExportUser(uow, ExportStorage(), access),
         erase=EraseUser(records, access, clock),
         checkpoints=_checkpoints(base),
+        store=KeepItems(uow, ItemStorage(base.space.name), embedder, limits, clock),
         lifecycle=lifecycle,
         consolidate=consolidate,
         jobs=Jobs(JobStorage(uow, policies.jobs)),

@@ -38,30 +38,31 @@ MAX_JSON_BYTES = 16_384
 MAX_JSON_DEPTH = 16
 
 
-def check_json(value: Any) -> Any:
-    """`value` unchanged if it can be stored as JSON: no NUL or lone surrogate, no NaN, at most 16 KiB and 16 levels.
+def check_json(value: Any, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX_JSON_DEPTH) -> Any:
+    """`value` unchanged if it can be stored as JSON: no NUL or lone surrogate, no NaN, at most 16 KiB and 16 levels
+    unless said otherwise.
 
     Raises InvalidInput or NulByte.
     """
-    _walk(value, MAX_JSON_DEPTH)
+    _walk(value, max_depth, max_depth)
     try:
         size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
     except ValueError as error:
         raise InvalidInput("NaN and infinity are not JSON") from error
-    if size > MAX_JSON_BYTES:
-        raise InvalidInput(f"at most {MAX_JSON_BYTES} bytes of JSON")
+    if size > max_bytes:
+        raise InvalidInput(f"at most {max_bytes} bytes of JSON")
     return value
 
 
-def _walk(value: Any, depth: int) -> None:
+def _walk(value: Any, depth: int, most: int) -> None:
     if depth < 0:
-        raise InvalidInput(f"JSON is nested deeper than {MAX_JSON_DEPTH} levels")
+        raise InvalidInput(f"JSON is nested deeper than {most} levels")
     if isinstance(value, str):
         check_storable(value)
     elif isinstance(value, dict):
         for key, inner in value.items():
             check_storable(key)
-            _walk(inner, depth - 1)
+            _walk(inner, depth - 1, most)
     elif isinstance(value, list):
         for inner in value:
-            _walk(inner, depth - 1)
+            _walk(inner, depth - 1, most)

@@ -9,7 +9,7 @@ from app.storage.rows import memory_columns
 from app.storage.sql import statements
 from app.storage.uow import ReadTx
 
-KINDS = ("memory", "history", "relation", "event", "checkpoint")
+KINDS = ("memory", "history", "relation", "event", "checkpoint", "item")
 """In the order they are exported."""
 
 

@@ -10,6 +10,7 @@ from app.domain.scope import Scope
 from app.storage.engine import LONG_S
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.sql import statements
+from app.storage.store import ItemRecords, erase_items
 from app.storage.uow import ReadTx, UnitOfWork
 
 
@@ -51,7 +52,7 @@ class LifecycleStorage:
             scope, _statement("expire"), policy.change_log_revisions, *policy.records_before(now), dry_run
         )
         counts: dict[str, int] = rows[0]["counts"]
-        return counts
+        return {**counts, "store_items": await ItemRecords(self._uow).expire(scope, now, dry_run=dry_run)}
 
     async def erase_user(self, scope: Scope, user_id: str) -> dict[str, int] | None:
         """Remove everything of a user, also text in history and delta; counts by table, None for an unknown user.
@@ -70,6 +71,7 @@ class LifecycleStorage:
             counts: dict[str, int] = await tx.fetchval(
                 _statement("erase"), scope.tenant_id, user_id, hashes, scope.actor
             )
+            counts["store_items"] = await erase_items(tx, scope, user_id)
         return {**counts, "tombstones": len(hashes)}
 
 

@@ -48,7 +48,7 @@ class ApiError(MnemaError):
         )
 
 
-class InvalidRequest(ApiError):
+class InvalidRequest(ApiError, ValueError):
     """400, 413, 415, 422: the request is wrong; sending it again does not help."""
 
 

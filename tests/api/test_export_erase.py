@@ -191,6 +191,8 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
     steps = {"category": "procedural", "type": "procedural", **place}
     plan = await remember(http, "Sow the sumac", steps_text="1. Dig for sorrel.", **steps)
     await http.patch(f"/memory/{plan['id']}", json={"steps_text": "1. Dig for chervil."})
+    item = {"namespace": [user], "key": "spice", "value": {"of": "annatto"}, "index": ["of"], "user_id": user}
+    assert (await http.post("/store/batch", json={"puts": [item]})).status_code == 200
     gone = await remember(http, "Old marjoram.", **place)
     await http.delete(f"/memory/{gone['id']}")
     purged = await remember(http, "Wild epazote.", **place)
@@ -200,7 +202,7 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
 
 WORDS = [
     *("cardamom", "fenugreek", "saffron", "tamarind", "juniper", "asafoetida", "lovage", "galangal", "sumac", "sorrel"),
-    *("chervil", "marjoram", "hyssop", "epazote", "maya"),
+    *("chervil", "marjoram", "hyssop", "epazote", "annatto", "maya"),
 ]
 
 
@@ -216,6 +218,7 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "idempotency_keys": f"idempotency_keys WHERE response->>'id' IN {mine}",
         "jobs": "jobs WHERE user_id = $2",
         "checkpoints": "supervisor_checkpoints WHERE user_id = $2",
+        "store_items": "store_items WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(
         f"SELECT '{name}', count(*) FROM {part} AND tenant_id = $1" for name, part in parts.items()

@@ -52,7 +52,8 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _storable(value: str) -> str:
+def storable(value: str) -> str:
+    """`value` unchanged if it can be stored as text."""
     try:
         return check_storable(value)
     except InvalidInput as error:
@@ -62,7 +63,7 @@ def _storable(value: str) -> str:
 _TEXT = r"[^\x00-\x20\x7f-\xa0]+"
 # what of the rule a pattern can say to every reader: no control characters, no outer blanks
 _IDENTIFIER = {"pattern": f"^{_TEXT}( +{_TEXT})*$"}
-Quote = Annotated[str, Field(max_length=2000, json_schema_extra={"pattern": r"^[^\x00]*$"}), AfterValidator(_storable)]
+Quote = Annotated[str, Field(max_length=2000, json_schema_extra={"pattern": r"^[^\x00]*$"}), AfterValidator(storable)]
 Zone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$"), AfterValidator(_zone)]
 Identifier = Annotated[
     str,

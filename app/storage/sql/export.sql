@@ -32,6 +32,10 @@ WHERE tenant_id = $1 AND user_id = $2 AND ($3::text[] IS NULL OR category = ANY 
 SELECT id, thread_id, checkpoint_data, created_at, updated_at FROM supervisor_checkpoints
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
+-- name: item
+SELECT id, namespace, key, value, expires_at, created_at, updated_at FROM store_items
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+
 -- name: user
 -- Also one without memories, of whom only events or checkpoints speak; since when is not known then. A key bound to
 -- agents ($3) knows only people it can see a memory of.
@@ -40,5 +44,6 @@ WHERE CASE WHEN $3::text[] IS NULL
     THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM supervisor_checkpoints WHERE tenant_id = $1 AND user_id = $2)
+        OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
     ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
                                               AND m.category = ANY ($3)) END

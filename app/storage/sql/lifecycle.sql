@@ -48,6 +48,7 @@ SELECT count(*) FROM (SELECT 1 FROM memories WHERE tenant_id = $1 AND user_pk = 
 -- Whether anything names a user who has no memories: one who was only asked about, or whose writes were all refused.
 SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM supervisor_checkpoints WHERE tenant_id = $1 AND user_id = $2)
+    OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
 
 -- name: texts
 -- Every text ever stored of a user, and the turns: what tombstones are made of.

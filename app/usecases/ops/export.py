@@ -22,7 +22,10 @@ class ExportUser:
         self._access = access
 
     async def records(self, scope: Scope, user_id: str) -> AsyncIterator[dict[str, Any]]:
-        """Dicts with `kind`: user, then memories, history, relations, events, checkpoints. Raises NotFound."""
+        """Dicts with `kind`: user, then memories, history, relations, events, checkpoints, store items.
+
+        Raises NotFound.
+        """
         await self._access.flush()
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             user = await self._storage.user(tx, scope, user_id)

@@ -2,5 +2,6 @@
 
 from mnema.langgraph.migration import Migrated, MigrationError, amigrate, migrate
 from mnema.langgraph.saver import MnemaSaver
+from mnema.langgraph.store import MnemaStore
 
-__all__ = ["Migrated", "MigrationError", "MnemaSaver", "amigrate", "migrate"]
+__all__ = ["Migrated", "MigrationError", "MnemaSaver", "MnemaStore", "amigrate", "migrate"]

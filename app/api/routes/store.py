@@ -1,0 +1,23 @@
+"""/store: values that agents keep by namespace and key."""
+
+from fastapi import APIRouter
+
+from app.api.deps import App, Known, demand
+from app.api.errors import documented
+from app.api.schemas.store import BatchIn, BatchOut
+
+router = APIRouter(prefix="/store", tags=["store"])
+
+
+@router.post("/batch", response_model=BatchOut, responses=documented(400, 401, 403, 413, 422, 503))
+async def batch(app: App, scope: Known, body: BatchIn) -> BatchOut:
+    """Get, search, list and put in one transaction; what LangGraph's store asks of `MnemaStore` comes here.
+
+    Reading needs scope query, putting scope write. Of no category: a key that is bound to agents is refused. A put that
+    is sent again stores the same value again.
+    """
+    if body.reads:
+        demand(scope, "query")
+    if body.puts:
+        demand(scope, "write")
+    return BatchOut.of(await app.store.run(scope, body.to_domain()))

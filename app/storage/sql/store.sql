@@ -1,0 +1,89 @@
+-- name: get
+-- $2 places as [{n, namespace, key}], $3 now. Expired items are not there.
+SELECT g.n, i.id, i.size, i.ttl IS NOT NULL AS mortal
+FROM jsonb_to_recordset($2::jsonb) AS g(n int, namespace text[], key text)
+JOIN store_items i ON i.tenant_id = $1 AND i.namespace = g.namespace AND i.key = g.key
+WHERE i.expires_at IS NULL OR i.expires_at > $3
+
+-- name: search
+-- $2 and $3 the bounds of the prefix, $4 filter or null, $5 at most, $6 offset, $7 now. Last changed first.
+SELECT i.id, i.size, i.ttl IS NOT NULL AS mortal, NULL::double precision AS score FROM store_items i
+WHERE i.tenant_id = $1 AND i.namespace >= $2::text[] AND i.namespace < $3::text[]
+  AND (i.expires_at IS NULL OR i.expires_at > $7) AND {filtered}
+ORDER BY i.updated_at DESC, i.id DESC LIMIT $5 OFFSET $6
+
+-- name: nearest
+-- The same with $8 the query's vector and $9 its space: the nearest text of an item counts; items without come last.
+WITH found AS MATERIALIZED (
+    SELECT i.id, i.size, i.ttl, i.updated_at FROM store_items i
+    WHERE i.tenant_id = $1 AND i.namespace >= $2::text[] AND i.namespace < $3::text[]
+      AND (i.expires_at IS NULL OR i.expires_at > $7) AND {filtered})
+SELECT f.id, f.size, f.ttl IS NOT NULL AS mortal, s.score FROM found f
+LEFT JOIN (SELECT v.item_id, max(1 - (v.embedding <=> $8)) AS score FROM store_vectors v
+           WHERE v.tenant_id = $1 AND v.space = $9 AND v.item_id IN (SELECT id FROM found) GROUP BY v.item_id) s
+    ON s.item_id = f.id
+ORDER BY s.score DESC NULLS LAST, f.updated_at DESC, f.id DESC LIMIT $5 OFFSET $6
+
+-- name: namespaces
+-- $2 and $3 the bounds of what the first condition leaves, $4 conditions as [{where, path}], $5 labels kept or null, $6 at
+-- most, $7 offset, $8 now. In order, each once.
+SELECT DISTINCT i.namespace[:coalesce($5, cardinality(i.namespace))] AS namespace FROM store_items i
+WHERE i.tenant_id = $1 AND i.namespace >= $2::text[] AND i.namespace < $3::text[]
+  AND (i.expires_at IS NULL OR i.expires_at > $8)
+  AND NOT EXISTS (SELECT 1 FROM jsonb_to_recordset($4::jsonb) AS c("where" text, path text[])
+                  WHERE NOT store_lies_in(i.namespace, c."where", c.path))
+ORDER BY 1 LIMIT $6 OFFSET $7
+
+-- name: items
+SELECT id, namespace, key, value, created_at, updated_at FROM store_items WHERE tenant_id = $1 AND id = ANY ($2)
+
+-- name: put
+-- $2 items as [{id, namespace, key, value, size, indexed, user_id, ttl_s}], $3 now. What has expired counts as gone; whose
+-- it is stays known.
+INSERT INTO store_items AS i (tenant_id, id, namespace, key, value, size, indexed, user_id, ttl, expires_at, created_at,
+                              updated_at)
+SELECT $1, p.id, p.namespace, p.key, p.value, p.size, p.indexed, p.user_id, make_interval(secs => p.ttl_s),
+       $3::timestamptz + make_interval(secs => p.ttl_s), $3, $3
+FROM jsonb_to_recordset($2::jsonb) AS p(id uuid, namespace text[], key text, value jsonb, size int, indexed text[],
+                                        user_id text, ttl_s double precision)
+ON CONFLICT (tenant_id, namespace, key) DO UPDATE
+    SET value = excluded.value, size = excluded.size, indexed = excluded.indexed, ttl = excluded.ttl,
+        user_id = coalesce(excluded.user_id, i.user_id), expires_at = excluded.expires_at,
+        created_at = CASE WHEN i.expires_at <= $3 THEN $3 ELSE i.created_at END, updated_at = $3
+RETURNING id, namespace, key
+
+-- name: delete
+-- $2 places as [{namespace, key}].
+DELETE FROM store_items i USING jsonb_to_recordset($2::jsonb) AS d(namespace text[], key text)
+WHERE i.tenant_id = $1 AND i.namespace = d.namespace AND i.key = d.key
+
+-- name: lock
+-- $2 turnstiles in order: batches that write at the same places pass one after the other, and never wait in a circle.
+-- Rows could not be locked instead: those that are not there yet are the ones that are fought for.
+SELECT pg_advisory_xact_lock(hashtext($1::uuid::text), turnstile) FROM unnest($2::int[]) AS turnstile
+
+-- name: forget_vectors
+DELETE FROM store_vectors WHERE tenant_id = $1 AND item_id = ANY ($2)
+
+-- name: put_vectors
+-- $2 items, $3 which text of each, $4 vectors, $5 their space.
+INSERT INTO store_vectors (tenant_id, item_id, space, part, embedding)
+SELECT $1, v.item_id, $5, v.part, v.embedding
+FROM unnest($2::uuid[], $3::smallint[], $4::halfvec[]) AS v(item_id, part, embedding)
+
+-- name: refresh
+-- Their time to live begins anew, but for those that somebody is writing just now: it begins anew by that.
+UPDATE store_items i SET expires_at = $3::timestamptz + i.ttl
+WHERE i.tenant_id = $1 AND i.id IN (SELECT id FROM store_items WHERE tenant_id = $1 AND id = ANY ($2) AND ttl IS NOT NULL
+                                    FOR NO KEY UPDATE SKIP LOCKED)
+
+-- name: expired
+SELECT count(*) FROM store_items WHERE tenant_id = $1 AND expires_at <= $2
+
+-- name: expire
+-- What is being read or written just now waits for the next time.
+DELETE FROM store_items WHERE tenant_id = $1 AND id IN (
+    SELECT id FROM store_items WHERE tenant_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+
+-- name: erase
+DELETE FROM store_items WHERE tenant_id = $1 AND user_id = $2

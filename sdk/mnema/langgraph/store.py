@@ -1,0 +1,146 @@
+"""LangGraph's long-term store, kept by Mnema: `graph.compile(store=MnemaStore())`."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    validate_op_namespace,
+)
+from pydantic import BaseModel, ConfigDict
+
+from mnema.calls import JSON, reader
+from mnema.client import AsyncMnema, Mnema
+from mnema.transport import Call, Retry
+
+UserOf = Callable[[tuple[str, ...]], str | None]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    gets: list[dict[str, Any] | None]
+    searches: list[list[dict[str, Any]]]
+    lists: list[list[list[str]]]
+
+
+class MnemaStore(BaseStore):
+    """Values by namespace and key on a Mnema server, for sync and async graphs alike.
+
+    Every batch is one request and one transaction: everything is read first, then written. `index`: `{"fields": [...]}`
+    as LangGraph has it makes texts of values searchable by meaning; the server embeds them, so `dims` and `embed` have
+    no place in it. `ttl`: as LangGraph has it; expired items are never answered, and the server sweeps them. `user_of`:
+    whose an item is, from its namespace (`lambda namespace: namespace[1]`): it is exported and erased with that person.
+    An answer without a query has the last changed first. Errors are MnemaError; InvalidRequest is also a ValueError.
+    """
+
+    __slots__ = ("_async", "_fields", "_sync", "_user_of", "ttl_config")
+    supports_ttl = True
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        user_of: UserOf | None = None,
+        timeout_s: float = 30.0,
+        retry: Retry | None = None,
+    ) -> None:
+        if index is not None and index.keys() - {"fields"}:
+            raise ValueError("the server embeds: of an index only `fields` can be chosen")
+        self._fields: Sequence[str] = () if index is None else index.get("fields") or ["$"]
+        self._user_of = user_of
+        self.ttl_config = ttl
+        self._sync = Mnema(base_url, api_key, timeout_s=timeout_s, retry=retry)
+        self._async = AsyncMnema(base_url, api_key, timeout_s=timeout_s, retry=retry)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do LangGraph's operations in one transaction; one result each, in order."""
+        asked = list(ops)
+        return _results(asked, self._sync.send(self._call(asked))) if asked else []
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """As `batch`."""
+        asked = list(ops)
+        return _results(asked, await self._async.send(self._call(asked))) if asked else []
+
+    def close(self) -> None:
+        """Put the connections of sync calls away."""
+        self._sync.close()
+
+    async def aclose(self) -> None:
+        """Put all connections away."""
+        self._sync.close()
+        await self._async.close()
+
+    def _call(self, ops: Sequence[Op]) -> Call[_Answer]:
+        body: dict[str, list[dict[str, Any]]] = {"gets": [], "searches": [], "lists": [], "puts": []}
+        for op in ops:
+            validate_op_namespace(op)
+            if isinstance(op, GetOp):
+                body["gets"].append(op._asdict())
+            elif isinstance(op, SearchOp):
+                body["searches"].append(self._search(op))
+            elif isinstance(op, ListNamespacesOp):
+                body["lists"].append(_list(op))
+            elif isinstance(op, PutOp):
+                body["puts"].append(self._put(op))
+            else:
+                raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 - as LangGraph's stores do
+        content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        # a put that is sent again stores the same value again
+        return Call("POST", "/store/batch", reader(_Answer), content=content, headers=JSON)
+
+    def _search(self, op: SearchOp) -> dict[str, Any]:
+        query = op.query if self._fields else None
+        fields = {name: value for name, value in op._asdict().items() if name not in ("namespace_prefix", "query")}
+        return {**fields, "prefix": op.namespace_prefix, "query": query or None}
+
+    def _put(self, op: PutOp) -> dict[str, Any]:
+        wanted = self._fields if op.index is None else op.index or ()
+        return {
+            "namespace": op.namespace,
+            "key": op.key,
+            "value": None if op.value is None else dict(op.value),
+            "index": list(wanted) if self._fields else [],
+            "ttl_minutes": op.ttl,
+            "user_id": self._user_of(op.namespace) if self._user_of else None,
+        }
+
+
+def _list(op: ListNamespacesOp) -> dict[str, Any]:
+    conditions = [{"where": c.match_type, "path": c.path} for c in op.match_conditions or ()]
+    return {"conditions": conditions, "max_depth": op.max_depth, "limit": op.limit, "offset": op.offset}
+
+
+def _results(ops: Sequence[Op], answer: _Answer) -> list[Result]:
+    gets, searches, lists = iter(answer.gets), iter(answer.searches), iter(answer.lists)
+    results: list[Result] = []
+    for op in ops:
+        if isinstance(op, GetOp):
+            found = next(gets)
+            results.append(None if found is None else Item(**_fields(found)))
+        elif isinstance(op, SearchOp):
+            results.append([SearchItem(**_fields(item), score=item.get("score")) for item in next(searches)])
+        elif isinstance(op, ListNamespacesOp):
+            results.append([tuple(namespace) for namespace in next(lists)])
+        else:
+            results.append(None)
+    return results
+
+
+def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("key", "value", "created_at", "updated_at")
+    return {"namespace": tuple(item["namespace"]), **{name: item[name] for name in names}}
