@@ -28,6 +28,8 @@ WRONG: dict[str, dict[str, str]] = {
     "MNEMA_REDIS_URL: ": {"MNEMA_REDIS_URL": f"redis://:{SECRET}/x@127.0.0.1:6379/0"},
     "cannot read policies.yaml": {"MNEMA_CONFIG_DIR": "/nowhere"},
     "The local embedder is": {"MNEMA_EMBEDDING_DIMENSION": "7"},
+    "MNEMA_RERANKER_BASE_URL: ": {"MNEMA_RERANKER": "http", "MNEMA_RERANKER_BASE_URL": SECRET},
+    "MNEMA_RERANKER_MODEL: ": {"MNEMA_RERANKER": "fastembed", "MNEMA_RERANKER_MODEL": SECRET},
 }
 
 

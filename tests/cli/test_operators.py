@@ -210,3 +210,13 @@ async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
     assert "needs the base URL of its endpoint" in homeless.stderr
     assert small.stderr == "error settings: MNEMA_POOL_MIN: Input should be greater than or equal to 1\n"
     assert "bad  configuration: cannot read policies.yaml: " in lost.stdout
+
+
+async def test_doctor_names_a_reranker_that_cannot_work_and_warns_of_one_that_is_away(env: dict[str, Any]) -> None:
+    nowhere, away = await asyncio.gather(
+        mnema("doctor", **env, MNEMA_RERANKER="http"),
+        mnema("doctor", **env, MNEMA_RERANKER="http", MNEMA_RERANKER_BASE_URL="http://127.0.0.1:1"),
+    )
+    assert "bad  configuration: MNEMA_RERANKER_BASE_URL: must be where POST /rerank is" in nowhere.stdout
+    assert "warn reranker: The reranker's endpoint cannot be reached. Check MNEMA_RERANKER_BASE_URL" in away.stdout
+    assert (nowhere.returncode, away.returncode) == (1, 0)
