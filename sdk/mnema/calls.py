@@ -5,12 +5,13 @@ Errors are those of `mnema.errors`; besides them `ValueError` for what cannot be
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 from uuid import UUID
 
 import httpx
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from mnema import models, requests
 from mnema.requests import ChangeFields, ListFields, MemoryFields, Moment, QuestionFields, TurnFields
@@ -18,7 +19,6 @@ from mnema.transport import Call
 
 M = TypeVar("M", bound=BaseModel)
 JSON = {"Content-Type": "application/json"}
-_MOMENT: TypeAdapter[Moment] = TypeAdapter(Moment)
 
 
 def remember(
@@ -198,7 +198,7 @@ def _params(**values: Any) -> dict[str, str]:
 def _param(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else str(_MOMENT.dump_python(value, mode="json"))
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _trim(trim: bool) -> Mapping[str, str]:

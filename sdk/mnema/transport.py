@@ -129,7 +129,7 @@ def problem_of(response: httpx.Response) -> MnemaError:
     """The error that a refusal is; its body has been read."""
     try:
         problem = response.json()
-        if isinstance(problem["code"], str) and "detail" in problem:
+        if response.is_error and isinstance(problem["code"], str) and "detail" in problem:
             return refusal({**problem, "status": response.status_code})
     except (ValueError, KeyError, TypeError):
         pass

@@ -1,8 +1,9 @@
 """Both clients, connected to a real server as an administrator of a fresh tenant."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 from mnema import AsyncMnema, Mnema, Retry
@@ -13,20 +14,36 @@ T = TypeVar("T")
 SOON = Retry(attempts=4, first_wait_s=0.001, longest_wait_s=1.0)
 
 
-@pytest.fixture
-async def memory(server: str, caller: Caller) -> AsyncIterator[AsyncMnema]:
-    """The client on asyncio."""
-    async with AsyncMnema(server, caller.key) as client:
-        yield client
-
-
-@pytest.fixture
-async def waiting(server: str, caller: Caller) -> AsyncIterator[Mnema]:
-    """The client that waits; use it in a thread (`apart`), for the server lives in this one."""
-    with Mnema(server, caller.key) as client:
-        yield client
-
-
 async def apart(call: Callable[[], T]) -> T:
-    """What `call` answers, from a thread of its own."""
+    """What `call` answers, from a thread of its own: the server lives in this one."""
     return await asyncio.to_thread(call)
+
+
+class Either:
+    """One of the two clients, its methods awaited and its iterators as lists, so that one test tries both."""
+
+    def __init__(self, client: Mnema | AsyncMnema) -> None:
+        self.client = client
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.client, name)
+
+        async def called(*args: Any, **kwargs: Any) -> Any:
+            if isinstance(self.client, Mnema):
+                return await apart(lambda: _whole(method(*args, **kwargs)))
+            result = method(*args, **kwargs)
+            return [item async for item in result] if hasattr(result, "__anext__") else await result
+
+        return called
+
+
+def _whole(result: Any) -> Any:
+    return list(result) if isinstance(result, Iterator) or inspect.isgenerator(result) else result
+
+
+@pytest.fixture(params=[Mnema, AsyncMnema], ids=["waiting", "asyncio"])
+async def either(request: pytest.FixtureRequest, server: str, caller: Caller) -> AsyncIterator[Either]:
+    """Each of the two clients in turn."""
+    client = request.param(server, caller.key, retry=SOON)
+    yield Either(client)
+    await Either(client).close()

@@ -1,0 +1,301 @@
+"""Everything an agent does, by both clients, against a real server."""
+
+import asyncio
+import json
+import typing
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from mnema import (
+    AsyncMnema,
+    Conflict,
+    Filters,
+    InvalidRequest,
+    Mnema,
+    NewMemory,
+    NotAllowed,
+    NotFound,
+    Unauthenticated,
+    VersionConflict,
+    models,
+    requests,
+)
+from pydantic import BaseModel, ValidationError
+
+from app.bootstrap import Application
+from tests.factories import Caller, make_caller
+from tests.sdk.conftest import Either, apart
+
+MAYA: dict[str, Any] = {"user_id": "maya", "category": "tasks"}
+
+
+async def test_what_is_remembered_is_found_changed_and_taken_back(either: Either) -> None:
+    written = await either.remember("Maya books the venue.", thread_id="launch", tags=["venue"], importance=4, **MAYA)
+    assert (written.action, written.revision) == ("created", 1)
+    again = await either.remember("Maya books the venue.", **MAYA)
+    assert (again.action, again.matched_id) == ("updated", written.id)
+    memory = await either.get(written.id)
+    assert (memory.text, memory.tags, memory.importance, memory.state) == (
+        "Maya books the venue.",
+        ["venue"],
+        4,
+        "active",
+    )
+    edited = await either.edit(written.id, version=memory.version, text="Maya booked the venue.", tags=[])
+    assert (edited.text, edited.tags, edited.version) == ("Maya booked the venue.", [], memory.version + 1)
+    with pytest.raises(VersionConflict) as stale:
+        await either.edit(written.id, version=memory.version, importance=1)
+    assert (stale.value.status, stale.value.code) == (412, "version_conflict")
+    assert stale.value.request_id
+    assert (await either.pin(written.id)).pinned
+    assert not (await either.pin(written.id, False)).pinned
+    assert (await either.delete(written.id)).state == "soft_deleted"
+    assert (await either.restore(written.id)).state == "active"
+    events = [entry.event for entry in await either.history(written.id, limit=2)]
+    assert events[0] == "RESTORE"
+    assert events[-1] == "ADD"
+    assert len(events) == 7
+    assert await either.purge(written.id) is None
+    with pytest.raises(NotFound):
+        await either.get(written.id)
+
+
+async def test_a_question_is_answered_with_header_items_and_a_prompt(either: Either) -> None:
+    await either.remember("Maya books the venue.", thread_id="launch", **MAYA)
+    await either.remember("Ben repairs the roof.", user_id="ben", category="tasks")
+    answer = await either.query("the venue", agent="planner", filters={"user_id": "maya"}, thread_id="launch", top_k=3)
+    assert [item.text for item in answer.items] == ["[tasks] Maya books the venue."]
+    assert answer.header.startswith("Memory updates since rev 0:")
+    assert answer.prompt().splitlines() == [*answer.header.splitlines(), "[tasks] Maya books the venue."]
+    assert (answer.delta.rev, answer.tokens > 0) == (1, True)
+    full = await either.query("venue", agent="planner", filters=Filters(user_id="maya"), returns="full", explain=True)
+    [item] = full.items
+    assert (item.user_id, item.type, item.importance) == ("maya", "semantic", 2)
+    assert item.score is not None
+    assert item.score.total == pytest.approx(sum(item.score.parts.values()))
+    assert full.dropped == []
+    since = {"updated_after": date(2020, 1, 1), "updated_before": datetime.now(UTC) + timedelta(hours=1)}
+    assert len((await either.query("roof", agent="planner", filters=since)).items) == 2
+    assert (await either.query("roof", agent="planner", threshold=0.99)).items == []
+    with pytest.raises(NotAllowed) as refused:
+        await either.query("venue", agent="stylist", categories=["tasks"])
+    assert (refused.value.code, refused.value.categories) == ("category_not_allowed", ["tasks"])
+
+
+async def test_turns_deltas_jobs_and_counts(either: Either) -> None:
+    turn = await either.add_turn("Can we move the demo?", user_id="maya", thread_id="launch", role="user", seq=1)
+    assert turn.revision == 1
+    assert (await either.job(turn.jobs[0])).state in ("queued", "running", "done")
+    assert turn.jobs[0] in [job.id for job in await either.jobs(kind="after_turn", limit=1)]
+    assert sum(count.count for count in (await either.job_counts()).counts) >= 1
+    assert (await either.delta("launch", since_rev=0, agent="supervisor")).rev == 1
+    counts = await either.event_counts(["op", "node"], since=date(2020, 1, 1))
+    assert {"op": "create", "node": "hotpath"} in [dict(count.group) for count in counts]
+    assert (await either.health()).status == "ok"
+    assert (await either.ready()).checks["database"] == "ok"
+
+
+async def test_lists_run_through_all_their_pages(either: Either) -> None:
+    lines = [NewMemory(text=f"Maya labels crate {n}.", metadata={"n": n}, **MAYA) for n in range(25)]
+    results = await either.remember_many(lines)
+    assert [result.line for result in results] == list(range(1, 26))
+    found = await either.list(user_id="maya", limit=10)
+    assert [memory.id for memory in found] == [result.id for result in reversed(results)]
+    page = await either.page(user_id="maya", limit=10)
+    assert (len(page.items), page.next_cursor is None) == (10, False)
+    rest = await either.list(user_id="maya", limit=10, cursor=page.next_cursor)
+    assert len(rest) == 15
+    assert await either.list(tag="none", pinned=True, updated_before=date(2020, 1, 1)) == []
+
+
+async def test_a_bad_line_of_many_is_told_by_its_number_and_the_others_are_written(
+    either: Either, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mnema.bulk.LINES_A_REQUEST", 2)
+    lines: list[Any] = [{**MAYA, "text": f"Maya numbers chair {n}."} for n in range(5)]
+    lines[2]["text"] = "   "
+    lines[3]["text"] = "x " * 300
+    results = await either.remember_many(iter(lines))
+    assert [(r.line, r.action, r.error.code if r.error else None) for r in results] == [
+        (1, "created", None),
+        (2, "created", None),
+        (3, None, "empty_text"),
+        (4, None, "text_too_long"),
+        (5, "created", None),
+    ]
+    assert [r.action for r in await either.remember_many([lines[3]], trim=True)] == ["created"]
+    assert await either.remember_many([]) == []
+    with pytest.raises(ValidationError):
+        await either.remember_many([{"text": "x", "user": "maya"}])
+
+
+async def test_export_and_erasure(either: Either) -> None:
+    odd = "a/b ../é?#%.."
+    await either.remember("Separators\u2028and\x85others stay in their line.", user_id=odd, category="tasks")
+    await either.add_turn("Hello.", user_id=odd, thread_id="..", role="user")
+    records = await either.export(odd)
+    assert [record["kind"] for record in records][:3] == ["user", "memory", "memory"]
+    assert (await either.delta("..", since_rev=0)).rev == 1
+    receipt = await either.erase(odd)
+    assert (receipt.user_id, receipt.counts["memories"]) == (odd, 2)
+    with pytest.raises(NotFound):
+        await either.export(odd)
+
+
+async def test_refusals_say_what_the_server_said(either: Either, server: str) -> None:
+    with pytest.raises(InvalidRequest) as empty:
+        await either.remember("", **MAYA)
+    assert (empty.value.code, empty.value.status) == ("empty_text", 422)
+    assert str(empty.value) == f"empty_text: {empty.value.detail}"
+    with pytest.raises(InvalidRequest) as wrong:
+        await either.query("x", agent="planner", top_k=51)
+    assert wrong.value.problem["errors"][0]["loc"] == ["body", "top_k"]
+    with pytest.raises(NotFound):
+        await either.get(uuid4())
+    await either.remember("Maya owns a kite.", idempotency_key="once", **MAYA)
+    with pytest.raises(Conflict) as reused:
+        await either.remember("Maya owns a boat.", idempotency_key="once", **MAYA)
+    assert reused.value.code == "idempotency_key_reused"
+    same = await either.remember("Maya owns a kite.", idempotency_key="once", **MAYA)
+    assert same.action == "created"
+    with pytest.raises(ValueError, match="extra"):
+        await either.remember("Maya owns a kite.", user="maya", **MAYA)
+
+
+async def test_a_wrong_key_is_refused_and_never_shown(server: str) -> None:
+    secret = "mnema_wrong-key-that-must-not-show"
+    memory = AsyncMnema(server, secret)
+    with pytest.raises(Unauthenticated) as refused:
+        await memory.get(uuid4())
+    shown = f"{memory!r} {memory.connection!r} {Mnema(server, secret)!r} {refused.value!r} {refused.value.__dict__}"
+    assert "must-not-show" not in shown
+    await memory.close()
+    for key in ("", "two words", "line\nfeed", "ключ", secret + "\r\n"):
+        with pytest.raises(ValueError) as bad:
+            AsyncMnema(server, key)
+        assert "must-not-show" not in str(bad.value)
+    with pytest.raises(ValueError, match="http or https"):
+        Mnema("127.0.0.1:8000", "key")
+
+
+async def test_the_environment_says_where_and_as_whom(
+    server: str, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="MNEMA_URL and MNEMA_API_KEY"):
+        Mnema()
+    monkeypatch.setenv("MNEMA_URL", f"{server}/")
+    monkeypatch.setenv("MNEMA_API_KEY", caller.key)
+    with Mnema() as memory:
+        assert await apart(lambda: list(memory.list())) == []
+
+
+async def test_a_bound_key_speaks_as_its_agent(app: Application, server: str, caller: Caller) -> None:
+    bound = await make_caller(app, ["query", "write"], ["planner"], tenant=caller)
+    async with AsyncMnema(server, bound.key) as memory:
+        written = await memory.remember("Maya orders the stage lights.", **MAYA)
+        assert written.id is not None
+        assert (await memory.get(written.id)).agent_id == "planner"
+        with pytest.raises(NotAllowed):
+            await memory.query("lights", agent="supervisor")
+
+
+async def test_many_threads_may_share_one_client(server: str, caller: Caller) -> None:
+    with Mnema(server, caller.key) as memory:
+        numbers = range(16)
+        written = await asyncio.gather(
+            *(apart(lambda n=n: memory.remember(f"Maya waters plant {n}.", **MAYA)) for n in numbers)
+        )
+    assert len({w.id for w in written}) == 16
+
+
+SENT: dict[str, type[BaseModel]] = {
+    "MemoryIn": requests.NewMemory,
+    "TurnIn": requests.NewTurn,
+    "MemoryPatchIn": requests.Changes,
+    "QueryIn": requests.Question,
+    "FiltersIn": requests.Filters,
+    "Source": requests.Source,
+}
+ANSWERED: dict[str, type[BaseModel]] = {
+    "WrittenOut": models.Written,
+    "TurnOut": models.Turn,
+    "MemoryOut": models.Memory,
+    "MemoryPageOut": models.Page[models.Memory],
+    "HistoryOut": models.HistoryEntry,
+    "HistoryPageOut": models.Page[models.HistoryEntry],
+    "AnswerOut": models.Answer,
+    "ItemOut": models.Item,
+    "ScoreOut": models.Score,
+    "DroppedOut": models.Dropped,
+    "DeltaOut": models.Delta,
+    "ThreadDeltaOut": models.ThreadDelta,
+    "ReceiptOut": models.Receipt,
+    "CountsOut": models.Counts,
+    "JobOut": models.Job,
+    "JobDetailOut": models.JobDetail,
+    "JobPageOut": models.Page[models.Job],
+    "JobCountsOut": models.JobCounts,
+    "JobCountOut": models.JobCount,
+    "Health": models.Health,
+    "Readiness": models.Readiness,
+}
+
+
+def fields_of(model: type[BaseModel]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+async def test_the_models_are_those_of_the_servers_document(server: str) -> None:
+    async with httpx.AsyncClient(base_url=server) as http:
+        schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
+    for name, model in (SENT | ANSWERED).items():
+        extra = {"idempotency_key"} if name == "MemoryIn" else set()  # of a line of many
+        assert fields_of(model) - extra == set(schemas[name]["properties"]), name
+    for name, model in ANSWERED.items():
+        answered = schemas[name].get("required", [])
+        answered += [field for field, schema in schemas[name]["properties"].items() if "default" in schema]
+        assert {field for field, info in model.model_fields.items() if info.is_required()} <= set(answered), name
+
+
+KEYWORDS = {
+    requests.MemoryFields: (requests.NewMemory, {"text", "idempotency_key"}),
+    requests.TurnFields: (requests.NewTurn, {"content"}),
+    requests.ChangeFields: (requests.Changes, set()),
+    requests.QuestionFields: (requests.Question, {"query"}),
+}
+
+
+@pytest.mark.parametrize("keywords", KEYWORDS, ids=lambda keywords: keywords.__name__)
+def test_the_keywords_are_the_fields_of_the_body(keywords: Any) -> None:
+    model, apart_from = KEYWORDS[keywords]
+    assert set(typing.get_type_hints(keywords)) == set(model.model_fields) - apart_from
+    assert keywords.__required_keys__ == {
+        name for name, field in model.model_fields.items() if field.is_required() and name not in apart_from
+    }
+
+
+async def test_the_keywords_of_lists_are_the_parameters_of_the_route(server: str) -> None:
+    async with httpx.AsyncClient(base_url=server) as http:
+        parameters = (await http.get("/openapi.json")).json()["paths"]["/memory"]["get"]["parameters"]
+    assert {p["name"] for p in parameters} == set(typing.get_type_hints(requests.ListFields)) | {"cursor"}
+
+
+def test_both_clients_have_the_same_methods_and_each_says_what_it_does() -> None:
+    def public(client: type) -> dict[str, Any]:
+        return {name: value for name, value in vars(client).items() if not name.startswith("_") and callable(value)}
+
+    waiting, awaited = public(Mnema), public(AsyncMnema)
+    assert waiting.keys() == awaited.keys()
+    for name, method in (waiting | awaited).items():
+        assert method.__doc__, name
+        assert typing.get_type_hints(method)["return"] is not None
+    assert typing.get_type_hints(Mnema.get)["return"] is models.Memory
+    assert typing.get_type_hints(Mnema.get)["memory_id"] == UUID | str
+
+
+def test_answers_may_hold_what_this_package_does_not_know() -> None:
+    answered = {"id": None, "action": "foreseen", "reason": None, "novel": {"x": 1}}
+    assert models.Written.model_validate_json(json.dumps(answered)).action == "foreseen"

@@ -1,0 +1,257 @@
+"""What fails for now is sent again, what is refused is not; a write that is sent again is done once."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from mnema import (
+    AsyncMnema,
+    BrokenOff,
+    InvalidRequest,
+    LimitReached,
+    Mnema,
+    MnemaError,
+    NoAnswer,
+    Retry,
+    ServerError,
+    TimedOut,
+    Unavailable,
+    UnexpectedAnswer,
+)
+from mnema.calls import query, remember
+from mnema.transport import Call, Lines
+
+from tests.api.calls import sql
+from tests.conftest import Database
+from tests.factories import Caller
+from tests.sdk.conftest import SOON, Either, apart
+
+MAYA: dict[str, Any] = {"user_id": "maya", "category": "tasks"}
+
+
+@dataclass
+class Relay:
+    """Stands before the real server and answers each request as its turn in `faults` says: `drop` loses the request,
+    `lost` the answer, `cut` breaks it off, `hang` says nothing, a number is a status of its own, `pass` is no fault."""
+
+    url: str = ""
+    faults: list[str | int] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    seen: list[bytes] = field(default_factory=list)
+
+    async def handle(self, upstream: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, which carries one request."""
+        try:
+            await self._handle(upstream, reader, writer)
+        finally:
+            writer.close()
+
+    async def _handle(self, upstream: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+        body = await reader.readexactly(int(lengths[0].split(b":")[1])) if lengths else b""
+        self.seen.append(head + body)
+        fault = self.faults.pop(0) if self.faults else "pass"
+        if isinstance(fault, int):
+            named = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+            problem = json.dumps({"code": f"fault_{fault}", "detail": "a fault", "retry_after": 7}).encode()
+            writer.write(f"HTTP/1.1 {fault} x\r\n{named}Content-Length: {len(problem)}\r\n\r\n".encode() + problem)
+            await writer.drain()
+        elif fault == "hang":
+            await reader.read()
+        elif fault != "drop":
+            answer = await self._answer(upstream, head + body)
+            cut = answer[: -len(answer) // 3] if fault == "cut" else answer
+            writer.write(b"" if fault == "lost" else cut)
+            await writer.drain()
+
+    async def _answer(self, upstream: str, request: bytes) -> bytes:
+        there, back = await asyncio.open_connection(*upstream.removeprefix("http://").split(":"))
+        back.write(request.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+        answer = await there.read()
+        back.close()
+        return answer
+
+
+@pytest.fixture
+async def relay(server: str) -> AsyncIterator[Relay]:
+    made = Relay()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await made.handle(server, reader, writer)
+
+    listener = await asyncio.start_server(handle, "127.0.0.1", 0)
+    made.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    yield made
+    listener.close()
+
+
+@pytest.fixture(params=[Mnema, AsyncMnema], ids=["waiting", "asyncio"])
+async def distant(request: pytest.FixtureRequest, relay: Relay, caller: Caller) -> AsyncIterator[Either]:
+    """Each client in turn, behind the relay."""
+    client = Either(request.param(relay.url, caller.key, retry=SOON, timeout_s=20))
+    yield client
+    await client.close()
+
+
+async def test_a_write_whose_answer_fails_is_sent_again_and_done_once(
+    distant: Either, relay: Relay, database: Database
+) -> None:
+    faults: list[str | int] = ["lost", "drop", "cut", 429, 502, 503, 504]
+    for number, fault in enumerate(faults):
+        relay.faults, relay.seen = [fault, fault], []
+        written = await distant.remember(f"Maya labels crate {number}.", **MAYA)
+        assert written.action == "created"
+        assert len(relay.seen) == 3
+        assert len(set(relay.seen)) == 1  # the same bytes, the same Idempotency-Key
+    assert len(await sql(database, "SELECT 1 FROM history WHERE event = 'ADD'")) == len(faults)
+    relay.faults = ["lost"]
+    turn = await distant.add_turn("Hello.", user_id="maya", thread_id="t", role="user")
+    assert turn.revision == 1
+
+
+async def test_what_is_refused_is_not_sent_again(distant: Either, relay: Relay) -> None:
+    for status, error in ((422, InvalidRequest), (500, ServerError)):
+        relay.faults = [status]
+        with pytest.raises(error) as refused:
+            await distant.remember("Maya books the venue.", **MAYA)
+        assert (refused.value.code, refused.value.status) == (f"fault_{status}", status)
+    assert len(relay.seen) == 2
+
+
+async def test_it_gives_up_in_the_end_and_says_why(distant: Either, relay: Relay) -> None:
+    expected: list[tuple[str | int, type[MnemaError]]] = [(503, Unavailable), ("drop", NoAnswer), (429, LimitReached)]
+    for fault, error in expected:
+        relay.faults, relay.seen = [fault] * 4, []
+        with pytest.raises(error):
+            await distant.get("00000000-0000-7000-8000-000000000000")
+        assert len(relay.seen) == 4
+
+
+async def test_a_long_wait_is_left_to_the_caller(distant: Either, relay: Relay) -> None:
+    relay.faults, relay.headers = [429], {"Retry-After": "60"}
+    with pytest.raises(LimitReached) as limited:
+        await distant.query("x", agent="planner")
+    assert (limited.value.retry_after, len(relay.seen)) == (7, 1)
+
+
+async def test_what_the_server_cannot_recognise_again_is_sent_again_only_when_nothing_was_done(
+    distant: Either, relay: Relay
+) -> None:
+    written = await distant.remember("Maya books the venue.", **MAYA)
+    relay.seen, relay.faults = [], ["lost"]
+    with pytest.raises(NoAnswer):
+        await distant.edit(written.id, version=1, importance=5)
+    assert len(relay.seen) == 1
+    relay.faults = [429, "pass"]
+    assert (await distant.edit(written.id, version=2, importance=4)).importance == 4
+    relay.faults = ["lost", "pass"]
+    assert (await distant.delete(written.id)).state == "soft_deleted"
+    for call in (distant.restore(written.id), distant.erase("maya"), distant.purge(written.id)):
+        relay.faults, relay.seen = ["drop"], []
+        with pytest.raises(NoAnswer):
+            await call
+        assert len(relay.seen) == 1
+
+
+async def test_a_broken_answer_to_many_goes_on_behind_what_was_answered(
+    distant: Either, relay: Relay, database: Database
+) -> None:
+    relay.faults = ["cut", "lost", 503, "cut"]
+    results = await distant.remember_many({**MAYA, "text": f"Maya labels crate {n}."} for n in range(30))
+    assert [result.line for result in results] == list(range(1, 31))
+    assert {result.action for result in results} == {"created"}
+    assert len(await sql(database, "SELECT 1 FROM memories")) == 30
+    assert len(set(relay.seen)) == 1
+
+
+async def test_an_export_that_breaks_off_is_seen_to_be_incomplete(distant: Either, relay: Relay) -> None:
+    await distant.remember("Maya books the venue.", **MAYA)
+    relay.faults = ["cut"]
+    with pytest.raises(BrokenOff):
+        await distant.export("maya")
+    relay.faults = ["drop"]
+    assert len(await distant.export("maya")) > 2
+
+
+async def test_silence_and_nobody_are_told_apart(relay: Relay, caller: Caller) -> None:
+    once = Retry(attempts=1)
+    relay.faults = ["hang", "hang"]
+    for client in (Mnema, AsyncMnema):
+        silent = Either(client(relay.url, caller.key, retry=once, timeout_s=0.2))
+        with pytest.raises(TimedOut) as late:
+            await silent.health()
+        assert (late.value.code, late.value.status) == ("timed_out", None)
+        await silent.close()
+        nobody = Either(client("http://127.0.0.1:9", caller.key, retry=once))
+        with pytest.raises(NoAnswer, match="GET /health"):
+            await nobody.health()
+        await nobody.close()
+
+
+async def test_another_server_is_not_taken_for_mnema(distant: Either, relay: Relay) -> None:
+    relay.faults, relay.headers = [302], {"Location": "https://elsewhere.example/"}
+    with pytest.raises(UnexpectedAnswer):
+        await distant.health()
+    relay.faults = [200]
+    with pytest.raises(UnexpectedAnswer, match="not answered as Mnema does"):
+        await distant.get("00000000-0000-7000-8000-000000000000")
+
+
+async def test_a_server_that_is_not_ready_is_an_answer(server: str, caller: Caller, relay: Relay) -> None:
+    call: Call[Any] = Call("GET", "/ready", lambda response: response.status_code, accepted=frozenset({503}))
+    relay.faults = [503]
+    with Mnema(relay.url, caller.key, retry=SOON) as memory:
+        assert await apart(lambda: memory.send(call)) == 503
+
+
+def test_waits_grow_keep_to_their_limits_and_listen_to_the_server() -> None:
+    retry = Retry(attempts=5, first_wait_s=1, longest_wait_s=4)
+    for attempt, most in ((1, 1), (2, 2), (3, 4), (4, 4)):
+        for _ in range(50):
+            wait = retry.wait_s(attempt)
+            assert wait is not None
+            assert most / 2 <= wait <= most
+    assert retry.wait_s(5) is None
+    assert retry.wait_s(1, 3) == 3
+    assert retry.wait_s(1, 4.5) is None
+
+
+def test_every_write_has_a_key_of_its_own_unless_it_is_given_one() -> None:
+    calls = [remember("Tea.", **MAYA) for _ in range(2)]
+    assert calls[0].headers["Idempotency-Key"] != calls[1].headers["Idempotency-Key"]
+    assert remember("Tea.", idempotency_key="mine", **MAYA).headers["Idempotency-Key"] == "mine"
+    assert "Idempotency-Key" not in query("Tea?", agent="planner").headers
+
+
+SPLITS: list[Callable[[bytes], list[bytes]]] = [
+    lambda raw: [raw],
+    lambda raw: [raw[n : n + 1] for n in range(len(raw))],
+    lambda raw: [raw[:7], b"", raw[7:]],
+]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_lines_are_put_together_from_any_pieces(split: Callable[[bytes], list[bytes]]) -> None:
+    documents = [{"a": "é\u2028\x85"}, {"b": 2}]
+    raw = b"\n".join(json.dumps(d, ensure_ascii=False).encode() for d in documents) + b"\n\n"
+    lines = Lines()
+    assert [document for chunk in split(raw) for document in lines.feed(chunk)] == documents
+    lines.end()
+    lines.feed(b'{"c"')
+    with pytest.raises(BrokenOff):
+        lines.end()
+    with pytest.raises(UnexpectedAnswer):
+        Lines().feed(b"<html>\n")
+
+
+def test_a_loopback_server_is_never_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with Mnema("http://127.0.0.1:1", "key") as memory:
+        assert not memory.connection.options()["trust_env"]
+    assert Mnema("http://mnema.example", "key").connection.options()["trust_env"]
+    assert httpx.URL(memory.connection.base_url).host == "127.0.0.1"
