@@ -9,8 +9,12 @@ from app.storage.rows import memory_columns
 from app.storage.sql import statements
 from app.storage.uow import ReadTx
 
-KINDS = ("memory", "history", "relation", "event", "checkpoint", "item")
-"""In the order they are exported."""
+KINDS = {
+    **dict.fromkeys(("memory", "history", "relation", "event"), 500),
+    **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
+    "item": 500,
+}
+"""In the order they are exported, with how many a page holds: a row of a checkpoint may have megabytes."""
 
 
 class ExportStorage:
@@ -22,10 +26,10 @@ class ExportStorage:
         return dict(row) if row else None
 
     async def page(
-        self, tx: ReadTx, scope: Scope, user_id: str, kind: str, after: UUID | None, limit: int
+        self, tx: ReadTx, scope: Scope, user_id: str, kind: str, after: UUID | list[str] | None
     ) -> list[dict[str, Any]]:
-        """At most `limit` rows of one of KINDS behind id `after`."""
-        rows = await tx.fetch(_statement(kind), scope.tenant_id, user_id, scope.category_list, after, limit)
+        """A page of one of KINDS behind id `after`."""
+        rows = await tx.fetch(_statement(kind), scope.tenant_id, user_id, scope.category_list, after, KINDS[kind])
         return [dict(row) for row in rows]
 
 

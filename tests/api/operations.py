@@ -21,6 +21,9 @@ READS = frozenset(
         "GET /threads/{thread_id}/delta",
         "GET /events/counts",
         "GET /users/{user_id}/export",
+        "GET /checkpoints/{thread_id}",
+        "POST /saver/get",
+        "POST /saver/list",
     }
 )
 WRITES = frozenset(
@@ -32,6 +35,15 @@ WRITES = frozenset(
         "DELETE /memory/{memory_id}",
         "POST /memory/{memory_id}/restore",
         "POST /memory/{memory_id}/pin",
+        "PUT /checkpoints/{thread_id}",
+        "DELETE /checkpoints/{thread_id}",
+        "POST /saver/put",
+        "POST /saver/writes",
+        "POST /saver/delete",
+        "POST /saver/delete_runs",
+        "POST /saver/prune",
+        "POST /saver/copy",
+        "POST /store/batch",
     }
 )
 ADMINS = frozenset(
@@ -49,12 +61,13 @@ ADMINS = frozenset(
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path. `queries`: the schema of each query parameter; `body`: of the body, None without one;
-    `lines`: the body is a JSON document a line; `retried`: it takes an Idempotency-Key."""
+    """One method of one path. `queries`: the schema of each query parameter, `needed`: those it must have; `body`: of
+    the body, None without one; `lines`: a JSON document a line; `retried`: it takes an Idempotency-Key."""
 
     method: str
     path: str
     queries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    needed: tuple[str, ...] = ()
     body: dict[str, Any] | None = None
     lines: bool = False
     retried: bool = False
@@ -71,12 +84,13 @@ class Operation:
 
     def sample(self) -> Any:
         """A body that it accepts; None without one."""
-        return None if self.body is None else _sample(self.body, self.schemas)
+        return None if self.body is None else sample_of(self.body, self.schemas)
 
     async def call(
         self, client: httpx.AsyncClient, places: dict[str, str], content: Any = ..., **options: Any
     ) -> httpx.Response:
-        """Ask it, with its sample unless there is another content."""
+        """Ask it, with its sample unless there is another content; what it needs is taken from the places."""
+        options["params"] = {name: places[name] for name in self.needed} | (options.get("params") or {})
         content = self.sample() if content is ... else content
         sent = {"content": json.dumps(content) + "\n"} if self.lines else {"json": content}
         return await client.request(self.method, self.url(places), **sent, **options)
@@ -84,7 +98,7 @@ class Operation:
     def variants(self, values: list[str]) -> Iterator[dict[str, Any]]:
         """Each query parameter alone with each value worth a try: every choice, both bounds, all of `values`."""
         for name, schema in self.queries.items():
-            for value in values_of(resolved(schema, self.schemas), values):
+            for value in values_of(resolved(schema, self.schemas), values, self.schemas):
                 yield {name: value}
 
     def bodies(self, values: list[str]) -> Iterator[Any]:
@@ -101,6 +115,7 @@ async def operations(client: httpx.AsyncClient) -> list[Operation]:
             method=method.upper(),
             path=path,
             queries={p["name"]: p["schema"] for p in spec.get("parameters", []) if p["in"] == "query"},
+            needed=tuple(p["name"] for p in spec.get("parameters", []) if p["in"] == "query" and p["required"]),
             retried=any(p["name"].lower() == "idempotency-key" for p in spec.get("parameters", [])),
             **_body(spec.get("requestBody", {}).get("content", {})),
             schemas=document["components"]["schemas"],
@@ -132,17 +147,19 @@ def resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _sample(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
+def sample_of(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
+    """A value that a schema accepts: its example, else what it demands and no more."""
     schema = resolved(schema, schemas)
     if schema.get("examples"):
         return schema["examples"][0]
     if schema["type"] == "object":
-        return {name: _sample(schema["properties"][name], schemas) for name in schema.get("required", [])}
-    return next(iter(values_of(schema, ["sample"])))
+        return {name: sample_of(schema["properties"][name], schemas) for name in schema.get("required", [])}
+    return next(iter(values_of(schema, ["sample"], schemas)))
 
 
-def values_of(schema: dict[str, Any], values: list[str]) -> list[Any]:
-    """Values worth a try for a schema that is no object: every choice, both bounds, all of `values`."""
+def values_of(schema: dict[str, Any], values: list[str], schemas: dict[str, Any]) -> list[Any]:
+    """Values worth a try for a schema that is no object: every choice, both bounds, all of `values`, and of a list of
+    objects lists of one, each field of it in turn."""
     kind = schema["type"]
     if kind == "boolean":
         return [True, False]
@@ -150,7 +167,10 @@ def values_of(schema: dict[str, Any], values: list[str]) -> list[Any]:
         number = int if kind == "integer" else float
         return [number(schema.get("minimum", 0)), number(schema.get("maximum", 1))]
     if kind == "array":
-        return [[value] for value in values_of(schema["items"], values)]
+        items = resolved(schema["items"], schemas)
+        if items["type"] == "object":
+            return [[inner] for inner in _bodies(items, sample_of(items, schemas), schemas, values)]
+        return [[value] for value in values_of(items, values, schemas)]
     return schema.get("enum") or values
 
 
@@ -158,7 +178,7 @@ def _bodies(schema: dict[str, Any], sample: Any, schemas: dict[str, Any], values
     for name, part in schema.get("properties", {}).items():
         part = resolved(part, schemas)
         if part["type"] != "object":
-            variants: Iterator[Any] = iter(values_of(part, values))
+            variants: Iterator[Any] = iter(values_of(part, values, schemas))
         else:
             variants = _bodies(part, sample.get(name, {}), schemas, values)
         for value in itertools.islice(variants, 500):

@@ -22,6 +22,7 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     """Ids that exist in the client's tenant, for the places of a path."""
     written = await remember(client, text, thread_id=THREAD)
     turn = await say(client, text, thread_id=THREAD)
+    assert (await client.put(f"/checkpoints/{THREAD}", params={"user_id": "maya"}, json={})).status_code == 200
     return {"memory_id": written["id"], "thread_id": THREAD, "user_id": "maya", "job_id": turn["jobs"][0]}
 
 

@@ -22,6 +22,18 @@ ACTIVE = "Zorblax keeps the vault key under the third marble step."
 FORGOTTEN = "Zorblax once owned a purple submarine."
 REMOVED = "Zorblax confessed to inventing the eclipse."
 SAID = "I met Zorblax at the tollgate."
+STATE = "Zorblax is about to press the red button."
+CHECKPOINT = {
+    "user_id": NAMES["user_id"],
+    "thread_id": "run-of-zorblax-7",
+    "checkpoint_id": "checkpoint-of-zorblax",
+    "type": "t",
+    "data": "em9yYmxheA==",
+    "metadata": {"run_id": "run-of-zorblax"},
+    "versions": {"channel-of-zorblax": "1"},
+    "values": [{"channel": "channel-of-zorblax", "version": "1", "type": "t", "data": "em9yYmxheA=="}],
+}
+ITEM = "Zorblax hides the second vault key in a beehive."
 STEPS = "1. Wake the zorblax engine. 2. Whisper the zorblax word."
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
 CONFIGURED = {"unknown_agent", "category_not_allowed"}  # says what is configured, not what a tenant holds
@@ -40,7 +52,15 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     assert (await client.delete(f"/memory/{second['id']}")).status_code == 200
     assert (await client.delete(f"/memory/{third['id']}?purge=true")).status_code == 204
     await ask(client, ACTIVE, thread_id=NAMES["thread_id"], filters={"user_id": NAMES["user_id"]})
+    item = {"namespace": [NAMES["user_id"], ITEM], "key": NAMES["run_id"], "value": {"said": ITEM}, "index": ["said"]}
+    assert (await client.post("/store/batch", json={"puts": [item]})).status_code == 200
     cursor = (await client.get("/memory", params={"limit": 1})).json()["next_cursor"]
+    state = {"params": {"user_id": NAMES["user_id"]}, "json": {"graph_state": {"said": STATE}}}
+    assert (await client.put(f"/checkpoints/{NAMES['thread_id']}", **state)).status_code == 200
+    assert (await client.post("/saver/put", json=CHECKPOINT)).status_code == 204
+    written = {"task_id": "task-of-zorblax", "idx": 0, "channel": "write-of-zorblax", "type": "t", "data": ""}
+    at = {name: CHECKPOINT[name] for name in ("user_id", "thread_id", "checkpoint_id")}
+    assert (await client.post("/saver/writes", json=at | {"writes": [written]})).status_code == 204
     turn = await say(client, SAID, **{name: NAMES[name] for name in ("user_id", "thread_id", "actor_id")})
     ids = {f"memory {n}": w["id"] for n, w in enumerate((first, second, third, fourth, turn))}
     trail = {f"history {row['id']}": row["id"] for row in await history_of(client, first["id"])}
@@ -51,7 +71,13 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
         "forgotten": FORGOTTEN,
         "removed": REMOVED,
         "steps": STEPS,
+        "item": ITEM,
         "word": "orblax",
+        "state": STATE,
+        "checkpoint": CHECKPOINT["checkpoint_id"],
+        "run": CHECKPOINT["thread_id"],
+        "channel": "channel-of-zorblax",
+        "data": CHECKPOINT["data"],
     }
     return (
         NAMES | ids | trail | rich_values | said | {"tag": "tag-of-zorblax", "cursor": cursor, "job": turn["jobs"][0]}
@@ -68,7 +94,12 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
             seen[name] = await history_of(client, memory_id)
     seen["jobs"] = (await client.get("/jobs")).json()
     seen["paused"] = (await client.get("/jobs/counts")).json()["paused"]
+    of_user = {"user_id": NAMES["user_id"]}
+    seen["state"] = (await client.get(f"/checkpoints/{NAMES['thread_id']}", params=of_user)).json()
+    seen["checkpoints"] = (await client.post("/saver/list", json={})).json()
     seen["delta"] = (await client.get(f"/threads/{NAMES['thread_id']}/delta")).json()
+    everywhere = {"searches": [{"limit": 1000}], "lists": [{}]}
+    seen["store"] = (await client.post("/store/batch", json=everywhere)).json()
     for item in seen["active"]:
         item.update(hits=None, last_accessed=None)
     return seen
@@ -95,7 +126,7 @@ def judged(operation: Operation, response: httpx.Response, secrets: dict[str, st
         return f"leaks {found}"
     if any(place in operation.path for place in ("{memory_id}", "{user_id}", "{job_id}")):
         return None if (status, code) == (404, "not_found") or (status == 422 and not plain) else response.text
-    return None if status in (200, 201, 404, 422) or code in CONFIGURED else response.text
+    return None if status in (200, 201, 204, 404, 422) or code in CONFIGURED else response.text
 
 
 async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, server: str, caller: Caller) -> None:

@@ -1,8 +1,10 @@
 """What is held of a user, for the user; and how it is forgotten for good."""
 
 import asyncio
+import base64
 import json
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +22,8 @@ from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 from tests.usecases.crowd import SeededEmbedder, seeded
 
-KINDS = ["user", "memory", "history", "relation", "event", "checkpoint"]
+SAVED = ["checkpoint_lineage", "checkpoint_value", "checkpoint_write"]
+KINDS = ["user", "memory", "history", "relation", "event", "checkpoint", *SAVED]
 Record = dict[str, Any]
 
 
@@ -72,11 +75,16 @@ async def supersede(database: Database, tenant: UUID, memory_id: str) -> None:
 
 
 async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> None:
-    """A checkpoint and a job that speak of the user."""
+    """A state, two checkpoints of a saver and a job that speak of the user."""
     held = json.dumps({"user_id": user, "text": word})
     saved = """INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)
                VALUES ($1, $2, $3, 't', $4::text::jsonb)"""
     await sql(database, saved, tenant, uuid4(), user, held)
+    for number in "12":
+        put = """SELECT put_checkpoint($1, $2, $3, 'run', '', $5, NULL, 't', $4, '{}', '{"c": "1"}',
+                                       '{c}', '{1}', '{t}', $6, 999),
+                        put_writes($1, $2, $3, 'run', '', $5, '{a}', '{0}', '{p}', '{c}', '{t}', $6, 999)"""
+        await sql(database, put, tenant, uuid4(), user, word.encode(), number, [word.encode()])
     job = "INSERT INTO jobs (tenant_id, id, kind, user_id, payload) VALUES ($1, $2, 'extract', $3, $4::text::jsonb)"
     await sql(database, job, tenant, uuid4(), user, held)
 
@@ -107,7 +115,24 @@ async def test_the_export_holds_every_kind_and_memories_in_every_state(
     assert {h["memory_id"] for h in records if h["kind"] == "history"} == states.keys()
     assert [(r["from_id"], r["to_id"]) for r in records if r["kind"] == "relation"] == [(gone["id"], kept["id"])]
     assert {r["op"] for r in records if r["kind"] == "event"} >= {"create", "update", "delete", "search"}
-    assert [r["checkpoint_data"]["text"] for r in records if r["kind"] == "checkpoint"] == ["resume"]
+    assert {r["checkpoint_data"].get("text") for r in records if r["kind"] == "checkpoint"} == {"resume", None}
+    saved = [(r["kind"], r["thread_id"], base64.b64decode(r["data"])) for r in records if r["kind"] in SAVED]
+    assert Counter(saved) == {(kind, "run", b"resume"): 1 if kind == "checkpoint_value" else 2 for kind in SAVED}
+
+
+async def test_an_export_holds_every_checkpoint_however_many_pages_they_take(http: httpx.AsyncClient) -> None:
+    place = {"user_id": "maya", "thread_id": "run"}
+    for n in range(23):
+        value = {"channel": "c", "version": str(n), "type": "t", "data": ""}
+        checkpoint = {"checkpoint_id": f"{n:02}", "type": "t", "data": "", "versions": {"c": str(n)}, "values": [value]}
+        assert (await http.post("/saver/put", json=place | checkpoint)).status_code == 204
+        writes = {"checkpoint_id": f"{n:02}", "writes": [value | {"task_id": "a", "idx": -n}]}
+        del writes["writes"][0]["version"]
+        assert (await http.post("/saver/writes", json=place | writes)).status_code == 204
+    records = await exported(http)
+    assert [r["checkpoint_id"] for r in records if r["kind"] == "checkpoint_lineage"] == [f"{n:02}" for n in range(23)]
+    assert {r["version"] for r in records if r["kind"] == "checkpoint_value"} == {str(n) for n in range(23)}
+    assert sorted(-r["idx"] for r in records if r["kind"] == "checkpoint_write") == list(range(23))
 
 
 async def test_an_export_of_many_pages_holds_every_row_once(
@@ -234,6 +259,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     await keep_apart(database, tenant, "maya", "hyssop")
     await remember(http, "Ben loves basil.", user_id="ben", thread_id="t")
     before = (await dumped(database)).lower()
+    assert b"hyssop".hex() in before, "what savers store is binary"
     assert [word for word in [*WORDS, "basil"] if word not in before] == ["epazote"], "a purge leaves no text either"
     texts = [
         "Tea with cardamom.",
@@ -249,7 +275,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     assert receipt["counts"] == {**expected, "tombstones": len(keys) + 2}  # its turn, and the turn a fact came from
     assert all(count > 0 for count in expected.values()), expected
     after = (await dumped(database)).lower()
-    assert [word for word in WORDS if word in after] == []
+    assert [word for word in WORDS if word in after or word.encode().hex() in after] == []
     assert "basil" in after
     for memory_id in (ids["fact"], ids["plan"]):
         history = await history_of(http, memory_id)

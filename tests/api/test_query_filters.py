@@ -148,6 +148,12 @@ async def test_an_update_moves_a_memory_in_time(rows: httpx.AsyncClient) -> None
     assert await people(rows, {"updated_after": "2026-01-01"}) == {CAROL}
 
 
+async def test_a_time_may_stand_in_any_zone_of_the_calendar(rows: httpx.AsyncClient) -> None:
+    for zone in ("+23:28", "-23:59", "Z"):
+        assert len(await listed(rows, updated_before=f"2100-01-01T00:00:00{zone}")) == len(ROWS)
+        assert await listed(rows, updated_before=f"1768-04-23T16:44:16.0588{zone}") == []
+
+
 async def test_a_filtered_query_fills_its_slots_from_the_far_end_of_the_ranking(http: httpx.AsyncClient) -> None:
     for number in range(60):
         await remember(http, f"Oat milk note {number}.", category="activity", type="episodic", role="user")

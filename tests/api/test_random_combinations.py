@@ -27,7 +27,7 @@ from app.domain.scope import Scope
 from app.ports import Embedder
 from tests.api.calls import ask, history_of, sql
 from tests.api.ledger import Ledger
-from tests.api.operations import Operation, guarded, resolved, values_of
+from tests.api.operations import Operation, guarded, resolved, sample_of, values_of
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 
@@ -44,6 +44,14 @@ KINDS = {
     "actor_id": "actor",
     "agent_id": "agent",
     "run_id": "run",
+    "run_ids": "run",
+    "thread_ids": "thread",
+    "source_thread_id": "thread",
+    "target_thread_id": "thread",
+    "checkpoint_id": "checkpoint",
+    "parent_id": "checkpoint",
+    "before": "checkpoint",
+    "channel": "channel",
     "role": "role",
     "tag": "tag",
     "tags": "tag",
@@ -52,6 +60,10 @@ KINDS = {
     "category": "category",
     "categories": "category",
     "agent": "agent",
+    "namespace": "label",
+    "prefix": "label",
+    "path": "label",
+    "key": "label",
 }
 """Which names a parameter, a field or a place of a path takes."""
 PUBLIC_NAMES = {
@@ -145,11 +157,15 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
         start = {"user_id": "maya", "category": "procedural", "text": "How the engine starts."}
         forgotten = await wrote(world, admin, tenant, start | steps)
         assert (await admin.delete(f"/memory/{forgotten}")).status_code == 200
+        await keep_checkpoints(world, admin, tenant)
         said = {"user_id": name("user"), "thread_id": name("thread"), "role": "user"}
         said["content"] = f"I have {ledger.mark(tenant, 'turn text', 'activity')}."
         turn = (await admin.post("/turns", json=said)).json()
         ledger.own(tenant, turn["id"], "memory", "activity")
         ledger.own(tenant, turn["jobs"][0], "job")
+        item = {"namespace": [name("label")], "key": name("label"), "user_id": name("user"), "index": ["v"]}
+        item["value"] = {"v": f"Maya stores {ledger.mark(tenant, 'item')}."}
+        assert (await admin.post("/store/batch", json={"puts": [item]})).status_code == 200
         await ask(admin, "Maya", thread_id="launch", filters={})
         for memory_id in ledger.names(tenant, "memory"):
             for entry in await history_of(admin, memory_id):
@@ -165,6 +181,25 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
         UUID(job),
         *words,
     )
+
+
+async def keep_checkpoints(world: World, client: httpx.AsyncClient, tenant: str) -> None:
+    """A thread's state, and two checkpoints of a saver: what no key bound to an agent may see."""
+    ledger = world.ledger
+    user, secret = {"user_id": ledger.mark(tenant, "user", name=True)}, "profile"
+    state = {"graph_state": {"said": ledger.mark(tenant, "state", secret)}}
+    thread = ledger.mark(tenant, "thread", name=True)
+    assert (await client.put(f"/checkpoints/{thread}", params=user, json=state)).status_code == 200
+    thread = {"thread_id": ledger.mark(tenant, "thread", name=True), **user}
+    for _ in range(2):
+        place = {"checkpoint_id": ledger.mark(tenant, "checkpoint", name=True), **thread}
+        value = {"channel": ledger.mark(tenant, "held", secret), "version": "1", "type": "t", "data": ""}
+        metadata = {"run_id": ledger.mark(tenant, "run", name=True), "said": ledger.mark(tenant, "metadata", secret)}
+        checkpoint = {"type": ledger.mark(tenant, "type", secret), "data": "", "metadata": metadata}
+        held = {"versions": {value["channel"]: "1"}, "values": [value]}
+        assert (await client.post("/saver/put", json=place | checkpoint | held)).status_code == 204
+        write = {"task_id": ledger.mark(tenant, "task", secret), "idx": 0, "channel": "c", "type": "t", "data": ""}
+        assert (await client.post("/saver/writes", json=place | {"writes": [write]})).status_code == 204
 
 
 async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: dict[str, Any]) -> str:
@@ -227,11 +262,13 @@ class Choices:
         if name in KINDS:
             word = self.name(KINDS[name])
             return [word] if schema["type"] == "array" else word
+        if schema["type"] == "array" and resolved(schema["items"], operation.schemas)["type"] == "object":
+            return [self.fields(schema["items"], operation, sample_of(schema["items"], operation.schemas))]
         if name in ("by",):
             return self._random.choice(("op,node", "user_id,thread_id", "category", "user_id,op"))
         if schema.get("anyOf") or name == "created_at":
             return self._random.choice(("2020-01-01", "2025-06-01"))
-        return self._random.choice(values_of(schema, list(TEXTS)))
+        return self._random.choice(values_of(schema, list(TEXTS), operation.schemas))
 
     def fields(self, schema: dict[str, Any], operation: Operation, sample: dict[str, Any]) -> dict[str, Any]:
         """The sample with some of its schema's fields filled anew."""
@@ -340,7 +377,8 @@ async def test_a_changed_row_of_any_table_changes_the_digest(world: World, datab
     before = await digests(world, database, ["two"])
     assert {table for table, held in before.items() if held} >= {
         *("memories", "history", "change_log", "thread_revision", "jobs", "events", "users", "tenants", "api_keys"),
-        *("idempotency_keys", "memory_access", "delta_cursors"),
+        *("idempotency_keys", "memory_access", "delta_cursors", "store_items", "store_vectors"),
+        *("supervisor_checkpoints", "checkpoint_lineage", "checkpoint_values", "checkpoint_writes"),
     }
     owner = world.keys["two"]["admin"].scope.tenant_id
     await sql(database, "UPDATE jobs SET attempts = attempts + 1 WHERE tenant_id = $1", owner)

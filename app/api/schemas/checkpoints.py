@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.fields import Identifier, Json, Limit, Request
+from app.api.schemas.fields import Identifier, Json, Limit, Request, Whole
 from app.domain.checkpoints import Checkpoint, Thread, Value, Wanted, Write
 from app.domain.errors import InvalidInput
 from app.domain.ids import check_storable
@@ -41,13 +41,18 @@ def _bounded(most: int) -> AfterValidator:
 
 
 _NO_NUL = {"pattern": r"^[^\x00]*$"}
-_BASE64 = {"type": "string", "pattern": "^([A-Za-z0-9+/]{4})*$", "description": "base64; in MessagePack bytes"}
+_BASE64: dict[str, Any] = {
+    "type": "string",
+    "pattern": "^([A-Za-z0-9+/]{4})*$",
+    "description": "base64; in MessagePack bytes",
+    "examples": ["gKCR"],
+}
 Blob = Annotated[bytes, BeforeValidator(_bytes), Field(strict=True), WithJsonSchema(_BASE64)]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_BYTES, json_schema_extra=_NO_NUL), _bounded(NAME_BYTES)]
 Place = Annotated[str, Field(max_length=PLACE_BYTES, json_schema_extra=_NO_NUL), _bounded(PLACE_BYTES)]
 Namespace = Annotated[Place, Field(description="'' is the graph itself, else where in it a subgraph stands")]
 Names = Annotated[list[Identifier], Field(max_length=1000)]
-Idx = Annotated[int, Field(ge=-1000, le=2**31 - 1, strict=True)]
+Idx = Annotated[int, Field(ge=-1000, le=2**31 - 1, strict=True), Whole]
 Cursor = Annotated[str, Field(max_length=4000)]
 MAX_PARTS = 20_000
 

@@ -42,7 +42,8 @@ def _moment(value: Any) -> Any:
         if len(value) == len("2026-01-31"):
             return datetime.combine(date.fromisoformat(value), time(), UTC)
         moment = datetime.fromisoformat(value)
-        return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        # in UTC: of zones, ISO 8601 allows 24 hours and PostgreSQL takes 16
+        return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, InvalidInput):
         raise ValueError("an ISO 8601 date or time, in the years 1 to 9999") from None  # without repeating it
 

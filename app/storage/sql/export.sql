@@ -29,8 +29,37 @@ WHERE tenant_id = $1 AND user_id = $2 AND ($3::text[] IS NULL OR category = ANY 
   AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
 -- name: checkpoint
-SELECT id, thread_id, checkpoint_data, created_at, updated_at FROM supervisor_checkpoints
+SELECT id, thread_id, kind AS held, version, checkpoint_data,
+       translate(encode(checkpoint_binary, 'base64'), E'\n', '') AS checkpoint_binary, created_at, updated_at
+FROM supervisor_checkpoints
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+
+-- name: checkpoint_lineage
+-- What a saver keeps has keys of several parts; what it wrote is base64.
+SELECT ARRAY[l.thread_pk::text, l.ns, l.checkpoint_id] AS id, s.thread_id, l.ns, l.checkpoint_id, l.parent_id, l.metadata,
+       l.versions, l.type, translate(encode(l.data, 'base64'), E'\n', '') AS data, l.created_at
+FROM supervisor_checkpoints s JOIN checkpoint_lineage l ON l.tenant_id = s.tenant_id AND l.thread_pk = s.id
+WHERE s.tenant_id = $1 AND s.user_id = $2 AND $3::text[] IS NULL
+  AND ($4::text[] IS NULL OR (l.thread_pk, l.ns, l.checkpoint_id) > (($4::text[])[1]::uuid, ($4::text[])[2], ($4::text[])[3]))
+ORDER BY l.thread_pk, l.ns, l.checkpoint_id LIMIT $5
+
+-- name: checkpoint_value
+SELECT ARRAY[v.thread_pk::text, v.ns, v.channel, v.version] AS id, s.thread_id, v.ns, v.channel, v.version, v.type,
+       translate(encode(v.data, 'base64'), E'\n', '') AS data
+FROM supervisor_checkpoints s JOIN checkpoint_values v ON v.tenant_id = s.tenant_id AND v.thread_pk = s.id
+WHERE s.tenant_id = $1 AND s.user_id = $2 AND $3::text[] IS NULL
+  AND ($4::text[] IS NULL OR (v.thread_pk, v.ns, v.channel, v.version)
+                           > (($4::text[])[1]::uuid, ($4::text[])[2], ($4::text[])[3], ($4::text[])[4]))
+ORDER BY v.thread_pk, v.ns, v.channel, v.version LIMIT $5
+
+-- name: checkpoint_write
+SELECT ARRAY[w.thread_pk::text, w.ns, w.checkpoint_id, w.task_id, w.idx::text] AS id, s.thread_id, w.ns, w.checkpoint_id,
+       w.task_id, w.task_path, w.idx, w.channel, w.type, translate(encode(w.data, 'base64'), E'\n', '') AS data
+FROM supervisor_checkpoints s JOIN checkpoint_writes w ON w.tenant_id = s.tenant_id AND w.thread_pk = s.id
+WHERE s.tenant_id = $1 AND s.user_id = $2 AND $3::text[] IS NULL
+  AND ($4::text[] IS NULL OR (w.thread_pk, w.ns, w.checkpoint_id, w.task_id, w.idx)
+                           > (($4::text[])[1]::uuid, ($4::text[])[2], ($4::text[])[3], ($4::text[])[4], ($4::text[])[5]::int))
+ORDER BY w.thread_pk, w.ns, w.checkpoint_id, w.task_id, w.idx LIMIT $5
 
 -- name: item
 SELECT id, namespace, key, value, expires_at, created_at, updated_at FROM store_items

@@ -10,8 +10,6 @@ from app.storage.engine import LONG_S
 from app.storage.export import KINDS, ExportStorage
 from app.storage.uow import UnitOfWork
 
-PAGE = 500
-
 
 class ExportUser:
     """Streams; a key bound to agents gets what lies in its categories."""
@@ -35,13 +33,13 @@ class ExportUser:
 
     async def _records(self, scope: Scope, user_id: str, user: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         yield {"kind": "user", **user}
-        for kind in KINDS:
+        for kind, size in KINDS.items():
             after = None
             while True:
                 async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-                    rows = await self._storage.page(tx, scope, user_id, kind, after, PAGE)
+                    rows = await self._storage.page(tx, scope, user_id, kind, after)
                 for row in rows:
                     yield {"kind": kind, **row}
-                if len(rows) < PAGE:
+                if len(rows) < size:
                     break
                 after = rows[-1]["id"]

@@ -40,10 +40,16 @@ ONLY_THE_SERVER_KNOWS = {
             "a time needs a zone and a year .*",  # the first and last day of the calendar, in some zones outside it
             "filters.updated_after is later than .*",  # two fields
             "filters.importance_min is greater than .*",
+            ".*: Value error, at most [0-9]+ bytes",  # names that become keys: a pattern counts characters
+            "a state is a JSON object",
+            "the state holds a number or a text .*",  # beyond the range of PostgreSQL's numbers
             ".*: Value error, an identifier has .*",  # zero-width and unassigned characters: no portable pattern
             ".*: Value error, A NUL character or lone surrogate .*",  # deep inside metadata
-            ".*: Value error, at most 16384 bytes of JSON",
-            ".*: Value error, JSON is nested deeper than .*",
+            "(.*: Value error, )?at most (16384|262144) bytes of JSON",
+            "(.*: Value error, )?JSON is nested deeper than .*",
+            "a filter knows the operators .*",
+            "a namespace and a key have at most .*",
+            "at most 1000 (operations|texts to embed) a batch",
             ".*: Value error, an ISO 8601 date or time, in the years 1 to 9999",  # leap seconds, far zones
         )
     ),
@@ -62,7 +68,13 @@ def ndjson(_context: schemathesis.SerializationContext, value: Any) -> bytes:
 
 @schemathesis.hook
 def before_load_schema(_context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
-    """OpenAPI 3.1 has no word for the lines of NDJSON (3.2 has); here they are memories."""
+    """OpenAPI 3.1 has no word for the lines of NDJSON (3.2 has); here they are memories.
+
+    Bodies that are taken in MessagePack too are tried in JSON: they have one schema and one reader.
+    """
+    for methods in raw_schema["paths"].values():
+        for operation in methods.values():
+            operation.get("requestBody", {}).get("content", {}).pop("application/msgpack", None)
     content = raw_schema["paths"][BULK]["post"]["requestBody"]["content"][NDJSON]
     content["schema"] = {"type": "array", "items": {"$ref": "#/components/schemas/MemoryIn"}}
     content["example"] = [json.loads(content["example"])]
