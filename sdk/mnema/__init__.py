@@ -24,6 +24,7 @@ from mnema.errors import (
     VersionConflict,
 )
 from mnema.models import Answer, BulkResult, Memory, Turn, Written
+from mnema.recall import AsyncRecallValve, RecallPolicy, RecallValve
 from mnema.requests import Filters, NewMemory
 from mnema.transport import Retry
 
@@ -31,6 +32,7 @@ __all__ = [
     "Answer",
     "ApiError",
     "AsyncMnema",
+    "AsyncRecallValve",
     "BrokenOff",
     "BulkResult",
     "Conflict",
@@ -44,6 +46,8 @@ __all__ = [
     "NoAnswer",
     "NotAllowed",
     "NotFound",
+    "RecallPolicy",
+    "RecallValve",
     "Retry",
     "ServerError",
     "TimedOut",
