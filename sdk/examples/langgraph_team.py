@@ -1,0 +1,103 @@
+"""A supervisor, a planner and an executor on LangGraph, with Mnema beneath all three.
+
+Mnema keeps what the team knows of a person (memory), the plans (the store) and where every thread stands (checkpoints):
+kill the program and run it again with the same thread, and it goes on.
+
+    pip install 'mnema[langgraph]' langgraph openai
+    export MNEMA_URL=http://127.0.0.1:8000 MNEMA_API_KEY=mnema_…    # a key that is bound to no agent
+    export OPENAI_API_KEY=… OPENAI_BASE_URL=… MODEL=…               # any OpenAI-compatible model
+    python langgraph_team.py maya launch "Plan the launch of the lamp."
+"""
+
+import asyncio
+import operator
+import os
+import sys
+from typing import Annotated, Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from mnema import AsyncMnema
+from mnema.langgraph import MnemaSaver, MnemaStore
+from openai import AsyncOpenAI
+
+
+class Team(TypedDict):
+    """What a checkpoint holds."""
+
+    user: str
+    thread: str
+    task: str
+    done: Annotated[list[str], operator.add]
+    next: str
+
+
+class Members:
+    """The nodes. Each asks the memory as the agent it is, so each sees its own categories only."""
+
+    def __init__(self, memory: AsyncMnema, model: AsyncOpenAI) -> None:
+        self.memory, self.model = memory, model
+
+    async def ask(self, agent: str, order: str, state: Team) -> str:
+        """One call of the model, with what this agent should know before it."""
+        known = await self.memory.query(
+            state["task"], agent=agent, filters={"user_id": state["user"]}, thread_id=state["thread"], top_k=5
+        )
+        system = f"You are the {agent} of a team. {order}\n\nWhat is known:\n{known.prompt() or '(nothing)'}"
+        task = "\n".join([f"Task: {state['task']}", *state["done"]])
+        messages: list[Any] = [{"role": "system", "content": system}, {"role": "user", "content": task}]
+        answer = await self.model.chat.completions.create(model=os.environ.get("MODEL", "gpt-4o"), messages=messages)
+        return (answer.choices[0].message.content or "").strip()
+
+    async def supervisor(self, state: Team) -> dict[str, Any]:
+        """Decides who is next."""
+        said = await self.ask("supervisor", "Answer with one word: planner, executor or finish.", state)
+        return {"next": said.split()[0].lower() if said else "finish"}
+
+    async def planner(self, state: Team, runtime: Runtime) -> dict[str, Any]:
+        """Makes a plan and files it where the executor, and the next thread, find it."""
+        plan = await self.ask("planner", "Make a short plan.", state)
+        assert runtime.store is not None
+        await runtime.store.aput(("plans", state["user"]), state["thread"], {"text": plan})
+        return {"done": [f"Plan: {plan}"]}
+
+    async def executor(self, state: Team, runtime: Runtime) -> dict[str, Any]:
+        """Carries the plan out, and remembers what was done."""
+        assert runtime.store is not None
+        plans = await runtime.store.asearch(("plans", state["user"]), query=state["task"], limit=1)
+        plan = plans[0].value["text"] if plans else "(none)"
+        result = await self.ask("executor", f"Carry this plan out and report in one sentence. Plan: {plan}", state)
+        await self.memory.remember(
+            result, user_id=state["user"], category="tasks", agent_id="executor", thread_id=state["thread"], trim=True
+        )
+        return {"done": [f"Done: {result}"]}
+
+
+def build(members: Members, saver: MnemaSaver, store: MnemaStore) -> Any:
+    """The graph: the supervisor hands on, planner and executor report back."""
+    graph = StateGraph(Team)
+    for node in (members.supervisor, members.planner, members.executor):
+        graph.add_node(node.__name__, node)
+    graph.add_edge(START, "supervisor")
+    graph.add_edge("planner", "supervisor")
+    graph.add_edge("executor", "supervisor")
+    ways = {"planner": "planner", "executor": "executor"}
+    graph.add_conditional_edges("supervisor", lambda state: ways.get(state["next"], END))
+    return graph.compile(checkpointer=saver, store=store)
+
+
+async def run(user: str, thread: str, task: str) -> list[str]:
+    """What the team did for this task, in this thread and before."""
+    saver = MnemaSaver(user_id=user)
+    store = MnemaStore(index={"fields": ["text"]}, user_of=lambda namespace: namespace[-1])
+    async with AsyncMnema() as memory, AsyncOpenAI() as model:
+        team = build(Members(memory, model), saver, store)
+        start = {"user": user, "thread": thread, "task": task, "done": [], "next": ""}
+        state = await team.ainvoke(start, {"configurable": {"thread_id": thread}, "recursion_limit": 20})
+    await saver.aclose()
+    await store.aclose()
+    return list(state["done"])
+
+
+if __name__ == "__main__":
+    print("\n".join(asyncio.run(run(*sys.argv[1:4]))))

@@ -1,0 +1,34 @@
+"""A pydantic-ai agent whose memory is Mnema's MCP server: no client library, only an address.
+
+pip install 'pydantic-ai-slim[openai,mcp]'
+export MNEMA_URL=http://127.0.0.1:8000 MNEMA_API_KEY=mnema_…    # scopes query and write
+export OPENAI_API_KEY=… OPENAI_BASE_URL=… MODEL=…               # any OpenAI-compatible model
+python pydantic_ai_mcp.py maya "Remember that I deploy on Thursdays."
+"""
+
+import asyncio
+import os
+import sys
+
+from pydantic_ai import Agent
+from pydantic_ai.mcp import MCPToolset
+from pydantic_ai.models.openai import OpenAIChatModel
+
+ORDER = (
+    "Answer briefly. You are the agent 'planner' and speak with the user {user!r}: ask memory_query with this agent "
+    "and the filter user_id, and keep what should last with memory_remember, category tasks."
+)
+
+
+async def run(user: str, question: str) -> str:
+    """The agent's answer; names without dots (`?names=plain`), as model APIs want them."""
+    address = f"{os.environ['MNEMA_URL'].rstrip('/')}/mcp?names=plain"
+    memory = MCPToolset[None](address, headers={"Authorization": f"Bearer {os.environ['MNEMA_API_KEY']}"})
+    model = OpenAIChatModel(os.environ.get("MODEL", "gpt-4o"))
+    agent = Agent(model, toolsets=[memory], system_prompt=ORDER.format(user=user))
+    async with agent:
+        return (await agent.run(question)).output
+
+
+if __name__ == "__main__":
+    print(asyncio.run(run(*sys.argv[1:3])))

@@ -1,0 +1,106 @@
+"""The examples run as a reader would run them, with a scripted model in place of a real one."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from mnema import AsyncMnema
+from mnema.langgraph import MnemaSaver, MnemaStore
+
+from tests.factories import Caller
+from tests.fake_chat import FakeChat, fake_chat
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
+
+
+async def run(example: str, server: str, caller: Caller, model: FakeChat, *arguments: str) -> str:
+    """What it prints."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MNEMA_", "OPENAI_"))}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        EXAMPLES / example,
+        *arguments,
+        env=kept
+        | {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MODEL": "scripted"}
+        | {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd="/",
+    )
+    out, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    return out.decode().strip()
+
+
+async def test_a_langgraph_team_plans_executes_and_goes_on_where_it_stood(server: str, caller: Caller) -> None:
+    replies = ["planner", "1. Order lamps. 2. Book the hall.", "Executor", "The hall is booked for Friday.", "finish"]
+    async with AsyncMnema(server, caller.key) as memory:
+        await memory.remember("The old mill is the cheapest hall.", user_id="maya", category="goals")
+        await memory.remember("Maya is afraid of heights.", user_id="maya", category="profile")
+        async with fake_chat(*replies) as model:
+            out = await run("langgraph_team.py", server, caller, model, "maya", "launch", "Book a hall.")
+            assert out.splitlines() == [
+                "Plan: 1. Order lamps. 2. Book the hall.",
+                "Done: The hall is booked for Friday.",
+            ]
+            assert "The old mill" in model.said_to_it(1)
+            assert "afraid of heights" not in model.said_to_it(1)  # not the planner's to know
+            assert "Plan: 1. Order lamps" in model.said_to_it(3)
+        async with fake_chat("finish") as model:
+            again = await run("langgraph_team.py", server, caller, model, "maya", "launch", "Anything left?")
+            assert again == out  # from the thread's checkpoint
+            assert "The hall is booked for Friday." in model.said_to_it(0)
+        found = [item async for item in memory.list(user_id="maya", thread_id="launch")]
+        assert [(item.text, item.agent_id) for item in found] == [("The hall is booked for Friday.", "executor")]
+    store = MnemaStore(server, caller.key)
+    [plan] = await store.asearch(("plans", "maya"))
+    await store.aclose()
+    assert plan.value == {"text": "1. Order lamps. 2. Book the hall."}
+    saver = MnemaSaver(server, caller.key, user_id="maya")
+    kept = await saver.aget_tuple({"configurable": {"thread_id": "launch"}})
+    await saver.aclose()
+    assert kept is not None
+    assert len(kept.checkpoint["channel_values"]["done"]) == 2
+
+
+async def test_an_openai_agent_asks_its_memory_with_a_function(server: str, caller: Caller) -> None:
+    async with AsyncMnema(server, caller.key) as memory:
+        await memory.remember("The launch is on 12 March.", user_id="maya", category="event")
+        await memory.remember("Ben's launch is on 1 April.", user_id="ben", category="event")
+        question = "When is the launch?"
+        calls: list[Any] = [
+            ("memory_query", {"query": "launch date", "top_k": 3}),
+            ("memory_query", {"words": "launch"}),
+        ]
+        async with fake_chat(*calls, "On 12 March.") as model:
+            assert await run("openai_agent.py", server, caller, model, "maya", "chat-1", question) == "On 12 March."
+        asked = model.requests[0]
+        assert [tool["function"]["name"] for tool in asked["tools"]] == ["memory_query"]
+        first, second = (message["content"] for message in model.requests[2]["messages"] if message["role"] == "tool")
+        assert "[event] The launch is on 12 March." in first
+        assert "Ben" not in first
+        assert second.startswith("error: ")
+        turns = [item async for item in memory.list(thread_id="chat-1", type="turn")]
+        assert [(turn.role, turn.text) for turn in reversed(turns)] == [
+            ("user", question),
+            ("assistant", "On 12 March."),
+        ]
+
+
+async def test_a_pydantic_ai_agent_remembers_and_asks_over_mcp(server: str, caller: Caller) -> None:
+    fact = "Maya deploys on Thursdays."
+    about = {"user_id": "maya"}
+    replies: list[Any] = [
+        ("memory_remember", {"category": "tasks", "text": fact, **about}),
+        ("memory_query", {"agent": "planner", "query": "deployment day", "filters": about}),
+        "Noted: Thursdays.",
+    ]
+    async with fake_chat(*replies) as model:
+        out = await run("pydantic_ai_mcp.py", server, caller, model, "maya", "I deploy on Thursdays.")
+    assert out == "Noted: Thursdays."
+    assert {tool["function"]["name"] for tool in model.requests[0]["tools"]} >= {"memory_query", "memory_remember"}
+    assert f"[tasks] {fact}" in model.said_to_it(2)
+    async with AsyncMnema(server, caller.key) as memory:
+        assert [item.text async for item in memory.list(**about)] == [fact]
