@@ -8,6 +8,7 @@ from app.domain.lifecycle import LifecyclePolicy
 from app.domain.memory import Memory
 from app.domain.scope import Scope
 from app.storage.engine import LONG_S
+from app.storage.llm import LlmStorage
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.sql import statements
 from app.storage.store import ItemRecords, erase_items
@@ -52,7 +53,9 @@ class LifecycleStorage:
             scope, _statement("expire"), policy.change_log_revisions, *policy.records_before(now), dry_run
         )
         counts: dict[str, int] = rows[0]["counts"]
-        return {**counts, "store_items": await ItemRecords(self._uow).expire(scope, now, dry_run=dry_run)}
+        counts["store_items"] = await ItemRecords(self._uow).expire(scope, now, dry_run=dry_run)
+        events_before, _ = policy.records_before(now)
+        return {**counts, "llm_calls": await LlmStorage(self._uow).expire(scope, events_before, dry_run=dry_run)}
 
     async def erase_user(self, scope: Scope, user_id: str) -> dict[str, int] | None:
         """Remove everything of a user, also text in history and delta; counts by table, None for an unknown user.

@@ -107,6 +107,14 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
             scope.tenant_id,
             item,
         )
+        await tx.execute("INSERT INTO llm_budget (tenant_id, day, tokens) VALUES ($1, 'today', 1)", scope.tenant_id)
+        await tx.execute(
+            "INSERT INTO llm_calls (tenant_id, id, prompt, version, model, attempt, input_tokens, output_tokens,"
+            " duration_ms, items, items_ok, first_pass_ok, status)"
+            " VALUES ($1, $2, 'p', 1, 'm', 1, 1, 1, 1, 0, 0, true, 'ok')",
+            scope.tenant_id,
+            new_id(),
+        )
 
 
 @pytest.fixture

@@ -1,0 +1,95 @@
+"""What a chat model may cost (SPEC §7): tokens are counted for each tenant and day, before a call and after it."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+BYTES_A_TOKEN = 3
+"""Fewer than any usual tokeniser needs for prose: a guess that is rather too high."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or several calls."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Both together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class LlmPolicy:
+    """`daily_tokens`: of one tenant, in and out, from midnight to midnight UTC; 0: no calls."""
+
+    daily_tokens: int = 200_000
+
+    def __post_init__(self) -> None:
+        if self.daily_tokens < 0:
+            raise ValueError("daily_tokens must be at least 0")
+
+
+def guessed_tokens(*texts: str) -> int:
+    """About as many tokens as the texts have, rather more than fewer."""
+    return sum(-(-len(text.encode()) // BYTES_A_TOKEN) for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as it is kept. `prompt`: its version; `attempt` 2: asked again, for the first answer broke a rule.
+
+    `items`: things in the answer that the rules look at one by one; `items_ok`: how many of them keep the rules.
+    `error`: a code, of the rule that was broken or of the failure.
+    """
+
+    prompt: str
+    model: str
+    attempt: int
+    usage: Usage
+    duration_ms: int
+    status: Literal["ok", "refused", "error"]
+    error: str | None = None
+    items: int = 0
+    items_ok: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReport:
+    """How one version of a prompt fares. Of `first_passes`, first answers, `first_pass_ok` kept every rule."""
+
+    prompt: str
+    version: int
+    calls: int
+    failed: int
+    first_passes: int
+    first_pass_ok: int
+    items: int
+    items_ok: int
+    input_tokens: int
+    output_tokens: int
+
+    @property
+    def rate(self) -> float | None:
+        """The share that passed at first: of items where there are any, else of answers; None before the first."""
+        passed, of = (self.items_ok, self.items) if self.items else (self.first_pass_ok, self.first_passes)
+        return passed / of if of else None
+
+
+class RefusedAnswer(Exception):
+    """An answer that breaks the rules: `rule`, a code; `complaint`, what the model is told when it is asked again.
+
+    `usable`: what of it may be used if the next answer is no better; None: nothing. `items`, `items_ok` as in Call.
+    """
+
+    def __init__(self, rule: str, complaint: str, usable: Any = None, items: int = 0, items_ok: int = 0) -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.complaint = complaint
+        self.usable = usable
+        self.items = items
+        self.items_ok = items_ok

@@ -1,0 +1,38 @@
+-- name: reserve
+-- Takes $3 tokens of the day $2 unless they would be more than $4 in all; no row: they are not to be had. Whoever comes
+-- second waits for the first one's row, so that no two get the same tokens.
+INSERT INTO llm_budget (tenant_id, day, tokens) SELECT $1::uuid, $2::date, $3::bigint WHERE $3::bigint <= $4::bigint
+ON CONFLICT (tenant_id, day) DO UPDATE SET tokens = llm_budget.tokens + excluded.tokens
+    WHERE llm_budget.tokens + excluded.tokens <= $4
+RETURNING tokens
+
+-- name: correct
+-- By $3 tokens, more or fewer than were reserved.
+UPDATE llm_budget SET tokens = greatest(0, tokens + $3) WHERE tenant_id = $1 AND day = $2
+
+-- name: spent
+SELECT tokens FROM llm_budget WHERE tenant_id = $1 AND day = $2
+
+-- name: keep
+INSERT INTO llm_calls (tenant_id, id, ts, prompt, version, model, attempt, input_tokens, output_tokens, duration_ms,
+                       items, items_ok, first_pass_ok, status, error)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+
+-- name: report
+-- By version of a prompt, of the calls since $2: how many were asked at first and how many of them kept every rule; of
+-- what the rules look at one by one, how many kept them at first.
+SELECT prompt, version, count(*) AS calls, count(*) FILTER (WHERE status = 'error') AS failed,
+       count(*) FILTER (WHERE attempt = 1 AND status <> 'error') AS first_passes,
+       count(*) FILTER (WHERE first_pass_ok) AS first_pass_ok,
+       coalesce(sum(items) FILTER (WHERE attempt = 1), 0) AS items,
+       coalesce(sum(items_ok) FILTER (WHERE attempt = 1), 0) AS items_ok,
+       sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens
+FROM llm_calls WHERE tenant_id = $1 AND ts >= $2
+GROUP BY prompt, version ORDER BY prompt, version
+
+-- name: expire
+WITH days AS (DELETE FROM llm_budget WHERE tenant_id = $1 AND day < $2::timestamptz::date)
+DELETE FROM llm_calls WHERE tenant_id = $1 AND ts < $2
+
+-- name: expired
+SELECT count(*) FROM llm_calls WHERE tenant_id = $1 AND ts < $2
