@@ -13,6 +13,8 @@ from app.domain.ids import check_json, check_storable
 
 Namespace: TypeAlias = tuple[str, ...]
 MAX_LABELS = 20
+LABEL_END = "\x01"
+"""What no label may hold: it ends each of them where they are stored."""
 MAX_LABEL = 200
 MAX_KEY = 500
 MAX_PLACE_BYTES = 2000
@@ -132,6 +134,10 @@ def check_batch(batch: Batch) -> Batch:
     if count > MAX_OPERATIONS:
         raise InvalidInput(f"at most {MAX_OPERATIONS} operations a batch")
     last = {(put.namespace, put.key): put for put in batch.puts}
+    named = [op.namespace for op in (*batch.gets, *batch.puts)] + [search.prefix for search in batch.searches]
+    named += [condition.path for wanted in batch.lists for condition in wanted.conditions]
+    if any(LABEL_END in label for namespace in named for label in namespace):
+        raise InvalidInput("no label of a namespace holds U+0001")
     for search in batch.searches:
         _check_filter(search.filter or {})
     for put in last.values():

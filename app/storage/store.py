@@ -10,7 +10,17 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.scope import Scope
-from app.domain.store import MAX_LABEL, Condition, GetItem, ListNamespaces, Namespace, PutItem, SearchItems, StoreItem
+from app.domain.store import (
+    LABEL_END,
+    MAX_LABEL,
+    Condition,
+    GetItem,
+    ListNamespaces,
+    Namespace,
+    PutItem,
+    SearchItems,
+    StoreItem,
+)
 from app.ports import Vector
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
@@ -19,7 +29,7 @@ from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
 EXPIRED_AT_ONCE = 1000
 TURNSTILES = 128
-_BEHIND_ALL = (chr(0x10FFFF) * (MAX_LABEL + 1),)
+_END, _BEHIND_END, _BEHIND_ALL = LABEL_END, chr(ord(LABEL_END) + 1), chr(0x10FFFF) * (MAX_LABEL + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +42,15 @@ class Hit:
     score: float | None = None
 
 
-def bounds(prefix: Namespace) -> tuple[Namespace, Namespace]:
-    """From, and up to but not at: exactly the namespaces that begin with this one. NUL is in no label."""
-    return prefix, (*prefix[:-1], f"{prefix[-1]}\x01") if prefix else _BEHIND_ALL
+def path_of(namespace: Namespace) -> str:
+    """A namespace as it is stored: each label closed by what is in no label."""
+    return "".join(label + _END for label in namespace)
+
+
+def bounds(prefix: Namespace) -> tuple[str, str]:
+    """From, and up to but not at: exactly the paths of namespaces that begin with this one."""
+    path = path_of(prefix)
+    return path, path[:-1] + _BEHIND_END if path else _BEHIND_ALL
 
 
 class ItemStorage:
@@ -46,7 +62,7 @@ class ItemStorage:
 
     async def get(self, tx: ReadTx, scope: Scope, gets: Sequence[GetItem], now: datetime) -> list[Hit | None]:
         """What is at each place."""
-        places = [{"n": n, "namespace": get.namespace, "key": get.key} for n, get in enumerate(gets)]
+        places = [{"n": n, "path": path_of(get.namespace), "key": get.key} for n, get in enumerate(gets)]
         rows = await tx.fetch(self._sql["get"], scope.tenant_id, places, now)
         found = {row["n"]: Hit(row["id"], row["size"], row["mortal"]) for row in rows}
         return [found.get(n) for n in range(len(gets))]
@@ -85,17 +101,17 @@ class ItemStorage:
     ) -> None:
         """Store and delete, each place once; `vectors` are those of each put's texts."""
         await tx.fetch(self._sql["lock"], scope.tenant_id, sorted({_turnstile(put) for put in puts}))
-        gone = [{"namespace": put.namespace, "key": put.key} for put in puts if put.value is None]
+        gone = [{"path": path_of(put.namespace), "key": put.key} for put in puts if put.value is None]
         if gone:
             await tx.execute(self._sql["delete"], scope.tenant_id, gone)
         kept = [_row(put) for put in puts if put.value is not None]
         if not kept:
             return
         rows = await tx.fetch(self._sql["put"], scope.tenant_id, kept, now)
-        ids = {(tuple(row["namespace"]), row["key"]): row["id"] for row in rows}
+        ids = {(row["path"], row["key"]): row["id"] for row in rows}
         await tx.execute(self._sql["forget_vectors"], scope.tenant_id, list(ids.values()))
         parts = [
-            (ids[put.namespace, put.key], part, HalfVector(vector))
+            (ids[path_of(put.namespace), put.key], part, HalfVector(vector))
             for put, own in zip(puts, vectors, strict=True)
             for part, vector in enumerate(own)
         ]
@@ -146,13 +162,13 @@ def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
 
 def _turnstile(put: PutItem) -> int:
     """One of few, so that a large batch does not fill the database's table of locks."""
-    return zlib.crc32("\x00".join((*put.namespace, put.key)).encode()) % TURNSTILES
+    return zlib.crc32((path_of(put.namespace) + put.key).encode()) % TURNSTILES
 
 
 def _row(put: PutItem) -> dict[str, Any]:
     return {
         "id": str(new_id()),
-        "namespace": put.namespace,
+        "path": path_of(put.namespace),
         "key": put.key,
         "value": put.value,
         "size": put.size,

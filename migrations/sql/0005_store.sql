@@ -2,8 +2,9 @@
 CREATE TABLE store_items (
     tenant_id   uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     id          uuid NOT NULL,
-    -- by bytes: what begins with ('a', 'b') lies from ('a', 'b') up to but not at ('a', 'b' and the least character)
-    namespace   text[] COLLATE "C" NOT NULL CHECK (cardinality(namespace) > 0),
+    -- the namespace's labels, each closed by U+0001, by bytes: what begins with one lies side by side. Not text[]: its
+    -- comparisons are not leakproof, so under row-level security no index would be used
+    path        text COLLATE "C" NOT NULL CHECK (path <> ''),
     key         text COLLATE "C" NOT NULL,
     value       jsonb NOT NULL,
     size        integer NOT NULL,                   -- of the value, in bytes
@@ -14,7 +15,7 @@ CREATE TABLE store_items (
     created_at  timestamptz NOT NULL,
     updated_at  timestamptz NOT NULL,
     PRIMARY KEY (tenant_id, id),
-    UNIQUE (tenant_id, namespace, key),
+    UNIQUE (tenant_id, path, key),
     CHECK ((ttl IS NULL) = (expires_at IS NULL))
 );
 CREATE INDEX store_items_of_user ON store_items (tenant_id, user_id) WHERE user_id IS NOT NULL;
@@ -100,7 +101,11 @@ BEGIN
     RETURN coalesce(v, 'null') = f;
 END $$;
 
--- Whether a namespace begins ('prefix') or ends ('suffix') with a path in which '*' is any label.
+-- The labels of a path.
+CREATE FUNCTION store_labels(p_path text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN string_to_array(rtrim(p_path, E'\x01'), E'\x01');
+
+-- Whether a namespace begins ('prefix') or ends ('suffix') with labels of which '*' is any.
 CREATE FUNCTION store_lies_in(p_namespace text[], p_where text, p_path text[]) RETURNS boolean LANGUAGE sql
     IMMUTABLE PARALLEL SAFE AS $$
     SELECT cardinality(p_namespace) >= cardinality(p_path) AND NOT EXISTS (
@@ -109,4 +114,4 @@ CREATE FUNCTION store_lies_in(p_namespace text[], p_where text, p_path text[]) R
             n + CASE p_where WHEN 'suffix' THEN cardinality(p_namespace) - cardinality(p_path) ELSE 0 END])
 $$;
 GRANT EXECUTE ON FUNCTION store_compares(jsonb, text, jsonb), store_matches(jsonb, jsonb),
-    store_lies_in(text[], text, text[]) TO mnema_app;
+    store_labels(text), store_lies_in(text[], text, text[]) TO mnema_app;

@@ -97,8 +97,8 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
         )
         item = new_id()
         await tx.execute(
-            "INSERT INTO store_items (tenant_id, id, namespace, key, value, size, created_at, updated_at)"
-            " VALUES ($1, $2, '{n}', 'k', '{}', 2, now(), now())",
+            "INSERT INTO store_items (tenant_id, id, path, key, value, size, created_at, updated_at)"
+            " VALUES ($1, $2, 'n', 'k', '{}', 2, now(), now())",
             scope.tenant_id,
             item,
         )

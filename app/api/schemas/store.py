@@ -10,7 +10,9 @@ from app.domain import store
 
 _NO_NUL = {"pattern": r"^[^\x00]*$"}
 Label = Annotated[
-    str, Field(min_length=1, max_length=store.MAX_LABEL, json_schema_extra=_NO_NUL), AfterValidator(storable)
+    str,
+    Field(min_length=1, max_length=store.MAX_LABEL, json_schema_extra={"pattern": r"^[^\x00\x01]*$"}),
+    AfterValidator(storable),
 ]
 Path = Annotated[list[Label], Field(max_length=store.MAX_LABELS)]
 Key = Annotated[str, Field(min_length=1, max_length=store.MAX_KEY, json_schema_extra=_NO_NUL), AfterValidator(storable)]

@@ -62,7 +62,7 @@ WHERE s.tenant_id = $1 AND s.user_id = $2 AND $3::text[] IS NULL
 ORDER BY w.thread_pk, w.ns, w.checkpoint_id, w.task_id, w.idx LIMIT $5
 
 -- name: item
-SELECT id, namespace, key, value, expires_at, created_at, updated_at FROM store_items
+SELECT id, store_labels(path) AS namespace, key, value, expires_at, created_at, updated_at FROM store_items
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
 -- name: user

@@ -1,61 +1,65 @@
 -- name: get
--- $2 places as [{n, namespace, key}], $3 now. Expired items are not there.
-SELECT g.n, i.id, i.size, i.ttl IS NOT NULL AS mortal
-FROM jsonb_to_recordset($2::jsonb) AS g(n int, namespace text[], key text)
-JOIN store_items i ON i.tenant_id = $1 AND i.namespace = g.namespace AND i.key = g.key
-WHERE i.expires_at IS NULL OR i.expires_at > $3
+-- $2 places as [{n, path, key}], $3 now. Expired items are not there. The limit keeps it at one look into the index for
+-- each place; joined, the whole tenant would be read.
+SELECT g.n, i.id, i.size, i.mortal FROM jsonb_to_recordset($2::jsonb) AS g(n int, path text, key text)
+CROSS JOIN LATERAL (
+    SELECT id, size, ttl IS NOT NULL AS mortal FROM store_items
+    WHERE tenant_id = $1 AND path = g.path AND key = g.key AND (expires_at IS NULL OR expires_at > $3) LIMIT 1) i
 
 -- name: search
 -- $2 and $3 the bounds of the prefix, $4 filter or null, $5 at most, $6 offset, $7 now. Last changed first.
 SELECT i.id, i.size, i.ttl IS NOT NULL AS mortal, NULL::double precision AS score FROM store_items i
-WHERE i.tenant_id = $1 AND i.namespace >= $2::text[] AND i.namespace < $3::text[]
-  AND (i.expires_at IS NULL OR i.expires_at > $7) AND {filtered}
+WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NULL OR i.expires_at > $7) AND {filtered}
 ORDER BY i.updated_at DESC, i.id DESC LIMIT $5 OFFSET $6
 
 -- name: nearest
 -- The same with $8 the query's vector and $9 its space: the nearest text of an item counts; items without come last.
 WITH found AS MATERIALIZED (
     SELECT i.id, i.size, i.ttl, i.updated_at FROM store_items i
-    WHERE i.tenant_id = $1 AND i.namespace >= $2::text[] AND i.namespace < $3::text[]
-      AND (i.expires_at IS NULL OR i.expires_at > $7) AND {filtered})
+    WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NULL OR i.expires_at > $7)
+      AND {filtered})
 SELECT f.id, f.size, f.ttl IS NOT NULL AS mortal, s.score FROM found f
-LEFT JOIN (SELECT v.item_id, max(1 - (v.embedding <=> $8)) AS score FROM store_vectors v
-           WHERE v.tenant_id = $1 AND v.space = $9 AND v.item_id IN (SELECT id FROM found) GROUP BY v.item_id) s
-    ON s.item_id = f.id
+CROSS JOIN LATERAL (SELECT max(1 - (v.embedding <=> $8)) AS score FROM store_vectors v
+                    WHERE v.tenant_id = $1 AND v.item_id = f.id AND v.space = $9) s
 ORDER BY s.score DESC NULLS LAST, f.updated_at DESC, f.id DESC LIMIT $5 OFFSET $6
 
 -- name: namespaces
--- $2 and $3 the bounds of what the first condition leaves, $4 conditions as [{where, path}], $5 labels kept or null, $6 at
--- most, $7 offset, $8 now. In order, each once.
-SELECT DISTINCT i.namespace[:coalesce($5, cardinality(i.namespace))] AS namespace FROM store_items i
-WHERE i.tenant_id = $1 AND i.namespace >= $2::text[] AND i.namespace < $3::text[]
-  AND (i.expires_at IS NULL OR i.expires_at > $8)
-  AND NOT EXISTS (SELECT 1 FROM jsonb_to_recordset($4::jsonb) AS c("where" text, path text[])
-                  WHERE NOT store_lies_in(i.namespace, c."where", c.path))
+-- $2 and $3 the bounds of what the conditions leave, $4 conditions as [{where, path}], $5 labels kept or null, $6 at
+-- most, $7 offset, $8 now. In order, each once; conditions are looked at once a namespace, not once an item.
+WITH paths AS MATERIALIZED (
+    SELECT DISTINCT i.path FROM store_items i
+    WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NULL OR i.expires_at > $8)),
+labelled AS MATERIALIZED (SELECT store_labels(path) AS namespace FROM paths)
+SELECT DISTINCT (l.namespace[:coalesce($5, cardinality(l.namespace))]) COLLATE "C" AS namespace FROM labelled l
+WHERE NOT EXISTS (SELECT 1 FROM jsonb_to_recordset($4::jsonb) AS c("where" text, path text[])
+                  WHERE NOT store_lies_in(l.namespace, c."where", c.path))
 ORDER BY 1 LIMIT $6 OFFSET $7
 
 -- name: items
-SELECT id, namespace, key, value, created_at, updated_at FROM store_items WHERE tenant_id = $1 AND id = ANY ($2)
+SELECT id, store_labels(path) AS namespace, key, value, created_at, updated_at FROM store_items
+WHERE tenant_id = $1 AND id = ANY ($2)
 
 -- name: put
--- $2 items as [{id, namespace, key, value, size, indexed, user_id, ttl_s}], $3 now. What has expired counts as gone; whose
--- it is stays known.
-INSERT INTO store_items AS i (tenant_id, id, namespace, key, value, size, indexed, user_id, ttl, expires_at, created_at,
+-- $2 items as [{id, path, key, value, size, indexed, user_id, ttl_s}], $3 now. What has expired counts as gone; whose it
+-- is stays known.
+INSERT INTO store_items AS i (tenant_id, id, path, key, value, size, indexed, user_id, ttl, expires_at, created_at,
                               updated_at)
-SELECT $1, p.id, p.namespace, p.key, p.value, p.size, p.indexed, p.user_id, make_interval(secs => p.ttl_s),
+SELECT $1, p.id, p.path, p.key, p.value, p.size, p.indexed, p.user_id, make_interval(secs => p.ttl_s),
        $3::timestamptz + make_interval(secs => p.ttl_s), $3, $3
-FROM jsonb_to_recordset($2::jsonb) AS p(id uuid, namespace text[], key text, value jsonb, size int, indexed text[],
+FROM jsonb_to_recordset($2::jsonb) AS p(id uuid, path text, key text, value jsonb, size int, indexed text[],
                                         user_id text, ttl_s double precision)
-ON CONFLICT (tenant_id, namespace, key) DO UPDATE
+ON CONFLICT (tenant_id, path, key) DO UPDATE
     SET value = excluded.value, size = excluded.size, indexed = excluded.indexed, ttl = excluded.ttl,
         user_id = coalesce(excluded.user_id, i.user_id), expires_at = excluded.expires_at,
         created_at = CASE WHEN i.expires_at <= $3 THEN $3 ELSE i.created_at END, updated_at = $3
-RETURNING id, namespace, key
+RETURNING id, path, key
 
 -- name: delete
--- $2 places as [{namespace, key}].
-DELETE FROM store_items i USING jsonb_to_recordset($2::jsonb) AS d(namespace text[], key text)
-WHERE i.tenant_id = $1 AND i.namespace = d.namespace AND i.key = d.key
+-- $2 places as [{path, key}], looked up as in get.
+DELETE FROM store_items WHERE tenant_id = $1 AND id = ANY (ARRAY (
+    SELECT i.id FROM jsonb_to_recordset($2::jsonb) AS d(path text, key text)
+    CROSS JOIN LATERAL (
+        SELECT id FROM store_items WHERE tenant_id = $1 AND path = d.path AND key = d.key LIMIT 1) i))
 
 -- name: lock
 -- $2 turnstiles in order: batches that write at the same places pass one after the other, and never wait in a circle.

@@ -28,7 +28,7 @@ store_items = Table(
     metadata,
     Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
     identifier(),
-    Column("namespace", ARRAY(_by_bytes), CheckConstraint("cardinality(namespace) > 0"), nullable=False),
+    Column("path", _by_bytes, CheckConstraint("path <> ''"), nullable=False),
     Column("key", _by_bytes, nullable=False),
     Column("value", JSONB, nullable=False),
     Column("size", Integer, nullable=False),
@@ -38,7 +38,7 @@ store_items = Table(
     Column("expires_at", _time),
     Column("created_at", _time, nullable=False),
     Column("updated_at", _time, nullable=False),
-    UniqueConstraint("tenant_id", "namespace", "key"),
+    UniqueConstraint("tenant_id", "path", "key"),
 )
 Index(
     "store_items_of_user",
