@@ -15,8 +15,8 @@ bearer = HTTPBearer(auto_error=False, description="An API key: `mnema key create
 MAX_KEY = 256
 
 
-def application_of(request: Request) -> Application:
-    """The application this server was started with."""
+async def application_of(request: Request) -> Application:
+    """The application this server was started with; async, or each request would wait for a thread to say so."""
     return cast(Application, request.app.state.application)
 
 

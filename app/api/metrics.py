@@ -14,7 +14,7 @@ PATH = "/metrics"
 
 async def metrics(request: Request) -> Response:
     """What this process counted and measured; each replica is asked by itself. Raises Unauthenticated."""
-    app = application_of(request)
+    app = await application_of(request)
     if token := app.settings.metrics_token.get_secret_value():
         given = await bearer(request)
         if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):

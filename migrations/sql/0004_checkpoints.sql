@@ -130,8 +130,7 @@ BEGIN
 END $$;
 
 -- The row of a thread that a saver keeps, made if there is none. MN409: the thread holds a state that was put as a whole.
-CREATE FUNCTION lineage_of(p_tenant uuid, p_id uuid, p_user text, p_thread text) RETURNS uuid LANGUAGE plpgsql
-    SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION lineage_of(p_tenant uuid, p_id uuid, p_user text, p_thread text) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
     v_id uuid;
     v_kind text;
@@ -149,12 +148,15 @@ BEGIN
     RETURN v_id;
 END $$;
 
+-- In the three that are called at every step no table is read from end to end: a plan that a connection made while one was
+-- empty is kept for as long as the table has not been analysed.
+
 -- A checkpoint with the values of the channels that changed; again, it takes the place of what was put. MN413: all that
 -- it holds is more than p_most bytes.
 CREATE FUNCTION put_checkpoint(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_parent text,
         p_type text, p_data bytea, p_metadata jsonb, p_versions jsonb, p_channels text[], p_channel_versions text[],
         p_types text[], p_values bytea[], p_most bigint)
-    RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+    RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_thread uuid;
 BEGIN
@@ -191,7 +193,7 @@ END $$;
 -- Writes of tasks. One that is there stays, unless its idx is below 0. MN413: those of the checkpoint are more than p_most bytes.
 CREATE FUNCTION put_writes(p_tenant uuid, p_id uuid, p_user text, p_thread text, p_ns text, p_checkpoint text, p_tasks text[],
         p_idxs int[], p_paths text[], p_channels text[], p_types text[], p_values bytea[], p_most bigint)
-    RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+    RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_thread uuid;
 BEGIN
@@ -231,20 +233,29 @@ $$;
 CREATE FUNCTION get_checkpoint(p_tenant uuid, p_user text, p_thread text, p_ns text, p_checkpoint text)
     RETURNS TABLE (checkpoint_id text, parent_id text, type text, data bytea, channels text[], channel_types text[],
                    channel_values bytea[], tasks text[], idxs int[], paths text[], write_channels text[], write_types text[],
-                   write_values bytea[]) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+                   write_values bytea[]) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
+DECLARE
+    v_thread uuid;
+    v_newest text;
+    v_parent text;
+    v_type text;
+    v_data bytea;
+    v_versions jsonb;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    RETURN QUERY SELECT l.checkpoint_id, l.parent_id, l.type, l.data, held.*
-        FROM supervisor_checkpoints s CROSS JOIN LATERAL (
-            SELECT * FROM checkpoint_lineage c
-            WHERE c.tenant_id = p_tenant AND c.thread_pk = s.id AND c.ns = p_ns
-              AND c.checkpoint_id = coalesce(p_checkpoint, (
-                  SELECT max(m.checkpoint_id) FROM checkpoint_lineage m
-                  WHERE m.tenant_id = p_tenant AND m.thread_pk = s.id AND m.ns = p_ns))
-            LIMIT 1) l
-        CROSS JOIN LATERAL checkpoint_contents(p_tenant, s.id, p_ns, l.checkpoint_id, l.versions) held
-        WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread;
+    SELECT s.id, CASE WHEN p_ns = '' THEN coalesce(p_checkpoint, s.head) ELSE p_checkpoint END INTO v_thread, v_newest
+        FROM supervisor_checkpoints s WHERE s.tenant_id = p_tenant AND s.user_id = p_user AND s.thread_id = p_thread;
+    IF v_newest IS NULL THEN
+        SELECT max(l.checkpoint_id) INTO v_newest FROM checkpoint_lineage l
+            WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread AND l.ns = p_ns;
+    END IF;
+    -- by variables: row security lets an index be asked for them, for what a subquery answers it would not
+    SELECT l.parent_id, l.type, l.data, l.versions INTO v_parent, v_type, v_data, v_versions FROM checkpoint_lineage l
+        WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread AND l.ns = p_ns AND l.checkpoint_id = v_newest;
+    IF NOT FOUND THEN RETURN; END IF;
+    RETURN QUERY SELECT v_newest, v_parent, v_type, v_data, held.*
+        FROM checkpoint_contents(p_tenant, v_thread, p_ns, v_newest, v_versions) held;
 END $$;
 
 -- Checkpoints, newest first; each argument that is NULL does not matter. p_filter: metadata that must be equal, key by key.
