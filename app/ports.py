@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.consolidation import Judgement, Pair
+from app.domain.llm import Usage
+from app.domain.scope import Scope
 
+Answer = TypeVar("Answer")
 Vector: TypeAlias = NDArray[np.float32]
 """A unit-length embedding, shape (dimension,), float32."""
 
@@ -105,6 +108,58 @@ class Reranker(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Prompt(Generic[Answer]):
+    """What a chat model is asked, in at most `max_tokens` of an answer that has the shape of `answer` (pydantic).
+
+    `version`: name and number, `same_fact.v1`; whoever changes a word of a prompt counts it up. `rules` are ours;
+    `question` is JSON, whose strings may be of people: data, and never instructions.
+    """
+
+    version: str
+    rules: str
+    question: str
+    answer: type[Answer]
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[Answer]):
+    """What came back, and what it cost. `value` None: an answer without the shape asked for."""
+
+    value: Answer | None
+    usage: Usage
+
+
+class ChatModel(Protocol):
+    """Answers prompts in structured form, at temperature 0."""
+
+    @property
+    def name(self) -> str:
+        """The model's name; empty if there is none."""
+        ...
+
+    @property
+    def answers(self) -> bool:
+        """False: there is no model, and what needs one is left undone."""
+        ...
+
+    async def ask(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+        """One answer; what is transient is tried again within the time-out.
+
+        Raises NoChatModel, ChatModelUnavailable when the model cannot answer, RuntimeError inside a transaction.
+        """
+        ...
+
+    async def check(self) -> None:
+        """Raises ChatModelUnavailable unless it can be reached. Costs no tokens."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
 class TokenCounter(Protocol):
     """Counts tokens for budgets."""
 
@@ -116,7 +171,7 @@ class TokenCounter(Protocol):
 class SameFactJudge(Protocol):
     """Decides which memories state the same fact, where the deterministic rule is not enough."""
 
-    async def judge(self, pairs: Sequence[Pair]) -> Judgement:
+    async def judge(self, scope: Scope, pairs: Sequence[Pair]) -> Judgement:
         """Verdicts on some or all of the pairs; what is left out comes again another day.
 
         Raises RuntimeError inside a transaction.

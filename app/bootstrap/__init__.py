@@ -9,6 +9,7 @@ from functools import partial
 from app.bootstrap.adapters import (
     broker_settings,
     celery_app,
+    chat_model_settings,
     check_redis_url,
     embedder_settings,
     patient,
@@ -27,14 +28,17 @@ from app.bootstrap.operators import (
     tenancy,
 )
 from app.bootstrap.periodic import periodically
+from app.bootstrap.reflection import asking, judging
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.config.version import VERSION
 from app.domain.checkpoints import HELD
 from app.domain.errors import ConfigError
 from app.domain.jobs import JobKind
-from app.ports import Clock, Embedder, Reranker, TokenCounter
+from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter
 from app.providers.broker import Publisher, check_broker
+from app.providers.chat_models import build_chat_model
+from app.providers.chat_models.measured import MeasuredModel
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.providers.embeddings.measured import MeasuredEmbedder
@@ -148,6 +152,7 @@ class Doubles:
     clock: Clock | None = None
     tokens: TokenCounter | None = None
     reranker: Reranker | None = None
+    chat: ChatModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,7 @@ class _Base:
     space: Space
     embedder: Embedder
     reranker: Reranker
+    chat: ChatModel
     metrics: Metrics
     clock: Clock
     tokens: TokenCounter
@@ -187,10 +193,11 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
     built = doubles.reranker or build_reranker(reranker_settings(settings), embedder)
     reranker = MeasuredReranker(built, metrics)
+    chat = MeasuredModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
     try:
         space = await require_space(uow, embedder.model, embedder.dimension)
         clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
-        app = _assemble(_Base(settings, policies, engine, uow, space, embedder, reranker, metrics, clock, tokens))
+        app = _assemble(_Base(settings, policies, engine, uow, space, embedder, reranker, chat, metrics, clock, tokens))
         try:
             async with (
                 periodically(app.access.flush, ACCESS_FLUSH_S, "access_flush_failed"),
@@ -201,6 +208,7 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
             await app.limits.close()
             await asyncio.to_thread(app.publisher.close)
     finally:
+        await chat.close()
         await reranker.close()
         await embedder.close()
         await engine.close()
@@ -241,7 +249,7 @@ def _assemble(base: _Base) -> Application:
         consolidate=consolidate,
         jobs=Jobs(JobStorage(uow, policies.jobs)),
         run_jobs=_runner(uow, journal, policies, handlers),
-        readiness=Readiness(uow, embedder, base.reranker, partial(check_broker, broker_settings(settings))),
+        readiness=Readiness(uow, embedder, base.reranker, base.chat, partial(check_broker, broker_settings(settings))),
         metrics=base.metrics,
         read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits),
         publisher=publisher,
@@ -256,7 +264,8 @@ def _recording(base: _Base) -> tuple[Journal, LifecycleStorage]:
 def _tidying(base: _Base, journal: Journal, records: LifecycleStorage) -> tuple[Lifecycle, Consolidate]:
     pairs = ConsolidationStorage(base.space.name)
     lifecycle = Lifecycle(base.uow, records, journal, base.policies, base.clock)
-    return lifecycle, Consolidate(base.uow, pairs, journal, base.policies, base.clock)
+    judge = judging(asking(base.uow, journal, base.chat, base.policies, base.clock), base.policies)
+    return lifecycle, Consolidate(base.uow, pairs, journal, base.policies, base.clock, judge)
 
 
 def _checkpoints(base: _Base) -> Checkpoints:

@@ -10,6 +10,7 @@ from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import SharedCounters
 from app.providers.broker import BrokerSettings, make_celery
+from app.providers.chat_models import ChatModelSettings
 from app.providers.embeddings import EmbedderSettings
 from app.providers.limits import RedisCounters
 from app.providers.rerankers import RerankerSettings
@@ -86,6 +87,17 @@ def reranker_settings(settings: Settings) -> RerankerSettings:
         timeout_s=settings.reranker_timeout_s,
         threads=settings.embedding_threads,
         cache_dir=settings.home / "models",
+    )
+
+
+def chat_model_settings(settings: Settings) -> ChatModelSettings:
+    """The chat model's share of the settings."""
+    return ChatModelSettings(
+        kind=settings.llm,
+        base_url=settings.llm_base_url,
+        model=settings.llm_model,
+        api_key=settings.llm_api_key.get_secret_value(),
+        timeout_s=settings.llm_timeout_s,
     )
 
 

@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from app.bootstrap.adapters import broker_settings, embedder_settings, reranker_settings
+from app.bootstrap.adapters import broker_settings, chat_model_settings, embedder_settings, reranker_settings
+from app.bootstrap.reflection import asking, judging
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
-from app.ports import Clock, Reranker
+from app.ports import ChatModel, Clock, Reranker
 from app.providers.broker import check_broker
+from app.providers.chat_models import build_chat_model
+from app.providers.chat_models.none import NoModel
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.providers.rerankers import build_reranker
@@ -56,14 +59,17 @@ async def forgetting(settings: Settings, clock: Clock | None = None) -> AsyncIte
 
 @asynccontextmanager
 async def consolidating(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Consolidate]:
-    """Consolidation alone, for operators: needs the database and the vectors in it, not the model."""
+    """Consolidation alone, for operators: needs the database, its vectors and, if there is one, the chat model."""
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
+    chat = build_chat_model(chat_model_settings(settings))
     try:
         space = await active_space(uow)
         policies, journal = load_policies(space.model, settings.config_dir), Journal(uow, space.name, secret)
-        yield Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock)
+        judge = judging(asking(uow, journal, chat, policies, clock), policies)
+        yield Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock, judge)
     finally:
+        await chat.close()
         await engine.close()
 
 
@@ -102,12 +108,14 @@ async def check_configuration(settings: Settings) -> None:
     load_policies(settings.embedding_model, settings.config_dir)
     embedder = build_embedder(embedder_settings(settings))
     reranker = build_reranker(reranker_settings(settings), embedder)
+    chat = build_chat_model(chat_model_settings(settings))
     engine = Engine(
         settings.database_url.get_secret_value(), min_size=1, max_size=1, timeout_s=settings.database_timeout_s
     )
     try:
         await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)
     finally:
+        await chat.close()
         await reranker.close()
         await embedder.close()
         await engine.close()
@@ -125,14 +133,17 @@ async def diagnose(settings: Settings) -> dict[str, str]:
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     embedder = build_embedder(embedder_settings(settings))
     reranker: Reranker = NoReranker()
+    chat: ChatModel = NoModel()
     try:
         reranker = build_reranker(reranker_settings(settings), embedder)
+        chat = build_chat_model(chat_model_settings(settings))
     except ConfigError as error:
         checks["configuration"] = error.detail
     broker = partial(check_broker, broker_settings(settings))
     try:
-        return checks | await Readiness(UnitOfWork(engine), embedder, reranker, broker).checks()
+        return checks | await Readiness(UnitOfWork(engine), embedder, reranker, chat, broker).checks()
     finally:
+        await chat.close()
         await reranker.close()
         await embedder.close()
         await engine.close()

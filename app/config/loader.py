@@ -15,6 +15,7 @@ from app.domain.errors import ConfigError
 from app.domain.jobs import JobPolicy
 from app.domain.lifecycle import LifecyclePolicy
 from app.domain.limits import Allowance, LimitPolicy
+from app.domain.llm import LlmPolicy
 from app.domain.merge_bands import MergeBands
 from app.domain.scoring import Profile
 from app.domain.text_rules import TextLimits
@@ -90,6 +91,7 @@ class Policies:
     consolidation: ConsolidationPolicy
     jobs: JobPolicy
     limits: LimitPolicy
+    llm: LlmPolicy
     turn_category: str
     profiles: Mapping[str, Profile]
     categories: CategoryPolicy
@@ -98,7 +100,7 @@ class Policies:
 
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
-    sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "turns", "profiles")
+    sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "turns", "profiles")
     raw = _read(directory / "policies.yaml", sections)
     query = _build(QueryPolicy, raw["query"], "query")
     _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
@@ -120,6 +122,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         consolidation=_build(ConsolidationPolicy, raw["consolidation"], "consolidation"),
         jobs=_build(JobPolicy, raw["jobs"], "jobs"),
         limits=_limits(raw["limits"]),
+        llm=_build(LlmPolicy, raw["llm"], "llm"),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,

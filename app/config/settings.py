@@ -4,11 +4,12 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SecretsSettingsSource,
     SettingsConfigDict,
@@ -88,6 +89,11 @@ class Settings(Sources):
     reranker_base_url: str = ""
     reranker_api_key: SecretStr = SecretStr("")
     reranker_timeout_s: float = Field(default=3.0, gt=0)
+    llm: Literal["none", "openai"] = "none"
+    llm_base_url: str = ""
+    llm_model: str = ""
+    llm_api_key: SecretStr = SecretStr("")
+    llm_timeout_s: float = Field(default=60.0, gt=0)
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
     database_timeout_s: float = Field(default=15.0, gt=0)
@@ -135,6 +141,15 @@ class Settings(Sources):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], *sources: PydanticBaseSettingsSource, **named: PydanticBaseSettingsSource
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Those of Sources, then the file."""
+        """Those of Sources, then LLM_BASE_URL and its companions, then the file."""
         above = super().settings_customise_sources(settings_cls, *sources, **named)
-        return *above, YamlConfigSettingsSource(settings_cls)
+        usual = InitSettingsSource(settings_cls, _usual_llm())
+        return *above, usual, YamlConfigSettingsSource(settings_cls)
+
+
+def _usual_llm() -> dict[str, Any]:
+    """What variables that many programs share say of a chat model; nothing without LLM_BASE_URL."""
+    if not (base_url := os.environ.get("LLM_BASE_URL")):
+        return {}
+    model, key = os.environ.get("LLM_MODEL") or "default", os.environ.get("LLM_API_KEY", "")
+    return {"llm": "openai", "llm_base_url": base_url, "llm_model": model, "llm_api_key": key}

@@ -13,11 +13,15 @@ from uuid import UUID
 
 from app.domain.memory import Memory, MemoryState, MemoryType
 from app.domain.merge_bands import MergeBands
-from app.domain.same_fact import SameFact, lexical_overlap, numeric_step, same_fact
+from app.domain.same_fact import SameFact, integers, lexical_overlap, negations, numeric_step, same_fact
 
 Rule = SameFact | Literal["model", "new_value"]
 """Why two memories are one fact. "model": a model says so; "new_value": so too, and the later text replaces the other's
 value."""
+
+
+Stop = Literal["spent", "unavailable"]
+"""Why a model is not asked any more: the day's tokens are spent, or it does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +100,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Verdicts, and the tokens they cost."""
+    """Verdicts, and the tokens they cost.
+
+    `left`: pairs without a verdict; they come again. `stopped`: why no more are asked for the time being.
+    """
 
     verdicts: Sequence[Verdict]
     tokens: int = 0
+    left: int = 0
+    stopped: Stop | None = None
 
 
 def pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:
@@ -160,6 +169,17 @@ def judge(pairs: Iterable[Pair], numeric_categories: Collection[str] = ()) -> li
 def by_rule(a: Memory, b: Memory, numeric_categories: Collection[str] = ()) -> Rule | None:
     """The deterministic rule by which two memories of one category are one fact, or None."""
     return same_fact(a.text, b.text, numeric_update=a.category in numeric_categories)
+
+
+def by_model(a: Memory, b: Memory, verdict: Literal["same", "new_value", "different"]) -> Rule | None:
+    """What a model's verdict comes to. No model can join what one text denies and the other does not, nor take two
+    texts with other numbers for the same."""
+    if verdict == "different" or negations(a.text) != negations(b.text):
+        return None
+    if verdict == "new_value":
+        return "new_value"
+    numbers = integers(a.text), integers(b.text)
+    return "model" if not all(numbers) or numbers[0] == numbers[1] else None
 
 
 def _comparable(memory: Memory) -> bool:

@@ -74,7 +74,8 @@ class Report:
     """Counts of a run; `+` adds up those of several users. `merged`: memories that gave way to another.
 
     `duplicates_before` and `duplicates_after`: memories that the verdicts hold to be one too many. `skipped`: merges
-    left for the next run, because somebody changed one of the memories meanwhile.
+    left for the next run, because somebody changed one of the memories meanwhile. `left`: pairs that a model gave no
+    verdict on, `unanswered`: of these, because it does not answer.
     """
 
     pairs_seen: int = 0
@@ -85,6 +86,8 @@ class Report:
     duplicates_before: int = 0
     duplicates_after: int = 0
     skipped: int = 0
+    left: int = 0
+    unanswered: int = 0
     decisions: tuple[Decided, ...] = ()
 
     def __add__(self, other: "Report") -> "Report":

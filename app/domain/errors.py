@@ -235,6 +235,26 @@ class RerankerUnavailable(MnemaError):
     status = 503
 
 
+class ChatModelUnavailable(MnemaError):
+    """The chat model did not answer."""
+
+    code = "chat_model_unavailable"
+    status = 503
+
+
+class NoChatModel(MnemaError):
+    """This needs a chat model, and none is configured: set MNEMA_LLM."""
+
+    code = "no_chat_model"
+    status = 501
+
+
+class TokensSpent(LimitReached):
+    """The tenant's tokens of today are spent; tomorrow there are new ones."""
+
+    code = "tokens_spent"
+
+
 class DatabaseUnavailable(MnemaError):
     """The database does not answer; try again."""
 

@@ -1,8 +1,9 @@
 """What a chat model may cost (SPEC §7): tokens are counted for each tenant and day, before a call and after it."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Generic, Literal, TypeVar
 
+T = TypeVar("T")
 BYTES_A_TOKEN = 3
 """Fewer than any usual tokeniser needs for prose: a guess that is rather too high."""
 
@@ -50,9 +51,9 @@ class Call:
     prompt: str
     model: str
     attempt: int
-    usage: Usage
-    duration_ms: int
-    status: Literal["ok", "refused", "error"]
+    usage: Usage = Usage()
+    duration_ms: int = 0
+    status: Literal["ok", "refused", "error"] = "ok"
     error: str | None = None
     items: int = 0
     items_ok: int = 0
@@ -80,16 +81,17 @@ class PromptReport:
         return passed / of if of else None
 
 
-class RefusedAnswer(Exception):
-    """An answer that breaks the rules: `rule`, a code; `complaint`, what the model is told when it is asked again.
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[T]):
+    """An answer held against its prompt's rules.
 
-    `usable`: what of it may be used if the next answer is no better; None: nothing. `items`, `items_ok` as in Call.
+    `rule`: a code, of the one it breaks; None: of none. `complaint`: what the model is then told when it is asked
+    again. `value`: what may be used of the answer, of a broken one only if the next is no better; None: nothing.
+    `items` and `items_ok`: as in Call.
     """
 
-    def __init__(self, rule: str, complaint: str, usable: Any = None, items: int = 0, items_ok: int = 0) -> None:
-        super().__init__(rule)
-        self.rule = rule
-        self.complaint = complaint
-        self.usable = usable
-        self.items = items
-        self.items_ok = items_ok
+    value: T | None = None
+    rule: str | None = None
+    complaint: str = ""
+    items: int = 0
+    items_ok: int = 0

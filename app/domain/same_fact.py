@@ -58,7 +58,7 @@ def lexical_overlap(a: str, b: str) -> bool:
 
 def numeric_step(a: str, b: str) -> bool:
     """Whether an integer of one text equals one of the other, or differs from it by one (age 3 → 4)."""
-    left, right = _integers(a), _integers(b)
+    left, right = integers(a), integers(b)
     return any(value + step in right for value in left for step in (-1, 0, 1))
 
 
@@ -86,7 +86,13 @@ def _plain_keys(text: Words) -> set[str]:
     return {stem_of(word.key) for word in text if word.kind in {Kind.CONTENT, Kind.CAPITAL}}
 
 
-def _integers(text: str) -> set[int]:
+def negations(text: str) -> list[str]:
+    """The words that deny, in order."""
+    return [word.key for word in read_words(text) if word.kind is Kind.NEGATION]
+
+
+def integers(text: str) -> set[int]:
+    """The whole numbers in it, those of dates and versions too."""
     found = set()
     for word in read_words(text):
         if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE}:

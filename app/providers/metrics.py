@@ -16,6 +16,8 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from app.domain.llm import Usage
+
 Reading: TypeAlias = tuple[tuple[str, ...], float]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -51,6 +53,11 @@ class Metrics:
         self._reranking = Histogram(
             "mnema_reranker_duration_seconds", "Of a call.", buckets=SECONDS, registry=self.registry
         )
+        self._asking = Histogram(
+            "mnema_llm_duration_seconds", "Of a call.", ("prompt",), buckets=SECONDS, registry=self.registry
+        )
+        self._ask_failures = Counter("mnema_llm_failures", "Calls not answered.", ("prompt",), registry=self.registry)
+        self._llm_tokens = Counter("mnema_llm_tokens", "Tokens spent.", ("prompt", "of"), registry=self.registry)
         # looking a child up by its labels costs more than counting
         self._of_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._of_model = {of: (self._texts.labels(of), self._embedding.labels(of)) for of in ("texts", "query")}
@@ -78,6 +85,15 @@ class Metrics:
         self._reranking.observe(seconds)
         if failed:
             self._rerank_failures.inc()
+
+    def asked(self, prompt: str, seconds: float, usage: Usage | None) -> None:
+        """Count a call of the chat model by its prompt's version; without `usage` it was not answered."""
+        self._asking.labels(prompt).observe(seconds)
+        if usage is None:
+            self._ask_failures.labels(prompt).inc()
+        else:
+            self._llm_tokens.labels(prompt, "input").inc(usage.input_tokens)
+            self._llm_tokens.labels(prompt, "output").inc(usage.output_tokens)
 
     def watch(
         self,

@@ -73,7 +73,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
         {
             "status": "degraded",
             "checks": dict.fromkeys(
-                ("database", "migrations", "embedding_space", "embedder", "reranker", "workers"), "ok"
+                ("database", "migrations", "embedding_space", "embedder", "reranker", "llm", "workers"), "ok"
             )
             | {"broker": "no broker configured: set MNEMA_REDIS_URL; background jobs wait"},
         },

@@ -79,7 +79,7 @@ class Meanwhile:
         self._happens = happens
         self.asked: list[Sequence[Pair]] = []
 
-    async def judge(self, pairs: Sequence[Pair]) -> Judgement:
+    async def judge(self, _scope: Scope, pairs: Sequence[Pair]) -> Judgement:
         """The rule's verdicts, at a token a pair."""
         self.asked.append(pairs)
         await self._happens()

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from app.domain.errors import ConfigError
 from app.ports import Embedder, Reranker
+from app.providers.addresses import is_http
 from app.providers.rerankers.late_interaction import LateInteraction
 from app.providers.rerankers.none import NoReranker
 
@@ -39,16 +39,8 @@ def build_reranker(settings: RerankerSettings, embedder: Embedder) -> Reranker:
     return LateInteraction(embedder) if settings.kind == "late_interaction" else NoReranker()
 
 
-def _is_http(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, an address that is none
-        return False
-
-
 def _http(settings: RerankerSettings) -> Reranker:
-    if not _is_http(settings.base_url):
+    if not is_http(settings.base_url):
         raise ConfigError("MNEMA_RERANKER_BASE_URL: must be where POST /rerank is, http:// or https://")
     if not (settings.api_key.isascii() and settings.api_key.isprintable()):
         raise ConfigError("MNEMA_RERANKER_API_KEY: must be of characters that a header can hold")

@@ -6,13 +6,13 @@ what has no fingerprint yet. What somebody restores after it gave way to another
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from uuid import UUID
 
 from app.config.loader import Policies
-from app.domain.consolidation import Fingerprint, Judgement, Pair, judge, pool, worth_checking, young_enough
+from app.domain.consolidation import Fingerprint, Judgement, Pair, Stop, judge, pool, worth_checking, young_enough
 from app.domain.consolidation_plan import Ids, Plan, Report, make_plan, report
 from app.domain.scope import Scope
 from app.ports import Clock, SameFactJudge
@@ -33,8 +33,17 @@ class _Found:
     apart: frozenset[Ids] = frozenset()
 
 
+@dataclass(slots=True)
+class _Run:
+    """What one run remembers of its judge: why it is asked no more, and which pairs it gave no verdict on."""
+
+    stopped: Stop | None = None
+    left: set[Ids] = field(default_factory=set)
+
+
 class Consolidate:
-    """Works through one tenant. Without a judge the deterministic rule decides."""
+    """Works through one tenant. Without a judge, and where it is asked no more, the deterministic rule decides: then
+    what it says no to is left for another day."""
 
     def __init__(
         self,
@@ -59,33 +68,33 @@ class Consolidate:
 
         A dry run writes nothing, and its report tells every decision with the texts; that of a run can be kept.
         """
-        now, total = self._clock.now(), Report()
+        now, total, this = self._clock.now(), Report(), _Run()
         async with self._uow.read(scope) as tx:
             users = await self._storage.users(tx, scope, self._policy, now, user_id)
         for user in users:
-            total += await (self._foresee(scope, user) if dry_run else self._consolidate(scope, user))
+            total += await (self._foresee(scope, user, this) if dry_run else self._consolidate(scope, user, this))
         if not dry_run:
             async with self._uow.write(scope) as tx:
                 await self._storage.forget(tx, scope, self._policy.checked_since(now))
         return total
 
-    async def _foresee(self, scope: Scope, user_id: str) -> Report:
+    async def _foresee(self, scope: Scope, user_id: str, this: _Run) -> Report:
         now = self._clock.now()
         found = await self._read(scope, user_id, now)
-        plan, tokens = await self._think(user_id, found, now)
-        return report(plan, pairs_seen=len(found.pairs), tokens=tokens, dry_run=True)
+        plan, judged = await self._think(scope, user_id, found, now, this)
+        return _judged(report(plan, pairs_seen=len(found.pairs), tokens=judged.tokens, dry_run=True), judged)
 
-    async def _consolidate(self, scope: Scope, user_id: str) -> Report:
+    async def _consolidate(self, scope: Scope, user_id: str, this: _Run) -> Report:
         """Until nothing merges any more: a merge makes room for other neighbours, and changes what is in the pool."""
         total, first = Report(), True
         while True:
             now = self._clock.now()
             found = await self._read(scope, user_id, now)
-            plan, tokens = await self._think(user_id, found, now)
+            plan, judged = await self._think(scope, user_id, found, now, this)
             done = await self._carry_out.plan(scope, user_id, plan, now)
             made = replace(plan, merges=done.merges, links=done.links)
-            figures = report(made, pairs_seen=len(found.pairs) if first else 0, tokens=tokens)
-            total, first = total + replace(figures, skipped=done.skipped), False
+            figures = report(made, pairs_seen=len(found.pairs) if first else 0, tokens=judged.tokens)
+            total, first = total + replace(_judged(figures, judged), skipped=done.skipped), False
             if not done.merges or done.skipped:
                 return total
 
@@ -104,14 +113,28 @@ class Consolidate:
             apart = await self._storage.apart(tx, scope, {id_ for pair in pairs for id_ in pair.ids})
         return _Found(pairs, in_pool, checked, spent, apart)
 
-    async def _think(self, user_id: str, found: _Found, now: datetime) -> tuple[Plan, int]:
-        """The plan and the tokens it cost. Reading words takes the processor: it is done beside the event loop."""
-        candidates = [pair for pair in found.pairs if pair.ids not in found.apart]
+    async def _think(
+        self, scope: Scope, user_id: str, found: _Found, now: datetime, this: _Run
+    ) -> tuple[Plan, Judgement]:
+        """The plan and what it comes from. Reading words takes the processor: it is done beside the event loop."""
+        candidates = [pair for pair in found.pairs if pair.ids not in found.apart and pair.ids not in this.left]
         bounds = self._policy, self._bands, now, {user_id: found.spent}
         pairs = await asyncio.to_thread(worth_checking, candidates, found.in_pool, found.checked or {}, *bounds)
-        if self._judge is None:
-            judged = Judgement(await asyncio.to_thread(judge, pairs, self._numeric))
-        else:
-            judged = await self._judge.judge(pairs) if pairs else Judgement(())
+        judged = await self._verdicts(scope, pairs, this)
+        this.stopped = this.stopped or judged.stopped
+        this.left |= {pair.ids for pair in pairs} - {one.pair.ids for one in judged.verdicts}
         planned = partial(make_plan, judged.verdicts, self._bands, self._numeric, found.apart)
-        return await asyncio.to_thread(planned), judged.tokens
+        return await asyncio.to_thread(planned), judged
+
+    async def _verdicts(self, scope: Scope, pairs: Sequence[Pair], this: _Run) -> Judgement:
+        if self._judge is not None and pairs and not this.stopped:
+            return await self._judge.judge(scope, pairs)
+        verdicts = await asyncio.to_thread(judge, pairs, self._numeric)
+        if self._judge is None:
+            return Judgement(verdicts)
+        sure = [one for one in verdicts if one.rule]
+        return Judgement(sure, left=len(verdicts) - len(sure), stopped=this.stopped)
+
+
+def _judged(figures: Report, judged: Judgement) -> Report:
+    return replace(figures, left=judged.left, unanswered=judged.left if judged.stopped == "unavailable" else 0)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from app.domain.errors import TerminalJobError
+from app.domain.errors import ChatModelUnavailable, TerminalJobError
 from app.domain.jobs import Job, JobKind
 from app.domain.scope import Scope
 from app.usecases.memories.consolidation import Consolidate
@@ -23,7 +23,10 @@ def job_handlers(lifecycle: Lifecycle, embed: EmbedMissing, consolidate: Consoli
         return await embed.all(scope)
 
     async def merge(scope: Scope, job: Job) -> Mapping[str, Any]:
-        return (await consolidate.run(scope, user_id=job.user_id)).as_json()
+        report = await consolidate.run(scope, user_id=job.user_id)
+        if report.unanswered:  # what could be done is done; the rest is tried again with a growing pause
+            raise ChatModelUnavailable()
+        return report.as_json()
 
     async def after_turn(scope: Scope, job: Job) -> Mapping[str, Any]:
         return await _after_turn(scope, job, lifecycle, embed)

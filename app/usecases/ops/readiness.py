@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 
 from app.domain.errors import (
     BrokerUnavailable,
+    ChatModelUnavailable,
     ConfigError,
     DatabaseUnavailable,
     EmbedderUnavailable,
     MnemaError,
     RerankerUnavailable,
 )
-from app.ports import Embedder, Reranker
+from app.ports import ChatModel, Embedder, Reranker
 from app.storage.admin import head_revision
 from app.storage.spaces import require_space
 from app.storage.uow import Row, UnitOfWork
@@ -23,6 +24,7 @@ PATIENCE_S = 3.5
 DATABASE = "The database does not answer: check MNEMA_DATABASE_URL and that PostgreSQL runs there"
 EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint or, of the local model, that MNEMA_HOME can be written to."
 RERANKER = "Check MNEMA_RERANKER_BASE_URL and its endpoint or, of fastembed, that the model's files can be had."
+LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
 BEHIND_S = 120
 """Jobs that wait longer are worth a look: a worker that hangs says nothing by itself."""
 
@@ -30,14 +32,17 @@ BEHIND_S = 120
 class Readiness:
     """Each check answers `ok` or says what is wrong and how to mend it."""
 
-    OPTIONAL = frozenset({"broker", "workers", "reranker"})
+    OPTIONAL = frozenset({"broker", "workers", "reranker", "llm"})
     """Without these, reading and writing go on."""
 
-    def __init__(self, uow: UnitOfWork, embedder: Embedder, reranker: Reranker, broker: Callable[[], None]) -> None:
+    def __init__(
+        self, uow: UnitOfWork, embedder: Embedder, reranker: Reranker, chat: ChatModel, broker: Callable[[], None]
+    ) -> None:
         """`broker` raises BrokerUnavailable, and may block for a moment."""
         self._uow = uow
         self._embedder = embedder
         self._reranker = reranker
+        self._chat = chat
         self._ask_broker = broker
         self._head: str | None = None
 
@@ -49,6 +54,7 @@ class Readiness:
             "embedding_space": self._space,
             "embedder": self._model,
             "reranker": self._reading,
+            "llm": self._answering,
             "broker": self._broker,
             "workers": self._workers,
         }
@@ -107,6 +113,15 @@ class Readiness:
             raise RerankerUnavailable(f"{error.detail} {RERANKER}") from error
         except TimeoutError as error:
             raise RerankerUnavailable(f"The reranker did not answer. {RERANKER}") from error
+
+    async def _answering(self) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._chat.check()
+        except ChatModelUnavailable as error:
+            raise ChatModelUnavailable(f"{error.detail} {LLM}") from error
+        except TimeoutError as error:
+            raise ChatModelUnavailable(f"The chat model did not answer. {LLM}") from error
 
 
 @asynccontextmanager

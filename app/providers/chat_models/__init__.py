@@ -1,0 +1,37 @@
+"""Chat models behind the `ChatModel` port. Heavy libraries are imported by the one that is built."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from app.domain.errors import ConfigError
+from app.ports import ChatModel
+from app.providers.addresses import is_http
+from app.providers.chat_models.none import NoModel
+
+ChatModelKind: TypeAlias = Literal["none", "openai"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatModelSettings:
+    """How to reach a model. `base_url`: what comes before /chat/completions."""
+
+    kind: ChatModelKind = "none"
+    base_url: str = ""
+    model: str = ""
+    api_key: str = field(default="", repr=False)
+    timeout_s: float = 60.0
+
+
+def build_chat_model(settings: ChatModelSettings) -> ChatModel:
+    """The model `settings` ask for; it is not called yet. Raises ConfigError for what cannot work."""
+    if settings.kind == "none":
+        return NoModel()
+    if not is_http(settings.base_url):
+        raise ConfigError("MNEMA_LLM_BASE_URL: must be where POST /chat/completions is, http:// or https://")
+    if not settings.model:
+        raise ConfigError("MNEMA_LLM_MODEL: must be a model of the endpoint")
+    if not (settings.api_key.isascii() and settings.api_key.isprintable()):
+        raise ConfigError("MNEMA_LLM_API_KEY: must be of characters that a header can hold")
+    from app.providers.chat_models.openai import OpenAIModel
+
+    return OpenAIModel(settings.base_url, settings.api_key, settings.model, settings.timeout_s)

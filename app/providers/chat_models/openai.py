@@ -1,0 +1,144 @@
+"""Chat models of any endpoint that speaks OpenAI's POST /chat/completions with JSON schemas, by pydantic-ai."""
+
+import asyncio
+import random
+from typing import Any
+
+from openai import APIStatusError, AsyncOpenAI, OpenAIError
+from pydantic import TypeAdapter, ValidationError
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError
+from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from pydantic_ai.settings import ModelSettings
+
+from app.domain.errors import ChatModelUnavailable
+from app.domain.llm import Usage, guessed_tokens
+from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
+
+TRIES = 3
+FIRST_WAIT_S = 0.5
+OPENAI = "https://api.openai.com"
+OUTPUT = "answer"
+
+
+class OpenAIModel:
+    """Lost connections, 408, 429 and 5xx are tried again, thrice in all; everything else fails at once.
+
+    `timeout_s` bounds a call, retries and their waits included: what the endpoint asks to wait beyond it is not waited.
+    """
+
+    answers = True
+
+    def __init__(self, base_url: str, api_key: str, model: str, timeout_s: float = 60.0) -> None:
+        self.name = model
+        self._timeout_s = timeout_s
+        # The client refuses an empty key, which is what an endpoint without authentication has.
+        self._client = AsyncOpenAI(api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=0)
+        own = base_url.startswith(OPENAI)
+        provider = (
+            OpenAIProvider(openai_client=self._client)
+            if own
+            else OpenAICompatibleProvider("endpoint", openai_client=self._client)
+        )
+        # max_tokens is what every other endpoint knows
+        profile: Any = None if own else {"openai_chat_supports_max_completion_tokens": False}
+        self._model = OpenAIChatModel(model, provider=provider, profile=profile)
+        self._works = False
+
+    async def ask(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+        """As ChatModel has it."""
+        refuse_inside_transaction("chat model")
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                response = await self._tried(prompt, limit)
+        except TimeoutError:
+            failure = f"The chat model did not answer within {self._timeout_s:g} s."
+        except Exception as error:
+            failure = _describe(error)
+        else:
+            self._works = True
+            return _read(prompt, response)
+        self._works = False
+        # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.
+        raise ChatModelUnavailable(failure)
+
+    async def check(self) -> None:
+        """As ChatModel has it: unless the last call was answered, the endpoint is asked which models it has."""
+        if self._works:
+            return
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._client.models.list()
+        except TimeoutError:
+            failure = f"The chat model did not answer within {self._timeout_s:g} s."
+        except APIStatusError as error:
+            if error.status_code in (404, 405):  # an endpoint without the list
+                return
+            failure = _describe(error)
+        except Exception as error:
+            failure = _describe(error)
+        else:
+            return
+        raise ChatModelUnavailable(failure)
+
+    async def close(self) -> None:
+        """Close connections; later calls raise ChatModelUnavailable."""
+        await self._client.close()
+
+    async def _tried(self, prompt: Prompt[Any], limit: asyncio.Timeout) -> ModelResponse:
+        for left in reversed(range(TRIES)):
+            try:
+                return await self._once(prompt)
+            except ModelAPIError as error:
+                wait_s = error.retry_after
+                if wait_s is None:
+                    wait_s = FIRST_WAIT_S * 2 ** (TRIES - 1 - left) * random.uniform(0.5, 1)
+                ends = limit.when() or 0.0
+                if not left or not _transient(error) or asyncio.get_running_loop().time() + wait_s >= ends:
+                    raise
+            await asyncio.sleep(wait_s)
+        raise AssertionError("unreachable")
+
+    async def _once(self, prompt: Prompt[Any]) -> ModelResponse:
+        schema = OutputObjectDefinition(TypeAdapter(prompt.answer).json_schema(), OUTPUT, strict=True)
+        return await model_request(
+            self._model,
+            [ModelRequest([SystemPromptPart(prompt.rules), UserPromptPart(prompt.question)])],
+            model_settings=ModelSettings(temperature=0.0, max_tokens=prompt.max_tokens),
+            model_request_parameters=ModelRequestParameters(
+                output_mode="native", output_object=schema, allow_text_output=True
+            ),
+            instrument=False,
+        )
+
+
+def _read(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
+    text, told = response.text or "", response.usage
+    usage = Usage(
+        told.input_tokens or guessed_tokens(prompt.rules, prompt.question),  # some endpoints count nothing
+        told.output_tokens or guessed_tokens(text),
+    )
+    try:
+        return Reply(TypeAdapter(prompt.answer).validate_json(text), usage)
+    except ValidationError:
+        return Reply(None, usage)
+
+
+def _transient(error: ModelAPIError) -> bool:
+    if isinstance(error, ModelHTTPError):
+        return error.status_code in (408, 429) or error.status_code >= 500
+    return isinstance(error, ModelConnectionError)
+
+
+def _describe(error: Exception) -> str:
+    """A message without secrets: what came back is never quoted."""
+    if isinstance(error, ModelHTTPError | APIStatusError):
+        return f"The chat model's endpoint answered HTTP {error.status_code}."
+    if isinstance(error, ModelConnectionError | OpenAIError):
+        return "The chat model's endpoint cannot be reached."
+    return f"The answer of the chat model's endpoint cannot be used ({type(error).__name__})."

@@ -1,0 +1,97 @@
+"""Every call of a chat model: within the tenant's tokens of the day, held against rules, kept (SPEC §7)."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeVar
+
+from app.domain.changes import Observation
+from app.domain.errors import ChatModelUnavailable, MnemaError, NoChatModel, TokensSpent
+from app.domain.llm import Call, LlmPolicy, Reading, Usage, guessed_tokens
+from app.domain.scope import Scope
+from app.ports import Answer, ChatModel, Clock, Prompt
+from app.storage.journal import Journal
+from app.storage.llm import LlmStorage
+
+T = TypeVar("T")
+ATTEMPTS = 2
+JSON = "Answer with nothing but JSON of the shape asked for."
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """What came of it; `value` None: nothing that can be used."""
+
+    value: T | None
+    usage: Usage
+
+
+class AskModel:
+    """Asks once, and once more with a complaint when the answer breaks a rule."""
+
+    def __init__(
+        self, model: ChatModel, storage: LlmStorage, journal: Journal, policy: LlmPolicy, clock: Clock
+    ) -> None:
+        self._model = model
+        self._storage = storage
+        self._journal = journal
+        self._policy = policy
+        self._clock = clock
+
+    @property
+    def able(self) -> bool:
+        """Whether there is a model at all."""
+        return self._model.answers
+
+    async def ask(self, scope: Scope, prompt: Prompt[Answer], read: Callable[[Answer], Reading[T]]) -> Asked[T]:
+        """`read` holds an answer against the prompt's rules.
+
+        Raises NoChatModel, TokensSpent and ChatModelUnavailable; of the last two there is an event.
+        """
+        if not self.able:
+            raise NoChatModel()
+        value, usage, asked = None, Usage(), prompt
+        for attempt in range(1, ATTEMPTS + 1):
+            reading, cost = await self._once(scope, asked, read, attempt)
+            value, usage = value if reading.value is None else reading.value, usage + cost
+            if reading.rule is None:
+                break
+            asked = replace(prompt, question=f"{prompt.question}\n\nYour last answer was refused. {reading.complaint}")
+        return Asked(value, usage)
+
+    async def _once(
+        self, scope: Scope, prompt: Prompt[Answer], read: Callable[[Answer], Reading[T]], attempt: int
+    ) -> tuple[Reading[T], Usage]:
+        day = self._clock.now().date()
+        reserved = guessed_tokens(prompt.rules, prompt.question) + prompt.max_tokens
+        if not await self._storage.reserve(scope, day, reserved, self._policy.daily_tokens):
+            await self._note(scope, "skipped")
+            raise TokensSpent()
+        call, started = Call(prompt.version, self._model.name, attempt), time.perf_counter()
+        try:
+            # of a call that is cut short by nobody's fault it is not known what it cost: its tokens stay reserved
+            reply = await self._model.ask(prompt)
+        except ChatModelUnavailable as error:
+            failed = replace(call, duration_ms=_ms(started), status="error", error=error.code)
+            await self._storage.settle(scope, day, reserved, failed, self._clock.now())
+            await self._note(scope, "error")
+            raise
+        reading: Reading[T] = (
+            read(reply.value) if reply.value is not None else Reading(rule="malformed", complaint=JSON)
+        )
+        done = replace(
+            call, usage=reply.usage, duration_ms=_ms(started), items=reading.items, items_ok=reading.items_ok
+        )
+        if reading.rule is not None:
+            done = replace(done, status="refused", error=reading.rule)
+        await self._storage.settle(scope, day, reserved, done, self._clock.now())
+        return reading, reply.usage
+
+    async def _note(self, scope: Scope, status: Literal["error", "skipped"]) -> None:
+        with contextlib.suppress(MnemaError):
+            await self._journal.note(scope, [Observation("worker", "llm", status)])
+
+
+def _ms(started: float) -> int:
+    return round((time.perf_counter() - started) * 1000)

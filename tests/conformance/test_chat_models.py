@@ -1,0 +1,221 @@
+"""What an endpoint for chat may do, over real sockets; and no model at all."""
+
+import asyncio
+import traceback
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.domain.errors import ChatModelUnavailable, NoChatModel
+from app.domain.llm import guessed_tokens
+from app.ports import Prompt, in_transaction
+from app.prompts.same_fact import Answer, read_same_fact, same_fact
+from app.providers.chat_models.measured import MeasuredModel
+from app.providers.chat_models.none import NoModel
+from app.providers.chat_models.openai import OpenAIModel
+from app.providers.metrics import Metrics
+from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.fake_llm.wire import tokens
+
+KEY = "sk-a-secret-that-must-not-leak"
+PAIRS = [
+    ("The user keeps three hives of bees.", "Three hives of bees are kept by the user."),
+    ("The user's son is 3.", "The user's son is 4."),
+    ("The user plays the cello.", "The user lives in Porto."),
+]
+PROMPT: Prompt[Answer] = same_fact(PAIRS)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeLlm]:
+    """A scripted endpoint."""
+    async with fake_llm() as running:
+        yield running
+
+
+def client(server: FakeLlm, *, timeout_s: float = 30.0, key: str = KEY) -> OpenAIModel:
+    """A model of `server`."""
+    return OpenAIModel(server.base_url, key, "any-model", timeout_s)
+
+
+@pytest.fixture
+async def remote(server: FakeLlm) -> AsyncIterator[OpenAIModel]:
+    """A model of the scripted endpoint."""
+    model = client(server)
+    yield model
+    await model.close()
+
+
+async def test_an_answer_in_the_shape_asked_for_and_what_it_cost(server: FakeLlm, remote: OpenAIModel) -> None:
+    reply = await remote.ask(PROMPT)
+    assert reply.value is not None
+    assert read_same_fact(PAIRS, reply.value).value == {0: "same", 1: "new_value", 2: "different"}
+    [asked], [body] = server.asked, server.requests
+    assert asked.version == PROMPT.version
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("any-model", 0, PROMPT.max_tokens)
+    assert body["response_format"]["type"] == "json_schema"
+    assert [message["content"] for message in body["messages"]] == [PROMPT.rules, PROMPT.question]
+    assert reply.usage.input_tokens == tokens(body)
+    assert reply.usage.output_tokens > 0
+
+
+async def test_an_endpoint_that_counts_no_tokens_is_counted_for(server: FakeLlm, remote: OpenAIModel) -> None:
+    server.faults.append(Fault.NO_USAGE)
+    usage = (await remote.ask(PROMPT)).usage
+    assert usage.input_tokens == guessed_tokens(PROMPT.rules, PROMPT.question)
+    assert usage.output_tokens > 10
+
+
+TRANSIENT = [Fault.RATE_LIMITED, Fault.TIMED_OUT, Fault.SERVER_ERROR, Fault.UNAVAILABLE, Fault.CUT]
+
+
+@pytest.mark.parametrize("fault", TRANSIENT)
+async def test_a_transient_fault_is_tried_again(server: FakeLlm, remote: OpenAIModel, fault: Fault) -> None:
+    server.faults.extend([fault, fault])
+    assert (await remote.ask(PROMPT)).value is not None
+    assert len(server.requests) == 3
+    server.faults.extend([fault] * 3)
+    told = "cannot be reached" if fault is Fault.CUT else rf"answered HTTP {fault.value}\.$"
+    with pytest.raises(ChatModelUnavailable, match=told):
+        await remote.ask(PROMPT)
+    assert len(server.requests) == 6
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (Fault.NO_SUCH_MODEL, "answered HTTP 404"),
+        (Fault.RATE_LIMITED_FOR_A_MINUTE, "answered HTTP 429"),
+        (Fault.GARBAGE, "cannot be used"),
+        (Fault.OTHER, "cannot be used"),
+    ],
+)
+async def test_what_is_no_answer_is_not_asked_for_again(
+    server: FakeLlm, remote: OpenAIModel, fault: Fault, message: str
+) -> None:
+    server.faults.append(fault)
+    with pytest.raises(ChatModelUnavailable, match=message):
+        await remote.ask(PROMPT)
+    assert len(server.requests) == 1
+    assert (await remote.ask(PROMPT)).value is not None
+
+
+@pytest.mark.parametrize("fault", [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.EMPTY, Fault.REFUSAL])
+async def test_an_answer_of_another_shape_is_none_but_has_its_price(
+    server: FakeLlm, remote: OpenAIModel, fault: Fault
+) -> None:
+    server.faults.append(fault)
+    reply = await remote.ask(PROMPT)
+    assert reply.value is None
+    assert reply.usage.input_tokens > 0
+    assert len(server.requests) == 1
+
+
+async def test_a_refusal_shows_no_secret(server: FakeLlm, remote: OpenAIModel) -> None:
+    server.faults.append(Fault.UNAUTHORISED)
+    private = "".join(("Maya", "'s diary is red."))  # in two pieces, for a traceback shows this line
+    with pytest.raises(ChatModelUnavailable) as caught:
+        await remote.ask(same_fact([(private, private)]))
+    assert len(server.requests) == 1
+    shown = "".join(traceback.format_exception(caught.value, chain=True)) + repr(caught.value.__context__)
+    assert "HTTP 401" in shown
+    assert not any(secret in shown for secret in (KEY, "wrong key", private))
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+async def test_the_key_is_a_bearer_token(server: FakeLlm, key: str) -> None:
+    model = client(server, key=key)
+    await model.ask(PROMPT)
+    assert server.keys == {f"Bearer {key or 'none'}"}
+    await model.close()
+
+
+async def test_the_time_out_bounds_a_call(server: FakeLlm) -> None:
+    model = client(server, timeout_s=1.0)
+    server.faults.append(Fault.HANG)
+    with pytest.raises(ChatModelUnavailable, match=r"did not answer within 1 s"):
+        await model.ask(PROMPT)
+    assert len(server.requests) == 1
+    await model.close()
+
+
+async def test_nobody_listens() -> None:
+    async with fake_llm() as gone:
+        model = client(gone)
+    with pytest.raises(ChatModelUnavailable, match="cannot be reached"):
+        await model.ask(PROMPT)
+    with pytest.raises(ChatModelUnavailable, match="cannot be reached"):
+        await model.check()
+    await model.close()
+
+
+async def test_never_inside_a_transaction(server: FakeLlm, remote: OpenAIModel) -> None:
+    token = in_transaction.set(True)
+    try:
+        for model in (remote, NoModel(), MeasuredModel(remote, Metrics("0"))):
+            with pytest.raises(RuntimeError, match="inside a database transaction"):
+                await model.ask(PROMPT)
+    finally:
+        in_transaction.reset(token)
+    assert not server.requests
+
+
+async def test_a_check_costs_no_tokens_and_is_not_made_where_a_call_was_answered(
+    server: FakeLlm, remote: OpenAIModel
+) -> None:
+    server.faults.append(Fault.UNAUTHORISED)
+    with pytest.raises(ChatModelUnavailable, match="HTTP 401"):
+        await remote.check()
+    server.faults.append(Fault.NO_SUCH_MODEL)  # an endpoint that has no list of models
+    await remote.check()
+    await remote.check()
+    assert not server.requests
+    await remote.ask(PROMPT)
+    server.broken = Fault.UNAVAILABLE
+    await remote.check()
+    with pytest.raises(ChatModelUnavailable):
+        await remote.ask(PROMPT)
+    with pytest.raises(ChatModelUnavailable, match="HTTP 503"):
+        await remote.check()
+
+
+async def test_no_model_says_so() -> None:
+    model = NoModel()
+    await model.check()
+    assert not model.answers
+    with pytest.raises(NoChatModel, match="set MNEMA_LLM"):
+        await model.ask(PROMPT)
+    await model.close()
+
+
+async def test_calls_are_counted_by_prompt(server: FakeLlm, remote: OpenAIModel) -> None:
+    metrics = Metrics("0")
+    model = MeasuredModel(remote, metrics)
+    usage = (await model.ask(PROMPT)).usage
+    server.faults.append(Fault.UNAUTHORISED)
+    with pytest.raises(ChatModelUnavailable):
+        await model.ask(PROMPT)
+    text = metrics.text().decode()
+    assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v1"} 2.0' in text
+    assert 'mnema_llm_failures_total{prompt="same_fact.v1"} 1.0' in text
+    assert f'mnema_llm_tokens_total{{of="input",prompt="same_fact.v1"}} {float(usage.input_tokens)}' in text
+
+
+async def test_many_calls_at_once(server: FakeLlm, remote: OpenAIModel) -> None:
+    replies = await asyncio.gather(*(remote.ask(PROMPT) for _ in range(20)))
+    assert all(reply.value for reply in replies)
+    assert len(server.requests) == 20
+
+
+async def test_the_scripted_model_fails_a_test_whose_prompt_lacks_what_it_must_have() -> None:
+    pairs = '[{"id": 0, "older": "a", "newer": "b"}, {"id": 2, "older": "c", "newer": "d"}]'
+    broken = Prompt(PROMPT.version, PROMPT.rules + " Or not.", f'{{"pairs": {pairs}}}', Answer, 10_000)
+
+    async def ask_it() -> None:
+        async with fake_llm() as server:
+            model = client(server)
+            await model.ask(broken)
+            await model.close()
+
+    with pytest.raises(AssertionError, match=r"rules are not.*max_tokens 10000.*ids are not.*no control"):
+        await ask_it()

@@ -1,0 +1,5 @@
+"""A scripted chat model on loopback that knows Mnema's prompts: answers them, checks them, fails on demand."""
+
+from tests.fake_llm.server import FakeLlm, Fault, fake_llm
+
+__all__ = ["FakeLlm", "Fault", "fake_llm"]

@@ -1,0 +1,84 @@
+"""What the scripted model knows of each prompt: what must be in it, and what a good model answers."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from app.prompts import same_fact
+
+Question = dict[str, Any]
+Script = Callable[[Question], Any]
+"""A question to the answer: JSON, or a text, which is sent as it is."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A prompt: its rules word for word, the most output it may ask for, what is wrong with a question, an answer."""
+
+    rules: str
+    max_tokens: int
+    wrong: Callable[[Question], Iterator[str]]
+    answer: Script
+
+
+def words(text: str) -> set[str]:
+    """Lower-case words, without the smallest."""
+    return set(re.findall(r"\w+", text.lower())) - {"a", "an", "the", "is", "are", "has", "of", "user"}
+
+
+def wrong_pairs(question: Question) -> Iterator[str]:
+    """Ids from 0, two texts each, and no more than may be."""
+    pairs = question.get("pairs", [])
+    if question.keys() != {"pairs"} or not 2 <= len(pairs) <= same_fact.MAX_PAIRS + 1:
+        yield f"{len(pairs)} pairs, {sorted(question)}"
+    if [pair.get("id") for pair in pairs] != list(range(len(pairs))):
+        yield "ids are not 0, 1, …"
+    for pair in pairs:
+        if pair.keys() != {"id", "older", "newer"} or not all(
+            0 < len(pair[side]) <= 1000 for side in ("older", "newer")
+        ):
+            yield f"a pair is {sorted(pair)}"
+    if not any((pair.get("older"), pair.get("newer")) in same_fact.CONTROLS for pair in pairs):
+        yield "there is no control"
+
+
+def compare(question: Question) -> Any:
+    """Same when all but a word of the shorter stands in the longer; but for numbers, then it is a new value."""
+    verdicts = []
+    for pair in question["pairs"]:
+        older, newer = words(pair["older"]), words(pair["newer"])
+        numbers = [{word for word in side if word.isdigit()} for side in (older, newer)]
+        near = len(older & newer) >= min(len(older), len(newer)) - 1 > 1
+        verdict = ("same" if numbers[0] == numbers[1] else "new_value") if near else "different"
+        verdicts.append({"id": pair["id"], "verdict": verdict})
+    return {"verdicts": verdicts}
+
+
+KNOWN = {
+    same_fact.VERSION: Known(same_fact.RULES, 30 * (same_fact.MAX_PAIRS + 1) + 20, wrong_pairs, compare),
+}
+
+
+def wrong(body: dict[str, Any], version: str) -> Iterator[str]:
+    """Everything that is wrong with a request that says it is this prompt."""
+    known = KNOWN.get(version)
+    if known is None:
+        yield f"nobody knows {version}"
+        return
+    system, user = (message["content"] for message in body["messages"])
+    if [message["role"] for message in body["messages"]] != ["system", "user"] or system != known.rules:
+        yield "the rules are not the prompt's own, word for word"
+    if body.get("temperature") != 0 or not 0 < (body.get("max_tokens") or 0) <= known.max_tokens:
+        yield f"temperature {body.get('temperature')}, max_tokens {body.get('max_tokens')}"
+    schema = (body.get("response_format") or {}).get("json_schema", {})
+    if not schema.get("strict") or schema.get("schema", {}).get("additionalProperties") is not False:
+        yield "no strict JSON schema"
+    yield from known.wrong(question_of(user))
+
+
+def question_of(user: str) -> Question:
+    """The JSON a question begins with; what follows it is a complaint about the last answer."""
+    found: Question = json.JSONDecoder().raw_decode(user)[0]
+    return found

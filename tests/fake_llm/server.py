@@ -1,0 +1,183 @@
+"""The server: real HTTP on loopback, one fault or script at a time."""
+
+import asyncio
+import json
+import re
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tests.fake_llm import wire
+from tests.fake_llm.prompts import KNOWN, Question, Script, question_of, wrong
+from tests.loopback import loopback
+
+
+class Fault(StrEnum):
+    """What one request meets instead of an answer."""
+
+    RATE_LIMITED = "429"
+    RATE_LIMITED_FOR_A_MINUTE = "429, Retry-After: 60"
+    TIMED_OUT = "408"
+    SERVER_ERROR = "500"
+    UNAVAILABLE = "503"
+    UNAUTHORISED = "401, and the key is quoted"
+    NO_SUCH_MODEL = "404"
+    HANG = "no answer"
+    CUT = "a connection that ends within the answer"
+    GARBAGE = "200 that is not JSON"
+    OTHER = "200 of another API"
+    PROSE = "words where JSON belongs"
+    INVALID_JSON = "JSON that does not end"
+    OTHER_JSON = "JSON of another shape"
+    FOUR_HUNDRED = "400 items"
+    EMPTY = "nothing at all"
+    REFUSAL = "a refusal"
+    NO_USAGE = "an answer that does not say what it cost"
+
+
+STATUS = {
+    Fault.RATE_LIMITED: 429,
+    Fault.RATE_LIMITED_FOR_A_MINUTE: 429,
+    Fault.TIMED_OUT: 408,
+    Fault.SERVER_ERROR: 500,
+    Fault.UNAVAILABLE: 503,
+    Fault.HANG: 500,
+    Fault.NO_SUCH_MODEL: 404,
+}
+SAID = {
+    Fault.PROSE: "Sure! Here is what I think about these notes: they look similar to me.",
+    Fault.INVALID_JSON: '{"verdicts": [{"id": 0, "verd',
+    Fault.OTHER_JSON: '{"insights": ["The moon is full."], "delete": "everything"}',
+    Fault.EMPTY: "",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt of Mnema's as it came in. `complaint`: what it says of the answer before."""
+
+    version: str
+    question: Question
+    complaint: str
+    body: dict[str, Any]
+
+
+@dataclass
+class FakeLlm:
+    """The running server.
+
+    `faults` are used up in order, one a request; `scripts` answer the next prompts of a version instead of a good
+    model, one each, and `always` every one; `said` answers what is none of Mnema's prompts. `asked` are the prompts
+    that came in, `wrong` what was wrong with them: at its end the server raises AssertionError for any.
+    """
+
+    base_url: str = ""
+    faults: deque[Fault] = field(default_factory=deque)
+    scripts: deque[Script] = field(default_factory=deque)
+    always: Script | None = None
+    broken: Fault | None = None
+    said: deque[wire.Message] = field(default_factory=deque)
+    asked: list[Asked] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def models(self, request: Request) -> Response:
+        """GET /v1/models."""
+        fault = self.faults.popleft() if self.faults else self.broken
+        if fault is Fault.HANG:
+            await self.stopping.wait()
+        return _refusal(fault, request) or JSONResponse({"object": "list", "data": [{"id": "any", "object": "model"}]})
+
+    async def completions(self, request: Request) -> Response:
+        """POST /v1/chat/completions."""
+        body = await request.json()
+        self.requests.append(body)
+        self.keys.add(request.headers.get("authorization", ""))
+        fault = self.faults.popleft() if self.faults else self.broken
+        said = self._answer(body)
+        if fault is Fault.HANG:
+            await self.stopping.wait()
+        return _refusal(fault, request) or self._completion(body, said, fault)
+
+    def _completion(self, body: dict[str, Any], said: wire.Message, fault: Fault | None) -> Response:
+        number = len(self.requests)
+        if body.get("stream"):
+            return wire.stream(body, said, number, cut=fault is Fault.CUT)
+        if fault is Fault.CUT:
+            return Response("{", headers={"content-length": "100"})
+        if fault is Fault.FOUR_HUNDRED:
+            said = json.dumps(_four_hundred(json.loads(str(said))))
+        answer = wire.completion(body, SAID.get(fault, said) if fault else said, number, usage=fault != Fault.NO_USAGE)
+        if fault is Fault.REFUSAL:
+            answer["choices"][0]["message"] |= {"content": None, "refusal": "I cannot help with that."}
+        return JSONResponse(answer)
+
+    def _answer(self, body: dict[str, Any]) -> wire.Message:
+        version = re.match(r"Task: (\S+)\n", str(body["messages"][0]["content"]))
+        if version is None:
+            return self._talk(body)
+        wrong_with_it = list(wrong(body, version[1]))
+        self.wrong += wrong_with_it
+        if wrong_with_it:
+            return "{}"
+        user = body["messages"][1]["content"]
+        question = question_of(user)
+        complaint = user[json.JSONDecoder().raw_decode(user)[1] :].strip()
+        self.asked.append(Asked(version[1], question, complaint, body))
+        script = self.scripts.popleft() if self.scripts else self.always or KNOWN[version[1]].answer
+        answer = script(question)
+        return answer if isinstance(answer, str) else json.dumps(answer)
+
+    def _talk(self, body: dict[str, Any]) -> wire.Message:
+        if self.said:
+            return self.said.popleft()
+        if isinstance(choice := body.get("tool_choice"), dict):
+            return choice["function"]["name"], {}
+        return f"You said: {body['messages'][-1]['content']}"
+
+
+def _four_hundred(answer: dict[str, Any]) -> dict[str, Any]:
+    """Every list as long as that."""
+    return {name: (value * 400)[:400] if isinstance(value, list) else value for name, value in answer.items()}
+
+
+def _refusal(fault: Fault | None, request: Request) -> Response | None:
+    """The answers that are none of a model. They ask for a short wait, so that retries cost no time."""
+    if fault in STATUS:
+        wait = {"retry-after": "60"} if fault is Fault.RATE_LIMITED_FOR_A_MINUTE else {"retry-after-ms": "1"}
+        return JSONResponse({"error": {"message": "not now"}}, STATUS[fault], wait)
+    if fault is Fault.UNAUTHORISED:
+        quoted = request.headers.get("authorization")
+        return JSONResponse({"error": {"message": f"wrong key: {quoted}"}}, 401)
+    if fault is Fault.GARBAGE:
+        return Response('{"choices": [', media_type="application/json")
+    if fault is Fault.OTHER:
+        return JSONResponse({"object": "list", "data": [{"embedding": [0.5]}]})
+    return None
+
+
+def routes(fake: FakeLlm) -> list[Route]:
+    """What it answers."""
+    return [
+        Route("/v1/chat/completions", fake.completions, methods=["POST"]),
+        Route("/v1/models", fake.models, methods=["GET"]),
+    ]
+
+
+@asynccontextmanager
+async def fake_llm() -> AsyncIterator[FakeLlm]:
+    """A server on a free port; stopped, with whatever hangs in it, at the end."""
+    fake = FakeLlm()
+    async with loopback(routes(fake), fake.stopping) as url:
+        fake.base_url = f"{url}/v1"
+        yield fake
+    assert not fake.wrong, f"prompts lack what they must have: {fake.wrong}"
