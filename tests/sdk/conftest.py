@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 from mnema import AsyncMnema, Mnema, Retry
+from mnema.langgraph import MnemaStore
 
 from tests.factories import Caller
 
@@ -47,3 +48,11 @@ async def either(request: pytest.FixtureRequest, server: str, caller: Caller) ->
     client = request.param(server, caller.key, retry=SOON)
     yield Either(client)
     await Either(client).close()
+
+
+@pytest.fixture
+async def store(server: str, caller: Caller) -> AsyncIterator[MnemaStore]:
+    """LangGraph's store, its texts and notes searchable, each item its last label's."""
+    made = MnemaStore(server, caller.key, index={"fields": ["text", "parts[*].note"]}, user_of=lambda place: place[-1])
+    yield made
+    await made.aclose()
