@@ -134,7 +134,8 @@ def check_batch(batch: Batch) -> Batch:
     if count > MAX_OPERATIONS:
         raise InvalidInput(f"at most {MAX_OPERATIONS} operations a batch")
     last = {(put.namespace, put.key): put for put in batch.puts}
-    named = [op.namespace for op in (*batch.gets, *batch.puts)] + [search.prefix for search in batch.searches]
+    named = [get.namespace for get in batch.gets] + [put.namespace for put in batch.puts]
+    named += [search.prefix for search in batch.searches]
     named += [condition.path for wanted in batch.lists for condition in wanted.conditions]
     if any(LABEL_END in label for namespace in named for label in namespace):
         raise InvalidInput("no label of a namespace holds U+0001")
