@@ -11,7 +11,7 @@ MAX_LENGTH = 200
 
 def check_storable(value: str) -> str:
     """`value` unchanged; raises NulByte for what PostgreSQL cannot hold as text."""
-    if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
+    if "\x00" in value or (not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value)):
         raise NulByte()
     return value
 

@@ -1,0 +1,130 @@
+"""Checkpoints over HTTP beside LangGraph's own Postgres saver: so many threads at once, each put, then got.
+
+    python -m bench.checkpoints [--threads 32] [--rounds 6] [--steps 6] [--kilobytes 20] [--profile FILE]
+
+Both savers are driven by this process through their async interface, in turn, round by round, on the same PostgreSQL;
+Mnema's with a server process of its own between, LangGraph's with a pool of 10 connections. A step of a thread puts a
+checkpoint whose largest channel is of so many kilobytes, and gets the newest.
+"""
+
+import argparse
+import asyncio
+import random
+import signal
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, empty_checkpoint
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from mnema.langgraph import MnemaSaver
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from bench.http_runs import _server
+from bench.throwaway import Site, site
+
+PEER = "langgraph_saver"
+POOL = 10
+WARM = 3
+"""Rounds that are left out: connections are opened, statements prepared and planned."""
+Times = dict[str, list[float]]
+
+
+def conversation(kilobytes: int) -> list[dict[str, str]]:
+    """Messages of made-up words, half a kilobyte each."""
+    words = ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(kilobytes * 128)]
+    return [{"role": "user", "content": " ".join(words[start : start + 64])} for start in range(0, len(words), 64)]
+
+
+def checkpoint(step: int, messages: list[dict[str, str]]) -> Checkpoint:
+    """A step of a conversation: the messages so far are the large channel; two small ones changed too."""
+    made = empty_checkpoint()
+    made["channel_values"] = {"messages": messages, "next": ["planner"], "scratch": {"step": step}}
+    made["channel_versions"] = {name: f"{step:032}.{random.random():016}" for name in made["channel_values"]}
+    return made
+
+
+async def thread(saver: BaseCheckpointSaver[Any], name: str, told: list[list[dict[str, str]]], times: Times) -> None:
+    """Put and get each step of one thread; milliseconds of each."""
+    config: RunnableConfig = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
+    newest: RunnableConfig = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
+    for step, messages in enumerate(told, 1):
+        made = checkpoint(step, messages)
+        began = time.perf_counter()
+        config = await saver.aput(config, made, {"source": "loop", "step": step}, made["channel_versions"])
+        times["put"].append((time.perf_counter() - began) * 1000)
+        began = time.perf_counter()
+        found = await saver.aget_tuple(newest)
+        times["get"].append((time.perf_counter() - began) * 1000)
+        if found is None or found.checkpoint["channel_values"] != made["channel_values"]:
+            raise RuntimeError("what was got is not what was put")
+
+
+@asynccontextmanager
+async def peer(made: Site) -> AsyncIterator[AsyncPostgresSaver]:
+    """LangGraph's saver on a database of its own of the same server."""
+    connection = await asyncpg.connect(made.superuser_url)
+    await connection.execute(f"CREATE DATABASE {PEER}")
+    await connection.close()
+    options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    url = made.cluster.url(PEER)
+    async with AsyncConnectionPool(url, min_size=POOL, max_size=POOL, kwargs=options, open=False) as pool:
+        saver = AsyncPostgresSaver(pool)  # type: ignore[arg-type]  # the pool's rows are dicts by its options
+        await saver.setup()
+        yield saver
+
+
+async def measure(made: Site, port: int, arguments: argparse.Namespace) -> dict[str, Times]:
+    """Both savers in turn; milliseconds by saver and operation."""
+    measured: dict[str, Times] = {}
+    told = [conversation(arguments.kilobytes) for _ in range(arguments.steps)]
+    async with peer(made) as theirs:
+        ours = MnemaSaver(f"http://127.0.0.1:{port}", made.key, user_id="bench")
+        for number in range(-WARM, arguments.rounds):
+            for name, saver in (("mnema", ours), ("langgraph", theirs)):
+                times: Times = defaultdict(list)
+                names = [f"{name}-{number}-{n}" for n in range(arguments.threads)]
+                await asyncio.gather(*(thread(saver, n, told, times) for n in names))
+                if number >= 0:
+                    kept = measured.setdefault(name, defaultdict(list))
+                    for operation, taken in times.items():
+                        kept[operation] += taken
+        await ours.aclose()
+    return measured
+
+
+def report(measured: dict[str, Times]) -> None:
+    """p50 and p99 of each, and ours as a part of theirs."""
+    print(f"{'ms':10}{'put p50':>10}{'put p99':>10}{'get p50':>10}{'get p99':>10}")
+    rows = {}
+    for name, times in measured.items():
+        cuts = [statistics.quantiles(times[operation], n=100) for operation in ("put", "get")]
+        rows[name] = [cut[at] for cut in cuts for at in (49, 98)]
+        print(f"{name:10}" + "".join(f"{value:10.1f}" for value in rows[name]))
+    ratios = [ours / theirs for ours, theirs in zip(rows["mnema"], rows["langgraph"], strict=True)]
+    print(f"{'ratio':10}" + "".join(f"{ratio:10.2f}" for ratio in ratios))
+
+
+def main() -> None:
+    """Read the command line, make what is needed, measure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    for name, usual in (("threads", 32), ("rounds", 6), ("steps", 6), ("kilobytes", 20)):
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--profile", type=Path)
+    arguments = parser.parse_args()
+    options = ("--profile", str(arguments.profile)) if arguments.profile else ()
+    with site(100) as made, _server(made, *options) as (server, port):
+        if arguments.profile:
+            server.send_signal(signal.SIGUSR1)
+        report(asyncio.run(measure(made, port, arguments)))
+
+
+if __name__ == "__main__":
+    main()
