@@ -18,7 +18,7 @@ MAX_PAIRS = 10
 TOKENS_A_PAIR = 30
 CONTROLS = (
     ("The user's office has a blue door.", "The user's sister studies marine biology."),
-    ("The user prefers aisle seats.", "The user prefers window seats."),
+    ("The user's brother repairs clocks.", "The user votes by post."),
     ("The user owns a canoe.", "The user is allergic to penicillin."),
 )
 RULES = f"""Task: {VERSION}

@@ -75,7 +75,8 @@ class FakeLlm:
 
     `faults` are used up in order, one a request; `scripts` answer the next prompts of a version instead of a good
     model, one each, and `always` every one; `said` answers what is none of Mnema's prompts. `asked` are the prompts
-    that came in, `wrong` what was wrong with them: at its end the server raises AssertionError for any.
+    that came in, `wrong` what was wrong with them: at its end the server raises AssertionError for any. `hanging` is set by
+    the first request that meets HANG.
     """
 
     base_url: str = ""
@@ -88,6 +89,7 @@ class FakeLlm:
     requests: list[dict[str, Any]] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
+    hanging: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def models(self, request: Request) -> Response:
@@ -105,6 +107,7 @@ class FakeLlm:
         fault = self.faults.popleft() if self.faults else self.broken
         said = self._answer(body)
         if fault is Fault.HANG:
+            self.hanging.set()
             await self.stopping.wait()
         return _refusal(fault, request) or self._completion(body, said, fault)
 

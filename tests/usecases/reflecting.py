@@ -1,0 +1,55 @@
+"""A scripted model behind applications, and what is stored of its calls."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from app.bootstrap import Application
+from app.bootstrap.reflection import asking
+from app.config.settings import Settings
+from app.domain.llm import LlmPolicy
+from app.providers.chat_models.none import NoModel
+from app.providers.chat_models.openai import OpenAIModel
+from app.storage.journal import Journal
+from app.storage.llm import LlmStorage
+from app.usecases.ops.ask_model import AskModel
+from tests.factories import Clock
+from tests.fake_llm import FakeLlm
+from tests.storage.building import SECRET, SPACE
+
+
+def with_model(settings: Settings, llm: FakeLlm, timeout_s: float = 30.0) -> Settings:
+    """The settings of an installation whose chat model is the scripted one."""
+    given = {"llm": "openai", "llm_base_url": llm.base_url, "llm_model": "scripted", "llm_timeout_s": timeout_s}
+    return settings.model_copy(update=given)
+
+
+@asynccontextmanager
+async def asker(
+    app: Application, llm: FakeLlm, clock: Clock, daily_tokens: int = 100_000, timeout_s: float = 30.0
+) -> AsyncIterator[AskModel]:
+    """The way to the scripted model, with this budget."""
+    model = OpenAIModel(llm.base_url, "", "scripted", timeout_s)
+    journal = Journal(app.uow, SPACE, SECRET)
+    yield AskModel(model, LlmStorage(app.uow), journal, LlmPolicy(daily_tokens), clock)
+    await model.close()
+
+
+def unmeasured(app: Application, clock: Clock) -> AskModel:
+    """The way to no model."""
+    return asking(app.uow, Journal(app.uow, SPACE, SECRET), NoModel(), app.policies, clock)
+
+
+async def calls(sql: asyncpg.Connection) -> list[tuple[Any, ...]]:
+    """Prompt, version, attempt, first_pass_ok, status and error of every call, oldest first."""
+    rows = await sql.fetch(
+        "SELECT prompt, version, attempt, first_pass_ok, status, error FROM llm_calls ORDER BY ts, attempt, id"
+    )
+    return [tuple(row) for row in rows]
+
+
+async def budget(sql: asyncpg.Connection) -> int:
+    """Tokens of all days and tenants."""
+    return int(await sql.fetchval("SELECT coalesce(sum(tokens), 0) FROM llm_budget"))
