@@ -1,12 +1,19 @@
 """What a chat model is asked through, and by whom."""
 
-from app.config.loader import Policies
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.config.loader import Policies, load_policies
+from app.config.settings import Settings
 from app.ports import ChatModel, Clock, SameFactJudge
+from app.providers.clock import SystemClock
+from app.storage.engine import Engine
 from app.storage.journal import Journal
 from app.storage.llm import LlmStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.same_fact_judge import ModelJudge
 from app.usecases.ops.ask_model import AskModel
+from app.usecases.ops.llm_report import ReportModel
 
 
 def asking(uow: UnitOfWork, journal: Journal, chat: ChatModel, policies: Policies, clock: Clock) -> AskModel:
@@ -18,3 +25,14 @@ def judging(ask: AskModel, policies: Policies) -> SameFactJudge | None:
     """The judge of consolidation; None without a model."""
     numeric = tuple(c.name for c in policies.categories.categories.values() if c.numeric_update)
     return ModelJudge(ask, numeric) if ask.able else None
+
+
+@asynccontextmanager
+async def accounting(settings: Settings) -> AsyncIterator[ReportModel]:
+    """What the calls of the chat model came to, for operators: needs the database, no model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    try:
+        yield ReportModel(LlmStorage(UnitOfWork(engine)), policies.llm, SystemClock())
+    finally:
+        await engine.close()

@@ -75,8 +75,8 @@ class FakeLlm:
 
     `faults` are used up in order, one a request; `scripts` answer the next prompts of a version instead of a good
     model, one each, and `always` every one; `said` answers what is none of Mnema's prompts. `asked` are the prompts
-    that came in, `wrong` what was wrong with them: at its end the server raises AssertionError for any. `hanging` is set by
-    the first request that meets HANG.
+    that came in, `wrong` what was wrong with them: at its end the server raises AssertionError for any. `hanging` is
+    set by the first request that meets HANG.
     """
 
     base_url: str = ""

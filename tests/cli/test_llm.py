@@ -1,0 +1,50 @@
+"""`mnema llm report`: how prompts fare, of one tenant."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from click.testing import Result
+from typer.testing import CliRunner
+
+from app.bootstrap import Application
+from app.cli.main import app as command_line
+from app.domain.llm import Call, Usage
+from app.domain.scope import Scope
+from app.storage.llm import LlmStorage
+from tests.conftest import Database
+from tests.factories import Caller, make_caller
+
+
+async def report(database: Database, home: Any, *args: str) -> Result:
+    """Run the command within this process, in a thread."""
+    env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(home)}
+    return await asyncio.to_thread(CliRunner().invoke, command_line, ["llm", "report", *args], env=env)
+
+
+async def test_rates_by_version_and_what_is_left_of_today(
+    app: Application, caller: Caller, database: Database, tmp_path: Any
+) -> None:
+    storage, now, other = LlmStorage(app.uow), datetime.now(UTC), await make_caller(app)
+    kept = Call("facts.v2", "m", 1, Usage(100, 10), 5, items=4, items_ok=4)
+    refused = Call("facts.v2", "m", 1, Usage(100, 10), 5, "refused", "first_person", items=4, items_ok=3)
+    again = Call("facts.v2", "m", 2, Usage(120, 10), 5, items=4, items_ok=4)
+    away = Call("facts.v2", "m", 1, Usage(), 5, "error", "chat_model_unavailable")
+    old = Call("facts.v1", "m", 1, Usage(1, 1), 5)
+    pair = Call("same_fact.v1", "m", 1, Usage(7, 7), 5)
+    whose: list[tuple[Scope, Call, datetime]] = [(caller.scope, one, now) for one in (kept, refused, again, away, pair)]
+    for scope, call, at in [*whose, (caller.scope, old, now - timedelta(days=8)), (other.scope, old, now)]:
+        assert await storage.reserve(scope, at.date(), 400, 100_000)
+        await storage.settle(scope, at.date(), 400, call, at)
+    told = await report(database, tmp_path, "--tenant", str(caller.scope.tenant_id))
+    assert told.exit_code == 0, told.stderr
+    lines = [line.split() for line in told.stdout.splitlines()]
+    assert lines[1:-1] == [
+        ["facts.v2", "4", "1", "87.5%", "8", "320", "30"],
+        ["same_fact.v1", "1", "0", "100.0%", "0", "7", "7"],
+    ]
+    assert " ".join(lines[-1]) == f"today {320 + 30 + 14} of 200000 tokens"
+    longer = await report(database, tmp_path, "--tenant", str(caller.scope.tenant_id), "--days", "9")
+    assert "facts.v1" in longer.stdout
+    theirs = await report(database, tmp_path, "--tenant", str(other.scope.tenant_id))
+    assert [line.split()[0] for line in theirs.stdout.splitlines()] == ["prompt", "facts.v1", "today"]
