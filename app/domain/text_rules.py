@@ -99,12 +99,15 @@ def trim_text(text: str, limit: int) -> str:
     text = text.strip()
     if len(text) <= limit:
         return text
-    end = 0
-    for match in _SENTENCE_END.finditer(text, max(0, limit // 2 - 1), limit + 1):
-        inside = limit / 2 <= match.end() <= limit
-        if inside and not _ABBREVIATION.search(text[max(0, match.end() - _ABBREVIATION_REACH) : match.end()]):
-            end = match.end()
+    found = sentence_ends(text, max(0, limit // 2 - 1), limit + 1)
+    end = max((end for end in found if limit / 2 <= end <= limit), default=0)
     return text[:end] if end else cut_at_word(text, limit)
+
+
+def sentence_ends(text: str, start: int = 0, stop: int | None = None) -> list[int]:
+    """Where the sentences end that end between `start` and `stop`; an abbreviation ends none."""
+    ends = [match.end() for match in _SENTENCE_END.finditer(text, start, len(text) if stop is None else stop)]
+    return [end for end in ends if not _ABBREVIATION.search(text[max(0, end - _ABBREVIATION_REACH) : end])]
 
 
 def cut_at_word(text: str, limit: int) -> str:
