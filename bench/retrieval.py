@@ -36,7 +36,8 @@ CHUNK = 64
 ABLATIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "dense only": {"dense": 1.0, "lexical": 0.0, "late": 0.0, "dense_alone": 1.0, "lexical_alone": 0.0}
-    | {"neighbour_candidates": 0, "neighbours": 0.0, "actor": 0.0, "asks": 0.0, "session": 0.0, "date": 0.0},
+    | {"neighbour_candidates": 0, "neighbours": 0.0, "actor": 0.0, "asks": 0.0, "session": 0.0, "date": 0.0}
+    | {"lexical_candidates": 0, "relation": 0.0},
     "no late": {"late": 0.0, "dense": 0.5, "lexical": 0.4},
     "no dense": {"dense": 0.0},
     "no lexical": {"lexical": 0.0},

@@ -63,7 +63,6 @@ from app.storage.store import ItemStorage
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.storage.vectors import VectorStorage
-from app.storage.visible import VisibleStorage
 from app.usecases.memories.bulk import BulkWrite
 from app.usecases.memories.candidates import Candidates
 from app.usecases.memories.consolidation import Consolidate
@@ -285,7 +284,7 @@ def _runner(uow: UnitOfWork, journal: Journal, policies: Policies, handlers: Map
 def _asking(base: _Base, access: AccessLog) -> tuple[ReadDelta, QueryMemories]:
     cursors, search = DeltaStorage(), SearchStorage(base.space.name)
     delta = ReadDelta(base.uow, cursors, base.policies)
-    candidates = Candidates(search, VisibleStorage(), base.reranker, base.clock)
+    candidates = Candidates(search, base.reranker, base.clock)
     query = QueryMemories(
         base.uow, search, candidates, delta, cursors, base.embedder, base.tokens, access, base.policies, base.clock
     )

@@ -49,12 +49,14 @@ class QueryPolicy:
     rag_length: int = 30
     whole_limit: int = 200
     related: int = 2
+    exact_up_to: int = 5000
 
     def __post_init__(self) -> None:
         _between(self, 1, 50, "top_k")
         _between(self, 1, 8192, "budget_tokens")
         _between(self, 1, 10_000, "rag_length", "whole_limit")
         _between(self, 0, 10, "related")
+        _between(self, 0, 10_000_000, "exact_up_to")
 
 
 @dataclass(frozen=True, slots=True)

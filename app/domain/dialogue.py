@@ -6,19 +6,20 @@ turns is taken off, so that being a turn is neither good nor bad.
 
 import re
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.memory import Memory
+from app.domain.candidates import Candidate
 
-Values = NDArray[np.float64]
+Values: TypeAlias = NDArray[np.float64]
 
 
 class Dialogue:
     """The turns among some memories, and who of those who speak there is `named` in the question."""
 
-    def __init__(self, memories: Sequence[Memory], question: str) -> None:
+    def __init__(self, memories: Sequence[Candidate], question: str) -> None:
         self._memories = memories
         self._turns = [at for at, m in enumerate(memories) if m.thread_id is not None and m.seq is not None]
         actors = {memories[at].actor_id for at in self._turns}
@@ -30,7 +31,7 @@ class Dialogue:
 
     def asks(self) -> Values:
         """Whether a turn ends in a question: who asks seldom tells."""
-        return self._centred([self._memories[at].text.endswith("?") for at in self._turns])
+        return self._centred([self._memories[at].asks for at in self._turns])
 
     def beside(self, relevance: Values) -> Values:
         """The relevance of the turns just before and after, where they are known."""

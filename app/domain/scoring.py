@@ -7,35 +7,20 @@ late interaction, which it supersedes: both look at the words.
 """
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from app.domain.candidates import Candidate
 from app.domain.dates import closeness, spans
-from app.domain.dialogue import Dialogue, standardised
+from app.domain.dialogue import Dialogue, Values, standardised
 from app.domain.late_interaction import max_sim, without
-from app.domain.memory import Memory, MemoryType
+from app.domain.memory import MemoryType
 
 _DAY = 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A memory that might answer. `similarity`: cosine, None without vectors; `lexical`: ts_rank, None without a match;
-    `strength`: of its strongest relation to a memory the asker may see; `embedding`: unit vector, only for MMR;
-    `tokens`: its words, for late interaction; `rerank`: a cross-encoder's logit, None if it did not read this one."""
-
-    memory: Memory
-    similarity: float | None
-    lexical: float | None
-    strength: float = 0.0
-    embedding: NDArray[np.float32] | None = None
-    tokens: bytes | None = None
-    rerank: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +71,8 @@ class Profile:
     pool: int = 3
 
     def __post_init__(self) -> None:
-        if min(self.dense_candidates, self.lexical_candidates, self.pool) < 1 or self.neighbour_candidates < 0:
-            raise ValueError("dense_candidates, lexical_candidates and pool must be at least 1, neighbour_candidates 0")
+        if min(self.dense_candidates, self.pool) < 1 or min(self.lexical_candidates, self.neighbour_candidates) < 0:
+            raise ValueError("dense_candidates and pool must be at least 1, lexical_candidates, neighbour_candidates 0")
         if not 1 <= self.rerank_candidates <= 1000:
             raise ValueError("rerank_candidates must be from 1 to 1000")
         if self.recency_days <= 0:
@@ -108,11 +93,17 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A candidate with its score; `total` is the sum of `parts`."""
+    """A candidate with its score, the sum of its `parts`: the place `at` in each of the `columns`."""
 
     candidate: Candidate
-    parts: dict[str, float]
     total: float
+    columns: Mapping[str, Values]
+    at: int
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What the total is made of, by name, without what adds nothing."""
+        return {name: value for name, column in self.columns.items() if (value := float(column[self.at]))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,35 +114,34 @@ class Dropped:
     reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity", "budget"]
 
 
-def recency(memory: Memory, now: datetime, days: float) -> float:
-    """exp(-age / days), age in days since the last change; 1 for now or the future."""
-    return math.exp(-max(0.0, (now - memory.updated_at).total_seconds()) / _DAY / days)
-
-
 def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked = Asked()) -> list[Scored]:
     """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
-    candidates = sorted(candidates, key=lambda c: c.memory.id)  # so that no sum depends on the order of arrival
-    relevance = _FUSIONS[profile.fusion](candidates, profile, now, asked)
-    result = []
-    for candidate, parts in zip(candidates, relevance, strict=True):
-        parts |= {name: value for name, value in _boosts(candidate, profile, now).items() if value}
-        result.append(Scored(candidate, parts, sum(parts.values())))
-    return sorted(result, key=lambda s: (-s.total, str(s.candidate.memory.id)))
+    candidates = sorted(candidates, key=lambda c: c.id)  # so that no sum depends on the order of arrival
+    columns = _FUSIONS[profile.fusion](candidates, profile, asked, now) | _boosts(candidates, profile, now)
+    totals = sum(columns.values(), np.zeros(len(candidates)))
+    values = totals.tolist()
+    best = np.argsort(-totals, kind="stable").tolist()
+    return [Scored(candidates[at], values[at], columns, at) for at in best]
 
 
-def _boosts(candidate: Candidate, profile: Profile, now: datetime) -> dict[str, float]:
-    memory = candidate.memory
-    return {
-        "recency": profile.recency * recency(memory, now, profile.recency_days),
-        "importance": profile.importance * (memory.importance - 1) / 4,
-        "pinned": profile.pinned * memory.pinned,
-        "relation": profile.relation * candidate.strength,
-        "insight": profile.insight * (memory.type is MemoryType.insight),
-    }
+def _boosts(candidates: Sequence[Candidate], profile: Profile, now: datetime) -> dict[str, Values]:
+    """By what each memory is, whatever the question. Recency: exp(-age / days) since the change, 1 for the future."""
+    boosts: tuple[tuple[str, float, Callable[[Candidate], float]], ...] = (
+        ("recency", profile.recency, lambda c: math.exp(-max(0.0, _days(now, c.updated_at)) / profile.recency_days)),
+        ("importance", profile.importance, lambda c: (c.importance - 1) / 4),
+        ("pinned", profile.pinned, lambda c: c.pinned),
+        ("relation", profile.relation, lambda c: c.strength or 0.0),
+        ("insight", profile.insight, lambda c: c.type == MemoryType.insight),
+    )
+    return {name: weight * np.array([of(c) for c in candidates], np.float64) for name, weight, of in boosts if weight}
 
 
-def _zscored(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked) -> list[dict[str, float]]:
-    dialogue = Dialogue([c.memory for c in candidates], asked.text)
+def _days(now: datetime, then: datetime) -> float:
+    return (now - then).total_seconds() / _DAY
+
+
+def _zscored(candidates: Sequence[Candidate], profile: Profile, asked: Asked, now: datetime) -> dict[str, Values]:
+    dialogue = Dialogue(candidates, asked.text)
     parts = _matches(candidates, profile, asked, dialogue.named)
     relevance = np.sum(list(parts.values()), axis=0)
     for name, weight, cue in (
@@ -164,12 +154,10 @@ def _zscored(candidates: Sequence[Candidate], profile: Profile, now: datetime, a
         if weight and (values := weight * cue(relevance)).any():
             parts[name] = values
             relevance = relevance + values
-    return [dict(zip(parts, values, strict=True)) for values in zip(*(p.tolist() for p in parts.values()), strict=True)]
+    return parts
 
 
-def _matches(
-    candidates: Sequence[Candidate], profile: Profile, asked: Asked, named: Set[str]
-) -> dict[str, NDArray[np.float64]]:
+def _matches(candidates: Sequence[Candidate], profile: Profile, asked: Asked, named: Set[str]) -> dict[str, Values]:
     """How well each candidate matches, by vector, by word and by the model's view of each word.
 
     Who is `named` is a cue of its own, and everybody's turns are full of names: word by word they say nothing.
@@ -194,15 +182,14 @@ def _matches(
     return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "late": profile.late * late}
 
 
-def _in_time(candidates: Sequence[Candidate], now: datetime, asked: Asked) -> NDArray[np.float64]:
+def _in_time(candidates: Sequence[Candidate], now: datetime, asked: Asked) -> Values:
     """How near each was said to a time the question speaks of."""
     found = spans(asked.text, now, asked.zone)
-    return np.array([closeness(found, c.memory.created_at, asked.zone) if found else 0.0 for c in candidates])
+    return np.array([closeness(found, c.created_at, asked.zone) if found else 0.0 for c in candidates])
 
 
-def _sigmoid(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked) -> list[dict[str, float]]:
-    weight = 1.0 - profile.recency
-    return [{"relevance": weight * relevance(c, profile)} for c in candidates]
+def _sigmoid(candidates: Sequence[Candidate], profile: Profile, _asked: Asked, _now: datetime) -> dict[str, Values]:
+    return {"relevance": (1.0 - profile.recency) * np.array([relevance(c, profile) for c in candidates], np.float64)}
 
 
 def relevance(candidate: Candidate, profile: Profile) -> float:
@@ -218,7 +205,7 @@ def relevance(candidate: Candidate, profile: Profile) -> float:
     return (profile.score_threshold or 0.0) + min(0.5, candidate.lexical or 0.0) if candidate.lexical else 0.0
 
 
-_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, datetime, Asked], list[dict[str, float]]]] = {
+_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, Asked, datetime], dict[str, Values]]] = {
     "zscore": _zscored,
     "sigmoid": _sigmoid,
 }
@@ -246,8 +233,11 @@ def keep_relevant(scored: Sequence[Scored], profile: Profile) -> tuple[list[Scor
     """Split by the profile's `score_threshold` on relevance (seed 002)."""
     if profile.score_threshold is None:
         return list(scored), []
-    kept = [s for s in scored if relevance(s.candidate, profile) >= profile.score_threshold]
-    return kept, [Dropped(s, "score_threshold") for s in scored if s not in kept]
+    kept, dropped = [], []
+    for s in scored:
+        low = relevance(s.candidate, profile) < profile.score_threshold
+        dropped.append(Dropped(s, "score_threshold")) if low else kept.append(s)
+    return kept, dropped
 
 
 def cap_categories(scored: Sequence[Scored], lengths: dict[str, int]) -> tuple[list[Scored], list[Dropped]]:
@@ -256,7 +246,7 @@ def cap_categories(scored: Sequence[Scored], lengths: dict[str, int]) -> tuple[l
     dropped: list[Dropped] = []
     taken: dict[str, int] = {}
     for s in scored:
-        category = s.candidate.memory.category
+        category = s.candidate.category
         taken[category] = taken.get(category, 0) + 1
         if taken[category] <= lengths.get(category, taken[category]):
             kept.append(s)

@@ -22,11 +22,6 @@ def memory_columns(alias: str) -> str:
     return ", ".join(f"{alias}.{name}" for name in COLUMNS.split(", "))
 
 
-def candidate_columns(alias: str) -> str:
-    """As `memory_columns`, with empty metadata as NULL: a query reads a hundred rows, and decoding is what costs."""
-    return memory_columns(alias).replace(f"{alias}.metadata", f"nullif({alias}.metadata, '{{}}') AS metadata")
-
-
 def memory_from_row(row: Mapping[str, Any]) -> Memory:
     """A Memory from a record holding COLUMNS, and `last_accessed` and `hits` if it has them.
 

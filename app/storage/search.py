@@ -1,30 +1,32 @@
-"""Candidates for memory.query: filters first, then dense and lexical search, in one statement."""
+"""What memory.query reads: the candidates in one call, the answer in another. The database applies every filter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from app.domain.candidates import Candidate
 from app.domain.filters import Filters
 from app.domain.memory import Memory
 from app.domain.scope import Scope
-from app.domain.scoring import Candidate
 from app.ports import Vector
-from app.storage.rows import candidate_columns, memory_from_row
+from app.storage.rows import memory_from_row
 from app.storage.sql import statements
-from app.storage.uow import ReadTx
+from app.storage.uow import ReadTx, Row
+
+BEST = 10
+"""Of so many best by either search the relations are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """What may be looked at and how many candidates of each kind are wanted. `vector` None = lexical only.
 
-    `beside`: of so many best of each kind the turns beside them are candidates too.
+    `beside`: of so many best of each kind the turns beside them are candidates too; `exact`: up to so many memories
+    of a tenant are compared one by one.
     """
 
     filters: Filters
@@ -37,100 +39,95 @@ class Search:
     with_strengths: bool = True
     with_tokens: bool = False
     beside: int = 0
+    exact: int = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A memory related to one of the answer, `via`."""
+
+    memory: Memory
+    strength: float
+    via: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The memories of an answer. Of the chosen ones those that are still to be seen."""
+
+    whole: list[Memory] = field(default_factory=list)
+    chosen: dict[UUID, Memory] = field(default_factory=dict)
+    related: list[Related] = field(default_factory=list)
 
 
 class SearchStorage:
-    """Reads one embedding space. Every method filters by tenant, user, categories and filters in the database."""
+    """Reads one embedding space. Every method binds the tenant, and filters by user, categories and filters."""
 
     def __init__(self, space: str) -> None:
-        self._space = space
+        self._recall = statements("search.sql")["recall"].format(space=space)
+        self._answer = statements("search.sql")["answer"]
 
     async def candidates(self, tx: ReadTx, scope: Scope, search: Search) -> list[Candidate]:
-        """Every memory among the best `dense` by cosine or the best `lexical` by ts_rank, unordered."""
-        conditions = search.filters.row_conditions()
-        statement = _candidates(
-            self._space,
-            search.vector is not None,
-            search.filters.user_id is not None,
-            conditions is not None,
-            search.with_vectors,
-            search.with_strengths,
+        """Every memory among the best `dense` by cosine or the best `lexical` by ts_rank, and what stands beside."""
+        row = await tx.fetchrow(
+            self._recall,
+            *_scope(scope, search),
+            search.text,
+            None if search.vector is None else HalfVector(search.vector),
+            search.dense,
+            search.lexical,
+            search.beside,
+            BEST if search.with_strengths else 0,
+            search.exact,
             search.with_tokens,
-            search.beside > 0,
+            search.with_vectors,
         )
-        vector = None if search.vector is None else HalfVector(search.vector)
-        wanted = (search.dense, search.lexical, *([search.beside] if search.beside else []))
-        rows = await tx.fetch(statement, *self._scope(scope, search), search.text, vector, *wanted)
-        return [_candidate(row) for row in rows]
+        return [] if row is None or row["id"] is None else _candidates(row)
 
-    async def whole_categories(
-        self, tx: ReadTx, scope: Scope, search: Search, categories: Sequence[str], limit: int
-    ) -> list[Memory]:
-        """Memories of context-mode `all` categories, pinned and most important first."""
-        statement = _plain("whole_categories", search.filters.user_id is not None)
-        arguments = self._scope(scope, search, categories)
-        return [memory_from_row(row) for row in await tx.fetch(statement, *arguments, limit)]
-
-    async def related(
-        self, tx: ReadTx, scope: Scope, search: Search, ids: Sequence[UUID], limit: int
-    ) -> list[tuple[Memory, float]]:
-        """The strongest relations of `ids` that are not among them, with their strength."""
-        if not ids or not limit:
-            return []
-        statement = _plain("related", search.filters.user_id is not None)
-        rows = await tx.fetch(statement, *self._scope(scope, search), [str(i) for i in ids], limit)
-        return [(memory_from_row(row), float(row["strength"])) for row in rows]
-
-    @staticmethod
-    def _scope(scope: Scope, search: Search, categories: Sequence[str] | None = None) -> tuple[Any, ...]:
-        chosen = list(search.categories if categories is None else categories)
-        return scope.tenant_id, search.filters.user_id, chosen, search.filters.row_conditions()
-
-
-@lru_cache(maxsize=512)
-def _candidates(
-    space: str,
-    dense: bool,
-    of_user: bool,
-    filtered: bool,
-    with_vectors: bool,
-    with_strengths: bool,
-    with_tokens: bool,
-    with_beside: bool,
-) -> str:
-    sql = statements("search.sql")
-    source = sql["recent" if not dense else "dense_filtered" if filtered else "dense"]
-    pieces = {
-        "vec": f"vec_{space}",
-        "columns": candidate_columns("m"),
-        "lexical_user": "(SELECT pk FROM who)" if of_user else "NULL",
-        "user_vector": "AND v.user_pk = (SELECT pk FROM who)" if of_user else "",
-        "user_memory": "AND m.user_pk = (SELECT pk FROM who)" if of_user else "",
-        "similarity": "1 - (v.embedding <=> $6)" if dense else "NULL::float8",
-        "embedding": "v.embedding" if with_vectors else "NULL::halfvec",
-        "tokens": "v.tokens" if with_tokens else "NULL::bytea",
-    }
-    pieces["strength"] = sql["strength"].format(**pieces) if with_strengths else "NULL::real"
-    pieces["beside"] = sql["beside"].format(**pieces) if with_beside else ""
-    return sql["candidates"].format(dense=source.format(**pieces), **pieces)
+    async def answer(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        search: Search,
+        *,
+        whole: Sequence[str] = (),
+        whole_limit: int = 0,
+        chosen: Sequence[UUID] = (),
+        related: int = 0,
+    ) -> Found:
+        """The memories of the categories that come whole, pinned and most important first, the chosen ones, and what is
+        related to them most strongly."""
+        rows = await tx.fetch(self._answer, *_scope(scope, search), list(whole), whole_limit, list(chosen), related)
+        found = Found()
+        for row in rows:
+            memory = memory_from_row(row)
+            if row["part"] == "whole":
+                found.whole.append(memory)
+            elif row["part"] == "chosen":
+                found.chosen[memory.id] = memory
+            else:
+                found.related.append(Related(memory, float(row["strength"]), row["via"]))
+        return found
 
 
-@lru_cache(maxsize=16)
-def _plain(name: str, of_user: bool) -> str:
-    return statements("search.sql")[name].format(
-        columns=candidate_columns("m"), user_memory="AND m.user_pk = (SELECT pk FROM who)" if of_user else ""
-    )
+def _scope(scope: Scope, search: Search) -> tuple[Any, ...]:
+    return scope.tenant_id, search.filters.user_id, list(search.categories), search.filters.row_conditions()
 
 
-def _candidate(row: Any) -> Candidate:
-    embedding: NDArray[np.float32] | None = None
-    if row["embedding"] is not None:
-        embedding = row["embedding"].to_numpy().astype(np.float32)
-    return Candidate(
-        memory=memory_from_row(row),
-        similarity=None if row["similarity"] is None else float(row["similarity"]),
-        lexical=None if row["lexical_rank"] is None else float(row["lexical_rank"]),
-        strength=float(row["strength"] or 0.0),
-        embedding=embedding,
-        tokens=row["tokens"],
-    )
+_COLUMNS = (
+    *("id", "category", "type", "importance", "pinned", "created_at", "updated_at", "thread_id", "seq", "actor_id"),
+    *("asks", "similarity", "lexical", "strength"),
+)
+
+
+def _candidates(row: Row) -> list[Candidate]:
+    """From a row of columns. The tokens of all lie in one string, `lengths` bytes each."""
+    tokens: list[bytes | None] = []
+    held, at = row["tokens"] or b"", 0
+    for length in row["lengths"]:
+        tokens.append(None if length is None else held[at : at + length])
+        at += length or 0
+    embeddings = row["embeddings"] or [None] * len(tokens)
+    vectors = (None if e is None else e.to_numpy().astype(np.float32) for e in embeddings)
+    columns = (row[name] for name in _COLUMNS)
+    return [Candidate(*values) for values in zip(*columns, tokens, vectors, strict=True)]

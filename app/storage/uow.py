@@ -127,6 +127,12 @@ class UnitOfWork:
         async with self._transaction(scope, "READ WRITE") as connection:
             yield WriteTx(connection, timeout_s)
 
+    @asynccontextmanager
+    async def calls(self) -> AsyncIterator[ReadTx]:
+        """A connection on which each statement is a transaction of its own, as in `call`."""
+        async with self._connection() as connection:
+            yield ReadTx(connection)
+
     async def call(self, scope: Scope, statement: str, *args: Any) -> list[Row]:
         """Run one statement as a transaction of its own.
 

@@ -179,8 +179,8 @@ def _score(scored: Any) -> ScoreOut:
 
 
 def _dropped(dropped: Dropped) -> DroppedOut:
-    memory = dropped.scored.candidate.memory
-    return DroppedOut(id=memory.id, category=memory.category, reason=dropped.reason, score=_score(dropped.scored))
+    candidate = dropped.scored.candidate
+    return DroppedOut(id=candidate.id, category=candidate.category, reason=dropped.reason, score=_score(dropped.scored))
 
 
 class ThreadDeltaOut(DeltaOut):

@@ -9,21 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from app.domain.filters import Filters
+from app.domain.candidates import Candidate
+from app.domain.memory import Memory
 from app.domain.scope import Scope
-from app.domain.scoring import Asked, Candidate, Profile, keep_similar, score
+from app.domain.scoring import Asked, Profile, keep_similar, score
 from app.ports import Clock, Reranker
 from app.storage.search import Search, SearchStorage
 from app.storage.uow import ReadTx
-from app.storage.visible import VisibleStorage
 
 
 class Candidates:
     """Finds, reads and looks after them."""
 
-    def __init__(self, search: SearchStorage, visible: VisibleStorage, reranker: Reranker, clock: Clock) -> None:
+    def __init__(self, search: SearchStorage, reranker: Reranker, clock: Clock) -> None:
         self._search = search
-        self._visible = visible
         self._reranker = reranker
         self._clock = clock
 
@@ -38,8 +37,8 @@ class Candidates:
         categories = list(lengths)
         while categories:
             for candidate in await self._search.candidates(tx, scope, _narrowed(search, categories)):
-                found[candidate.memory.id] = candidate
-            taken = Counter(c.memory.category for c in found.values())
+                found[candidate.id] = candidate
+            taken = Counter(c.category for c in found.values())
             full = {c for c in categories if taken[c] >= lengths[c]}
             if not full or sum(min(count, lengths[c]) for c, count in taken.items()) >= wanted:
                 break
@@ -50,22 +49,25 @@ class Candidates:
         """Whether a reranker is to read the best of them, outside any transaction."""
         return self._reranker.reads_texts and profile.reranked(top_k) > 0
 
-    async def read(
+    def best(
         self, found: Sequence[Candidate], profile: Profile, asked: Asked, top_k: int, threshold: float | None
-    ) -> list[Candidate]:
-        """The same, the best of them with the reranker's score. Raises RerankerUnavailable."""
+    ) -> list[UUID]:
+        """What the reranker is to read."""
         kept, _ = keep_similar(score(found, profile, self._clock.now(), asked), threshold)
-        best = [s.candidate.memory for s in kept[: profile.reranked(top_k)]]
+        return [s.candidate.id for s in kept[: profile.reranked(top_k)]]
+
+    async def read(self, found: Sequence[Candidate], asked: Asked, best: Sequence[Memory]) -> list[Candidate]:
+        """The same, the best of them with the reranker's score. Raises RerankerUnavailable."""
         logits = await self._reranker.score(asked.text, [memory.text for memory in best])
         read = {memory.id: logit for memory, logit in zip(best, logits, strict=True)}
-        return [replace(c, rerank=read.get(c.memory.id)) for c in found]
+        return [replace(c, rerank=read.get(c.id)) for c in found]
 
     async def still_visible(
-        self, tx: ReadTx, scope: Scope, filters: Filters, categories: Sequence[str], found: Sequence[Candidate]
+        self, tx: ReadTx, scope: Scope, search: Search, found: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Those that may still be answered, as they are now."""
-        now = await self._visible.still(tx, scope, filters, categories, [c.memory.id for c in found])
-        return [replace(c, memory=now[c.memory.id]) for c in found if c.memory.id in now]
+        """Those that may still be answered."""
+        now = (await self._search.answer(tx, scope, search, chosen=[c.id for c in found])).chosen
+        return [c for c in found if c.id in now]
 
 
 def _narrowed(search: Search, categories: Sequence[str]) -> Search:

@@ -1,6 +1,7 @@
 """memory.query (seed 003 §6): candidates → signals → fusion → selection → budget, and the thread's delta header."""
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
@@ -8,6 +9,7 @@ from typing import Any
 
 from app.config.loader import Policies
 from app.domain.budget import Budget, line_tokens
+from app.domain.candidates import Candidate
 from app.domain.changes import Observation
 from app.domain.delta import Header, shrink
 from app.domain.errors import EmbedderUnavailable, InvalidInput, RerankerUnavailable
@@ -17,7 +19,6 @@ from app.domain.presentation import bullet
 from app.domain.scope import Scope
 from app.domain.scoring import (
     Asked,
-    Candidate,
     Dropped,
     Profile,
     Scored,
@@ -132,11 +133,9 @@ class QueryMemories:
         started = time.perf_counter()
         work = await self._prepare(scope.speaking_as(query.agent), query)
         read = await self._read_before(work)
-        async with self._transaction(work) as tx:
+        async with self._connection(work) as tx:
             await self._add_delta(tx, work)
-            await self._add_whole(tx, work)
-            await self._add_ranked(tx, work, read)
-            await self._add_related(tx, work)
+            await self._add_items(tx, work, await self._choose(tx, work, read))
         answer = work.answer
         answer.tokens = work.budget.total - work.budget.left
         self._remember_access(work)
@@ -169,6 +168,7 @@ class QueryMemories:
             with_strengths=profile.relation != 0,
             with_tokens=profile.late != 0 and embedding is not None and bool(embedding.tokens),
             beside=profile.neighbour_candidates,
+            exact=policies.query.exact_up_to,
         )
         budget = Budget(query.budget_tokens or policies.query.budget_tokens)
         whole = [c for c, mode in modes.items() if mode == "all"]
@@ -185,11 +185,11 @@ class QueryMemories:
             answer.degraded = error.code
             return None
 
-    def _transaction(self, work: _Work) -> AbstractAsyncContextManager[ReadTx]:
-        """Read-write only when a cursor may move."""
-        if work.query.thread_id is not None and work.query.since_rev is None:
-            return self._uow.write(work.scope)
-        return self._uow.read(work.scope)
+    def _connection(self, work: _Work) -> AbstractAsyncContextManager[ReadTx]:
+        """A transaction only where a thread's cursor has to fit what is read, read-write only when it may move."""
+        if work.query.thread_id is None:
+            return self._uow.calls()
+        return self._uow.write(work.scope) if work.query.since_rev is None else self._uow.read(work.scope)
 
     async def _add_delta(self, tx: ReadTx, work: _Work) -> None:
         query = work.query
@@ -218,38 +218,28 @@ class QueryMemories:
             header = shrink(header, header.shown - 1)
         return None
 
-    async def _add_whole(self, tx: ReadTx, work: _Work) -> None:
-        """Context-mode `all`: extra to top_k; leaves at least half of what is left to the ranked categories."""
-        if not work.whole:
-            return
-        limit = self._policies.query.whole_limit
-        memories = await self._search.whole_categories(tx, work.scope, work.search, work.whole, limit)
-        reserve = -(-work.budget.left // 2) if work.lengths else 0
-        for memory in memories:
-            item = Item(memory, bullet(memory))
-            cost = self._cost(item.text)
-            if work.budget.left - cost >= reserve and work.budget.take(cost):
-                work.answer.items.append(item)
-
     async def _read_before(self, work: _Work) -> list[Candidate] | None:
         """The candidates if a reranker is to read them, which no transaction may wait for; None otherwise."""
         if not work.lengths or not self._candidates.to_be_read(work.profile, work.top_k):
             return None
-        async with self._uow.read(work.scope) as tx:
+        async with self._uow.calls() as tx:
             found = await self._candidates.find(tx, work.scope, work.search, work.lengths, work.top_k)
+            best = self._candidates.best(found, work.profile, work.asked, work.top_k, work.query.threshold)
+            texts = (await self._search.answer(tx, work.scope, work.search, chosen=best)).chosen
         try:
-            return await self._candidates.read(found, work.profile, work.asked, work.top_k, work.query.threshold)
+            return await self._candidates.read(found, work.asked, list(texts.values()))
         except RerankerUnavailable as error:
             work.answer.degraded = work.answer.degraded or error.code
             return found
 
-    async def _add_ranked(self, tx: ReadTx, work: _Work, read: list[Candidate] | None) -> None:
+    async def _choose(self, tx: ReadTx, work: _Work, read: list[Candidate] | None) -> list[Scored]:
+        """The best of the ranked categories, at most top_k; the others are dropped."""
         if not work.lengths:
-            return
+            return []
         if read is None:
             found = await self._candidates.find(tx, work.scope, work.search, work.lengths, work.top_k)
         else:
-            found = await self._candidates.still_visible(tx, work.scope, work.query.filters, list(work.lengths), read)
+            found = await self._candidates.still_visible(tx, work.scope, work.search, read)
         scored = score(found, work.profile, self._clock.now(), work.asked)
         scored, low = keep_similar(scored, work.query.threshold)
         scored, unread = keep_read(scored, work.profile)
@@ -257,20 +247,44 @@ class QueryMemories:
         scored, over = cap_categories(scored, work.lengths)
         chosen, rest = select(scored, work.top_k, work.profile)
         work.answer.dropped = [*low, *unread, *irrelevant, *over, *rest]
+        return chosen
+
+    async def _add_items(self, tx: ReadTx, work: _Work, chosen: Sequence[Scored]) -> None:
+        """What comes whole, what was chosen and what is related to them, as far as the budget goes."""
+        if not work.whole and not chosen:
+            return
+        found = await self._search.answer(
+            tx,
+            work.scope,
+            work.search,
+            whole=work.whole,
+            whole_limit=self._policies.query.whole_limit,
+            chosen=[s.candidate.id for s in chosen],
+            related=self._policies.query.related,
+        )
+        self._add_whole(work, found.whole)
         for s in chosen:
-            item = Item(s.candidate.memory, bullet(s.candidate.memory), s)
+            if (memory := found.chosen.get(s.candidate.id)) is None:
+                continue  # deleted since it was looked at
+            item = Item(memory, bullet(memory), s)
             if work.budget.take(self._cost(item.text)):
                 work.answer.items.append(item)
             else:
                 work.answer.dropped.append(Dropped(s, "budget"))
-
-    async def _add_related(self, tx: ReadTx, work: _Work) -> None:
-        ids = [item.memory.id for item in work.answer.items]
-        limit = self._policies.query.related
-        for memory, strength in await self._search.related(tx, work.scope, work.search, ids, limit):
-            item = Item(memory, bullet(memory), strength=strength)
-            if work.budget.take(self._cost(item.text)):
+        answered = {item.memory.id for item in work.answer.items}
+        for related in found.related:
+            item = Item(related.memory, bullet(related.memory), strength=related.strength)
+            if related.via in answered and work.budget.take(self._cost(item.text)):
                 work.answer.related.append(item)
+
+    def _add_whole(self, work: _Work, memories: Sequence[Memory]) -> None:
+        """Context-mode `all`: extra to top_k; leaves at least half of what is left to the ranked categories."""
+        reserve = -(-work.budget.left // 2) if work.lengths else 0
+        for memory in memories:
+            item = Item(memory, bullet(memory))
+            cost = self._cost(item.text)
+            if work.budget.left - cost >= reserve and work.budget.take(cost):
+                work.answer.items.append(item)
 
     def _cost(self, line: str) -> int:
         return line_tokens(line, self._tokens.count(line))
