@@ -220,7 +220,9 @@ def _assemble(base: _Base) -> Application:
     lifecycle, consolidate = _tidying(base, journal, records)
     limits, publisher = _limits(base, access), Publisher(broker_settings(settings))
     write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-    handlers = job_handlers(lifecycle, EmbedMissing(VectorStorage(uow, base.space.name), embedder), consolidate)
+    handlers = job_handlers(
+        lifecycle, EmbedMissing(VectorStorage(uow, base.space.name), embedder, policies.query.exact_up_to), consolidate
+    )
     delta, query = _asking(base, access)
     return Application(
         settings=settings,

@@ -73,7 +73,7 @@ def _daily_and_hourly() -> Mapping[JobKind, int]:
         JobKind.evict: hour,
         JobKind.retention: day,
         JobKind.consolidate: day,
-        JobKind.embed: day,
+        JobKind.embed: hour,
     }
 
 

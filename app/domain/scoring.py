@@ -8,7 +8,7 @@ late interaction, which it supersedes: both look at the words.
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Literal
 
@@ -97,7 +97,7 @@ class Scored:
 
     candidate: Candidate
     total: float
-    columns: Mapping[str, Values]
+    columns: Mapping[str, Values] = field(repr=False, compare=False)
     at: int
 
     @property

@@ -28,7 +28,7 @@ class VectorStorage:
 
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
-        names = {"vec": f"vec_{space}", "fill": f"fill_vectors_{space}"}
+        names = {"vec": f"vec_{space}", "fill": f"fill_vectors_{space}", "index": f"index_vectors_{space}"}
         self._sql = {name: text.format(**names) for name, text in statements("vectors.sql").items()}
 
     async def missing(self, scope: Scope, after: UUID | None, limit: int, *, tokens: bool) -> list[Unembedded]:
@@ -57,3 +57,13 @@ class VectorStorage:
             [embedding.tokens for embedding in embeddings],
         )
         return int(rows[0]["filled"])
+
+    async def more_than(self, scope: Scope, number: int) -> bool:
+        """Whether the tenant has more vectors of active memories."""
+        async with self._uow.read(scope) as tx:
+            return int(await tx.fetchval(self._sql["active"], scope.tenant_id, number + 1)) > number
+
+    async def index(self, scope: Scope, limit: int) -> int:
+        """Put so many more into the approximate index; how many there were."""
+        rows = await self._uow.call(scope, self._sql["index"], limit)
+        return int(rows[0]["indexed"])

@@ -1,25 +1,23 @@
 """What a conversation tells beyond its words."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.candidates import Candidate
 from app.domain.dialogue import Dialogue, standardised
-from app.domain.memory import Memory, MemoryType
-from tests.domain.test_scoring import memory
+from app.domain.memory import MemoryType
+from tests.domain.test_scoring import candidate
 
 
-def turn(number: int, seq: int, actor: str = "Maya", text: str = "It rains.", thread: str = "t") -> Memory:
+def turn(number: int, seq: int, actor: str = "Maya", asks: bool = False, thread: str = "t") -> Candidate:
     """A turn of a thread."""
-    base = memory(number, type=MemoryType.turn)
-    return replace(base, thread_id=thread, seq=seq, actor_id=actor, text=text)
+    return candidate(number, type=MemoryType.turn, thread_id=thread, seq=seq, actor_id=actor, asks=asks)
 
 
 def test_who_is_named_is_preferred_and_facts_stay_in_the_middle() -> None:
-    found = Dialogue([turn(1, 1), turn(2, 2, "Ben"), memory(3)], "What does maya paint?")
+    found = Dialogue([turn(1, 1), turn(2, 2, "Ben"), candidate(3)], "What does maya paint?")
     assert found.named == {"Maya"}
     assert found.actor().tolist() == [0.5, -0.5, 0.0]
     assert not Dialogue([turn(1, 1), turn(2, 2, "Ben")], "Did Maya meet Ben?").actor().any()
@@ -27,17 +25,17 @@ def test_who_is_named_is_preferred_and_facts_stay_in_the_middle() -> None:
 
 
 def test_who_only_asks_seldom_tells() -> None:
-    found = Dialogue([turn(1, 1, text="Do you paint?"), turn(2, 2, text="I do."), memory(3)], "")
+    found = Dialogue([turn(1, 1, asks=True), turn(2, 2), candidate(3)], "")
     assert found.asks().tolist() == [0.5, -0.5, 0.0]
 
 
 def test_what_stands_beside_counts_within_a_thread_only() -> None:
-    memories = [turn(1, 1), turn(2, 2), turn(3, 3), turn(4, 4, thread="u"), memory(5)]
+    memories = [turn(1, 1), turn(2, 2), turn(3, 3), turn(4, 4, thread="u"), candidate(5)]
     assert Dialogue(memories, "").beside(np.array([1.0, 2.0, 4.0, 8.0, 16.0])).tolist() == [2.0, 5.0, 2.0, 0.0, 0.0]
 
 
 def test_a_thread_is_as_relevant_as_its_best_turn() -> None:
-    memories = [turn(1, 1), turn(2, 2), turn(3, 1, thread="u"), memory(4)]
+    memories = [turn(1, 1), turn(2, 2), turn(3, 1, thread="u"), candidate(4)]
     found = Dialogue(memories, "").session(np.array([3.0, 1.0, 1.0, 9.0]))
     assert found.tolist() == pytest.approx([1.0, 1.0, -1.0, 0.0])
     assert not Dialogue(memories[:2], "").session(np.array([3.0, 1.0])).any()
@@ -46,8 +44,7 @@ def test_a_thread_is_as_relevant_as_its_best_turn() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(["Maya", "Ben", None]), st.booleans()), max_size=12))
 def test_being_a_turn_is_neither_good_nor_bad(rows: list[tuple[bool, str | None, bool]]) -> None:
     memories = [
-        turn(n + 1, n, actor, "Really?" if asks else "Yes.") if is_turn else memory(n + 1)
-        for n, (is_turn, actor, asks) in enumerate(rows)
+        turn(n + 1, n, actor, asks) if is_turn else candidate(n + 1) for n, (is_turn, actor, asks) in enumerate(rows)
     ]
     found = Dialogue(memories, "Maya?")
     for cue in (found.actor(), found.asks()):

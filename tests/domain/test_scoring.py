@@ -12,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.loader import load_policies
-from app.domain.memory import Memory, MemoryState, MemoryType
+from app.domain.candidates import Candidate
+from app.domain.memory import MemoryType
 from app.domain.scoring import (
-    Candidate,
     Profile,
     Scored,
     cap_categories,
     keep_relevant,
     keep_similar,
-    recency,
     relevance,
     score,
     select,
@@ -33,25 +32,12 @@ SHARES = st.floats(0, 1, width=32)
 AGES = st.floats(0, 3650)
 
 
-def memory(
+def candidate(
     number: int, age_days: float = 0.0, category: str = "event", importance: int = 2, **fields: object
-) -> Memory:
+) -> Candidate:
     """A memory last changed so many days ago."""
     at = NOW - timedelta(days=age_days)
-    base = Memory(
-        id=UUID(int=number),
-        user_id="maya",
-        category=category,
-        text=f"text {number}",
-        type=MemoryType.semantic,
-        importance=importance,
-        pinned=False,
-        tags=(),
-        state=MemoryState.active,
-        version=1,
-        created_at=at,
-        updated_at=at,
-    )
+    base = Candidate(UUID(int=number), category, MemoryType.semantic, importance, False, at, at)
     return replace(base, **fields)
 
 
@@ -67,15 +53,13 @@ def candidates(draw: st.DrawFn, min_size: int = 0) -> list[Candidate]:
     numbers = draw(st.lists(st.integers(1, 10_000), min_size=min_size, max_size=25, unique=True))
     kinds = st.sampled_from([MemoryType.semantic, MemoryType.insight, MemoryType.turn])
     return [
-        Candidate(
-            memory=memory(
-                number,
-                draw(AGES),
-                draw(st.sampled_from(["event", "tasks", "goals"])),
-                draw(st.integers(1, 5)),
-                pinned=draw(st.booleans()),
-                type=draw(kinds),
-            ),
+        candidate(
+            number,
+            draw(AGES),
+            draw(st.sampled_from(["event", "tasks", "goals"])),
+            draw(st.integers(1, 5)),
+            pinned=draw(st.booleans()),
+            type=draw(kinds),
             similarity=draw(st.none() | st.floats(-1, 1, width=32)),
             lexical=draw(st.none() | SHARES),
             strength=draw(SHARES),
@@ -102,7 +86,7 @@ PROFILES = st.sampled_from(list(SHIPPED.values())) | st.builds(
 @given(candidates(), PROFILES)
 def test_the_parts_add_up_to_the_total_and_nobody_is_lost(found: list[Candidate], profile: Profile) -> None:
     scored = score(found, profile, NOW)
-    assert {s.candidate.memory.id for s in scored} == {c.memory.id for c in found}
+    assert {s.candidate.id for s in scored} == {c.id for c in found}
     for s in scored:
         assert s.total == pytest.approx(sum(s.parts.values()), abs=1e-12)
         assert math.isfinite(s.total)
@@ -119,23 +103,23 @@ def test_the_order_does_not_depend_on_the_order_of_the_candidates(
 ) -> None:
     shuffled = list(found)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert [s.candidate.memory.id for s in score(found, profile, NOW)] == [
-        s.candidate.memory.id for s in score(shuffled, profile, NOW)
+    assert [s.candidate.id for s in score(found, profile, NOW)] == [
+        s.candidate.id for s in score(shuffled, profile, NOW)
     ]
 
 
 @given(st.lists(st.integers(1, 999), min_size=2, unique=True), st.floats(-1, 1), PROFILES)
 def test_equals_are_ordered_by_id(numbers: list[int], similarity: float, profile: Profile) -> None:
-    found = [Candidate(memory(number), similarity, 0.1) for number in numbers]
-    assert [s.candidate.memory.id.int for s in score(found, profile, NOW)] == sorted(numbers)
+    found = [candidate(number, similarity=similarity, lexical=0.1) for number in numbers]
+    assert [s.candidate.id.int for s in score(found, profile, NOW)] == sorted(numbers)
 
 
 @given(st.floats(0.001, 0.999), AGES)
 def test_the_formula_of_seed_002(similarity: float, age_days: float) -> None:
     rerank = math.log(similarity / (1 - similarity))
     sigmoid = 1 / (1 + math.exp(-rerank))
-    [scored] = score([Candidate(memory(1, age_days), similarity, None)], SEED, NOW)
-    age = (NOW - scored.candidate.memory.updated_at) / timedelta(days=1)
+    [scored] = score([candidate(1, age_days, similarity=similarity)], SEED, NOW)
+    age = (NOW - scored.candidate.updated_at) / timedelta(days=1)
     assert scored.total == pytest.approx(0.8 * sigmoid + 0.2 * math.exp(-age / 30.0), abs=1e-9)
     assert scored.parts["relevance"] == pytest.approx(0.8 * sigmoid, abs=1e-9)
 
@@ -149,8 +133,10 @@ def test_the_numbers_of_seed_002() -> None:
 @given(AGES, AGES)
 def test_recency_falls_with_age_and_never_leaves_zero_to_one(one: float, other: float) -> None:
     younger, older = sorted((one, other))
-    assert 0 <= recency(memory(1, older), NOW, 30) <= recency(memory(1, younger), NOW, 30) <= 1
-    assert recency(memory(1, -one), NOW, 30) == 1
+    profile = Profile("plain", "zscore", recency=1.0, recency_days=30)
+    scored = score([candidate(1, older), candidate(2, younger), candidate(3, -one)], profile, NOW)
+    parts = {s.candidate.id.int: s.parts.get("recency", 0.0) for s in scored}
+    assert 0 <= parts[1] <= parts[2] <= parts[3] == 1
 
 
 @given(candidates(min_size=1), st.floats(-1, 1))
@@ -182,8 +168,8 @@ def test_each_category_gives_at_most_its_rag_length_the_best_first(
     scored = score(found, SHIPPED["default"], NOW)
     kept, dropped = cap_categories(scored, {"event": events, "tasks": tasks})
     for category, most in (("event", events), ("tasks", tasks), ("goals", len(found))):
-        of_it = [s for s in scored if s.candidate.memory.category == category]
-        assert [s for s in kept if s.candidate.memory.category == category] == of_it[:most]
+        of_it = [s for s in scored if s.candidate.category == category]
+        assert [s for s in kept if s.candidate.category == category] == of_it[:most]
     assert kept == [s for s in scored if s in kept]
     assert {d.reason for d in dropped} <= {"rag_length"}
     assert len(kept) + len(dropped) == len(scored)
@@ -232,20 +218,20 @@ def _marginal(scored: Scored, chosen: Sequence[Scored], weight: float) -> float:
 def test_a_repetition_gives_way_to_something_else() -> None:
     vectors = {1: (1.0, 0.0), 2: (1.0, 0.0), 3: (0.0, 1.0)}
     found = [
-        Candidate(memory(number), similarity, None, embedding=np.array(vectors[number], np.float32))
+        candidate(number, similarity=similarity, embedding=np.array(vectors[number], np.float32))
         for number, similarity in ((1, 0.9), (2, 0.89), (3, 0.6))
     ]
     chosen, dropped = select(score(found, SEED, NOW), 2, SEED)
-    assert [s.candidate.memory.id.int for s in chosen] == [1, 3]
-    assert [(d.scored.candidate.memory.id.int, d.reason) for d in dropped] == [(2, "diversity")]
+    assert [s.candidate.id.int for s in chosen] == [1, 3]
+    assert [(d.scored.candidate.id.int, d.reason) for d in dropped] == [(2, "diversity")]
 
 
 @given(st.lists(st.tuples(SHARES, SHARES), min_size=1, max_size=20))
 def test_standard_scores_have_mean_zero_and_weigh_as_the_profile_says(values: list[tuple[float, float]]) -> None:
     profile = Profile("plain", "zscore", dense=0.6, lexical=0.4)
-    scored = score([Candidate(memory(n + 1), s, w) for n, (s, w) in enumerate(values)], profile, NOW)
+    scored = score([candidate(n + 1, similarity=s, lexical=w) for n, (s, w) in enumerate(values)], profile, NOW)
     for part, weight, column in (("dense", 0.6, 0), ("lexical", 0.4, 1)):
-        parts = [s.parts[part] for s in scored]
+        parts = [s.parts.get(part, 0.0) for s in scored]
         assert sum(parts) == pytest.approx(0, abs=1e-6)
         spread = 0 if np.std([v[column] for v in values]) < 1e-9 else weight
         assert float(np.std(parts)) == pytest.approx(spread, abs=1e-6)
@@ -261,13 +247,13 @@ def test_standard_scores_have_mean_zero_and_weigh_as_the_profile_says(values: li
     ],
 )
 def test_the_default_profile_prefers(better: dict[str, object], worse: dict[str, object]) -> None:
-    found = [Candidate(memory(1, **worse), 0.5, None), Candidate(memory(2, **better), 0.5, None)]
-    assert [s.candidate.memory.id.int for s in score(found, SHIPPED["default"], NOW)] == [2, 1]
+    found = [candidate(1, **worse, similarity=0.5), candidate(2, **better, similarity=0.5)]
+    assert [s.candidate.id.int for s in score(found, SHIPPED["default"], NOW)] == [2, 1]
 
 
 def test_a_candidate_without_a_vector_counts_as_the_least_similar() -> None:
-    found = [Candidate(memory(1), 0.9, None), Candidate(memory(2), 0.2, None), Candidate(memory(3), None, 0.5)]
-    parts = {s.candidate.memory.id.int: s.parts["dense"] for s in score(found, SHIPPED["default"], NOW)}
+    found = [candidate(1, similarity=0.9), candidate(2, similarity=0.2), candidate(3, lexical=0.5)]
+    parts = {s.candidate.id.int: s.parts["dense"] for s in score(found, SHIPPED["default"], NOW)}
     assert parts[3] == pytest.approx(parts[2])
     assert score([], SHIPPED["default"], NOW) == []
 
@@ -275,9 +261,9 @@ def test_a_candidate_without_a_vector_counts_as_the_least_similar() -> None:
 def test_rounding_in_the_mean_does_not_change_the_order() -> None:
     values = ((4, 2, 4), (7, 5, 2), (6, 2, 4), (3, 4, 5), (3, 6, 1), (3, 1, 3), (2, 5, 3), (6, 3, 2), (1, 7, 5))
     found = [
-        Candidate(memory(number, importance=importance, pinned=number == 1), similarity / 10, lexical / 10)
+        candidate(number, importance=importance, pinned=number == 1, similarity=similarity / 10, lexical=lexical / 10)
         for number, (similarity, lexical, importance) in enumerate(values, start=1)
     ]
     shuffled = [found[place - 1] for place in (1, 4, 2, 6, 5, 3, 8, 7, 9)]
-    orders = [[s.candidate.memory.id.int for s in score(some, SHIPPED["default"], NOW)] for some in (found, shuffled)]
+    orders = [[s.candidate.id.int for s in score(some, SHIPPED["default"], NOW)] for some in (found, shuffled)]
     assert orders[0] == orders[1]

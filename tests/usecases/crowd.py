@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from app.domain.candidates import Candidate
 from app.domain.errors import EmbedderUnavailable
 from app.domain.filters import Filters
 from app.domain.memory import Memory
-from app.domain.scoring import Candidate
 from app.domain.text_rules import text_key
 from app.ports import Vector
 from app.providers.embeddings.base import VectorsOnly
@@ -204,4 +204,4 @@ async def _relate(sql: asyncpg.Connection, tenant_id: UUID, ids: list[UUID]) -> 
 
 def ids_of(candidates: Iterable[Candidate]) -> set[UUID]:
     """The candidates' memories."""
-    return {candidate.memory.id for candidate in candidates}
+    return {candidate.id for candidate in candidates}

@@ -114,7 +114,7 @@ async def test_the_dense_candidates_are_those_of_a_full_scan(
     assert sure <= ids_of(found) <= maybe
     cosines = {town.crowd.rows[p]["id"]: c for p, c in zip(places, town.crowd.cosines(places, vector), strict=True)}
     for candidate in found:
-        assert candidate.similarity == pytest.approx(cosines[candidate.memory.id], abs=1e-4)
+        assert candidate.similarity == pytest.approx(cosines[candidate.id], abs=1e-4)
         assert candidate.lexical is None
         assert (candidate.embedding is not None) == with_vectors
 
@@ -145,7 +145,7 @@ async def test_without_a_vector_as_many_are_found_the_pinned_and_most_important_
         reverse=True,
     )
     found = await town.candidates(Search(wanted, categories, STOP_WORDS, None, k, 50))
-    ranks = sorted(((c.memory.pinned, c.memory.importance, c.memory.updated_at) for c in found), reverse=True)
+    ranks = sorted(((c.pinned, c.importance, c.updated_at) for c in found), reverse=True)
     assert ranks == [(r["pinned"], r["importance"], r["updated_at"]) for r in rows[:k]]
     assert all(c.similarity is None for c in found)
     assert ids_of(found) <= {r["id"] for r in rows}
@@ -172,7 +172,7 @@ async def test_an_answer_is_full_whenever_enough_matches_and_never_leaves_the_fi
         assert item.memory.id in visible
         assert admits(wanted, item.memory)
     for dropped in answer.dropped:
-        assert dropped.scored.candidate.memory.id in visible
+        assert dropped.scored.candidate.id in visible
     assert not {i.memory.id for i in answer.related} & {i.memory.id for i in answer.items}
 
 

@@ -56,7 +56,7 @@ async def test_an_answer_is_looked_at_beside_its_question(app: Application, call
     answer = await ask(app, caller, "Where did Maya buy the boat?")
     assert answer.items[0].memory.text == "Where did you buy the boat, Maya?"
     seen = [s for s in (*(i.scored for i in answer.items), *(d.scored for d in answer.dropped)) if s is not None]
-    [reply] = [s for s in seen if s.candidate.memory.text == "In Porto, for next to nothing!"]
+    [reply] = [s for s in seen if (s.candidate.thread_id, s.candidate.seq) == ("t", 2)]
     assert min(reply.parts[cue] for cue in ("neighbours", "actor", "asks", "session")) > 0
     for scored in seen:
         assert scored.total == pytest.approx(sum(scored.parts.values()), abs=1e-9)
@@ -64,14 +64,18 @@ async def test_an_answer_is_looked_at_beside_its_question(app: Application, call
 
 
 @pytest.mark.usefixtures("talk")
-async def test_what_stands_beside_obeys_filters_user_and_tenant(app: Application, caller: Caller) -> None:
+async def test_what_stands_beside_obeys_filters_user_and_tenant(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
     await said(app, caller, replace(turn("In Lisbon, says somebody else!", 2), user_id="ben"))
+    of_others = {row["id"] for row in await sql.fetch("SELECT id FROM memories WHERE user_id <> 'maya'")}
     for filters in ({"actor_id": "Ben"}, {"updated_after": START + timedelta(days=1)}, {}):
         answer = await ask(app, caller, "Where did Maya buy the boat?", 50, **filters)
-        seen = [i.memory for i in answer.items] + [d.scored.candidate.memory for d in answer.dropped]
-        assert all(m.user_id == "maya" for m in seen)
-        assert all(m.actor_id == filters.get("actor_id", m.actor_id) for m in seen)
-        assert all(m.updated_at >= filters.get("updated_after", m.updated_at) for m in seen)
+        assert all(item.memory.user_id == "maya" for item in answer.items)
+        seen = [s.candidate for s in (*(i.scored for i in answer.items), *(d.scored for d in answer.dropped)) if s]
+        assert not {c.id for c in seen} & of_others
+        assert all(c.actor_id == filters.get("actor_id", c.actor_id) for c in seen)
+        assert all(c.updated_at >= filters.get("updated_after", c.updated_at) for c in seen)
 
 
 async def test_a_day_in_the_question_prefers_what_was_said_then(app: Application, caller: Caller) -> None:
@@ -91,6 +95,6 @@ async def test_what_has_no_tokens_yet_is_found_all_the_same(
     await sql.execute(f"UPDATE {VECTORS} SET tokens = NULL WHERE memory_id IN (SELECT id FROM memories WHERE seq = 1)")
     answer = await ask(app, caller, "Where did Maya buy the boat?", 1)
     assert [item.memory.seq for item in answer.items] == [1]
-    embed = EmbedMissing(VectorStorage(app.uow, VECTORS.removeprefix("vec_")), app.embedder)
-    assert await embed.all(caller.scope) == {"embedded": 1}
-    assert await embed.all(caller.scope) == {"embedded": 0}
+    embed = EmbedMissing(VectorStorage(app.uow, VECTORS.removeprefix("vec_")), app.embedder, 100)
+    assert await embed.all(caller.scope) == {"embedded": 1, "indexed": 0}
+    assert await embed.all(caller.scope) == {"embedded": 0, "indexed": 0}

@@ -1,6 +1,7 @@
 """How often a use-case goes to the database, counted on the wire (DESIGN §5). A count, never a time."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from uuid import uuid4
 
 import asyncpg
@@ -84,6 +85,7 @@ async def test_a_query_takes_a_bounded_number_of_round_trips_whatever_it_finds(
 ) -> None:
     caller = await make_caller(proxied)
     query = Query(agent="supervisor", query="chess", filters=Filters(user_id="maya"), thread_id="t1")
+    plain = replace(query, thread_id=None)
     taken = []
     for size in (0, 1, 8):
         for number in range(size):
@@ -95,3 +97,7 @@ async def test_a_query_takes_a_bounded_number_of_round_trips_whatever_it_finds(
     assert len(answer.items) == 5
     assert taken[3] == taken[5]
     assert taken[5] <= 7
+    await proxied.query.ask(caller.scope, plain)
+    before = proxy.flights
+    await proxied.query.ask(caller.scope, plain)
+    assert proxy.flights - before == 2

@@ -16,3 +16,11 @@ WHERE m.tenant_id = $1 AND m.id = $3
 -- name: fill
 -- $2 ids, $3 versions, $4 vectors, $5 tokens; binds the tenant itself.
 SELECT {fill}($1, $2, $3, $4, $5) AS filled
+
+-- name: active
+-- $2 count no further.
+SELECT count(*) FROM (SELECT FROM {vec} WHERE tenant_id = $1 AND state = 'active' LIMIT $2) counted
+
+-- name: index
+-- $2 at most; binds the tenant itself.
+SELECT {index}($1, $2) AS indexed

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Any
 
@@ -145,8 +145,7 @@ class QueryMemories:
     async def _prepare(self, scope: Scope, query: Query) -> _Work:
         policies = self._policies
         categories = policies.categories.resolve(scope, query.agent, query.categories, query.filters.category)
-        text = normalise(query.query)
-        if not text:
+        if not (text := normalise(query.query)):
             raise InvalidInput("query is empty")
         name = query.profile or policies.query.profile
         if name not in policies.profiles:
@@ -172,9 +171,7 @@ class QueryMemories:
         )
         budget = Budget(query.budget_tokens or policies.query.budget_tokens)
         whole = [c for c, mode in modes.items() if mode == "all"]
-        asked = Asked(text, zone=query.zone)
-        if embedding is not None:
-            asked = replace(asked, tokens=embedding.tokens, words=embedding.words)
+        asked = Asked(text, *((embedding.tokens, embedding.words) if embedding else (None, ())), query.zone)
         lengths = {c: policies.categories.get(c).rag_length for c in ranked}
         return _Work(scope, query, search, profile, asked, whole, lengths, top_k, budget, answer)
 
