@@ -220,9 +220,7 @@ def _assemble(base: _Base) -> Application:
     lifecycle, consolidate = _tidying(base, journal, records)
     limits, publisher = _limits(base, access), Publisher(broker_settings(settings))
     write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-    handlers = job_handlers(
-        lifecycle, EmbedMissing(VectorStorage(uow, base.space.name), embedder, policies.query.exact_up_to), consolidate
-    )
+    handlers = job_handlers(lifecycle, _embedding(base), consolidate)
     delta, query = _asking(base, access)
     return Application(
         settings=settings,
@@ -272,6 +270,10 @@ def _tidying(base: _Base, journal: Journal, records: LifecycleStorage) -> tuple[
 def _checkpoints(base: _Base) -> Checkpoints:
     largest = base.settings.max_checkpoint_bytes
     return Checkpoints(CheckpointStorage(base.uow, HELD * largest), largest)
+
+
+def _embedding(base: _Base) -> EmbedMissing:
+    return EmbedMissing(VectorStorage(base.uow, base.space.name), base.embedder, base.policies.query.exact_up_to)
 
 
 def _limits(base: _Base, access: AccessLog) -> Limits:

@@ -161,7 +161,7 @@ async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
             "unknown": row["name"] not in DEFINERS,
             f"owned by {row['owner']}": row["owner"] != DEFINERS.get(row["name"]),
             "owner is free to do more": row["free"],
-            "search path": row["proconfig"] != ["search_path=pg_catalog, public, pg_temp"],
+            "search path": "search_path=pg_catalog, public, pg_temp" not in (row["proconfig"] or []),
             f"callable by {row['callers']}": row["callers"] != ["mnema_app"],
         }
         found += [f"{row['name']}: {what}" for what, is_wrong in wrong.items() if is_wrong]
