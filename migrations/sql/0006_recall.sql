@@ -82,6 +82,7 @@ CREATE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters 
 #variable_conflict use_column
 DECLARE
     v_user bigint;
+    v_count bigint;
     v_signs bit(%8$s);
     v_dense uuid[];
     v_found uuid[];
@@ -100,16 +101,19 @@ BEGIN
     ELSIF v_user IS NOT NULL THEN
         v_dense := ARRAY(%4$s);
     ELSE
-        IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                                  AND m.state = 'active' LIMIT p_exact + 1) capped) > p_exact THEN
+        v_count := (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+                                          AND m.state = 'active' LIMIT p_exact + 1) capped);
+        IF v_count > p_exact THEN
             v_dense := %7$I(p_tenant, p_vector, p_categories, p_filters, p_dense);
+        ELSIF v_count <= 500 THEN  -- looked up one by one
+            v_dense := ARRAY(SELECT m.id FROM memories m JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = m.id
+                WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active' AND memory_matches(m, p_filters)
+                ORDER BY (v.embedding <=> p_vector) + 0, m.id LIMIT p_dense);
+        ELSIF p_filters IS NULL THEN
+            v_dense := ARRAY(%5$s);
         END IF;
-        IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN  -- few memories, or so few match that the search gave up
-            IF p_filters IS NULL THEN
-                v_dense := ARRAY(%5$s);
-            ELSE
-                v_dense := ARRAY(%6$s);
-            END IF;
+        IF v_dense IS NULL OR v_count > p_exact AND cardinality(v_dense) < p_dense THEN  -- so few match that the search gave up
+            v_dense := ARRAY(%6$s);
         END IF;
     END IF;
     IF p_lexical > 0 THEN
