@@ -21,6 +21,7 @@ from app.domain.late_interaction import max_sim, without
 from app.domain.memory import MemoryType
 
 _DAY = 86_400.0
+_MATCHES = frozenset({"dense", "lexical", "late", "rerank", "relevance"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,9 @@ class Scored:
 
     @property
     def parts(self) -> dict[str, float]:
-        """What the total is made of, by name, without what adds nothing."""
-        return {name: value for name, column in self.columns.items() if (value := float(column[self.at]))}
+        """What the total is made of, by name; of cues and boosts those that add something."""
+        parts = {name: float(column[self.at]) for name, column in self.columns.items()}
+        return {name: value for name, value in parts.items() if value or name in _MATCHES}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,4 +14,5 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
+DROP INDEX memories_filtered;
 DROP FUNCTION read_answer, create_recall, nearest_sql, index_space, widest_exact, create_put_vectors;

@@ -23,17 +23,19 @@ BEGIN
         ORDER BY r DESC, m.id LIMIT p_limit;
 END $$;
 
--- The nearest of a space's vectors under a condition, as SQL. Wide vectors are first compared by their signs, which lie in an
--- index; of the best by those the vectors themselves are read.
-CREATE FUNCTION nearest_sql(p_table text, p_wide boolean, p_condition text) RETURNS text LANGUAGE sql IMMUTABLE
+-- What a filter asks for, in one index: a filtered query reads this and then the vectors of what matches.
+CREATE INDEX memories_filtered ON memories (tenant_id, user_pk)
+    INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at)
+    WHERE state = 'active';
+
+-- The nearest of a space's vectors, as SQL. Wide vectors are first compared by their signs, which lie in an index; of the best
+-- by those the vectors themselves are read. The sum keeps an approximate index out of these shapes for good.
+CREATE FUNCTION nearest_sql(p_table text, p_wide boolean, p_source text) RETURNS text LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN p_wide THEN format('SELECT x.memory_id FROM (
-            SELECT v.memory_id FROM %1$I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND %2$s
-            ORDER BY (v.signs <~> v_signs) + 0, v.memory_id LIMIT 8 * p_dense) s
+            SELECT v.memory_id FROM %2$s ORDER BY (v.signs <~> v_signs) + 0, v.memory_id LIMIT 8 * p_dense) s
         JOIN %1$I x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
-        ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense', p_table, p_condition)
-    -- exact: the sum keeps an approximate index out of this shape for good
-    ELSE format('SELECT v.memory_id FROM %1$I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND %2$s
-            ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense', p_table, p_condition) END;
+        ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense', p_table, p_source)
+    ELSE format('SELECT v.memory_id FROM %s ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense', p_source) END;
 
 -- near_<space>: approximately the nearest of a tenant. What the index does not hold yet is compared one by one.
 -- recall_<space>: what a query looks at: the best p_dense by vector and p_lexical by word, with p_beside the turns beside so
@@ -44,9 +46,10 @@ DECLARE
     v_table text := 'vec_' || p_name;
     v_dimension int := (SELECT dimension FROM embedding_spaces WHERE name = p_name);
     v_wide boolean := v_dimension > widest_exact();
-    v_mine text := 'v.user_pk = v_user AND v.category = ANY (p_categories)';
-    v_all text := 'v.category = ANY (p_categories)';
-    v_matches text := 'EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id AND memory_matches(m, p_filters))';
+    v_all text := format('%I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND v.category = ANY (p_categories)', v_table);
+    v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id', v_table);
+    v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND memory_matches(m, p_filters)', v_table);
 BEGIN
     PERFORM '[1]'::halfvec;  -- loads the extension, whose settings are named below
     EXECUTE format($ddl$
@@ -82,7 +85,7 @@ CREATE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters 
 #variable_conflict use_column
 DECLARE
     v_user bigint;
-    v_count bigint;
+    v_few CONSTANT int := 500;  -- memories are looked up one by one
     v_signs bit(%8$s);
     v_dense uuid[];
     v_found uuid[];
@@ -101,20 +104,20 @@ BEGIN
     ELSIF v_user IS NOT NULL THEN
         v_dense := ARRAY(%4$s);
     ELSE
-        v_count := (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                                          AND m.state = 'active' LIMIT p_exact + 1) capped);
-        IF v_count > p_exact THEN
+        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+                         AND m.state = 'active' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+        IF cardinality(v_found) <= v_few THEN
+            v_dense := ARRAY(%10$s);
+        ELSIF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+                                     AND m.state = 'active' LIMIT p_exact + 1) counted) > p_exact THEN
             v_dense := %7$I(p_tenant, p_vector, p_categories, p_filters, p_dense);
-        ELSIF v_count <= 500 THEN  -- looked up one by one
-            v_dense := ARRAY(SELECT m.id FROM memories m JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = m.id
-                WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active' AND memory_matches(m, p_filters)
-                ORDER BY (v.embedding <=> p_vector) + 0, m.id LIMIT p_dense);
         ELSIF p_filters IS NULL THEN
             v_dense := ARRAY(%5$s);
         END IF;
-        IF v_dense IS NULL OR v_count > p_exact AND cardinality(v_dense) < p_dense THEN  -- so few match that the search gave up
-            v_dense := ARRAY(%6$s);
+        IF v_dense IS NULL OR cardinality(v_found) > v_few AND cardinality(v_dense) < p_dense THEN
+            v_dense := ARRAY(%6$s);  -- not large, or so large that the search gave up
         END IF;
+        v_found := NULL;
     END IF;
     IF p_lexical > 0 THEN
         SELECT array_agg(l.memory_id), array_agg(l.rank) INTO v_found, v_ranks
@@ -151,10 +154,11 @@ BEGIN
         LEFT JOIN unnest(v_found, v_ranks) AS l(id, rank) ON l.id = i.id
         ORDER BY i.id) c;
 END $fn$
-    $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_mine),
-        nearest_sql(v_table, v_wide, v_mine || ' AND ' || v_matches), nearest_sql(v_table, v_wide, v_all),
-        nearest_sql(v_table, v_wide, v_all || ' AND ' || v_matches), 'near_' || p_name, v_dimension,
-        CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END);
+    $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
+        nearest_sql(v_table, v_wide, v_matching || ' AND m.user_pk = v_user AND v.user_pk = v_user'),
+        nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
+        CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
+        nearest_sql(v_table, v_wide, v_few));
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
 END $space$;
 

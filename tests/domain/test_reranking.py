@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.loader import load_policies
-from app.domain.memory import Memory, MemoryState, MemoryType
-from app.domain.scoring import Asked, Candidate, Profile, keep_read, keep_relevant, relevance, score
+from app.domain.candidates import Candidate
+from app.domain.memory import MemoryType
+from app.domain.scoring import Asked, Profile, keep_read, keep_relevant, relevance, score
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SHIPPED = load_policies("all-MiniLM-L6-v2").profiles
@@ -25,26 +26,13 @@ LOGITS = st.floats(-40, 40, width=32)
 def candidate(number: int, rerank: float | None, age_days: float = 0.0, similarity: float | None = 0.5) -> Candidate:
     """A candidate as a search and a reranker leave it."""
     at = NOW - timedelta(days=age_days)
-    memory = Memory(
-        id=UUID(int=number),
-        user_id="maya",
-        category="event",
-        text=f"text {number}",
-        type=MemoryType.semantic,
-        importance=2,
-        pinned=False,
-        tags=(),
-        state=MemoryState.active,
-        version=1,
-        created_at=at,
-        updated_at=at,
-    )
-    return Candidate(memory, similarity, None, rerank=rerank)
+    base = Candidate(UUID(int=number), "event", MemoryType.semantic, 2, False, at, at)
+    return replace(base, similarity=similarity, rerank=rerank)
 
 
 def order(found: Sequence[Candidate], profile: Profile) -> list[int]:
     """Their numbers, best first."""
-    return [s.candidate.memory.id.int for s in score(found, profile, NOW)]
+    return [s.candidate.id.int for s in score(found, profile, NOW)]
 
 
 @given(LOGITS, st.floats(0, 3650))
@@ -70,8 +58,8 @@ def test_no_score_is_too_large(logit: float) -> None:
 def test_of_the_seeds_pool_nothing_unread_is_answered() -> None:
     found = [candidate(1, 0.5), candidate(2, None, similarity=0.99), candidate(3, -0.5)]
     kept, dropped = keep_read(score(found, SEED, NOW), SEED)
-    assert [s.candidate.memory.id.int for s in kept] == [1, 3]
-    assert [(d.scored.candidate.memory.id.int, d.reason) for d in dropped] == [(2, "rank")]
+    assert [s.candidate.id.int for s in kept] == [1, 3]
+    assert [(d.scored.candidate.id.int, d.reason) for d in dropped] == [(2, "rank")]
     unread = score([replace(c, rerank=None) for c in found], SEED, NOW)
     assert keep_read(unread, SEED) == (unread, [])
     fused = score(found, DEFAULT, NOW)
@@ -94,7 +82,7 @@ def test_where_nothing_else_differs_the_rerank_scores_are_the_order(logits: list
 
 def test_what_was_not_read_counts_as_the_worst_that_was() -> None:
     found = [candidate(1, 4.0), candidate(2, -4.0), candidate(3, None), candidate(4, 0.0)]
-    parts = {s.candidate.memory.id.int: s.parts["rerank"] for s in score(found, DEFAULT, NOW)}
+    parts = {s.candidate.id.int: s.parts["rerank"] for s in score(found, DEFAULT, NOW)}
     assert parts[3] == parts[2] < parts[4] < parts[1]
     assert order(found, DEFAULT) == [1, 4, 2, 3]
 

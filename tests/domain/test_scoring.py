@@ -231,7 +231,7 @@ def test_standard_scores_have_mean_zero_and_weigh_as_the_profile_says(values: li
     profile = Profile("plain", "zscore", dense=0.6, lexical=0.4)
     scored = score([candidate(n + 1, similarity=s, lexical=w) for n, (s, w) in enumerate(values)], profile, NOW)
     for part, weight, column in (("dense", 0.6, 0), ("lexical", 0.4, 1)):
-        parts = [s.parts.get(part, 0.0) for s in scored]
+        parts = [s.parts[part] for s in scored]
         assert sum(parts) == pytest.approx(0, abs=1e-6)
         spread = 0 if np.std([v[column] for v in values]) < 1e-9 else weight
         assert float(np.std(parts)) == pytest.approx(spread, abs=1e-6)

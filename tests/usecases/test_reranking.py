@@ -61,9 +61,14 @@ async def memories(app: Application, caller: Caller) -> dict[str, UUID]:
     return await remember(app, caller)
 
 
+_SAID: dict[UUID, str] = {}
+"""What `remember` has written, by id."""
+
+
 async def remember(app: Application, caller: Caller, **fields: Any) -> dict[str, UUID]:
     """Write TEXTS; ids by text."""
     written = {text: await app.write.remember(caller.scope, draft(text, **fields)) for text in TEXTS}
+    _SAID.update({one.id: text for text, one in written.items() if one.id is not None})
     return {text: one.id for text, one in written.items() if one.id is not None}
 
 
@@ -76,7 +81,7 @@ async def ask(app: Application, caller: Caller, **fields: Any) -> Answer:
 def scores(answer: Answer) -> dict[str, Mapping[str, float]]:
     """The parts of everything that was considered, by text."""
     every = [*(i.scored for i in answer.items), *(d.scored for d in answer.dropped)]
-    return {s.candidate.memory.text: s.parts for s in every if s is not None}
+    return {_SAID[s.candidate.id]: s.parts for s in every if s is not None}
 
 
 def texts(answer: Answer) -> list[str]:
@@ -115,7 +120,7 @@ async def test_seed_002_is_the_sigmoid_of_its_score(app: Application, caller: Ca
             assert parts["relevance"] == pytest.approx(0.8 * relevance[text], abs=1e-9)
     [best] = answer.items
     assert best.memory.text == max(relevance, key=relevance.__getitem__)
-    reasons = {d.scored.candidate.memory.text: d.reason for d in answer.dropped}
+    reasons = {_SAID[d.scored.candidate.id]: d.reason for d in answer.dropped}
     assert {text for text, reason in reasons.items() if reason == "rank"} >= set(TEXTS) - set(relevance)
     low = {text for text, value in relevance.items() if value < 0.35}
     assert low
@@ -140,7 +145,7 @@ async def test_only_the_best_are_read(configured: Configured, caller: Caller, mo
 @pytest.mark.usefixtures("memories")
 async def test_what_is_not_similar_enough_is_not_read(app: Application, caller: Caller, model: RerankServer) -> None:
     answer = await ask(app, caller, threshold=0.35)
-    dropped = {d.scored.candidate.memory.text for d in answer.dropped if d.reason == "threshold"}
+    dropped = {_SAID[d.scored.candidate.id] for d in answer.dropped if d.reason == "threshold"}
     assert 0 < len(dropped) < len(TEXTS)
     assert set(model.requests[0]["texts"]) == set(TEXTS) - dropped
 
@@ -263,8 +268,8 @@ async def test_only_a_model_that_reads_costs_a_second_transaction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await remember(app, caller)
-    opened, read = [], UnitOfWork.read
-    monkeypatch.setattr(UnitOfWork, "read", lambda *given: opened.append(given) or read(*given))
+    opened, calls = [], UnitOfWork.calls
+    monkeypatch.setattr(UnitOfWork, "calls", lambda *given: opened.append(given) or calls(*given))
     usual = settings.model_copy(update={"reranker": "none"})
     async with application(usual, Doubles(embedder=embedder, clock=clock)) as none:
         opened.clear()

@@ -113,6 +113,16 @@ Index(
     memories.c.updated_at,
     postgresql_where=sql("state = 'active' AND NOT pinned"),
 )
+Index(
+    "memories_filtered",
+    memories.c.tenant_id,
+    memories.c.user_pk,
+    postgresql_include=(
+        *("id", "category", "type", "thread_id", "agent_id", "run_id", "actor_id", "role", "tags", "pinned"),
+        *("importance", "updated_at"),
+    ),
+    postgresql_where=sql("state = 'active'"),
+)
 Index("memories_purgeable", memories.c.tenant_id, memories.c.purge_at, postgresql_where=sql("purge_at IS NOT NULL"))
 Index("memories_tsv", memories.c.tsv, postgresql_using="gin")
 
