@@ -3,7 +3,7 @@
 from migrations.scripts import run_sql
 
 revision = "0007"
-down_revision = "0005"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 
