@@ -1,0 +1,87 @@
+"""What is known of a user with their consent, what is proposed to be, and the questions asked about it."""
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    Table,
+    desc,
+)
+from sqlalchemy import text as sql
+from sqlalchemy.dialects.postgresql import JSONB, UUID
+
+from app.storage.tables.base import bigint, identifier, metadata, tenant, text
+from app.storage.tables.ops import Xid8
+
+_time = DateTime(timezone=True)
+
+context_patches = Table(
+    "context_patches",
+    metadata,
+    tenant(),
+    identifier(),
+    *(text(name) for name in ("user_id", "field", "value")),
+    Column("value_key", LargeBinary, nullable=False),
+    Column("sensitive", Boolean, nullable=False),
+    text("state"),
+    Column("signals", JSONB, nullable=False),
+    text("actor"),
+    text("thread_id", null=True),
+    Column("created_at", _time, nullable=False),
+    Column("expires_at", _time, nullable=False),
+    Column("decided_at", _time),
+    text("decided_by", null=True),
+    text("way", null=True),
+    Column("decided_xid", Xid8),
+    ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.user_id"]),
+)
+Index(
+    "context_patches_pending",
+    *(context_patches.c[name] for name in ("tenant_id", "user_id", "field", "value_key")),
+    unique=True,
+    postgresql_where=sql("state = 'pending'"),
+)
+Index(
+    "context_patches_by_user",
+    context_patches.c.tenant_id,
+    context_patches.c.user_id,
+    desc("created_at"),
+    desc("id"),
+)
+Index(
+    "context_patches_due",
+    context_patches.c.tenant_id,
+    context_patches.c.expires_at,
+    postgresql_where=sql("state = 'pending'"),
+)
+user_context = Table(
+    "user_context",
+    metadata,
+    tenant(),
+    *(text(name, key=True) for name in ("user_id", "field", "item")),
+    text("value"),
+    Column("patch_id", UUID, nullable=False),
+    Column("updated_at", _time, nullable=False),
+    CheckConstraint(r"item = '' OR field LIKE '%\_add'"),
+    ForeignKeyConstraint(["tenant_id", "patch_id"], ["context_patches.tenant_id", "context_patches.id"]),
+    Index("user_context_patch", "tenant_id", "patch_id", unique=True),
+)
+context_questions = Table(
+    "context_questions",
+    metadata,
+    tenant(),
+    text("thread_id", key=True),
+    text("user_id"),
+    Column("patch_id", UUID, nullable=False),
+    text("question"),
+    bigint("rev"),
+    Column("asked_at", _time, nullable=False),
+    ForeignKeyConstraint(
+        ["tenant_id", "patch_id"], ["context_patches.tenant_id", "context_patches.id"], ondelete="CASCADE"
+    ),
+    Index("context_questions_patch", "tenant_id", "patch_id"),
+)
