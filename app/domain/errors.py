@@ -64,6 +64,12 @@ class UnknownCategory(InvalidInput):
     code = "unknown_category"
 
 
+class UnknownField(InvalidInput):
+    """The field is none of those a user's context has."""
+
+    code = "unknown_field"
+
+
 class Unauthenticated(MnemaError):
     """Send a valid API key as `Authorization: Bearer …`."""
 
@@ -131,6 +137,13 @@ class WrongState(MnemaError):
     """This memory is not in a state that can be restored or changed."""
 
     code = "invalid_state"
+    status = 409
+
+
+class TooManyPatches(MnemaError):
+    """So many proposals wait for a decision, or so many values are there, that no more are taken."""
+
+    code = "too_many_patches"
     status = 409
 
 

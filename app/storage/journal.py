@@ -13,6 +13,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.changes import CHANGES, ChangeKind, Edge, MemoryChange, Observation
+from app.domain.consent import Entry
 from app.domain.erasure import tombstones
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
@@ -29,6 +30,10 @@ INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_
 SELECT $1, r.id, r.user_id, r.thread_id, r.node, r.op, r.status, r.memory_id, r.category, r.sim
 FROM jsonb_to_recordset($2::jsonb) AS r(id uuid, user_id text, thread_id text, node text, op text, status text,
                                         memory_id text, category text, sim real)
+"""
+_CONSENT = """
+INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
+VALUES ($1, $2, $3, 'CONSENT', $4, $5, $6, $7, clock_timestamp())
 """
 
 
@@ -124,6 +129,12 @@ class Journal:
         else:
             texts, turns = [change.new.text, change.new.steps_text], [(change.new.source or {}).get("turn_id")]
         return tombstones(self._secret, scope.tenant_id, change.user_id, texts, turns)
+
+    async def consent(self, tx: WriteTx, scope: Scope, actor: str, entry: Entry) -> None:
+        """What was done about a proposal, in its transaction; its id stands where a memory's would (seed 003 §10)."""
+        refs = (str(ref) if ref else None for ref in (entry.old_ref, entry.new_ref))
+        meta = {"action": entry.action, **entry.meta}
+        await tx.execute(_CONSENT, scope.tenant_id, new_id(), str(entry.patch), *refs, actor, meta)
 
     async def note(self, scope: Scope, observations: Iterable[Observation]) -> None:
         """Keep events in a transaction of their own, so that they stay when the work rolled back."""

@@ -7,6 +7,7 @@ from app.domain.erasure import tombstones
 from app.domain.lifecycle import LifecyclePolicy
 from app.domain.memory import Memory
 from app.domain.scope import Scope
+from app.storage.consent import consent_texts, erase_consent
 from app.storage.engine import LONG_S
 from app.storage.llm import LlmStorage
 from app.storage.rows import memory_columns, memory_from_row
@@ -69,13 +70,15 @@ class LifecycleStorage:
                 return None
             await tx.fetchval(_statement("lock_memories"), scope.tenant_id, user_id)
             rows = await tx.fetch(_statement("texts"), scope.tenant_id, user_id)
-            texts, turns = (row["text"] for row in rows), (row["turn"] for row in rows)
+            texts = [*(row["text"] for row in rows), *await consent_texts(tx, scope, user_id)]
+            turns = (row["turn"] for row in rows)
             hashes = tombstones(self._secret, scope.tenant_id, user_id, texts, turns)
+            consent = await erase_consent(tx, scope, user_id)
             counts: dict[str, int] = await tx.fetchval(
                 _statement("erase"), scope.tenant_id, user_id, hashes, scope.actor
             )
             counts["store_items"] = await erase_items(tx, scope, user_id)
-        return {**counts, "tombstones": len(hashes)}
+        return {**counts, **consent, "tombstones": len(hashes)}
 
 
 @cache

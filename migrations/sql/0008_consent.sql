@@ -46,7 +46,7 @@ CREATE TABLE user_context (
 );
 CREATE UNIQUE INDEX user_context_patch ON user_context (tenant_id, patch_id);
 
-CREATE TABLE context_questions (                    -- the one open question of a thread
+CREATE TABLE context_questions (                    -- the one open question of a thread, and of a proposal
     tenant_id  uuid NOT NULL,
     thread_id  text NOT NULL,
     user_id    text NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE context_questions (                    -- the one open question of 
     PRIMARY KEY (tenant_id, thread_id),
     FOREIGN KEY (tenant_id, patch_id) REFERENCES context_patches (tenant_id, id) ON DELETE CASCADE
 );
-CREATE INDEX context_questions_patch ON context_questions (tenant_id, patch_id);
+CREATE UNIQUE INDEX context_questions_patch ON context_questions (tenant_id, patch_id);
 
 DO $$
 DECLARE
@@ -121,3 +121,23 @@ CREATE CONSTRAINT TRIGGER context_patches_tripwire AFTER INSERT OR UPDATE OR DEL
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_consent();
 CREATE CONSTRAINT TRIGGER user_context_tripwire AFTER INSERT OR UPDATE OR DELETE ON user_context
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_consent();
+
+-- The context of one user goes; history rows stay without text. Part of an erasure: the caller holds the user's row. The
+-- proposals are locked first, so that what is written about one right now is blanked as well.
+CREATE FUNCTION erase_consent(p_tenant uuid, p_user text, p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids text[];
+    v_values int;
+BEGIN
+    PERFORM 1 FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user ORDER BY id FOR UPDATE;
+    v_ids := ARRAY (SELECT id::text FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user);
+    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
+    INSERT INTO history (tenant_id, id, memory_id, event, actor)
+        SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
+    DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND response->>'id' = ANY (v_ids);
+    DELETE FROM user_context WHERE tenant_id = p_tenant AND user_id = p_user;
+    GET DIAGNOSTICS v_values = ROW_COUNT;
+    DELETE FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user;
+    RETURN jsonb_build_object('context_values', v_values, 'context_patches', cardinality(v_ids));
+END $$;
+GRANT EXECUTE ON FUNCTION erase_consent(uuid, text, text) TO mnema_app;

@@ -83,5 +83,5 @@ context_questions = Table(
     ForeignKeyConstraint(
         ["tenant_id", "patch_id"], ["context_patches.tenant_id", "context_patches.id"], ondelete="CASCADE"
     ),
-    Index("context_questions_patch", "tenant_id", "patch_id"),
+    Index("context_questions_patch", "tenant_id", "patch_id", unique=True),
 )

@@ -1,0 +1,193 @@
+"""What is known of a user with their consent, and what is proposed to be. History is the journal's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from app.domain.consent import (
+    ADDED,
+    Patch,
+    PatchState,
+    Question,
+    Signal,
+    Value,
+    Way,
+    erasure_text,
+    value_key,
+)
+from app.domain.consent_answers import Told
+from app.domain.paging import Position
+from app.domain.scope import Scope
+from app.storage.sql import statements
+from app.storage.uow import ReadTx, WriteTx
+
+_PLAIN = (
+    "id, user_id, field, value, sensitive, state, actor, created_at, expires_at, signals, thread_id, decided_at, "
+    "decided_by, way"
+)
+_COLUMNS = ", ".join(f"p.{name}" for name in _PLAIN.split(", ")) + (
+    ", q.thread_id AS asked_in, q.question, q.rev, q.asked_at"
+)
+
+
+class ConsentStorage:
+    """Each method is part of a transaction that holds the user's row, but for what only reads."""
+
+    async def lock_user(self, tx: WriteTx, scope: Scope, user_id: str, *, create: bool = False) -> bool:
+        """Wait for whoever decides about this user; whether there is one. With `create` there is, but for an erasure
+        in the same moment."""
+        if create:
+            await tx.fetchval(_sql("know_user"), scope.tenant_id, user_id)
+        return await tx.fetchrow(_sql("lock_user"), scope.tenant_id, user_id) is not None
+
+    async def erased(self, tx: WriteTx, scope: Scope, hashes: Sequence[bytes]) -> bool:
+        """Whether one of these was erased."""
+        return bool(await tx.fetchval(_sql("erased"), scope.tenant_id, list(hashes)))
+
+    async def evidence(self, tx: WriteTx, scope: Scope, user_id: str, memory_id: UUID, now: datetime) -> Signal | None:
+        """A memory as a signal; None for one that says nothing of this user, or that this key may not see."""
+        row = await tx.fetchrow(_sql("evidence"), scope.tenant_id, user_id, memory_id, scope.category_list)
+        if row is None:
+            return None
+        return Signal(row["id"], row["root"], row["kind"], row["confidence"], scope.actor, now)
+
+    async def patch(self, tx: ReadTx, scope: Scope, user_id: str, patch_id: UUID) -> Patch | None:
+        """A proposal; its row is locked if this transaction may change it."""
+        if isinstance(tx, WriteTx):
+            await tx.fetchval(_sql("lock_patch"), scope.tenant_id, user_id, patch_id)
+        row = await tx.fetchrow(_sql("patch"), scope.tenant_id, user_id, patch_id)
+        return _patch(row) if row else None
+
+    async def same(self, tx: WriteTx, scope: Scope, user_id: str, name: str, value: str) -> tuple[Patch, bool] | None:
+        """The newest proposal of the same value, and whether it is what is known now."""
+        row = await tx.fetchrow(_sql("same"), scope.tenant_id, user_id, name, value_key(value))
+        return (_patch(row), row["stands"]) if row else None
+
+    async def room(self, tx: WriteTx, scope: Scope, user_id: str, name: str, now: datetime) -> tuple[int, int]:
+        """How many proposals of the user wait, and how many values the field has."""
+        row = await tx.fetchrow(_sql("room"), scope.tenant_id, user_id, name, now)
+        assert row is not None
+        return row["pending"], row["values"]
+
+    async def propose(self, tx: WriteTx, scope: Scope, patch: Patch) -> None:
+        """Store a proposal."""
+        key, signals = value_key(patch.value), [_signal_row(s) for s in patch.signals]
+        values = (patch.id, patch.user_id, patch.field, patch.value, key, patch.sensitive, signals, patch.actor)
+        times = (patch.thread_id, patch.created_at, patch.expires_at)
+        await tx.execute(_sql("propose"), scope.tenant_id, *values, *times)
+
+    async def add_signals(self, tx: WriteTx, scope: Scope, patch: Patch) -> None:
+        """Store the signals it has now."""
+        await tx.execute(_sql("add_signals"), scope.tenant_id, patch.id, [_signal_row(s) for s in patch.signals])
+
+    async def close(
+        self, tx: WriteTx, scope: Scope, patch: Patch, state: PatchState, now: datetime, by: str, way: Way
+    ) -> None:
+        """Decide; its question is answered with that. Raises WrongState when it was decided before."""
+        await tx.execute(_sql("close"), scope.tenant_id, patch.id, state, now, by, way)
+        await tx.execute(_sql("unask"), scope.tenant_id, patch.id)
+
+    async def put_value(self, tx: WriteTx, scope: Scope, patch: Patch, now: datetime) -> tuple[str, UUID] | None:
+        """Make it known; the value it takes the place of, and that one's proposal."""
+        where = scope.tenant_id, patch.user_id, patch.field, item_of(patch.field, patch.value)
+        before = await tx.fetchrow(_sql("value"), *where)
+        await tx.execute(_sql("put_value"), *where, patch.value, patch.id, now)
+        return (before["value"], before["patch_id"]) if before else None
+
+    async def values(self, tx: ReadTx, scope: Scope, user_id: str) -> list[Value]:
+        """All that is known, oldest first."""
+        return [Value(**dict(row)) for row in await tx.fetch(_sql("values"), scope.tenant_id, user_id)]
+
+    async def withdraw(
+        self, tx: WriteTx, scope: Scope, user_id: str, name: str, value: str | None
+    ) -> list[tuple[str, UUID]]:
+        """Forget a field's values, or the one that is given; what they were, and their proposals."""
+        item = None if value is None else item_of(name, value)
+        rows = await tx.fetch(_sql("withdraw"), scope.tenant_id, user_id, name, item)
+        return [(row["value"], row["patch_id"]) for row in rows]
+
+    async def page(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        user_id: str,
+        state: PatchState | None,
+        now: datetime,
+        after: Position | None,
+        limit: int,
+    ) -> list[Patch]:
+        """Newest first, at most `limit`, starting behind `after`."""
+        rows = await tx.fetch(_sql("page"), scope.tenant_id, user_id, state, now, *(after or (None, None)), limit)
+        return [_patch(row) for row in rows]
+
+    async def ask(self, tx: WriteTx, scope: Scope, patch: Patch, thread_id: str, question: str, now: datetime) -> None:
+        """Note what the user is asked, in this thread alone, and where the thread stands."""
+        await self.unask(tx, scope, patch.id)
+        rev = await tx.fetchval(_sql("lock_thread"), scope.tenant_id, thread_id) or 0
+        where = scope.tenant_id, thread_id, patch.user_id, patch.id
+        await tx.execute(_sql("ask"), *where, question, rev, now)
+
+    async def unask(self, tx: WriteTx, scope: Scope, patch_id: UUID) -> None:
+        """The question is not open any more."""
+        await tx.execute(_sql("unask"), scope.tenant_id, patch_id)
+
+    async def question(self, tx: ReadTx, scope: Scope, thread_id: str) -> Question | None:
+        """The open question of a thread."""
+        row = await tx.fetchrow(_sql("question"), scope.tenant_id, thread_id)
+        return Question(**dict(row)) if row else None
+
+    async def told(self, tx: WriteTx, scope: Scope, question: Question, limit: int) -> list[Told]:
+        """What happened in the thread since it was asked, oldest first."""
+        rows = await tx.fetch(_sql("told"), scope.tenant_id, question.thread_id, question.rev, limit)
+        return [Told(**{**dict(row), "memory_id": UUID(row["memory_id"])}) for row in rows]
+
+    async def due(self, tx: WriteTx, scope: Scope, now: datetime, limit: int) -> list[Patch]:
+        """Proposals that nobody decided in time, locked."""
+        return [_patch(row) for row in await tx.fetch(_sql("due"), scope.tenant_id, now, limit)]
+
+    async def count_due(self, tx: ReadTx, scope: Scope, now: datetime) -> int:
+        """How many there are."""
+        return int(await tx.fetchval(_sql("count_due"), scope.tenant_id, now))
+
+
+async def consent_texts(tx: WriteTx, scope: Scope, user_id: str) -> list[str]:
+    """What tombstones of a person's context are made of."""
+    rows = await tx.fetch(_sql("texts"), scope.tenant_id, user_id)
+    return [erasure_text(row["field"], row["value"]) for row in rows]
+
+
+async def erase_consent(tx: WriteTx, scope: Scope, user_id: str) -> dict[str, int]:
+    """Remove a person's context, in the transaction of their erasure; how much. History stays without text."""
+    counts: dict[str, int] = await tx.fetchval(_sql("erase"), scope.tenant_id, user_id, scope.actor)
+    return counts
+
+
+def item_of(name: str, value: str) -> str:
+    """Which of a field's values it is; most fields have one only."""
+    return value_key(value).hex() if name.endswith(ADDED) else ""
+
+
+@cache
+def _sql(name: str) -> str:
+    return statements("consent.sql")[name].format(columns=_COLUMNS, lock="FOR NO KEY UPDATE OF p SKIP LOCKED")
+
+
+def _patch(row: Mapping[str, Any]) -> Patch:
+    values = {name: row[name] for name in _PLAIN.split(", ")}
+    asked = None
+    if row["question"] is not None:
+        where = row["id"], row["user_id"], row["asked_in"]
+        asked = Question(*where, row["question"], row["rev"], row["asked_at"])
+    signals = tuple(_signal(s) for s in row["signals"])
+    return Patch(**{**values, "state": PatchState(row["state"]), "signals": signals, "question": asked})
+
+
+def _signal_row(signal: Signal) -> dict[str, Any]:
+    return asdict(signal) | {"memory_id": str(signal.memory_id), "at": signal.at.isoformat()}
+
+
+def _signal(row: Mapping[str, Any]) -> Signal:
+    return Signal(**{**row, "memory_id": UUID(row["memory_id"]), "at": datetime.fromisoformat(row["at"])})

@@ -1,0 +1,118 @@
+-- name: lock_user
+-- One decision about a user at a time; an erasure waits, and is waited for. Other writes of the user go on.
+SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR NO KEY UPDATE
+
+-- name: know_user
+SELECT know_users($1, jsonb_build_array($2::text))
+
+-- name: erased
+SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = $1 AND hash = ANY ($2::bytea[]))
+
+-- name: evidence
+-- What a memory ($3) of a user ($2) can tell of them, within the key's categories ($4): a turn must be their own.
+SELECT id, type AS kind, coalesce(source->>'turn_id', id::text) AS root,
+       CASE jsonb_typeof(metadata->'confidence') WHEN 'number' THEN (metadata->>'confidence')::float8 END AS confidence
+FROM memories
+WHERE tenant_id = $1 AND user_id = $2 AND id = $3 AND state = 'active' AND ($4::text[] IS NULL OR category = ANY ($4))
+  AND CASE type WHEN 'turn' THEN role = 'user' AND coalesce(actor_id, user_id) = user_id
+                ELSE type IN ('semantic', 'episodic', 'insight') END
+
+-- name: patch
+SELECT {columns} FROM context_patches p
+LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
+WHERE p.tenant_id = $1 AND p.user_id = $2 AND p.id = $3
+
+-- name: lock_patch
+SELECT id FROM context_patches WHERE tenant_id = $1 AND user_id = $2 AND id = $3 FOR NO KEY UPDATE
+
+-- name: same
+-- The proposal of the same value ($4, its key): the one that stands, else the newest; and whether it stands.
+SELECT {columns}, c.patch_id IS NOT NULL AS stands FROM context_patches p
+LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
+LEFT JOIN user_context c ON c.tenant_id = p.tenant_id AND c.patch_id = p.id
+WHERE p.tenant_id = $1 AND p.user_id = $2 AND p.field = $3 AND p.value_key = $4
+ORDER BY c.patch_id IS NULL, p.created_at DESC, p.id DESC LIMIT 1
+
+-- name: room
+-- How many proposals of a user wait ($4: until when they do), and how many values a field ($3) has.
+SELECT (SELECT count(*) FROM context_patches
+        WHERE tenant_id = $1 AND user_id = $2 AND state = 'pending' AND expires_at > $4) AS pending,
+       (SELECT count(*) FROM user_context WHERE tenant_id = $1 AND user_id = $2 AND field = $3) AS values
+
+-- name: propose
+INSERT INTO context_patches (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor, thread_id, created_at,
+                             expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+
+-- name: add_signals
+UPDATE context_patches SET signals = $3 WHERE tenant_id = $1 AND id = $2
+
+-- name: close
+UPDATE context_patches SET state = $3, decided_at = $4, decided_by = $5, way = $6 WHERE tenant_id = $1 AND id = $2
+
+-- name: unask
+DELETE FROM context_questions WHERE tenant_id = $1 AND patch_id = $2
+
+-- name: value
+SELECT value, patch_id FROM user_context WHERE tenant_id = $1 AND user_id = $2 AND field = $3 AND item = $4
+
+-- name: put_value
+INSERT INTO user_context (tenant_id, user_id, field, item, value, patch_id, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant_id, user_id, field, item) DO UPDATE
+    SET value = excluded.value, patch_id = excluded.patch_id, updated_at = excluded.updated_at
+
+-- name: values
+SELECT field, value, patch_id, updated_at FROM user_context WHERE tenant_id = $1 AND user_id = $2
+ORDER BY updated_at, patch_id
+
+-- name: withdraw
+DELETE FROM user_context WHERE tenant_id = $1 AND user_id = $2 AND field = $3 AND ($4::text IS NULL OR item = $4)
+RETURNING value, patch_id
+
+-- name: page
+-- Newest first; a proposal nobody decided in time is expired ($4: now), whether or not it was marked so yet.
+SELECT * FROM (
+    SELECT {columns} FROM context_patches p
+    LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
+    WHERE p.tenant_id = $1 AND p.user_id = $2) p
+WHERE ($3::text IS NULL OR $3 = CASE WHEN state = 'pending' AND expires_at <= $4 THEN 'expired' ELSE state END)
+  AND ($5::timestamptz IS NULL OR (created_at, id) < ($5, $6::uuid))
+ORDER BY created_at DESC, id DESC LIMIT $7
+
+-- name: lock_thread
+-- A turn that is being stored is waited for: it was not said to the question that is asked next.
+SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE
+
+-- name: ask
+-- A thread has one question at a time; the next one takes its place.
+INSERT INTO context_questions (tenant_id, thread_id, user_id, patch_id, question, rev, asked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant_id, thread_id) DO UPDATE SET user_id = excluded.user_id, patch_id = excluded.patch_id,
+    question = excluded.question, rev = excluded.rev, asked_at = excluded.asked_at
+
+-- name: question
+SELECT patch_id, user_id, thread_id, question, rev, asked_at FROM context_questions WHERE tenant_id = $1 AND thread_id = $2
+
+-- name: told
+-- What happened in a thread since a revision, oldest first. A memory that is gone may have been a turn.
+SELECT c.rev, c.memory_id, c.event = 'created' AND (m.id IS NULL OR m.type = 'turn') AS is_turn, m.user_id, m.actor_id, m.role,
+       m.text, m.version
+FROM change_log c LEFT JOIN memories m ON m.tenant_id = c.tenant_id AND m.id = c.memory_id::uuid
+WHERE c.tenant_id = $1 AND c.thread_id = $2 AND c.rev > $3 ORDER BY c.rev LIMIT $4
+
+-- name: due
+-- Proposals nobody decided in time; what another transaction is at is left to it.
+SELECT {columns} FROM context_patches p
+LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
+WHERE p.tenant_id = $1 AND p.state = 'pending' AND p.expires_at <= $2
+ORDER BY p.expires_at, p.id LIMIT $3 {lock}
+
+-- name: count_due
+SELECT count(*) FROM context_patches WHERE tenant_id = $1 AND state = 'pending' AND expires_at <= $2
+
+-- name: texts
+-- What was ever proposed of a user: tombstones are made of it.
+SELECT field, value FROM context_patches WHERE tenant_id = $1 AND user_id = $2
+
+-- name: erase
+SELECT erase_consent($1, $2, $3) AS counts

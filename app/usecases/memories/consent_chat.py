@@ -1,0 +1,95 @@
+"""Consent in a conversation (SPEC §8): a question is asked, and a plain yes or no to it decides."""
+
+from typing import TypedDict
+from uuid import UUID
+
+from app.domain.consent import MAX_QUESTION, Patch, PatchState, Question
+from app.domain.consent_answers import Verdict, reply
+from app.domain.errors import EmptyText, TextTooLong
+from app.domain.idempotency import IdempotencyKey
+from app.domain.scope import Scope
+from app.domain.text_rules import normalise
+from app.storage.uow import WriteTx
+from app.usecases.memories.consent_decisions import Decisions
+
+CHANGES = 200
+"""Of a thread, looked at for an answer; a question that is not answered by then is over."""
+USER = "user"
+"""Whom history names for a decision made in a conversation."""
+
+
+class Settled(TypedDict):
+    """What a job did about a thread's question; without one, nothing."""
+
+    consent: Verdict | None
+
+
+class ConsentInChat:
+    """Of one question a thread, the last one asked."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self._storage = decisions.storage
+
+    async def ask(
+        self,
+        scope: Scope,
+        user_id: str,
+        patch_id: UUID,
+        thread_id: str,
+        question: str,
+        key: IdempotencyKey | None = None,
+    ) -> Patch:
+        """Note that the user is asked this in this thread, now: the next turn of a user there is the answer.
+
+        Raises NotFound, WrongState when it was decided or has expired, EmptyText, TextTooLong, NulByte.
+        """
+        self._decisions.allow(scope)
+        asked = normalise(question)
+        if not any(char.isalnum() for char in asked):
+            raise EmptyText
+        if len(asked) > MAX_QUESTION:
+            raise TextTooLong(f"A question may have {MAX_QUESTION} characters.", limit=MAX_QUESTION)
+
+        async def work(tx: WriteTx) -> Patch:
+            patch = await self._decisions.open(tx, scope, user_id, patch_id, key)
+            if patch is not None:
+                await self._storage.ask(tx, scope, patch, thread_id, asked, self._decisions.clock.now())
+                meta = {"thread_id": thread_id, "question": asked}
+                await self._decisions.enter(tx, scope, patch, "asked", scope.actor, meta)
+            return await self._decisions.stored(tx, scope, user_id, patch_id)
+
+        return await self._decisions.attempts(scope, work)
+
+    async def settle(self, scope: Scope, thread_id: str) -> Verdict | None:
+        """Read what was said to the thread's question, if there is one; None without.
+
+        Twice does what once does: a question is answered once, and by the same turn whenever this runs.
+        """
+        async with self._decisions.uow.read(scope) as read:
+            question = await self._storage.question(read, scope, thread_id)
+        if question is None:
+            return None
+
+        async def work(tx: WriteTx) -> Verdict | None:
+            await self._storage.lock_user(tx, scope, question.user_id)
+            if await self._storage.question(tx, scope, thread_id) != question:
+                return None
+            return await self._settle(tx, scope, question)
+
+        return await self._decisions.attempts(scope, work)
+
+    async def _settle(self, tx: WriteTx, scope: Scope, question: Question) -> Verdict:
+        patch = await self._storage.patch(tx, scope, question.user_id, question.patch_id)
+        told = await self._storage.told(tx, scope, question, CHANGES)
+        answer = reply(question, told, CHANGES)
+        if patch is None or answer.verdict == "open":
+            return answer.verdict
+        said = {"thread_id": question.thread_id, "question": question.question, "turn_id": str(answer.turn_id)}
+        if answer.verdict == "unclear" or not patch.open_at(self._decisions.clock.now()):
+            await self._storage.unask(tx, scope, patch.id)
+            await self._decisions.enter(tx, scope, patch, "unanswered", scope.actor, said)
+            return "unclear"
+        state = PatchState.approved if answer.verdict == "yes" else PatchState.rejected
+        await self._decisions.close(tx, scope, patch, state, "chat", USER, said)
+        return answer.verdict
