@@ -10,8 +10,12 @@ from app.providers.clock import SystemClock
 from app.storage.engine import Engine
 from app.storage.journal import Journal
 from app.storage.llm import LlmStorage
+from app.storage.memories import MemoryStorage
+from app.storage.multi_fact import TurnFacts
 from app.storage.uow import UnitOfWork
+from app.usecases.memories.multi_fact import ExtractFacts
 from app.usecases.memories.same_fact_judge import ModelJudge
+from app.usecases.memories.write import WriteMemories
 from app.usecases.ops.ask_model import AskModel
 from app.usecases.ops.llm_report import ReportModel
 
@@ -25,6 +29,20 @@ def judging(ask: AskModel, policies: Policies) -> SameFactJudge | None:
     """The judge of consolidation; None without a model."""
     numeric = tuple(c.name for c in policies.categories.categories.values() if c.numeric_update)
     return ModelJudge(ask, numeric) if ask.able else None
+
+
+def extracting(
+    uow: UnitOfWork,
+    space: str,
+    journal: Journal,
+    chat: ChatModel,
+    policies: Policies,
+    clock: Clock,
+    write: WriteMemories,
+) -> ExtractFacts:
+    """What makes facts of long turns."""
+    ask = asking(uow, journal, chat, policies, clock)
+    return ExtractFacts(ask, write, TurnFacts(uow, MemoryStorage(uow, space)), journal, policies, clock)
 
 
 @asynccontextmanager

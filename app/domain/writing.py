@@ -49,7 +49,7 @@ GUARDS: Final[Mapping[MemoryType, str]] = {
 }
 """What the prompts say of each type they generate (seed 003 §3, §9)."""
 
-COMPLAINTS: Final[Mapping[Rule, str]] = {
+COMPLAINTS: Final[Mapping[str, str]] = {
     "empty": "is empty",
     "not_prose": "is a list, a heading or markup instead of sentences",
     "instruction": "gives instructions; a memory only states",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.prompts import same_fact
+from app.prompts import multi_fact, same_fact
 
 Question = dict[str, Any]
 Script = Callable[[Question], Any]
@@ -56,7 +56,42 @@ def compare(question: Question) -> Any:
     return {"verdicts": verdicts}
 
 
+def wrong_message(question: Question) -> Iterator[str]:
+    """A message of a user's, when it was said, and where facts may go; nothing that Mnema itself says."""
+    if question.keys() != {"date", "categories", "message"} or not question.get("categories"):
+        yield f"{sorted(question)}"
+    message = question.get("message", "")
+    if not 0 < len(message) <= multi_fact.MAX_MESSAGE or "Memory updates since rev" in message:
+        yield "the message is empty, too long or has what Mnema put there"
+    if not re.fullmatch(r"[A-Z][a-z]+day \d{4}-\d\d-\d\d", str(question.get("date"))):
+        yield "nobody can tell when it was said"
+
+
+OF_CATEGORY = {
+    "preferences": {"prefer", "like", "love", "hate"},
+    "goals": {"want", "plan", "hope", "goal"},
+    "relationships": {"daughter", "son", "partner", "sister", "brother", "friend"},
+}
+
+
+def extract(question: Question) -> Any:
+    """The sentences that begin with "I" or "My", in the third person."""
+    facts = []
+    for sentence in re.split(r"(?<=[.!?])\s+", question["message"]):
+        text = re.sub(r"^I am ", "The user is ", sentence)
+        text = re.sub(r"^I have ", "The user has ", text)
+        text = re.sub(r"^I (\w+)", lambda match: f"The user {match[1]}s", text)
+        text = re.sub(r"^My ", "The user's ", text).replace(" my ", " the user's ")
+        if text != sentence and not text.endswith("?"):
+            said = words(sentence)
+            found = (name for name, some in OF_CATEGORY.items() if some & said and name in question["categories"])
+            category = next(found, next(iter(question["categories"])))
+            facts.append({"text": text, "category": category, "importance": 3, "quote": sentence})
+    return {"facts": facts[:5]}
+
+
 KNOWN = {
+    multi_fact.VERSION: Known(multi_fact.RULES, multi_fact.MAX_TOKENS, wrong_message, extract),
     same_fact.VERSION: Known(same_fact.RULES, 30 * (same_fact.MAX_PAIRS + 1) + 20, wrong_pairs, compare),
 }
 
