@@ -1,6 +1,5 @@
 """From an API key to a Scope, and from the request to the application."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, cast
 
 import structlog
@@ -57,25 +56,24 @@ def demand(scope: Scope, name: str) -> None:
         raise ScopeRequired(f"this route needs a key with scope {name!r}")
 
 
-async def known(app: App, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]) -> Scope:
-    """A dependency that authenticates; which scope is needed depends on what is asked."""
-    return await authenticate(app, credentials)
+class Needs:
+    """A dependency that authenticates, and demands one of the key's scopes if one is named."""
 
+    def __init__(self, scope_name: str | None = None) -> None:
+        self._scope_name = scope_name
 
-def requires(scope_name: str) -> Callable[..., Awaitable[Scope]]:
-    """A dependency that authenticates and demands one of the key's scopes."""
-
-    async def authenticated(
-        app: App, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
+    async def __call__(
+        self, app: App, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
     ) -> Scope:
+        """The key's scope; raises Unauthenticated, RateLimited, ScopeRequired."""
         scope = await authenticate(app, credentials)
-        demand(scope, scope_name)
+        if self._scope_name is not None:
+            demand(scope, self._scope_name)
         return scope
 
-    return authenticated
 
-
-Known = Annotated[Scope, Depends(known)]
-Reader = Annotated[Scope, Depends(requires("query"))]
-Writer = Annotated[Scope, Depends(requires("write"))]
-Administrator = Annotated[Scope, Depends(requires("admin"))]
+Known = Annotated[Scope, Depends(Needs())]
+"""Which scope is needed depends on what is asked."""
+Reader = Annotated[Scope, Depends(Needs("query"))]
+Writer = Annotated[Scope, Depends(Needs("write"))]
+Administrator = Annotated[Scope, Depends(Needs("admin"))]

@@ -9,8 +9,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from app.api import docs, errors, metrics, openapi
+from app.api.direct import Direct
 from app.api.middleware import RequestEnvelope
-from app.api.routes import bulk, checkpoints, jobs, memories, ops, saver, store, threads, turns, users
+from app.api.routes import bulk, checkpoints, consent, jobs, memories, ops, saver, store, threads, turns, users
 from app.api.startup import PlainStart, load_settings
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
@@ -64,13 +65,16 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
     )
     large = {bulk.PATH: settings.max_bulk_bytes}
     roomy = checkpoints.limits(settings.max_checkpoint_bytes) | saver.limits(settings.max_checkpoint_bytes)
+    served = (bulk, memories, turns, threads, consent, users, store, checkpoints, saver, jobs, ops)
+    routers = [routes.router for routes in served]
+    app.add_middleware(Direct, routers=routers)
     app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large, roomy=roomy)
     app.add_middleware(PlainStart)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
     errors.install(app)
-    for routes in (bulk, memories, turns, threads, users, store, checkpoints, saver, jobs, ops):
-        app.include_router(routes.router)
+    for router in routers:
+        app.include_router(router)
     app.router.routes.append(Route(mcp.PATH, tools, methods=["POST"], include_in_schema=False))
     app.router.routes.append(Route(metrics.PATH, metrics.metrics, include_in_schema=False))
     if settings.docs:

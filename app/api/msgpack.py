@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import orjson
@@ -14,32 +13,16 @@ MSGPACK = "application/msgpack"
 JSON = "application/json"
 
 
-class _Unpacked(Request):
-    """A request whose JSON is in its MessagePack."""
-
-    async def json(self) -> Any:
-        """The body; raises JSONDecodeError for what is no MessagePack."""
-        try:
-            return ormsgpack.unpackb(await self.body())
-        except ValueError as error:
-            raise json.JSONDecodeError("not MessagePack", "", 0) from error
-
-
 class MsgpackRoute(APIRoute):
-    """A route that takes either; FastAPI validates the one as the other."""
+    """A route that takes either, of which the one is validated as the other; see `app.api.direct`."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As the route's own, behind the unpacking."""
-        handle: Callable[[Request], Awaitable[Response]] = super().get_route_handler()
 
-        async def unpacked(request: Request) -> Response:
-            if request.headers.get("content-type", "").split(";")[0].strip().lower() == MSGPACK:
-                headers = [(k, v) for k, v in request.scope["headers"] if k != b"content-type"]
-                scope = {**request.scope, "headers": [*headers, (b"content-type", JSON.encode())]}
-                request = _Unpacked(scope, request.receive)
-            return await handle(request)
-
-        return unpacked
+def unpacked(body: bytes) -> Any:
+    """What MessagePack says; raises JSONDecodeError for what is none."""
+    try:
+        return ormsgpack.unpackb(body)
+    except ValueError as error:
+        raise json.JSONDecodeError("not MessagePack", "", 0) from error
 
 
 def answer(request: Request, content: Any) -> Response:

@@ -29,6 +29,7 @@ from app.bootstrap.operators import (
 )
 from app.bootstrap.periodic import periodically
 from app.bootstrap.reflection import asking, judging
+from app.bootstrap.spaces import embedding
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.config.version import VERSION
@@ -62,7 +63,6 @@ from app.storage.spaces import Space, require_space
 from app.storage.store import ItemStorage
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
-from app.storage.vectors import VectorStorage
 from app.usecases.memories.bulk import BulkWrite
 from app.usecases.memories.candidates import Candidates
 from app.usecases.memories.consolidation import Consolidate
@@ -176,7 +176,7 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     """Build everything, hold it open, close it in order.
 
     Raises ConfigError for a wrong configuration or database role, DatabaseUnavailable when there is no database to ask
-    which embedding space is active.
+    which embedding space is its model's.
     """
     doubles = doubles or Doubles()
     if not settings.database_url.get_secret_value():
@@ -273,7 +273,7 @@ def _checkpoints(base: _Base) -> Checkpoints:
 
 
 def _embedding(base: _Base) -> EmbedMissing:
-    return EmbedMissing(VectorStorage(base.uow, base.space.name), base.embedder, base.policies.query.exact_up_to)
+    return embedding(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
 
 
 def _limits(base: _Base, access: AccessLog) -> Limits:

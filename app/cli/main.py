@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from app.cli import bench, jobs, llm, mcp, memories, operators, people
+from app.cli import bench, embeddings, jobs, llm, mcp, memories, operators, people
 from app.cli.client import explain, fail
 from app.cli.embedded import lifecycle
 
@@ -16,6 +16,7 @@ app.command("status")(lifecycle.status)
 app.command("migrate")(operators.migrate)
 app.add_typer(operators.tenant_app, name="tenant")
 app.add_typer(operators.key_app, name="key")
+app.add_typer(embeddings.embeddings_app, name="embeddings")
 app.add_typer(bench.bench_app, name="bench")
 app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(llm.llm_app, name="llm")

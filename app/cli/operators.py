@@ -43,6 +43,16 @@ def settings() -> Settings:
     return home.settings(home.postgres.start())
 
 
+def admin_url() -> str:
+    """The database URL of mnema_admin; without one, the embedded installation's if it runs."""
+    if given := AdminSettings().admin_database_url.get_secret_value():
+        return given
+    home = Home()
+    if not home.exists or not home.postgres.running():
+        fail("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin, or run `mnema up`")
+    return home.url(home.postgres.start(), "mnema_admin")
+
+
 def migrate(
     roles_only: Annotated[
         bool, typer.Option("--roles-only", help="roles, database and extension, and no schema: before a restore")
@@ -54,24 +64,18 @@ def migrate(
     extension; with MNEMA_BACKUP_PASSWORD also mnema_backup, which reads everything and writes nothing.
     """
     given = AdminSettings()
-    admin_url = given.admin_database_url.get_secret_value()
     if superuser := given.superuser_database_url.get_secret_value():
         passwords = given.passwords()
         if not all(passwords.values()):
             fail("set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD")
-        named = urlsplit(admin_url).path.removeprefix("/") or DATABASE
+        named = urlsplit(given.admin_database_url.get_secret_value()).path.removeprefix("/") or DATABASE
         run(create_roles(superuser, given.database or named, passwords))
     if roles_only:
         if not superuser:
             fail("set MNEMA_SUPERUSER_DATABASE_URL")
         out.print("roles, database and extension are there")
         return
-    if not admin_url:
-        home = Home()
-        if not home.exists or not home.postgres.running():
-            fail("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin, or run `mnema up`")
-        admin_url = home.url(home.postgres.start(), "mnema_admin")
-    model = run(migrate_database(admin_url, Settings()))
+    model = run(migrate_database(admin_url(), Settings()))
     out.print(f"schema is current; vectors are {model}")
 
 

@@ -131,9 +131,11 @@ async def adopt_model(admin_url: str, model: str, dimension: int, partitions: in
                 return model
             if active and await connection.fetchval(_HOLDS_VECTORS, f"vec_{active['name']}"):
                 return str(active["model"])
-            await connection.execute("UPDATE embedding_spaces SET active = false WHERE active")
+            await connection.execute("UPDATE embedding_spaces SET active = false, ready = false WHERE active")
             revived = await connection.execute(
-                "UPDATE embedding_spaces SET active = true WHERE model = $1 AND dimension = $2", model, dimension
+                "UPDATE embedding_spaces SET active = true, ready = true WHERE model = $1 AND dimension = $2",
+                model,
+                dimension,
             )
             if revived == "UPDATE 0":
                 name = space_name(model, dimension)
@@ -153,5 +155,6 @@ def space_name(model: str, dimension: int) -> str:
 
 # Row-level security hides the rows from the owner too, so sizes are asked instead.
 _HOLDS_VECTORS = """
-SELECT coalesce(sum(pg_relation_size(i.inhrelid)), 0) > 0 FROM pg_inherits i WHERE i.inhparent = $1::text::regclass
+SELECT coalesce(sum(pg_relation_size(i.inhrelid)), 0) + pg_relation_size('store_vectors') > 0
+FROM pg_inherits i WHERE i.inhparent = $1::text::regclass
 """

@@ -4,37 +4,78 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from app.domain.errors import ConfigError
+from app.domain.errors import ConfigError, NotFound
 from app.storage.engine import UNPREPARED
 from app.storage.uow import UnitOfWork
+
+_REGISTERED = (
+    "SELECT name, model, dimension, active, active OR ready AS ready FROM embedding_spaces ORDER BY created_at, name"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The active space; its vectors are in table vec_<name>."""
+    """One model's vectors, in table vec_<name>."""
 
     name: str
     model: str
     dimension: int
 
 
-async def active_space(uow: UnitOfWork) -> Space:
-    """The active space; raises ConfigError when there is none, or no schema that this role may read."""
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A space and its part: `active`, what servers should use; `ready`, what those of its model may use."""
+
+    space: Space
+    active: bool
+    ready: bool
+
+
+async def registered(uow: UnitOfWork) -> list[Registered]:
+    """Every space, the oldest first; raises ConfigError when there is no schema that this role may read."""
     try:
-        rows = await uow.definer("SELECT name, model, dimension FROM embedding_spaces WHERE active")
-    except (asyncpg.UndefinedTableError, asyncpg.InsufficientPrivilegeError) as error:
+        rows = await uow.definer(_REGISTERED)
+    except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InsufficientPrivilegeError) as error:
         raise ConfigError(UNPREPARED) from error
-    if not rows:
-        raise ConfigError("no embedding space is active; run `mnema migrate`")
-    return Space(**dict(rows[0]))
+    return [Registered(Space(row["name"], row["model"], row["dimension"]), row["active"], row["ready"]) for row in rows]
+
+
+async def active_space(uow: UnitOfWork) -> Space:
+    """The active space; raises ConfigError when there is none."""
+    return _active(await registered(uow))
+
+
+async def named_space(uow: UnitOfWork, name: str) -> Registered:
+    """The space of this name; raises NotFound."""
+    for one in await registered(uow):
+        if one.space.name == name:
+            return one
+    raise NotFound(f"no embedding space {name!r}; `mnema embeddings list` names them")
 
 
 async def require_space(uow: UnitOfWork, model: str, dimension: int) -> Space:
-    """The active space, if it is this model's; ConfigError otherwise: vectors of two models are never compared."""
-    space = await active_space(uow)
-    if (space.model, space.dimension) != (model, dimension):
-        raise ConfigError(
-            f"the stored vectors are {space.model} ({space.dimension} dimensions) but the configured embedder is "
-            f"{model} ({dimension}); configure that model, or run `mnema migrate` on an installation without memories"
-        )
-    return space
+    """This model's space, if it may be used; ConfigError otherwise: vectors of two models are never compared."""
+    found = await registered(uow)
+    active = _active(found)
+    for one in found:
+        if (one.space.model, one.space.dimension) == (model, dimension):
+            if one.ready:
+                return one.space
+            name = one.space.name
+            raise ConfigError(
+                f"embedding space {name} of {model} ({dimension} dimensions) is not taken up yet: run "
+                f"`mnema embeddings migrate {name}`, then `mnema embeddings switch {name}`; until then configure "
+                f"{active.model} ({active.dimension})"
+            )
+    raise ConfigError(
+        f"the stored vectors are {active.model} ({active.dimension} dimensions) but the configured embedder is "
+        f"{model} ({dimension}); configure that model, or bring them over beginning with `mnema embeddings add "
+        f"--model {model} --dimension {dimension}`; an installation without memories only needs `mnema migrate`"
+    )
+
+
+def _active(found: list[Registered]) -> Space:
+    for one in found:
+        if one.active:
+            return one.space
+    raise ConfigError("no embedding space is active; run `mnema migrate`")

@@ -100,7 +100,7 @@ class ItemStorage:
         self, tx: WriteTx, scope: Scope, puts: Sequence[PutItem], vectors: Sequence[Sequence[Vector]], now: datetime
     ) -> None:
         """Store and delete, each place once; `vectors` are those of each put's texts."""
-        await tx.fetch(self._sql["lock"], scope.tenant_id, sorted({_turnstile(put) for put in puts}))
+        await lock_places(tx, scope, [(path_of(put.namespace), put.key) for put in puts])
         gone = [{"path": path_of(put.namespace), "key": put.key} for put in puts if put.value is None]
         if gone:
             await tx.execute(self._sql["delete"], scope.tenant_id, gone)
@@ -160,9 +160,11 @@ def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
     return longest
 
 
-def _turnstile(put: PutItem) -> int:
-    """One of few, so that a large batch does not fill the database's table of locks."""
-    return zlib.crc32((path_of(put.namespace) + put.key).encode()) % TURNSTILES
+async def lock_places(tx: WriteTx, scope: Scope, places: Iterable[tuple[str, str]]) -> None:
+    """Until the transaction ends nobody else writes at these places, paths and keys. One lock of few each, so that a
+    large batch does not fill the database's table of locks."""
+    turnstiles = {zlib.crc32((path + key).encode()) % TURNSTILES for path, key in places}
+    await tx.fetch(statements("store.sql")["lock"], scope.tenant_id, sorted(turnstiles))
 
 
 def _row(put: PutItem) -> dict[str, Any]:

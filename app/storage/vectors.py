@@ -8,6 +8,7 @@ from pgvector import HalfVector
 
 from app.domain.scope import Scope
 from app.ports import Embedding
+from app.storage.engine import LONG_S
 from app.storage.sql import statements
 from app.storage.uow import UnitOfWork
 
@@ -23,8 +24,17 @@ class Unembedded:
     actor_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class VectorCounts:
+    """Of a tenant: its memories, how many have a vector, and how many vectors are in the approximate index."""
+
+    memories: int
+    vectors: int
+    indexed: int
+
+
 class VectorStorage:
-    """Finds memories without a vector in the active space, and gives them one."""
+    """Finds memories without a vector in one space, and gives them one."""
 
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
@@ -39,6 +49,21 @@ class VectorStorage:
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(self._sql["missing"], scope.tenant_id, tokens, after, limit)
         return [Unembedded(**dict(row)) for row in rows]
+
+    async def lacking(self, scope: Scope, *, tokens: bool) -> int:
+        """How many `missing` would find."""
+        async with self._uow.read(scope, timeout_s=LONG_S) as tx:
+            return int(await tx.fetchval(self._sql["lacking"], scope.tenant_id, tokens))
+
+    async def counts(self, scope: Scope) -> VectorCounts:
+        """What the space holds of the tenant."""
+        async with self._uow.read(scope, timeout_s=LONG_S) as tx:
+            rows = await tx.fetch(self._sql["counts"], scope.tenant_id)
+        return VectorCounts(**dict(rows[0]))
+
+    async def size(self) -> int:
+        """What the space takes on disk, in bytes."""
+        return int((await self._uow.definer(self._sql["size"]))[0]["bytes"])
 
     async def missing_one(self, scope: Scope, memory_id: UUID, *, tokens: bool) -> Unembedded | None:
         """The memory, if it is there and `missing` would find it."""

@@ -1,4 +1,4 @@
--- Memories without a vector, or with $2 without tokens, in the active space. $1 is the tenant.
+-- Memories without a vector, or with $2 without tokens, in one space. $1 is the tenant.
 
 -- name: missing
 -- $3 the last id seen or null, $4 at most.
@@ -6,6 +6,12 @@ SELECT m.id, m.version, m.type, m.text, m.actor_id FROM memories m
 WHERE m.tenant_id = $1 AND ($3::uuid IS NULL OR m.id > $3)
   AND NOT EXISTS (SELECT 1 FROM {vec} v WHERE v.tenant_id = $1 AND v.memory_id = m.id AND (NOT $2 OR v.tokens IS NOT NULL))
 ORDER BY m.id LIMIT $4
+
+-- name: lacking
+-- How many.
+SELECT count(*) FROM memories m
+WHERE m.tenant_id = $1
+  AND NOT EXISTS (SELECT 1 FROM {vec} v WHERE v.tenant_id = $1 AND v.memory_id = m.id AND (NOT $2 OR v.tokens IS NOT NULL))
 
 -- name: missing_one
 -- $3 id.
@@ -24,3 +30,13 @@ SELECT count(*) FROM (SELECT FROM {vec} WHERE tenant_id = $1 AND state = 'active
 -- name: index
 -- $2 at most; binds the tenant itself.
 SELECT {index}($1, $2) AS indexed
+
+-- name: counts
+SELECT (SELECT count(*) FROM memories WHERE tenant_id = $1) AS memories, count(*) AS vectors,
+       count(*) FILTER (WHERE indexed) AS indexed
+FROM {vec} WHERE tenant_id = $1
+
+-- name: size
+-- Bytes on disk, of all tenants.
+SELECT coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint AS bytes FROM pg_inherits
+WHERE inhparent = '{vec}'::regclass

@@ -157,5 +157,6 @@ embedding_spaces = Table(
     Column("dimension", Integer, nullable=False),
     Column("active", Boolean, nullable=False),
     Column("created_at", _time, nullable=False),
+    Column("ready", Boolean, nullable=False),
 )
 Index("embedding_spaces_one_active", embedding_spaces.c.active, unique=True, postgresql_where=sql("active"))

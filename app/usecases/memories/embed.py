@@ -1,35 +1,65 @@
-"""Embed what was stored while the embedder was away, and put vectors of large tenants into the approximate index."""
+"""Embed what has no vector in a space, and put vectors of large tenants into the approximate index."""
 
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from uuid import UUID
 
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.ports import Embedder
+from app.storage.item_vectors import ItemVectorStorage, UnembeddedItem
 from app.storage.vectors import Unembedded, VectorStorage
 
 BATCH = 64
+TEXTS_AT_ONCE = 128
+"""Of agents' values: each has one text mostly, a thousand at most."""
 INDEXED_AT_ONCE = 50
 """Vectors a transaction: each takes milliseconds, and whoever changes one of these memories waits for it."""
+
+
+def _nobody(_done: int) -> None:
+    """Whom progress is not told."""
 
 
 class EmbedMissing:
     """Each batch is a transaction of its own: a run that ends early is taken up where it ended."""
 
-    def __init__(self, vectors: VectorStorage, embedder: Embedder, exact_up_to: int) -> None:
+    def __init__(self, vectors: VectorStorage, items: ItemVectorStorage, embedder: Embedder, exact_up_to: int) -> None:
         self._vectors = vectors
+        self._items = items
         self._embedder = embedder
         self._exact_up_to = exact_up_to
 
-    async def all(self, scope: Scope) -> dict[str, int]:
-        """Every memory of the tenant without vector or tokens, and then the index; how many got either.
+    async def lacking(self, scope: Scope) -> int:
+        """How many memories and agents' values `all` would embed."""
+        items, embedded = await self._items.counts(scope)
+        return await self._vectors.lacking(scope, tokens=self._embedder.tells_tokens) + items - embedded
 
-        Raises EmbedderUnavailable.
+    async def all(self, scope: Scope, told: Callable[[int], None] = _nobody) -> dict[str, int]:
+        """Every memory of the tenant without vector or tokens, every value of its agents without vectors, and then the
+        index; how many got what. `told` hears of each batch how many it embedded.
+
+        Raises EmbedderUnavailable, WriteContention.
         """
         embedded, after = 0, None
         while found := await self._vectors.missing(scope, after, BATCH, tokens=self._embedder.tells_tokens):
-            embedded += await self._embed(scope, found)
+            done = await self._embed(scope, found)
+            told(done)
+            embedded, after = embedded + done, found[-1].id
+        items = await self._all_items(scope, told)
+        return {"embedded": embedded, "items": items, "indexed": await self._index(scope)}
+
+    async def _all_items(self, scope: Scope, told: Callable[[int], None]) -> int:
+        embedded, after = 0, None
+        while found := await self._items.missing(scope, after, BATCH):
+            for some in _lots(found):
+                texts = [item.texts for item in some]
+                vectors = iter(await self._embedder.embed([text for own in texts for text in own]))
+                done = await self._items.fill(scope, some, [list(islice(vectors, len(own))) for own in texts])
+                told(done)
+                embedded += done
             after = found[-1].id
-        return {"embedded": embedded, "indexed": await self._index(scope)}
+        return embedded
 
     async def _index(self, scope: Scope) -> int:
         """Every vector of a tenant with more memories than are compared one by one."""
@@ -47,3 +77,17 @@ class EmbedMissing:
     async def _embed(self, scope: Scope, memories: list[Unembedded]) -> int:
         embeddings = await self._embedder.encode([embedded_text(m.type, m.text, m.actor_id) for m in memories])
         return await self._vectors.fill(scope, memories, embeddings)
+
+
+def _lots(items: Sequence[UnembeddedItem]) -> Iterator[list[UnembeddedItem]]:
+    """As many items at once as have about TEXTS_AT_ONCE texts."""
+    lot: list[UnembeddedItem] = []
+    texts = 0
+    for item in items:
+        lot.append(item)
+        texts += len(item.texts)
+        if texts >= TEXTS_AT_ONCE:
+            yield lot
+            lot, texts = [], 0
+    if lot:
+        yield lot

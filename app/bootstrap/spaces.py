@@ -1,0 +1,97 @@
+"""What `mnema embeddings` is built from."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.bootstrap.adapters import embedder_settings
+from app.config.loader import load_policies
+from app.config.settings import Settings
+from app.domain.errors import ConfigError, WrongState
+from app.ports import Embedder
+from app.providers.embeddings import build_embedder
+from app.storage import space_admin
+from app.storage.engine import Engine
+from app.storage.item_vectors import ItemVectorStorage
+from app.storage.spaces import named_space
+from app.storage.tenants import TenantStorage
+from app.storage.uow import UnitOfWork
+from app.storage.vectors import VectorStorage
+from app.usecases.memories.embed import EmbedMissing
+from app.usecases.ops.spaces import FillSpace, SpaceReport, Spaces
+
+
+@asynccontextmanager
+async def spaces(settings: Settings) -> AsyncIterator[Spaces]:
+    """What the spaces hold: needs the database, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    try:
+        yield Spaces(UnitOfWork(engine))
+    finally:
+        await engine.close()
+
+
+@asynccontextmanager
+async def filling(settings: Settings, name: str, embedder: Embedder | None = None) -> AsyncIterator[FillSpace]:
+    """Fills this space with the configured model, which must be its own (ConfigError). Raises NotFound."""
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    embedder = embedder or build_embedder(embedder_settings(settings))
+    uow = UnitOfWork(engine)
+    try:
+        space = (await named_space(uow, name)).space
+        if (space.model, space.dimension) != (embedder.model, embedder.dimension):
+            raise ConfigError(
+                f"embedding space {name} is of {space.model} ({space.dimension} dimensions), but the configured "
+                f"embedder is {embedder.model} ({embedder.dimension}): set MNEMA_EMBEDDER, MNEMA_EMBEDDING_MODEL and "
+                "MNEMA_EMBEDDING_DIMENSION for this command"
+            )
+        yield FillSpace(TenantStorage(uow), embedding(uow, name, embedder, policies.query.exact_up_to))
+    finally:
+        await embedder.close()
+        await engine.close()
+
+
+def embedding(uow: UnitOfWork, space: str, embedder: Embedder, exact_up_to: int) -> EmbedMissing:
+    """What has no vector in the space gets one."""
+    return EmbedMissing(VectorStorage(uow, space), ItemVectorStorage(uow, space), embedder, exact_up_to)
+
+
+async def add_space(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:
+    """The name of the model's space, made if it is not there yet."""
+    return await space_admin.add_space(admin_url, model, dimension, partitions)
+
+
+async def switch_space(settings: Settings, admin_url: str, name: str, *, force: bool) -> SpaceReport:
+    """Make it the active one. Raises NotFound, WrongState while vectors are missing there."""
+    async with spaces(settings) as found:
+        report = await found.report(name)
+    if report.missing and not force:
+        raise WrongState(f"{_missing(report.missing)} in {name}: run `mnema embeddings migrate {name}` first")
+    await space_admin.switch_space(admin_url, name)
+    return report
+
+
+async def drop_space(settings: Settings, admin_url: str, name: str, *, force: bool) -> SpaceReport:
+    """Remove it. Raises NotFound, WrongState for the active one, or while that one lacks vectors: then servers of the
+    other model may still write."""
+    async with spaces(settings) as found:
+        report, active = await found.report(name), await found.active()
+        if report.registered.active or active is None:
+            raise WrongState(f"embedding space {name} is the active one; switch to another first")
+        if active.missing and not force:
+            into = active.registered.space.name
+            raise WrongState(
+                f"{_missing(active.missing)} in the active space: run `mnema embeddings migrate {into}` first, and see "
+                f"that no server uses {report.registered.space.model} any more"
+            )
+        await found.forget_items(name)
+    await space_admin.drop_space(admin_url, name)
+    return report
+
+
+def _missing(count: int) -> str:
+    return (
+        "1 memory or agents' value has no vector"
+        if count == 1
+        else f"{count} memories or agents' values have no vector"
+    )

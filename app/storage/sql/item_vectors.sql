@@ -1,0 +1,34 @@
+-- Values that agents keep, and their vectors in space $2. $1 is the tenant. What is found by meaning has vectors in the space of
+-- the server that stored it; whatever has none in any is not to be found so.
+
+-- name: missing
+-- $3 the last id seen or null, $4 at most.
+SELECT i.id, i.path, i.key, i.value, i.indexed, sha256(convert_to(i.value::text || i.indexed::text, 'UTF8')) AS mark
+FROM store_items i
+WHERE i.tenant_id = $1 AND ($3::uuid IS NULL OR i.id > $3) AND i.indexed IS NOT NULL
+  AND EXISTS (SELECT 1 FROM store_vectors v WHERE v.tenant_id = $1 AND v.item_id = i.id)
+  AND NOT EXISTS (SELECT 1 FROM store_vectors v WHERE v.tenant_id = $1 AND v.item_id = i.id AND v.space = $2)
+ORDER BY i.id LIMIT $4
+
+-- name: counts
+SELECT count(DISTINCT item_id) AS items, count(DISTINCT item_id) FILTER (WHERE space = $2) AS embedded
+FROM store_vectors WHERE tenant_id = $1
+
+-- name: fill
+-- $3 ids, $4 marks; $5 items, $6 which text of each, $7 vectors. Of those that are still as they were read: behind the
+-- turnstiles nobody writes them, and a reader who renews a time to live is not kept from it.
+WITH same AS MATERIALIZED (
+    SELECT i.id FROM unnest($3::uuid[], $4::bytea[]) AS x(id, mark) JOIN store_items i ON i.tenant_id = $1 AND i.id = x.id
+    WHERE sha256(convert_to(i.value::text || i.indexed::text, 'UTF8')) = x.mark
+    ORDER BY i.id FOR KEY SHARE OF i),
+filled AS (
+    INSERT INTO store_vectors (tenant_id, item_id, space, part, embedding)
+        SELECT $1, v.item_id, $2, v.part, v.embedding
+        FROM unnest($5::uuid[], $6::smallint[], $7::halfvec[]) AS v(item_id, part, embedding) JOIN same s ON s.id = v.item_id
+        ON CONFLICT DO NOTHING RETURNING item_id)
+SELECT count(DISTINCT item_id) FROM filled
+
+-- name: forget
+-- $3 at most. All that the space holds.
+DELETE FROM store_vectors WHERE tenant_id = $1 AND space = $2 AND (item_id, part) IN (
+    SELECT item_id, part FROM store_vectors WHERE tenant_id = $1 AND space = $2 LIMIT $3)

@@ -1,0 +1,133 @@
+"""Another embedding model, online: its space is filled while servers go on with theirs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from app.domain.errors import EmbedderUnavailable, WriteContention
+from app.domain.scope import Scope
+from app.storage.item_vectors import ItemVectorStorage
+from app.storage.spaces import Registered, named_space, registered
+from app.storage.tenants import TenantStorage
+from app.storage.uow import UnitOfWork
+from app.storage.vectors import VectorStorage
+from app.usecases.memories.embed import EmbedMissing
+
+FAILURES = 5
+"""So often in a row nothing is embedded before a run gives up: endpoints have bad minutes."""
+PAUSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceReport:
+    """What a space holds, of all tenants: `missing`, memories and agents' values that have no vector in it; `size` in
+    bytes."""
+
+    registered: Registered
+    memories: int
+    vectors: int
+    missing: int
+    indexed: int
+    size: int
+
+
+class Spaces:
+    """The installation's embedding spaces. Rows are read tenant by tenant, as the tenant."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+        self._tenants = TenantStorage(uow)
+
+    async def reports(self) -> list[SpaceReport]:
+        """Every space, the oldest first."""
+        return [await self._report(one) for one in await registered(self._uow)]
+
+    async def report(self, name: str) -> SpaceReport:
+        """One; raises NotFound."""
+        return await self._report(await named_space(self._uow, name))
+
+    async def active(self) -> SpaceReport | None:
+        """The active one."""
+        return next((report for report in await self.reports() if report.registered.active), None)
+
+    async def forget_items(self, name: str) -> None:
+        """Remove the vectors of agents' values from the space."""
+        async for scope in scopes(self._tenants):
+            await ItemVectorStorage(self._uow, name).forget(scope)
+
+    async def _report(self, one: Registered) -> SpaceReport:
+        vectors, items = VectorStorage(self._uow, one.space.name), ItemVectorStorage(self._uow, one.space.name)
+        memories = held = missing = indexed = 0
+        async for scope in scopes(self._tenants):
+            counts, (kept, embedded) = await vectors.counts(scope), await items.counts(scope)
+            memories += counts.memories
+            held += counts.vectors
+            indexed += counts.indexed
+            missing += counts.memories - counts.vectors + kept - embedded
+        return SpaceReport(one, memories, held, missing, indexed, await vectors.size())
+
+
+@dataclass(slots=True)
+class Filled:
+    """What a run did, of all tenants."""
+
+    embedded: int = 0
+    items: int = 0
+    indexed: int = 0
+
+
+class FillSpace:
+    """Embeds all that has no vector in a space. What is missing is looked up anew, so it can end at any time."""
+
+    def __init__(
+        self, tenants: TenantStorage, embed: EmbedMissing, wait: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> None:
+        self._tenants = tenants
+        self._embed = embed
+        self._wait = wait
+
+    async def lacking(self) -> int:
+        """How much there is to do."""
+        return sum([await self._embed.lacking(scope) async for scope in scopes(self._tenants)])
+
+    async def run(self, told: Callable[[int], None]) -> Filled:
+        """Tenant by tenant; `told` hears how many each batch embedded.
+
+        A model that fails is asked again after a growing pause. Raises EmbedderUnavailable or WriteContention when it
+        fails FAILURES times without having embedded anything in between.
+        """
+        filled, failures = Filled(), 0
+
+        def count(done: int) -> None:
+            nonlocal failures
+            failures = 0 if done else failures
+            told(done)
+
+        async for scope in scopes(self._tenants):
+            while True:
+                try:
+                    done = await self._embed.all(scope, count)
+                    break
+                except (EmbedderUnavailable, WriteContention):
+                    failures += 1
+                    if failures == FAILURES:
+                        raise
+                await self._wait(PAUSE_S * 2**failures)
+            filled.embedded += done["embedded"]
+            filled.items += done["items"]
+            filled.indexed += done["indexed"]
+        return filled
+
+    async def follow(self, told: Callable[[int], None], every_s: float) -> None:
+        """Again and again, until it is cancelled: servers of another model go on writing, and this one may be away."""
+        while True:
+            with suppress(EmbedderUnavailable, WriteContention):
+                await self.run(told)
+            await self._wait(every_s)
+
+
+async def scopes(tenants: TenantStorage) -> AsyncIterator[Scope]:
+    """Each tenant's."""
+    for tenant in await tenants.tenants():
+        yield Scope(tenant.id)
