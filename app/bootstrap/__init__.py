@@ -28,7 +28,7 @@ from app.bootstrap.operators import (
     tenancy,
 )
 from app.bootstrap.periodic import periodically
-from app.bootstrap.reflection import asking, judging
+from app.bootstrap.reflection import asking, extracting, judging
 from app.bootstrap.spaces import embedding
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
@@ -220,7 +220,7 @@ def _assemble(base: _Base) -> Application:
     lifecycle, consolidate = _tidying(base, journal, records)
     limits, publisher = _limits(base, access), Publisher(broker_settings(settings))
     write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-    handlers = job_handlers(lifecycle, _embedding(base), consolidate)
+    handlers = _handlers(base, journal, write, lifecycle, consolidate)
     delta, query = _asking(base, access)
     return Application(
         settings=settings,
@@ -272,8 +272,12 @@ def _checkpoints(base: _Base) -> Checkpoints:
     return Checkpoints(CheckpointStorage(base.uow, HELD * largest), largest)
 
 
-def _embedding(base: _Base) -> EmbedMissing:
-    return embedding(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
+def _handlers(
+    base: _Base, journal: Journal, write: WriteMemories, lifecycle: Lifecycle, consolidate: Consolidate
+) -> dict[JobKind, Handler]:
+    embed = embedding(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
+    facts = extracting(base.uow, base.space.name, journal, base.chat, base.policies, base.clock, write)
+    return job_handlers(lifecycle, embed, consolidate, facts)
 
 
 def _limits(base: _Base, access: AccessLog) -> Limits:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from app.domain.categories import Category, CategoryPolicy
+from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
 from app.domain.consolidation import ConsolidationPolicy
 from app.domain.errors import ConfigError
 from app.domain.jobs import JobPolicy
@@ -17,6 +17,7 @@ from app.domain.lifecycle import LifecyclePolicy
 from app.domain.limits import Allowance, LimitPolicy
 from app.domain.llm import LlmPolicy
 from app.domain.merge_bands import MergeBands
+from app.domain.multi_fact import MultiFactPolicy
 from app.domain.scoring import Profile
 from app.domain.text_rules import TextLimits
 
@@ -94,6 +95,7 @@ class Policies:
     jobs: JobPolicy
     limits: LimitPolicy
     llm: LlmPolicy
+    multi_fact: MultiFactPolicy
     turn_category: str
     profiles: Mapping[str, Profile]
     categories: CategoryPolicy
@@ -102,8 +104,8 @@ class Policies:
 
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
-    sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "turns", "profiles")
-    raw = _read(directory / "policies.yaml", sections)
+    sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns")
+    raw = _read(directory / "policies.yaml", (*sections, "profiles"))
     query = _build(QueryPolicy, raw["query"], "query")
     _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
     delta, turns = _build(DeltaPolicy, raw["delta"], "delta"), _build(TurnPolicy, raw["turns"], "turns")
@@ -125,6 +127,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         jobs=_build(JobPolicy, raw["jobs"], "jobs"),
         limits=_limits(raw["limits"]),
         llm=_build(LlmPolicy, raw["llm"], "llm"),
+        multi_fact=_multi_fact(raw["multi_fact"], categories),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,
@@ -153,6 +156,13 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
         for name in names:
             known.setdefault(name, Category(name=name, rag_length=rag_length))
     return CategoryPolicy(known, allowlists)
+
+
+def _multi_fact(values: Any, categories: CategoryPolicy) -> MultiFactPolicy:
+    policy = _build(MultiFactPolicy, values, "multi_fact")
+    if unknown := [name for name in policy.categories if name not in categories.categories or name == PROCEDURAL]:
+        raise ConfigError(f"multi_fact.categories: {', '.join(unknown)}: not known, or not for facts")
+    return policy
 
 
 def _limits(values: Any) -> LimitPolicy:

@@ -117,3 +117,7 @@ async def settled_counts(client: httpx.AsyncClient, database: Database) -> dict[
     """The same when all that this server has observed so far is written: it does that in batches."""
     assert (await client.get("/events/counts")).status_code == 200
     return await row_counts(database)
+
+
+NO_MODEL = {"multi_fact": {"why": "no_model"}}
+"""What an `after_turn` job reports of facts where there is no chat model."""

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
-from tests.api.calls import refused, say, sql, verdict
+from tests.api.calls import NO_MODEL, refused, say, sql, verdict
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 from tests.usecases.crowd import SeededEmbedder
@@ -69,7 +69,7 @@ async def test_a_dead_job_is_replayed_to_its_end(
     assert problem["detail"] == "the job is queued; only a dead or done one can be replayed"
     assert await app.run_jobs.run(caller.scope.tenant_id, UUID(job_id), "w") == "done"
     job = (await http.get(f"/jobs/{job_id}")).json()
-    assert (job["state"], job["last_error"], job["report"]) == ("done", None, {"embedded": 1, "evicted": 0})
+    assert (job["state"], job["last_error"], job["report"]) == ("done", None, {"embedded": 1, "evicted": 0} | NO_MODEL)
     assert (await http.post(f"/jobs/{job_id}/replay")).json()["report"] is None
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
-from tests.api.calls import ask, delta, refused, row_counts, say, sql, verdict
+from tests.api.calls import NO_MODEL, ask, delta, refused, row_counts, say, sql, verdict
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 from tests.usecases.crowd import SeededEmbedder
@@ -46,7 +46,7 @@ async def test_a_turn_is_stored_as_it_was_said_and_its_job_is_queued(app: Applic
     assert "zeppelin" not in str(job)
     assert await run_all(app) == {"done": 1}
     done = (await http.get(f"/jobs/{turn['jobs'][0]}")).json()
-    assert (done["state"], done["report"]) == ("done", {"embedded": 0, "evicted": 0})
+    assert (done["state"], done["report"]) == ("done", {"embedded": 0, "evicted": 0} | NO_MODEL)
 
 
 async def test_turns_are_never_merged_and_each_moves_the_thread(http: httpx.AsyncClient) -> None:

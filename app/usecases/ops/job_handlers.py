@@ -11,12 +11,15 @@ from app.domain.scope import Scope
 from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.embed import EmbedMissing
 from app.usecases.memories.lifecycle import Lifecycle
+from app.usecases.memories.multi_fact import ExtractFacts
 
 Handler: TypeAlias = Callable[[Scope, Job], Awaitable[Mapping[str, Any]]]
 """Does the job and answers its report: JSON, without anything a user wrote."""
 
 
-def job_handlers(lifecycle: Lifecycle, embed: EmbedMissing, consolidate: Consolidate) -> dict[JobKind, Handler]:
+def job_handlers(
+    lifecycle: Lifecycle, embed: EmbedMissing, consolidate: Consolidate, facts: ExtractFacts
+) -> dict[JobKind, Handler]:
     """The handlers by kind. A kind without one is not scheduled here."""
 
     async def embed_all(scope: Scope, _job: Job) -> Mapping[str, Any]:
@@ -29,7 +32,7 @@ def job_handlers(lifecycle: Lifecycle, embed: EmbedMissing, consolidate: Consoli
         return report.as_json()
 
     async def after_turn(scope: Scope, job: Job) -> Mapping[str, Any]:
-        return await _after_turn(scope, job, lifecycle, embed)
+        return await _after_turn(scope, job, lifecycle, embed, facts)
 
     swept = {JobKind(name): _lifecycle(lifecycle, name) for name in Lifecycle.JOBS}
     return {**swept, JobKind.consolidate: merge, JobKind.embed: embed_all, JobKind.after_turn: after_turn}
@@ -43,7 +46,9 @@ def _lifecycle(lifecycle: Lifecycle, name: str) -> Handler:
     return swept
 
 
-async def _after_turn(scope: Scope, job: Job, lifecycle: Lifecycle, embed: EmbedMissing) -> Mapping[str, Any]:
+async def _after_turn(
+    scope: Scope, job: Job, lifecycle: Lifecycle, embed: EmbedMissing, facts: ExtractFacts
+) -> Mapping[str, Any]:
     try:
         memory_id, thread_id, user_id = UUID(str(job.payload["memory_id"])), job.payload["thread_id"], job.user_id
         if not isinstance(thread_id, str):
@@ -54,4 +59,5 @@ async def _after_turn(scope: Scope, job: Job, lifecycle: Lifecycle, embed: Embed
         raise TerminalJobError("it names no user")
     embedded = await embed.one(scope, memory_id)
     evicted = await lifecycle.evict_thread(scope, user_id, thread_id)
-    return {"embedded": embedded, "evicted": evicted.counts["memories"]}
+    made = await facts.turn(scope, memory_id)  # last: a model that is away holds nothing else up
+    return {"embedded": embedded, "evicted": evicted.counts["memories"], "multi_fact": made.as_json()}
