@@ -68,7 +68,6 @@ from app.usecases.memories.candidates import Candidates
 from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.delta import ReadDelta
 from app.usecases.memories.edit import EditMemories
-from app.usecases.memories.embed import EmbedMissing
 from app.usecases.memories.lifecycle import Lifecycle
 from app.usecases.memories.query import QueryMemories
 from app.usecases.memories.read import ReadMemories
