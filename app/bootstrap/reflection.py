@@ -3,20 +3,27 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from app.bootstrap.adapters import chat_model_settings, embedder_settings
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.ports import ChatModel, Clock, SameFactJudge
+from app.providers.chat_models import build_chat_model
 from app.providers.clock import SystemClock
+from app.providers.embeddings import build_embedder
+from app.storage.access import AccessLog
 from app.storage.engine import Engine
 from app.storage.journal import Journal
 from app.storage.llm import LlmStorage
 from app.storage.memories import MemoryStorage
 from app.storage.multi_fact import TurnFacts
+from app.storage.spaces import require_space
+from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.multi_fact import ExtractFacts
 from app.usecases.memories.same_fact_judge import ModelJudge
 from app.usecases.memories.write import WriteMemories
 from app.usecases.ops.ask_model import AskModel
+from app.usecases.ops.limits import Limits
 from app.usecases.ops.llm_report import ReportModel
 
 
@@ -43,6 +50,27 @@ def extracting(
     """What makes facts of long turns."""
     ask = asking(uow, journal, chat, policies, clock)
     return ExtractFacts(ask, write, TurnFacts(uow, MemoryStorage(uow, space)), journal, policies, clock)
+
+
+@asynccontextmanager
+async def extraction(settings: Settings, clock: Clock | None = None) -> AsyncIterator[ExtractFacts]:
+    """Facts out of turns alone, for operators: needs the database, the embedder and the chat model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    uow, clock, secret = UnitOfWork(engine), clock or SystemClock(), settings.erasure_secret()
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    chat, embedder = build_chat_model(chat_model_settings(settings)), build_embedder(embedder_settings(settings))
+    try:
+        space = (await require_space(uow, embedder.model, embedder.dimension)).name
+        journal, memories = Journal(uow, space, secret), MemoryStorage(uow, space)
+        access = AccessLog(uow, journal, clock)
+        limits = Limits(policies.limits, None, TenantStorage(uow).name, access, clock)
+        write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
+        yield extracting(uow, space, journal, chat, policies, clock, write)
+        await access.flush()
+    finally:
+        await embedder.close()
+        await chat.close()
+        await engine.close()
 
 
 @asynccontextmanager

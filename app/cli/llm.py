@@ -1,13 +1,14 @@
-"""mnema llm: what the chat model was asked, how well it answered and what it cost."""
+"""mnema llm: what the chat model was asked, how well it answered and what it cost; and a turn read by hand."""
 
 from typing import Annotated
+from uuid import UUID
 
 import typer
 from rich.markup import escape
 
 from app.bootstrap import tenancy
-from app.bootstrap.reflection import accounting
-from app.cli.client import out, show, table
+from app.bootstrap.reflection import accounting, extraction
+from app.cli.client import fail, out, show, table
 from app.cli.operators import TenantOption, run, settings
 from app.domain.scope import Scope
 
@@ -40,5 +41,29 @@ def report(
         if told.prompts:
             show(rows, whole=True)
         out.print(f"today {told.spent_today} of {told.daily_tokens} tokens", highlight=False)
+
+    run(work())
+
+
+@llm_app.command("extract")
+def extract(
+    tenant: TenantOption,
+    turn: Annotated[UUID, typer.Option(help="memory id of a turn")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be written")] = False,
+) -> None:
+    """Read a turn for facts now. A dry run asks the model, too, and takes its tokens."""
+
+    async def work() -> None:
+        found = settings()
+        async with tenancy(found) as tenants:
+            owner = await tenants.find(tenant)
+        async with extraction(found) as facts:
+            made = await facts.turn(Scope(owner.id), turn, dry_run=dry_run)
+        if made.why is not None:
+            fail(f"nothing was asked: {made.why}")
+        for one in made.candidates:
+            out.print(escape(f'  [{one.category}] {one.text} (imp={one.importance}) "{one.quote}"'), highlight=False)
+        counts = ", ".join(f"{name} {count}" for name, count in made.as_json().items())
+        out.print(f"{counts}{' (dry run: nothing was changed)' if dry_run else ''}", highlight=False)
 
     run(work())

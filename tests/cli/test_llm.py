@@ -1,4 +1,4 @@
-"""`mnema llm report`: how prompts fare, of one tenant."""
+"""`mnema llm`: how prompts fare, of one tenant, and a turn read by hand."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -10,10 +10,39 @@ from typer.testing import CliRunner
 from app.bootstrap import Application
 from app.cli.main import app as command_line
 from app.domain.llm import Call, Usage
+from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.storage.llm import LlmStorage
 from tests.conftest import Database
-from tests.factories import Caller, make_caller
+from tests.factories import Caller, draft, make_caller
+from tests.fake_llm import fake_llm
+
+TURN = (
+    "I work as a nurse in Porto and [/b] sleep badly after nights. My daughter Lena is allergic to peanuts, which is "
+    "why there is no satay at home. Could you find me a hotel near the start of the race in Berlin, please? Thank you."
+)
+
+
+async def test_a_turn_is_read_by_hand(app: Application, caller: Caller, database: Database, tmp_path: Any) -> None:
+    turn = await app.turns.store(
+        caller.scope, draft(TURN, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
+    )
+    async with fake_llm() as llm:
+        env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path), "LLM_BASE_URL": llm.base_url}
+        args = ["llm", "extract", "--tenant", str(caller.scope.tenant_id), "--turn", str(turn.id)]
+        dry = await asyncio.to_thread(CliRunner().invoke, command_line, [*args, "--dry-run"], env=env)
+        assert dry.exit_code == 0, dry.stderr
+        first, second, counts = dry.stdout.splitlines()
+        assert first.strip().startswith("[profile] The user works as a nurse in Porto and [/b] sleep badly")
+        assert '"My daughter Lena is allergic' in second
+        assert counts.startswith("facts 0, candidates 2, tokens ")
+        done = await asyncio.to_thread(CliRunner().invoke, command_line, args, env=env)
+        assert "facts 2, candidates 2" in done.stdout, done.stderr
+        again = await asyncio.to_thread(CliRunner().invoke, command_line, args, env=env)
+        assert (again.exit_code, "nothing was asked: done" in again.stderr) == (1, True)
+        assert len(llm.asked) == 2
+        without = await asyncio.to_thread(CliRunner().invoke, command_line, args, env=env | {"MNEMA_LLM": "none"})
+        assert "nothing was asked: no_model" in without.stderr
 
 
 async def report(database: Database, home: Any, *args: str) -> Result:
