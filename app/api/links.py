@@ -48,6 +48,19 @@ TURN = WRITTEN | _job("$response.body#/jobs/0")
 DELTA = _link("threads_delta", thread_id="$request.path.thread_id", since_rev="$response.body#/rev")
 EXPORT = _link("users_erase", user_id="$request.path.user_id")
 ERASED = _link("users_export", user_id="$request.path.user_id")
+_WHO = "$request.path.user_id"
+
+
+def _patch(at: str) -> Links:
+    """What can be done with the proposal whose id stands at `at`."""
+    names = ("approve", "reject", "ask")
+    return {key: link for name in names for key, link in _link(f"consent_{name}", user_id=_WHO, patch_id=at).items()}
+
+
+CONTEXT = _link("consent_page", user_id=_WHO) | _link("users_export", user_id=_WHO)
+DECIDED = _link("consent_context", user_id=_WHO) | _link("users_erase", user_id=_WHO)
+PROPOSED = _patch("$response.body#/id") | _link("consent_page", user_id=_WHO)
+PATCHES = _patch("$response.body#/items/0/id") | _next("consent_page", user_id=_WHO)
 STATE = {
     key: link
     for name in ("get", "delete")

@@ -1,7 +1,7 @@
 """The only place that builds engines, providers and use-cases; every face gets them from here."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from app.bootstrap.operators import (
     tenancy,
 )
 from app.bootstrap.periodic import periodically
+from app.bootstrap.recording import consenting, recording
 from app.bootstrap.reflection import asking, extracting, judging
 from app.bootstrap.spaces import embedding
 from app.config.loader import Policies, load_policies
@@ -35,7 +36,6 @@ from app.config.settings import Settings
 from app.config.version import VERSION
 from app.domain.checkpoints import HELD
 from app.domain.errors import ConfigError
-from app.domain.jobs import JobKind
 from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter
 from app.providers.broker import Publisher, check_broker
 from app.providers.chat_models import build_chat_model
@@ -65,6 +65,7 @@ from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.bulk import BulkWrite
 from app.usecases.memories.candidates import Candidates
+from app.usecases.memories.consent import Consent
 from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.delta import ReadDelta
 from app.usecases.memories.edit import EditMemories
@@ -78,7 +79,7 @@ from app.usecases.ops.erase import EraseUser
 from app.usecases.ops.events import CountEvents
 from app.usecases.ops.export import ExportUser
 from app.usecases.ops.history import ReadHistory
-from app.usecases.ops.job_handlers import Handler, job_handlers
+from app.usecases.ops.job_handlers import job_handlers
 from app.usecases.ops.jobs import Jobs, RunJobs
 from app.usecases.ops.limits import Limits
 from app.usecases.ops.metrics import ReadMetrics
@@ -94,6 +95,7 @@ __all__ = [
     "celery_app",
     "check_configuration",
     "check_redis_url",
+    "consenting",
     "consolidating",
     "create_roles",
     "diagnose",
@@ -134,6 +136,7 @@ class Application:
     store: KeepItems
     lifecycle: Lifecycle
     consolidate: Consolidate
+    consent: Consent
     jobs: Jobs
     run_jobs: RunJobs
     readiness: Readiness
@@ -214,12 +217,11 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
 
 def _assemble(base: _Base) -> Application:
     settings, policies, uow, embedder, clock = base.settings, base.policies, base.uow, base.embedder, base.clock
-    journal, records = _recording(base)
+    journal, records, consent = recording(uow, base.space.name, settings.erasure_secret(), policies, clock)
     memories, access = MemoryStorage(uow, base.space.name), AccessLog(uow, journal, clock)
     lifecycle, consolidate = _tidying(base, journal, records)
     limits, publisher = _limits(base, access), Publisher(broker_settings(settings))
     write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-    handlers = _handlers(base, journal, write, lifecycle, consolidate)
     delta, query = _asking(base, access)
     return Application(
         settings=settings,
@@ -245,18 +247,14 @@ def _assemble(base: _Base) -> Application:
         store=KeepItems(uow, ItemStorage(base.space.name), embedder, limits, clock),
         lifecycle=lifecycle,
         consolidate=consolidate,
+        consent=consent,
         jobs=Jobs(JobStorage(uow, policies.jobs)),
-        run_jobs=_runner(uow, journal, policies, handlers),
+        run_jobs=_runner(base, journal, write, lifecycle, consolidate, consent),
         readiness=Readiness(uow, embedder, base.reranker, base.chat, partial(check_broker, broker_settings(settings))),
         metrics=base.metrics,
         read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits),
         publisher=publisher,
     )
-
-
-def _recording(base: _Base) -> tuple[Journal, LifecycleStorage]:
-    secret = base.settings.erasure_secret()
-    return Journal(base.uow, base.space.name, secret), LifecycleStorage(base.uow, secret)
 
 
 def _tidying(base: _Base, journal: Journal, records: LifecycleStorage) -> tuple[Lifecycle, Consolidate]:
@@ -271,21 +269,23 @@ def _checkpoints(base: _Base) -> Checkpoints:
     return Checkpoints(CheckpointStorage(base.uow, HELD * largest), largest)
 
 
-def _handlers(
-    base: _Base, journal: Journal, write: WriteMemories, lifecycle: Lifecycle, consolidate: Consolidate
-) -> dict[JobKind, Handler]:
+def _runner(
+    base: _Base,
+    journal: Journal,
+    write: WriteMemories,
+    lifecycle: Lifecycle,
+    consolidate: Consolidate,
+    consent: Consent,
+) -> RunJobs:
     embed = embedding(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
     facts = extracting(base.uow, base.space.name, journal, base.chat, base.policies, base.clock, write)
-    return job_handlers(lifecycle, embed, consolidate, facts)
+    handlers, policy = job_handlers(lifecycle, embed, consolidate, consent, facts), base.policies.jobs
+    return RunJobs(JobStorage(base.uow, policy), TenantStorage(base.uow), journal, handlers, policy)
 
 
 def _limits(base: _Base, access: AccessLog) -> Limits:
     counters, name_of = shared_counters(base.settings), TenantStorage(base.uow).name
     return Limits(base.policies.limits, counters, name_of, access, base.clock)
-
-
-def _runner(uow: UnitOfWork, journal: Journal, policies: Policies, handlers: Mapping[JobKind, Handler]) -> RunJobs:
-    return RunJobs(JobStorage(uow, policies.jobs), TenantStorage(uow), journal, handlers, policies.jobs)
 
 
 def _asking(base: _Base, access: AccessLog) -> tuple[ReadDelta, QueryMemories]:

@@ -8,14 +8,14 @@ import httpx
 import typer
 from rich.markup import escape
 
-from app.bootstrap import forgetting, tenancy
+from app.bootstrap import consenting, forgetting, tenancy
 from app.cli.client import describe, fail, open_client, out, request
 from app.cli.consolidation import consolidate
 from app.cli.operators import run, settings
 from app.domain.scope import Scope
 from app.usecases.memories.lifecycle import Lifecycle, Report
 
-JOBS = (*Lifecycle.JOBS, "consolidate")
+JOBS = (*Lifecycle.JOBS, "consolidate", "consent")
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
 
@@ -66,7 +66,7 @@ def run_job(
     user: Annotated[str | None, typer.Option(help="consolidate the memories of this user_id alone")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
 ) -> None:
-    """Run a background job now: ttl, purge, evict, retention or consolidate."""
+    """Run a background job now: ttl, purge, evict, retention, consolidate or consent."""
     if job not in JOBS:
         fail(f"a job is one of {', '.join(JOBS)}")
     if user is not None and job != "consolidate":
@@ -78,6 +78,12 @@ def run_job(
             chosen = [await tenants.find(tenant)] if tenant else await tenants.tenants()
         if job == "consolidate":
             await consolidate(found, {owner.name: owner.id for owner in chosen}, user, dry_run)
+            return
+        if job == "consent":
+            async with consenting(found) as consent:
+                for owner in chosen:
+                    expired = await consent.expire(Scope(owner.id), dry_run=dry_run)
+                    _print(owner.name, Report(job, dry_run, {"expired": expired}))
             return
         async with forgetting(found) as lifecycle:
             for owner in chosen:

@@ -10,6 +10,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
+from app.domain.consent import ConsentPolicy
 from app.domain.consolidation import ConsolidationPolicy
 from app.domain.errors import ConfigError
 from app.domain.jobs import JobPolicy
@@ -96,6 +97,7 @@ class Policies:
     limits: LimitPolicy
     llm: LlmPolicy
     multi_fact: MultiFactPolicy
+    consent: ConsentPolicy
     turn_category: str
     profiles: Mapping[str, Profile]
     categories: CategoryPolicy
@@ -105,7 +107,7 @@ class Policies:
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
     sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns")
-    raw = _read(directory / "policies.yaml", (*sections, "profiles"))
+    raw = _read(directory / "policies.yaml", (*sections, "consent", "profiles"))
     query = _build(QueryPolicy, raw["query"], "query")
     _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
     delta, turns = _build(DeltaPolicy, raw["delta"], "delta"), _build(TurnPolicy, raw["turns"], "turns")
@@ -128,6 +130,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         limits=_limits(raw["limits"]),
         llm=_build(LlmPolicy, raw["llm"], "llm"),
         multi_fact=_multi_fact(raw["multi_fact"], categories),
+        consent=_consent(raw["consent"], categories),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,
@@ -156,6 +159,13 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
         for name in names:
             known.setdefault(name, Category(name=name, rag_length=rag_length))
     return CategoryPolicy(known, allowlists)
+
+
+def _consent(values: Any, categories: CategoryPolicy) -> ConsentPolicy:
+    policy = _build(ConsentPolicy, values, "consent")
+    if policy.category not in categories.categories:
+        raise ConfigError(f"consent.category {policy.category!r} is not a known category")
+    return policy
 
 
 def _multi_fact(values: Any, categories: CategoryPolicy) -> MultiFactPolicy:

@@ -175,6 +175,14 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of a user, in the order of the fields, and as one line for a prompt."""
+
+    values: list[Value]
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A line of history about a proposal: what was done, and the value before and after. `old_ref`: the proposal whose
     value was there, `new_ref`: the one whose value is."""

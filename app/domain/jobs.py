@@ -21,6 +21,7 @@ class JobKind(StrEnum):
     evict = "evict"
     retention = "retention"
     consolidate = "consolidate"
+    consent = "consent"
     after_turn = "after_turn"
     embed = "embed"
 
@@ -73,6 +74,7 @@ def _daily_and_hourly() -> Mapping[JobKind, int]:
         JobKind.evict: hour,
         JobKind.retention: day,
         JobKind.consolidate: day,
+        JobKind.consent: hour,
         JobKind.embed: hour,
     }
 

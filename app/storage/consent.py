@@ -36,12 +36,12 @@ _COLUMNS = ", ".join(f"p.{name}" for name in _PLAIN.split(", ")) + (
 class ConsentStorage:
     """Each method is part of a transaction that holds the user's row, but for what only reads."""
 
-    async def lock_user(self, tx: WriteTx, scope: Scope, user_id: str, *, create: bool = False) -> bool:
-        """Wait for whoever decides about this user; whether there is one. With `create` there is, but for an erasure
-        in the same moment."""
-        if create:
-            await tx.fetchval(_sql("know_user"), scope.tenant_id, user_id)
-        return await tx.fetchrow(_sql("lock_user"), scope.tenant_id, user_id) is not None
+    async def known(self, tx: ReadTx, scope: Scope, user_id: str) -> bool:
+        """Whether anything is held of a user that this key may know of; their row is locked if this transaction may
+        decide about them: whoever else does is waited for."""
+        if isinstance(tx, WriteTx) and await tx.fetchrow(_sql("lock_user"), scope.tenant_id, user_id) is None:
+            return False
+        return bool(await tx.fetchval(_sql("known"), scope.tenant_id, user_id, scope.category_list))
 
     async def erased(self, tx: WriteTx, scope: Scope, hashes: Sequence[bytes]) -> bool:
         """Whether one of these was erased."""

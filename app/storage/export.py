@@ -11,6 +11,7 @@ from app.storage.uow import ReadTx
 
 KINDS = {
     **dict.fromkeys(("memory", "history", "relation", "event"), 500),
+    **dict.fromkeys(("context_value", "context_patch", "context_history"), 500),
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
     "item": 500,
 }

@@ -138,7 +138,7 @@ async def test_a_job_or_tenant_that_is_not_there_is_said_in_one_line(operator: d
     job, tenant = await mnema("run", "sleep", **operator), await mnema("run", "ttl", "--tenant", "nobody", **operator)
     nowhere = await mnema("run", "ttl", **operator | away)
     assert [done.exit_code for done in (job, tenant, nowhere)] == [1, 1, 1]
-    assert job.stderr == "error a job is one of ttl, purge, evict, retention, consolidate\n"
+    assert job.stderr == "error a job is one of ttl, purge, evict, retention, consolidate, consent\n"
     assert "not_found" in tenant.stderr
     assert nowhere.stderr.startswith("error database_unavailable: ")
     assert [len(done.stderr.splitlines()) for done in (job, tenant, nowhere)] == [1, 1, 1]

@@ -2,8 +2,12 @@
 -- One decision about a user at a time; an erasure waits, and is waited for. Other writes of the user go on.
 SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR NO KEY UPDATE
 
--- name: know_user
-SELECT know_users($1, jsonb_build_array($2::text))
+-- name: known
+-- Whether anything is held of a user. A key bound to agents ($3) knows people it can see a memory or a proposal of.
+SELECT EXISTS (SELECT 1 FROM context_patches WHERE tenant_id = $1 AND user_id = $2)
+    OR CASE WHEN $3::text[] IS NULL THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)
+       ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
+                                               AND m.category = ANY ($3)) END
 
 -- name: erased
 SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = $1 AND hash = ANY ($2::bytea[]))

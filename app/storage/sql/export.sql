@@ -28,6 +28,25 @@ SELECT id, thread_id, node, op, status, memory_id, category, sim, ts FROM events
 WHERE tenant_id = $1 AND user_id = $2 AND ($3::text[] IS NULL OR category = ANY ($3))
   AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
+-- name: context_value
+-- What is known with the person's consent, what was proposed, and what was done about it.
+SELECT patch_id AS id, field, value, updated_at FROM user_context
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR patch_id > $4)
+ORDER BY patch_id LIMIT $5
+
+-- name: context_patch
+SELECT p.id, p.field, p.value, p.sensitive, p.state, p.signals, p.actor, p.thread_id, p.created_at, p.expires_at,
+       p.decided_at, p.decided_by, p.way, q.thread_id AS asked_in, q.question, q.asked_at
+FROM context_patches p LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
+WHERE p.tenant_id = $1 AND p.user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR p.id > $4)
+ORDER BY p.id LIMIT $5
+
+-- name: context_history
+SELECT h.id, h.memory_id AS patch_id, h.event, h.old_ref, h.new_ref, h.actor, h.meta, h.ts
+FROM context_patches p JOIN history h ON h.tenant_id = p.tenant_id AND h.memory_id = p.id::text
+WHERE p.tenant_id = $1 AND p.user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR h.id > $4)
+ORDER BY h.id LIMIT $5
+
 -- name: checkpoint
 SELECT id, thread_id, kind AS held, version, checkpoint_data,
        translate(encode(checkpoint_binary, 'base64'), E'\n', '') AS checkpoint_binary, created_at, updated_at

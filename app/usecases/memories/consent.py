@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.domain.consent import Patch, PatchState, Value, profile
-from app.domain.errors import NotFound
+from app.domain.consent import Context, Patch, PatchState, profile
 from app.domain.idempotency import IdempotencyKey
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.scope import Scope
@@ -20,14 +19,6 @@ class PatchPage:
 
     items: list[Patch]
     next_cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What is known of a user, in the order of the fields, and as one line for a prompt."""
-
-    values: list[Value]
-    profile: str
 
 
 class Consent:
@@ -57,43 +48,44 @@ class Consent:
     async def page(
         self, scope: Scope, user_id: str, state: PatchState | None, cursor: str | None, limit: int
     ) -> PatchPage:
-        """Proposals of a user, newest first; raises InvalidCursor."""
+        """Proposals of a user, newest first; raises NotFound, InvalidCursor."""
         self._decisions.allow(scope)
         after, now = decode_cursor(cursor), self._clock.now()
         async with self._decisions.uow.read(scope) as tx:
+            await self._decisions.require(tx, scope, user_id)
             found = await self._storage.page(tx, scope, user_id, state, now, after, limit + 1)
         items = [patch.as_of(now) for patch in found[:limit]]
         more = len(found) > limit
         return PatchPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
 
     async def context(self, scope: Scope, user_id: str) -> Context:
-        """What is known of a user; nothing of one the tenant does not know."""
+        """What is known of a user; raises NotFound for one of whom nothing is held at all."""
         self._decisions.allow(scope)
         async with self._decisions.uow.read(scope) as tx:
+            await self._decisions.require(tx, scope, user_id)
             values = await self._storage.values(tx, scope, user_id)
         order = {name: place for place, name in enumerate(self._policy.fields)}
         values.sort(key=lambda known: order.get(known.field, len(order)))  # stable: oldest first within a field
         return Context(values, profile(values))
 
-    async def withdraw(self, scope: Scope, user_id: str, name: str, value: str | None = None) -> None:
-        """Forget what is known in a field; with `value`, of one that holds several, this one.
+    async def withdraw(self, scope: Scope, user_id: str, name: str, value: str | None = None) -> int:
+        """Forget what is known in a field; with `value`, of one that holds several, this one. How many values.
 
-        Raises NotFound, UnknownField.
+        Raises NotFound for one of whom nothing is held, UnknownField.
         """
         self._decisions.allow(scope)
         self._policy.is_sensitive(name)
 
-        async def work(tx: WriteTx) -> None:
-            known = await self._storage.lock_user(tx, scope, user_id)
-            gone = await self._storage.withdraw(tx, scope, user_id, name, value) if known else []
-            if not gone:
-                raise NotFound("no such value is known of this user")
+        async def work(tx: WriteTx) -> int:
+            await self._decisions.require(tx, scope, user_id)
+            gone = await self._storage.withdraw(tx, scope, user_id, name, value)
             for before, patch_id in gone:
                 patch = await self._decisions.stored(tx, scope, user_id, patch_id)
                 meta = {"before": {"value": before}, "after": {}}
                 await self._decisions.enter(tx, scope, patch, "withdrawn", scope.actor, meta, patch_id)
+            return len(gone)
 
-        await self._decisions.attempts(scope, work)
+        return await self._decisions.attempts(scope, work)
 
     async def expire(self, scope: Scope, *, dry_run: bool = False) -> int:
         """End the proposals that nobody decided in time, some a transaction; how many, or how many it would be."""

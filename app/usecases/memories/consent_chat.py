@@ -1,6 +1,5 @@
 """Consent in a conversation (SPEC §8): a question is asked, and a plain yes or no to it decides."""
 
-from typing import TypedDict
 from uuid import UUID
 
 from app.domain.consent import MAX_QUESTION, Patch, PatchState, Question
@@ -16,12 +15,6 @@ CHANGES = 200
 """Of a thread, looked at for an answer; a question that is not answered by then is over."""
 USER = "user"
 """Whom history names for a decision made in a conversation."""
-
-
-class Settled(TypedDict):
-    """What a job did about a thread's question; without one, nothing."""
-
-    consent: Verdict | None
 
 
 class ConsentInChat:
@@ -72,7 +65,8 @@ class ConsentInChat:
             return None
 
         async def work(tx: WriteTx) -> Verdict | None:
-            await self._storage.lock_user(tx, scope, question.user_id)
+            if not await self._storage.known(tx, scope, question.user_id):
+                return None
             if await self._storage.question(tx, scope, thread_id) != question:
                 return None
             return await self._settle(tx, scope, question)

@@ -11,7 +11,7 @@ from app.domain.scope import Scope
 from app.ports import Clock
 from app.storage.consent import ConsentStorage
 from app.storage.journal import Journal, KeyRecord
-from app.storage.uow import UnitOfWork, WriteTx
+from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
 T = TypeVar("T")
 ATTEMPTS = 10
@@ -45,6 +45,11 @@ class Decisions:
         async with self.uow.write(scope) as tx:
             return await work(tx)
 
+    async def require(self, tx: ReadTx, scope: Scope, user_id: str) -> None:
+        """Raise NotFound for a user of whom nothing is held; wait for others who decide about them."""
+        if not await self.storage.known(tx, scope, user_id):
+            raise NotFound(f"nothing is held of user {user_id!r}")
+
     async def replay(
         self, tx: WriteTx, scope: Scope, key: IdempotencyKey | None, response: dict[str, Any]
     ) -> dict[str, Any] | None:
@@ -60,18 +65,16 @@ class Decisions:
 
         Raises NotFound, WrongState, IdempotencyMismatch.
         """
-        known = await self.storage.lock_user(tx, scope, user_id)
-        patch = await self.storage.patch(tx, scope, user_id, patch_id) if known else None
-        if patch is None:
-            raise NotFound("no such proposal of this user")
+        await self.require(tx, scope, user_id)
+        patch = await self.stored(tx, scope, user_id, patch_id)
         if await self.replay(tx, scope, key, {"id": str(patch_id)}) is not None:
             return None
         if not patch.open_at(self.clock.now()):
-            raise WrongState(f"the proposal is {patch.as_of(self.clock.now()).state}")
+            raise WrongState(f"the proposal is {patch.state}")
         return patch
 
     async def stored(self, tx: WriteTx, scope: Scope, user_id: str, patch_id: UUID) -> Patch:
-        """The proposal as it is after the work; raises NotFound."""
+        """The proposal as it is now; raises NotFound."""
         if (patch := await self.storage.patch(tx, scope, user_id, patch_id)) is None:
             raise NotFound("no such proposal of this user")
         return patch.as_of(self.clock.now())

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from app.domain.consent import Patch, PatchState, Signal, applies_by_itself, erasure_text
 from app.domain.erasure import tombstones
-from app.domain.errors import AgentNotAllowed, ErasedText, InvalidInput, TooManyPatches, WriteContention
+from app.domain.errors import AgentNotAllowed, ErasedText, InvalidInput, TooManyPatches
 from app.domain.idempotency import IdempotencyKey
 from app.domain.scope import Scope
 from app.storage.identity import new_id
@@ -47,8 +47,8 @@ class Proposals:
     async def propose(self, scope: Scope, proposal: Proposal, key: IdempotencyKey | None = None) -> Proposed:
         """Propose a value; one that needs nobody's decision is known at once.
 
-        Raises UnknownField, EmptyText, TextTooLong, NulByte, InvalidInput for what is no evidence, ErasedText,
-        TooManyPatches, CategoryNotAllowed, AgentNotAllowed, IdempotencyMismatch.
+        Raises NotFound for one of whom nothing is held, UnknownField, EmptyText, TextTooLong, NulByte, InvalidInput for
+        what is no evidence, ErasedText, TooManyPatches, CategoryNotAllowed, AgentNotAllowed, IdempotencyMismatch.
         """
         self._decisions.allow(scope)
         if proposal.agent_id is not None and scope.agents is not None and proposal.agent_id not in scope.agents:
@@ -58,8 +58,7 @@ class Proposals:
         speaking = scope.speaking_as(proposal.agent_id)
 
         async def work(tx: WriteTx) -> Proposed:
-            if not await self._storage.lock_user(tx, speaking, checked.user_id, create=True):
-                raise WriteContention()
+            await self._decisions.require(tx, speaking, checked.user_id)
             return await self._propose(tx, speaking, checked, key)
 
         return await self._decisions.attempts(scope, work)

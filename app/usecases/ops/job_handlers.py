@@ -8,6 +8,7 @@ from uuid import UUID
 from app.domain.errors import ChatModelUnavailable, TerminalJobError
 from app.domain.jobs import Job, JobKind
 from app.domain.scope import Scope
+from app.usecases.memories.consent import Consent
 from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.embed import EmbedMissing
 from app.usecases.memories.lifecycle import Lifecycle
@@ -18,7 +19,7 @@ Handler: TypeAlias = Callable[[Scope, Job], Awaitable[Mapping[str, Any]]]
 
 
 def job_handlers(
-    lifecycle: Lifecycle, embed: EmbedMissing, consolidate: Consolidate, facts: ExtractFacts
+    lifecycle: Lifecycle, embed: EmbedMissing, consolidate: Consolidate, consent: Consent, facts: ExtractFacts
 ) -> dict[JobKind, Handler]:
     """The handlers by kind. A kind without one is not scheduled here."""
 
@@ -32,10 +33,14 @@ def job_handlers(
         return report.as_json()
 
     async def after_turn(scope: Scope, job: Job) -> Mapping[str, Any]:
-        return await _after_turn(scope, job, lifecycle, embed, facts)
+        return await _after_turn(scope, job, lifecycle, embed, consent, facts)
+
+    async def expire(scope: Scope, _job: Job) -> Mapping[str, Any]:
+        return {"expired": await consent.expire(scope)}
 
     swept = {JobKind(name): _lifecycle(lifecycle, name) for name in Lifecycle.JOBS}
-    return {**swept, JobKind.consolidate: merge, JobKind.embed: embed_all, JobKind.after_turn: after_turn}
+    ours = {JobKind.consolidate: merge, JobKind.consent: expire, JobKind.embed: embed_all}
+    return {**swept, **ours, JobKind.after_turn: after_turn}
 
 
 def _lifecycle(lifecycle: Lifecycle, name: str) -> Handler:
@@ -47,7 +52,7 @@ def _lifecycle(lifecycle: Lifecycle, name: str) -> Handler:
 
 
 async def _after_turn(
-    scope: Scope, job: Job, lifecycle: Lifecycle, embed: EmbedMissing, facts: ExtractFacts
+    scope: Scope, job: Job, lifecycle: Lifecycle, embed: EmbedMissing, consent: Consent, facts: ExtractFacts
 ) -> Mapping[str, Any]:
     try:
         memory_id, thread_id, user_id = UUID(str(job.payload["memory_id"])), job.payload["thread_id"], job.user_id
@@ -57,7 +62,9 @@ async def _after_turn(
         raise TerminalJobError("its payload names no turn") from error
     if user_id is None:
         raise TerminalJobError("it names no user")
+    answer = await consent.chat.settle(scope, thread_id)  # first: nobody's consent waits for a model
     embedded = await embed.one(scope, memory_id)
     evicted = await lifecycle.evict_thread(scope, user_id, thread_id)
     made = await facts.turn(scope, memory_id)  # last: a model that is away holds nothing else up
-    return {"embedded": embedded, "evicted": evicted.counts["memories"], "multi_fact": made.as_json()}
+    done = {"embedded": embedded, "evicted": evicted.counts["memories"], "multi_fact": made.as_json()}
+    return done if answer is None else {**done, "consent": answer}

@@ -1,0 +1,38 @@
+"""What keeps the record: the journal, the erasure of people, and decisions about what may be known of them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.config.loader import Policies, load_policies
+from app.config.settings import Settings
+from app.ports import Clock
+from app.providers.clock import SystemClock
+from app.storage.consent import ConsentStorage
+from app.storage.engine import Engine
+from app.storage.journal import Journal
+from app.storage.lifecycle import LifecycleStorage
+from app.storage.spaces import active_space
+from app.storage.uow import UnitOfWork
+from app.usecases.memories.consent import Consent
+from app.usecases.memories.consent_decisions import Decisions
+
+
+def recording(
+    uow: UnitOfWork, space: str, secret: bytes, policies: Policies, clock: Clock
+) -> tuple[Journal, LifecycleStorage, Consent]:
+    """In one embedding space, with the secret that keys the hashes of erased text."""
+    journal = Journal(uow, space, secret)
+    decisions = Decisions(uow, ConsentStorage(), journal, policies.consent, clock)
+    return journal, LifecycleStorage(uow, secret), Consent(decisions, secret)
+
+
+@asynccontextmanager
+async def consenting(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Consent]:
+    """Consent alone, for operators: needs the database, not the model."""
+    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
+    policies, uow = load_policies(settings.embedding_model, settings.config_dir), UnitOfWork(engine)
+    try:
+        space = (await active_space(uow)).name
+        yield recording(uow, space, settings.erasure_secret(), policies, clock or SystemClock())[2]
+    finally:
+        await engine.close()
