@@ -80,10 +80,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON context_questions TO mnema_app;
 -- A decision is made once, and is known by its transaction.
 CREATE FUNCTION decide_once() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF old.state <> 'pending' THEN
+    IF old.state <> 'pending' AND new IS DISTINCT FROM old THEN
         RAISE EXCEPTION 'the proposal is %', old.state USING ERRCODE = 'MN409';
     END IF;
-    IF new.state <> 'pending' THEN new.decided_xid := pg_current_xact_id(); END IF;
+    IF old.state = 'pending' AND new.state <> 'pending' THEN new.decided_xid := pg_current_xact_id(); END IF;
     RETURN new;
 END $$;
 CREATE TRIGGER context_patches_decide_once BEFORE UPDATE ON context_patches FOR EACH ROW EXECUTE FUNCTION decide_once();
@@ -92,15 +92,16 @@ CREATE TRIGGER context_patches_decide_once BEFORE UPDATE ON context_patches FOR 
 -- used again.
 CREATE FUNCTION refuse_undecided_value() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
+    IF tg_op = 'UPDATE' AND new IS NOT DISTINCT FROM old THEN RETURN NULL; END IF;
     PERFORM 1 FROM context_patches p
       WHERE p.tenant_id = new.tenant_id AND p.id = new.patch_id AND p.user_id = new.user_id AND p.field = new.field
         AND p.value = new.value AND p.state IN ('approved', 'applied') AND p.decided_xid = pg_current_xact_id();
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no proposal decided in this transaction puts this value' USING ERRCODE = 'MN001';
     END IF;
-    RETURN new;
+    RETURN NULL;
 END $$;
-CREATE TRIGGER user_context_decided BEFORE INSERT OR UPDATE ON user_context
+CREATE TRIGGER user_context_decided AFTER INSERT OR UPDATE ON user_context  -- after: row-level security comes first
     FOR EACH ROW EXECUTE FUNCTION refuse_undecided_value();
 
 -- The tripwire of memories, for consent: no proposal and no value changes or goes without history.

@@ -13,7 +13,7 @@ from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord
-from app.storage.uow import UnitOfWork
+from app.storage.uow import UnitOfWork, WriteTx
 from tests.architecture.catalog import tenant_tables
 from tests.conftest import PASSWORDS, Database, database_url
 from tests.storage.building import bind, change, creation, journal_of, remembered
@@ -115,6 +115,27 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
             scope.tenant_id,
             new_id(),
         )
+        await know_city(tx, scope)
+
+
+async def know_city(tx: WriteTx, scope: Scope) -> None:
+    """A value of maya's context, with the proposal it comes from and the question that was asked."""
+    patch = new_id()
+    at = (scope.tenant_id, patch)
+    for statement in (
+        "INSERT INTO context_patches (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor,"
+        " created_at, expires_at) VALUES ($1, $2, 'maya', 'city', 'Lisbon', '\\x00', true, '[]', 'me', now(),"
+        " now() + '7 days')",
+        "UPDATE context_patches SET state = 'approved', decided_at = now(), decided_by = 'me', way = 'route'"
+        " WHERE tenant_id = $1 AND id = $2",
+        "INSERT INTO user_context (tenant_id, user_id, field, item, value, patch_id, updated_at)"
+        " VALUES ($1, 'maya', 'city', '', 'Lisbon', $2, now())",
+        "INSERT INTO context_questions (tenant_id, thread_id, user_id, patch_id, question, rev, asked_at)"
+        " VALUES ($1, 't', 'maya', $2, 'Lisbon?', 1, now())",
+        "INSERT INTO history (tenant_id, id, memory_id, event)"
+        " VALUES ($1, gen_random_uuid(), $2::uuid::text, 'CONSENT')",
+    ):
+        await tx.execute(statement, *at)
 
 
 @pytest.fixture

@@ -1,0 +1,157 @@
+"""The database lets a value of a user's context be put by the proposal that was decided just then, and by nothing else,
+whatever the application does."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import asyncpg
+import pytest
+
+from app.domain.scope import Scope
+from app.storage.journal import Journal
+from tests.storage.building import bind, remembered
+
+DENIED = asyncpg.InsufficientPrivilegeError
+Run: TypeAlias = Callable[..., Awaitable[str | None]]
+ONE, TWO = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"
+
+
+def proposal(patch: str = ONE, value: str = "Lisbon", field: str = "city", sensitive: bool = True) -> str:
+    return f"""
+INSERT INTO context_patches (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor, created_at,
+                             expires_at)
+SELECT current_tenant(), '{patch}', 'maya', '{field}', '{value}', '\\x00', {sensitive}, '[]', 'me', now(),
+       now() + '7 days'
+"""
+
+
+def history(patch: str = ONE) -> str:
+    return f"""
+INSERT INTO history (tenant_id, id, memory_id, event, actor)
+VALUES (current_tenant(), gen_random_uuid(), '{patch}', 'CONSENT', 'me')
+"""
+
+
+def decide(patch: str = ONE, state: str = "approved", way: str = "route", at: str = "now()") -> str:
+    return f"""
+UPDATE context_patches SET state = '{state}', decided_at = {at}, decided_by = 'me', way = '{way}' WHERE id = '{patch}'
+"""
+
+
+def put(patch: str = ONE, value: str = "Lisbon", field: str = "city", user: str = "maya", item: str = "") -> str:
+    return f"""
+INSERT INTO user_context (tenant_id, user_id, field, item, value, patch_id, updated_at)
+VALUES (current_tenant(), '{user}', '{field}', '{item}', '{value}', '{patch}', now())
+ON CONFLICT (tenant_id, user_id, field, item) DO UPDATE SET value = excluded.value, patch_id = excluded.patch_id
+"""
+
+
+DECIDED = (proposal(), history(), decide(), put())
+
+
+@pytest.fixture
+async def run(raw: asyncpg.Connection, journal: Journal, a: Scope) -> Run:
+    """Runs statements as the application's role, in one transaction of a tenant that knows maya; answers the SQLSTATE
+    they or their commit failed with."""
+    await remembered(journal, a)
+
+    async def statements(*texts: str) -> str | None:
+        try:
+            async with raw.transaction():
+                await bind(raw, a.tenant_id)
+                for text in texts:
+                    await raw.execute(text)
+        except asyncpg.PostgresError as error:
+            return str(error.sqlstate)
+        return None
+
+    return statements
+
+
+@pytest.fixture
+async def values(superuser: asyncpg.Connection) -> Callable[[], Awaitable[list[str]]]:
+    """What is known, by a role that sees all."""
+
+    async def found() -> list[str]:
+        return [row["value"] for row in await superuser.fetch("SELECT value FROM user_context ORDER BY value")]
+
+    return found
+
+
+async def test_a_decided_proposal_puts_its_value(run: Run, values: Callable[[], Awaitable[list[str]]]) -> None:
+    assert await run(*DECIDED) is None
+    assert await values() == ["Lisbon"]
+
+
+SILENT, CHECKED, FORBIDDEN, ONCE = "MN001", "23514", "42501", "MN409"
+REFUSED = {
+    "a value of no proposal": ([put(TWO)], "23503"),
+    "of one that waits": ([proposal(), history(), put()], SILENT),
+    "of one that was rejected": ([proposal(), history(), decide(state="rejected"), put()], SILENT),
+    "another value than it says": ([proposal(), history(), decide(), put(value="Rome")], SILENT),
+    "another field": ([proposal(), history(), decide(), put(field="language")], SILENT),
+    "another user": ([proposal(), history(), decide(), put(user="noor")], SILENT),
+    "a second one of a field with one value": ([proposal(), history(), decide(), put(item="x")], CHECKED),
+    "no history": ([proposal(), decide(), put()], SILENT),
+    "a proposal without history": ([proposal()], SILENT),
+    "a sensitive field called benign": ([proposal(sensitive=False), history()], CHECKED),
+    "signals for a sensitive field": ([proposal(), history(), decide(state="applied", way="signals")], CHECKED),
+    "a decision by signals called a person's": ([proposal(), history(), decide(way="signals")], CHECKED),
+    "a decision too late": ([proposal(), history(), decide(at="now() + '8 days'")], CHECKED),
+    "an expiry too early": ([proposal(), history(), decide(state="expired", way="expiry")], CHECKED),
+    "a decision nobody made": ([proposal(), history(), "UPDATE context_patches SET state = 'approved'"], CHECKED),
+    "a proposal that says something else later": ([proposal(), "UPDATE context_patches SET value = 'Rome'"], FORBIDDEN),
+    "a later end": ([proposal(), "UPDATE context_patches SET expires_at = now() + '1 year'"], FORBIDDEN),
+    "a borrowed transaction id": ([proposal(), "UPDATE context_patches SET decided_xid = NULL"], FORBIDDEN),
+    "a field with odd letters": ([proposal(field="City", sensitive=False), history()], CHECKED),
+    "a value without end": ([proposal(value="x" * 501), history()], CHECKED),
+    "a proposal about nobody": ([proposal().replace("'maya'", "'noor'"), history()], "23503"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_nothing_else_puts_a_value(case: str, run: Run, values: Callable[[], Awaitable[list[str]]]) -> None:
+    statements, code = REFUSED[case]
+    assert await run(*statements) == code
+    assert await values() == []
+
+
+LATER = {
+    "a raw change": (["UPDATE user_context SET value = 'Rome'"], SILENT),
+    "a raw change with history": ([history(), "UPDATE user_context SET value = 'Rome'"], SILENT),
+    "a raw deletion": (["DELETE FROM user_context"], SILENT),
+    "a raw deletion of what hangs together": (["DELETE FROM user_context", "DELETE FROM context_patches"], SILENT),
+    "a second decision": ([history(), decide(state="rejected")], ONCE),
+    "the first one taken back": ([history(), "UPDATE context_patches SET state = 'pending', decided_at = NULL"], ONCE),
+    "another proposal's name": (
+        [proposal(TWO, "Rome"), history(TWO), f"UPDATE user_context SET patch_id = '{TWO}'"],
+        SILENT,
+    ),
+    "another field's name": (["UPDATE user_context SET field = 'language'"], FORBIDDEN),
+    "another user's name": (["UPDATE user_context SET user_id = 'noor'"], FORBIDDEN),
+    "the guard taken away": (["ALTER TABLE user_context DISABLE TRIGGER ALL"], FORBIDDEN),
+    "the guard switched off": (["SET session_replication_role = replica"], FORBIDDEN),
+}
+
+
+@pytest.mark.parametrize("case", LATER)
+async def test_what_is_known_changes_by_a_decision_only(
+    case: str, run: Run, values: Callable[[], Awaitable[list[str]]]
+) -> None:
+    assert await run(*DECIDED) is None
+    statements, code = LATER[case]
+    assert await run(*statements) == code
+    assert await values() == ["Lisbon"]
+
+
+async def test_an_old_decision_puts_nothing_again(run: Run, values: Callable[[], Awaitable[list[str]]]) -> None:
+    assert await run(*DECIDED) is None
+    assert await run(proposal(TWO, "Rome"), history(TWO), decide(TWO), put(TWO, "Rome")) is None
+    assert await run(history(), history(TWO), put()) == SILENT
+    assert await values() == ["Rome"]
+
+
+async def test_what_is_withdrawn_with_history_goes(run: Run, values: Callable[[], Awaitable[list[str]]]) -> None:
+    assert await run(*DECIDED) is None
+    assert await run(history(), "DELETE FROM user_context") is None
+    assert await values() == []
