@@ -150,6 +150,17 @@ async def test_of_a_bad_answer_nothing_is_used_and_nothing_is_lost(
     assert (await app.consolidate.run(job)).merged == 1
 
 
+async def test_what_a_run_left_it_does_not_ask_again_after_a_merge(
+    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    llm.broken = Fault.PROSE
+    await notes(BEES, BEES.removeprefix("The ").removesuffix("."), KEPT)
+    report = await app.consolidate.run(job)
+    assert report.merged == 1, "by the rule, so that the run looks once more"
+    assert len(llm.asked) == 2
+    assert len(await active_texts(sql, "ana")) == 2
+
+
 @pytest.mark.parametrize("away", [Fault.HANG, Fault.UNAUTHORISED, Fault.GARBAGE])
 async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
     app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
