@@ -21,6 +21,7 @@ from tests.loopback import loopback
 class Fault(StrEnum):
     """What one request meets instead of an answer."""
 
+    NONE = "an answer"
     RATE_LIMITED = "429"
     RATE_LIMITED_FOR_A_MINUTE = "429, Retry-After: 60"
     SERVER_ERROR = "500"

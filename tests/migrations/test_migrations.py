@@ -4,6 +4,7 @@ import asyncio
 import difflib
 import os
 import sys
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -11,10 +12,19 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 
+from app.domain.filters import Filters
+from app.domain.merge_bands import MergeBands
 from app.storage import admin
+from app.storage.engine import Engine
+from app.storage.memories import MemoryStorage
+from app.storage.search import Search, SearchStorage
+from app.storage.space_admin import add_space
+from app.storage.spaces import Space
+from app.storage.uow import UnitOfWork
 from tests.conftest import Database
 from tests.migrations.conftest import Bootstrap
 from tests.migrations.snapshot import FILE, catalogue
+from tests.storage.building import creation, journal_of, new_tenant, vector_of
 
 LEFT = """
 SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'alembic_version%'
@@ -93,6 +103,36 @@ async def test_one_revision_down_and_up_gives_the_same_schema(database: Database
     await downgrade(database, "-1")
     await admin.migrate(database.admin)
     assert difference(template, await catalogue(database.superuser)) == ""
+
+
+async def test_two_spaces_with_vectors_go_down_and_up_again(database: Database) -> None:
+    """To before there could be more than one, and back: each still takes what is written and answers with it."""
+    wide = Space(await add_space(database.admin, "acme/wide", 3072, partitions=2), "acme/wide", 3072)
+    spaces = (Space("minilm_l6_v2", "all-MiniLM-L6-v2", 384), wide)
+    engine = Engine(database.app, min_size=1, max_size=2)
+    uow = UnitOfWork(engine)
+    scope = await new_tenant(uow)
+    texts = {space.name: f"Maya knows {space.name}." for space in spaces}
+    for space in spaces:
+        written = replace(creation(scope, texts[space.name]), vector=vector_of(texts[space.name], space.dimension))
+        await journal_of(uow, space.name).record(scope, [written])
+    before = await catalogue(database.superuser)
+    await engine.close()
+    for revision in ("0008", "0005"):
+        await downgrade(database, revision)
+        await admin.migrate(database.admin)
+        assert difference(before, await catalogue(database.superuser)) == ""
+    engine = Engine(database.app, min_size=1, max_size=2)
+    uow = UnitOfWork(engine)
+    for space in spaces:
+        near = vector_of(texts[space.name], space.dimension)
+        found = await MemoryStorage(uow, space.name).neighbours(scope, "maya", "preferences", "?", near, MergeBands())
+        assert [(c.neighbour.text, round(c.neighbour.similarity, 2)) for c in found] == [(texts[space.name], 1.0)]
+        async with uow.calls() as tx:
+            search = Search(Filters(), ("preferences",), "the of", near, 10, 0)
+            candidates = await SearchStorage(space.name).candidates(tx, scope, search)
+        assert [round(c.similarity or 0, 2) for c in candidates] == [1.0]
+    await engine.close()
 
 
 async def test_migrating_again_changes_nothing(database: Database) -> None:
