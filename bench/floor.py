@@ -67,14 +67,7 @@ class _Scribe:
     async def write(self) -> Floor:
         """The whole script; the table is in the database afterwards."""
         for number, call in enumerate(self._recordings[0].calls):
-            if call.sql:
-                self.floor.script += await self._statement(number, call) + ";\n"
-            elif call.begins:
-                self.floor.variables["tenant"] = str(call.args[0])
-                bind = "SELECT set_config('app.tenant_id', :tenant, true)"
-                self.floor.script += f"\\startpipeline\nBEGIN {call.begins};\n{bind};\n\\endpipeline\n"
-            else:
-                self.floor.script += "COMMIT;\n"
+            self.floor.script += await self._statement(number, call) + ";\n"
         await self._fill()
         return self.floor
 
@@ -153,9 +146,9 @@ class _Template:
         return r"\x@@1@@" if _HASH.fullmatch(value) else value
 
 
-async def build(made: Site, kind: str, count: int, first: int) -> Floor:
+async def build(made: Site, kind: str, count: int, first: int, ranking: str) -> Floor:
     """Record so many real requests and write the script; notes to write start at number `first`."""
-    recordings = await record(made, kind, count, first)
+    recordings = await record(made, kind, count, first, ranking)
     connection = await asyncpg.connect(made.superuser_url)
     try:
         await register_vector(connection)

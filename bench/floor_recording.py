@@ -15,11 +15,10 @@ from bench.throwaway import Site
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One message: a statement, the opening of a transaction (`begins`: its mode) or, with neither, its commit."""
+    """One statement, a transaction of its own."""
 
-    sql: str = ""
-    args: tuple[Any, ...] = ()
-    begins: str = ""
+    sql: str
+    args: tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -30,9 +29,9 @@ class Recording:
     seen: set[str] = field(default_factory=set)
 
     @property
-    def shape(self) -> tuple[tuple[str, str], ...]:
+    def shape(self) -> tuple[str, ...]:
         """What two requests of one kind share."""
-        return tuple((call.begins, call.sql) for call in self.calls)
+        return tuple(call.sql for call in self.calls)
 
 
 class _ListeningTx:
@@ -52,9 +51,9 @@ class _ListeningTx:
 
 @contextlib.contextmanager
 def _listening(app: Application, heard: list[Recording]) -> Iterator[None]:
-    """While inside, the last of `heard` gets whatever the application's unit of work sends in reads and calls."""
+    """While inside, the last of `heard` gets whatever the application's unit of work sends in calls."""
     uow: Any = app.uow
-    call, read = uow.call, uow.read
+    call, calls = uow.call, uow.calls
 
     async def heard_call(scope: Scope, statement: str, *args: Any) -> Any:
         rows = await call(scope, statement, *args)
@@ -63,20 +62,18 @@ def _listening(app: Application, heard: list[Recording]) -> Iterator[None]:
         return rows
 
     @contextlib.asynccontextmanager
-    async def heard_read(scope: Scope) -> AsyncIterator[Any]:
-        async with read(scope) as tx:
-            heard[-1].calls.append(Call(args=(scope.tenant_id,), begins="READ ONLY"))
+    async def heard_calls() -> AsyncIterator[Any]:
+        async with calls() as tx:
             yield _ListeningTx(tx, heard[-1])
-            heard[-1].calls.append(Call())
 
-    uow.call, uow.read = heard_call, heard_read
+    uow.call, uow.calls = heard_call, heard_calls
     try:
         yield
     finally:
-        del uow.call, uow.read
+        del uow.call, uow.calls
 
 
-async def record(made: Site, kind: str, count: int, first: int) -> list[Recording]:
+async def record(made: Site, kind: str, count: int, first: int, ranking: str) -> list[Recording]:
     """Make `count` real requests, writes from note `first` on; answers those of the commonest shape, nearly all."""
     heard: list[Recording] = []
     async with made.application() as (app, scope):
@@ -84,7 +81,7 @@ async def record(made: Site, kind: str, count: int, first: int) -> list[Recordin
             for number in range(count):
                 heard.append(Recording())
                 if kind == "query":
-                    await app.query.ask(scope, QueryIn.model_validate(workload.query_body(number)).to_domain())
+                    await app.query.ask(scope, QueryIn.model_validate(workload.query_body(number, ranking)).to_domain())
                 else:
                     body = MemoryIn.model_validate(workload.write_body(first + number))
                     await app.write.remember(scope, body.to_domain(app.policies.write.default_importance))

@@ -38,6 +38,7 @@ class Load:
     warmup: float = 1.0
     first: int = 0
     queries: int = workload.QUERIES
+    ranking: str = "default"
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ def requests(load: Load) -> Iterator[bytes]:
     """The requests in order: the same queries again and again, or new notes as far as the bound goes."""
     bound = round((load.warmup + load.seconds) * MOST_A_SECOND)
     if load.kind == "query":
-        asked = [_request("/memory/query", load.key, workload.query_body(n)) for n in range(load.queries)]
+        asked = [_request("/memory/query", load.key, workload.query_body(n, load.ranking)) for n in range(load.queries)]
         return iter(asked * (bound // len(asked) + 1))
     if load.kind == "write":
         return iter([_request("/memory", load.key, workload.write_body(load.first + n)) for n in range(bound)])

@@ -42,6 +42,7 @@ class Plan:
     seconds: float = 5.0
     warmup: float = 1.0
     repeats: int = 1
+    ranking: str = "default"
 
     @property
     def queries(self) -> int:
@@ -105,13 +106,15 @@ def run(plan: Plan, *, profile: bool, say: Callable[[str], None]) -> Report:
     report = Report(plan)
     say(f"loading {plan.rows} memories into a throw-away PostgreSQL")
     with site(plan.rows) as made:
-        floor = asyncio.run(build(made, plan.kind, plan.queries, RECORDED_FROM))
+        floor = asyncio.run(build(made, plan.kind, plan.queries, RECORDED_FROM, plan.ranking))
         with _server(made) as (process, port):
             for number in range(plan.repeats):
                 for place, clients in enumerate(plan.clients):
                     say(f"run {number + 1} of {plan.repeats}: {clients} clients")
                     first = WRITTEN_FROM + (number * len(plan.clients) + place) * APART
-                    load = Load(port, made.key, plan.kind, clients, plan.seconds, plan.warmup, first, plan.queries)
+                    load = Load(
+                        port, made.key, plan.kind, clients, plan.seconds, plan.warmup, first, plan.queries, plan.ranking
+                    )
                     report.measured.append(_measure(made, process.pid, load, floor))
         if profile:
             say(f"profile: {PROFILED_CLIENTS} clients")
@@ -165,7 +168,9 @@ def _profile(made: Site, plan: Plan) -> dict[str, Any]:
     with _server(made, "--profile", str(file)) as (process, port):
         process.send_signal(signal.SIGUSR1)
         first = WRITTEN_FROM + len(plan.clients) * plan.repeats * APART
-        load = Load(port, made.key, plan.kind, PROFILED_CLIENTS, plan.seconds, plan.warmup, first, plan.queries)
+        load = Load(
+            port, made.key, plan.kind, PROFILED_CLIENTS, plan.seconds, plan.warmup, first, plan.queries, plan.ranking
+        )
         outcome, server_cpu, _postgres = _loaded(made, process.pid, load)
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found | {"server_cpu_ms": server_cpu, "requests": outcome.requests}

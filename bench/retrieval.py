@@ -35,9 +35,7 @@ DEEPEST = 20
 CHUNK = 64
 ABLATIONS: dict[str, dict[str, Any]] = {
     "default": {},
-    "dense only": {"dense": 1.0, "lexical": 0.0, "late": 0.0, "dense_alone": 1.0, "lexical_alone": 0.0}
-    | {"neighbour_candidates": 0, "neighbours": 0.0, "actor": 0.0, "asks": 0.0, "session": 0.0, "date": 0.0}
-    | {"lexical_candidates": 0, "relation": 0.0},
+    "dense": {},
     "no late": {"late": 0.0, "dense": 0.5, "lexical": 0.4},
     "no dense": {"dense": 0.0},
     "no lexical": {"lexical": 0.0},
@@ -98,7 +96,7 @@ def profiles(folder: Path) -> Iterator[Path]:
         copy.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     policies = yaml.safe_load((folder / "policies.yaml").read_text(encoding="utf-8"))
     shipped = policies["profiles"]["default"]
-    policies["profiles"] |= {name: shipped | change for name, change in ABLATIONS.items()}
+    policies["profiles"] |= {name: shipped | change for name, change in ABLATIONS.items() if change}
     (folder / "policies.yaml").write_text(yaml.safe_dump(policies), encoding="utf-8")
     yield folder
 

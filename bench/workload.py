@@ -60,8 +60,8 @@ def write_body(number: int) -> dict[str, Any]:
     }
 
 
-def query_body(number: int) -> dict[str, Any]:
-    """POST /memory/query: one user's topic and a few words, all categories of one agent."""
+def query_body(number: int, ranking: str = "default") -> dict[str, Any]:
+    """POST /memory/query: one user's topic and a few words, all categories of one agent, by a ranking profile."""
     chance = random.Random(f"query {number}")
     return {
         "agent": AGENT,
@@ -69,6 +69,7 @@ def query_body(number: int) -> dict[str, Any]:
         "categories": list(CATEGORIES),
         "filters": {"user_id": f"user-{number % USERS}"},
         "top_k": TOP_K,
+        "profile": ranking,
     }
 
 

@@ -39,9 +39,10 @@ def query(
     repeats: Repeats = 1,
     json_file: Json = None,
     profile: Profiled = False,
+    ranking: Annotated[str, typer.Option(help="profile of config/policies.yaml")] = "default",
 ) -> None:
     """POST /memory/query of one user, five items, against the same SQL in pgbench."""
-    _bench("query", rows, clients, (seconds, warmup), repeats, json_file, profile)
+    _bench("query", rows, clients, (seconds, warmup), repeats, json_file, profile, ranking)
 
 
 @bench_app.command("write")
@@ -83,6 +84,32 @@ def retrieval(
         json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
+@bench_app.command("scale")
+def scale(
+    rows: Annotated[str, typer.Option(help="comma-separated sizes of the tenant, in memories")] = "10000,100000",
+    json_file: Json = None,
+) -> None:
+    """What each kind of query costs in PostgreSQL and how much it finds, as a tenant grows."""
+    bench = _module("scale")
+    sizes = _numbers("--rows", rows)
+    if not all(2000 <= size <= 2_000_000 for size in sizes):
+        fail("--rows takes numbers from 2000 to 2000000")
+    try:
+        lines = bench.run(sizes, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+    except (RuntimeError, OSError) as error:
+        fail(str(error))
+    table = Table(title="queries of one tenant, 384 dimensions")
+    for name in ("rows", "query", "p50 ms", "p95 ms", "CPU ms", "of it RLS", "recall@10"):
+        table.add_column(name, justify="left" if name == "query" else "right", no_wrap=True)
+    for line in lines:
+        times = (f"{value:.1f}" for value in (line.p50_ms, line.p95_ms, line.cpu_ms))
+        table.add_row(str(line.rows), line.shape, *times, f"{line.cpu_ms / line.free_cpu_ms:.2f}", f"{line.recall:.3f}")
+    out.print(table)
+    out.print("of it RLS: CPU of PostgreSQL with row-level security to CPU without; recall@10 against all distances")
+    if json_file is not None:
+        json_file.write_text(json.dumps(bench.as_json(lines), indent=2) + "\n", encoding="utf-8")
+
+
 def _show_found(found: "dict[str, Figures]") -> None:
     some = next(iter(found.values()))
     categories = sorted({row["category"] for row in some.rows})
@@ -113,10 +140,11 @@ def _bench(
     repeats: int,
     json_file: Path | None,
     profile: bool,
+    ranking: str = "default",
 ) -> None:
     runs = _module("http_runs")
     try:
-        plan = runs.Plan(kind, rows, _clients(clients), *times, repeats)
+        plan = runs.Plan(kind, rows, _clients(clients), *times, repeats, ranking)
         report = runs.run(plan, profile=profile, say=lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
         fail(f"{error.code}: {error.detail}")

@@ -42,12 +42,12 @@ def conversation() -> dict[str, Any]:
 def test_it_finds_what_was_said(tmp_path: Path) -> None:
     file, figures = tmp_path / "own.json", tmp_path / "figures.json"
     file.write_text(json.dumps([conversation()]), encoding="utf-8")
-    options = ["--conversations", "1", "--profiles", "default,dense only", "--json", str(figures)]
+    options = ["--conversations", "1", "--profiles", "default,dense", "--json", str(figures)]
     result = CliRunner().invoke(bench_app, ["retrieval", "--locomo", str(file), *options])
     assert result.exit_code == 0, result.output
     assert "2 questions" in result.output
     rows = json.loads(figures.read_text(encoding="utf-8"))
-    assert rows.keys() == {"default", "dense only"}
+    assert rows.keys() == {"default", "dense"}
     assert [row["r@5"] for row in rows["default"]] == [1.0, 1.0]
     assert [row["evidence"] for row in rows["default"]] == [1, 2]
 
