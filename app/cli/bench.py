@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from app.cli.client import err, fail, out
+from app.cli.client import err, fail, out, show
 from app.domain.errors import MnemaError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def scale(
     for line in lines:
         times = (f"{value:.1f}" for value in (line.p50_ms, line.p95_ms, line.cpu_ms))
         table.add_row(str(line.rows), line.shape, *times, f"{line.cpu_ms / line.free_cpu_ms:.2f}", f"{line.recall:.3f}")
-    out.print(table)
+    show(table)
     out.print("of it RLS: CPU of PostgreSQL with row-level security to CPU without; recall@10 against all distances")
     if json_file is not None:
         json_file.write_text(json.dumps(bench.as_json(lines), indent=2) + "\n", encoding="utf-8")
@@ -123,7 +123,7 @@ def _show_found(found: "dict[str, Figures]") -> None:
         table.add_row(
             name, *(f"{value:.3f}".removeprefix("0") for value in means), f"{figures.cpu_ms / len(figures.rows):.1f}"
         )
-    out.print(table)
+    show(table)
     each = sorted({row["conversation"] for row in some.rows})
     for name, figures in found.items():
         shares = ", ".join(f"{figures.mean('r@10', conversation=c):.3f}" for c in each)
@@ -198,7 +198,7 @@ def _show(report: "Report") -> None:
             spent = " + ".join("?" if ms is None else f"{ms:.2f}" for ms in cpu)
             table.add_row(clients, side, f"{figures.per_second:.1f}", ratio, *times, p50_ratio, spent)
         table.add_section()
-    out.print(table)
+    show(table)
     out.print("ratio: requests a second of the server to transactions a second of the floor, pgbench with the same SQL")
     out.print("CPU ms of a request: server + PostgreSQL + client; of the floor: PostgreSQL")
 
@@ -210,8 +210,8 @@ def _show_profile(profile: dict[str, Any]) -> None:
     for name, samples in profile["groups"].items():
         cost = "" if a_request is None else f"{samples / total * a_request:.2f}"
         table.add_row(name, f"{samples / total:.1%}", cost)
-    out.print(table)
+    show(table)
     table = Table("function, with what C code it calls", "share")
     for name, samples in list(profile["functions"].items())[:TOP]:
         table.add_row(name.replace("[", "\\["), f"{samples / total:.1%}")
-    out.print(table)
+    show(table)
