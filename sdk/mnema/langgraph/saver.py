@@ -25,7 +25,32 @@ from mnema.transport import AsyncSender, Connection, Retry, Sender
 
 PAGE = 100
 MOST_CONNECTIONS = 100
+PIECE = 1 << 19
 STRATEGIES = {"keep_latest": "prune", "delete": "delete"}
+
+
+class _Pieces(httpx.AsyncByteStream):
+    """A large body, which aiohttp wants piece by piece."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._content), PIECE):
+            yield self._content[start : start + PIECE]
+
+
+class _Aiohttp(AiohttpTransport):
+    """With large bodies in pieces."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send it; raises httpx's errors."""
+        if len(request.content) > PIECE:
+            pieces = _Pieces(request.content)
+            request = httpx.Request(
+                request.method, request.url, headers=request.headers, stream=pieces, extensions=request.extensions
+            )
+        return await super().handle_async_request(request)
 
 
 class _ByAiohttp(Connection):
