@@ -5,8 +5,6 @@ import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import httpx
-from httpx_aiohttp import AiohttpTransport
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
@@ -21,47 +19,19 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from mnema.client import connection
 from mnema.langgraph import wire
 from mnema.langgraph.ancestors import Ancestors
+from mnema.langgraph.connections import Streams
 from mnema.transport import AsyncSender, Connection, Retry, Sender
 
 PAGE = 100
-MOST_CONNECTIONS = 100
-PIECE = 1 << 19
 STRATEGIES = {"keep_latest": "prune", "delete": "delete"}
 
 
-class _Pieces(httpx.AsyncByteStream):
-    """A large body, which aiohttp wants piece by piece."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for start in range(0, len(self._content), PIECE):
-            yield self._content[start : start + PIECE]
-
-
-class _Aiohttp(AiohttpTransport):
-    """With large bodies in pieces."""
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send it; raises httpx's errors."""
-        if len(request.content) > PIECE:
-            pieces = _Pieces(request.content)
-            request = httpx.Request(
-                request.method, request.url, headers=request.headers, stream=pieces, extensions=request.extensions
-            )
-        return await super().handle_async_request(request)
-
-
-class _ByAiohttp(Connection):
-    """Of the async methods. Many graphs save at once, and httpx's own pool looks at all of its connections for each
-    request: at 32 that costs five times what aiohttp does."""
+class _Streaming(Connection):
+    """Of the async methods."""
 
     def options(self) -> dict[str, Any]:
-        """With aiohttp's connections under httpx's client."""
-        return super().options() | {
-            "transport": AiohttpTransport(limits=httpx.Limits(max_connections=MOST_CONNECTIONS))
-        }
+        """With a transport of its own."""
+        return super().options() | {"transport": Streams(self.timeout_s)}
 
 
 class MnemaSaver(BaseCheckpointSaver[str]):
@@ -88,7 +58,7 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         where = connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
         self.user_id = user_id
-        self._sync, self._async = Sender(where), AsyncSender(_ByAiohttp(**vars(where)))
+        self._sync, self._async = Sender(where), AsyncSender(_Streaming(**vars(where)))
 
     def for_user(self, user_id: str) -> Self:
         """The same saver for one user; both share their connections."""
