@@ -220,3 +220,14 @@ async def test_doctor_names_a_reranker_that_cannot_work_and_warns_of_one_that_is
     assert "bad  configuration: MNEMA_RERANKER_BASE_URL: must be where POST /rerank is" in nowhere.stdout
     assert "warn reranker: The reranker's endpoint cannot be reached. Check MNEMA_RERANKER_BASE_URL" in away.stdout
     assert (nowhere.returncode, away.returncode) == (1, 0)
+
+
+async def test_doctor_names_a_chat_model_that_cannot_work_and_warns_of_one_that_is_away(env: dict[str, Any]) -> None:
+    nowhere, away = await asyncio.gather(
+        mnema("doctor", **env, MNEMA_LLM="openai", MNEMA_LLM_BASE_URL="http://127.0.0.1:1"),
+        mnema("doctor", **env, LLM_BASE_URL="http://127.0.0.1:1", LLM_API_KEY="sk-secret"),
+    )
+    assert "bad  configuration: MNEMA_LLM_MODEL: must be a model of the endpoint" in nowhere.stdout
+    assert "warn llm: The chat model's endpoint cannot be reached. Check MNEMA_LLM_BASE_URL" in away.stdout
+    assert "sk-secret" not in away.stdout + away.stderr
+    assert (nowhere.returncode, away.returncode) == (1, 0)
