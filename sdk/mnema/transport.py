@@ -245,11 +245,10 @@ class AsyncSender:
         lines.end()
 
     async def _open(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
-        client = self._client()
         for attempt in itertools.count(1):
             failure: httpx.Response | httpx.RequestError
             try:
-                failure = await client.send(call.request(client), stream=stream)
+                failure = await self._exchange(call, stream=stream)
                 if call.good(failure):
                     return failure
                 await failure.aread()
@@ -257,6 +256,11 @@ class AsyncSender:
                 failure = error
             await asyncio.sleep(call.pause_s(self._connection.retry, attempt, failure))
         raise AssertionError("unreachable")
+
+    async def _exchange(self, call: Call[Any], *, stream: bool) -> httpx.Response:
+        """One request and its answer; raises httpx's errors."""
+        client = self._client()
+        return await client.send(call.request(client), stream=stream)
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

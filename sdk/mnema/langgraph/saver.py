@@ -19,19 +19,11 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from mnema.client import connection
 from mnema.langgraph import wire
 from mnema.langgraph.ancestors import Ancestors
-from mnema.langgraph.connections import Streams
-from mnema.transport import AsyncSender, Connection, Retry, Sender
+from mnema.langgraph.connections import StreamSender
+from mnema.transport import Retry, Sender
 
 PAGE = 100
 STRATEGIES = {"keep_latest": "prune", "delete": "delete"}
-
-
-class _Streaming(Connection):
-    """Of the async methods."""
-
-    def options(self) -> dict[str, Any]:
-        """With a transport of its own."""
-        return super().options() | {"transport": Streams(self.timeout_s)}
 
 
 class MnemaSaver(BaseCheckpointSaver[str]):
@@ -58,7 +50,7 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         where = connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
         self.user_id = user_id
-        self._sync, self._async = Sender(where), AsyncSender(_Streaming(**vars(where)))
+        self._sync, self._async = Sender(where), StreamSender(where)
 
     def for_user(self, user_id: str) -> Self:
         """The same saver for one user; both share their connections."""
