@@ -12,7 +12,7 @@ from app.api import docs, errors, metrics, openapi
 from app.api.direct import Direct
 from app.api.middleware import RequestEnvelope
 from app.api.routes import bulk, checkpoints, consent, jobs, memories, ops, saver, store, threads, turns, users
-from app.api.startup import PlainStart, load_settings
+from app.api.startup import PlainStart, load_settings, settled
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
 from app.config.settings import Settings
@@ -39,6 +39,9 @@ CORS: dict[str, Any] = {
 }
 """Keys travel in a header of the page's own making and never by cookie: no credentials, so `*` is no danger."""
 
+SERVED = (bulk, memories, turns, threads, consent, users, store, checkpoints, saver, jobs, ops)
+ROUTERS = tuple(routes.router for routes in SERVED)
+
 
 def create_app(settings: Settings | None = None, doubles: Doubles | None = None) -> FastAPI:
     """The ASGI application. For a wrong configuration it says so on stderr and exits, or fails at start-up."""
@@ -50,7 +53,8 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with application(settings, doubles) as built, tools.running(built):
             app.state.application = built
-            yield
+            with settled():
+                yield
 
     app = FastAPI(
         title="Mnema",
@@ -65,15 +69,13 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
     )
     large = {bulk.PATH: settings.max_bulk_bytes}
     roomy = checkpoints.limits(settings.max_checkpoint_bytes) | saver.limits(settings.max_checkpoint_bytes)
-    served = (bulk, memories, turns, threads, consent, users, store, checkpoints, saver, jobs, ops)
-    routers = [routes.router for routes in served]
-    app.add_middleware(Direct, routers=routers)
+    app.add_middleware(Direct, routers=ROUTERS)
     app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large, roomy=roomy)
     app.add_middleware(PlainStart)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
     errors.install(app)
-    for router in routers:
+    for router in ROUTERS:
         app.include_router(router)
     app.router.routes.append(Route(mcp.PATH, tools, methods=["POST"], include_in_schema=False))
     app.router.routes.append(Route(metrics.PATH, metrics.metrics, include_in_schema=False))

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Mapping
 
 import structlog
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +29,8 @@ PROBES = frozenset({"/health", "/ready", "/metrics"})
 HSTS = (b"strict-transport-security", b"max-age=31536000")
 TAME = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
 _ADDED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_NAMES = frozenset(name for name, _value in (*_ADDED, HSTS))
+_READ = frozenset({b"x-request-id", b"content-encoding", b"content-length", b"transfer-encoding"})
 
 
 class RequestEnvelope:
@@ -50,13 +51,14 @@ class RequestEnvelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _request_id(Headers(scope=scope).get("x-request-id"))
+        given = _given(scope)
+        request_id = _request_id(given.get(b"x-request-id"))
         scope.setdefault("state", {})["request_id"] = request_id
         reply = _Reply(send, request_id, https=scope["scheme"] == "https")
         started = time.perf_counter()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
-            await self._handle(scope, receive, reply, request_id)
+            await self._handle(scope, receive, reply, request_id, given)
         except BrokenOff as broken:
             log.warning("answer_broken_off", path=scope["path"], method=scope["method"], code=broken.code)
         except ClientDisconnect:
@@ -77,13 +79,15 @@ class RequestEnvelope:
             _tell(scope, reply.status, took)
             structlog.contextvars.unbind_contextvars("request_id", "tenant_id")
 
-    async def _handle(self, scope: Scope, receive: Receive, reply: Send, request_id: str) -> None:
-        if Headers(scope=scope).get("content-encoding", "identity").strip().lower() != "identity":
+    async def _handle(
+        self, scope: Scope, receive: Receive, reply: Send, request_id: str, given: Mapping[bytes, str]
+    ) -> None:
+        if given.get(b"content-encoding", "identity").strip().lower() != "identity":
             error = UnsupportedMediaType("Send the body as it is, without Content-Encoding.")
             accepted = {"Accept-Encoding": "identity"}
             await problem(request_id, error.status, error.code, error.detail, accepted)(scope, receive, reply)
             return
-        limited = await self._within_limit(scope, receive)
+        limited = await self._within_limit(scope, receive, given)
         if limited is None:
             large = BodyTooLarge(f"at most {self._limit(scope['path'])} bytes")
             await problem(request_id, large.status, large.code, large.detail)(scope, receive, reply)
@@ -92,16 +96,19 @@ class RequestEnvelope:
 
     def _limit(self, path: str) -> int:
         """The most bytes of a body that a path takes."""
-        own = (limit for begin, limit in self._roomy if path.startswith(begin))
-        return self._large.get(path) or next(own, self._max_body)
+        if (large := self._large.get(path)) is not None:
+            return large
+        for begin, limit in self._roomy:
+            if path.startswith(begin):
+                return limit
+        return self._max_body
 
-    async def _within_limit(self, scope: Scope, receive: Receive) -> Receive | None:
+    async def _within_limit(self, scope: Scope, receive: Receive, given: Mapping[bytes, str]) -> Receive | None:
         """The receive channel to go on with, or None when the body is too large."""
-        headers = Headers(scope=scope)
         limit = self._limit(scope["path"])
-        if (length := headers.get("content-length")) is not None:
+        if (length := given.get(b"content-length")) is not None:
             return receive if length.isdecimal() and int(length) <= limit else None
-        if headers.get("transfer-encoding") is None or scope["path"] in self._large:
+        if b"transfer-encoding" not in given or scope["path"] in self._large:
             return receive
         body, more = bytearray(), True
         while more:
@@ -149,7 +156,8 @@ class _Reply:
 
     def __init__(self, send: Send, request_id: str, *, https: bool) -> None:
         self._send = send
-        self._added = [(b"x-request-id", request_id.encode("latin-1")), *_ADDED, *([HSTS] if https else [])]
+        self._request_id = (b"x-request-id", request_id.encode("latin-1"))
+        self._added = [*_ADDED, HSTS] if https else _ADDED
         self.started = False
         self.status = 0
 
@@ -159,9 +167,18 @@ class _Reply:
             self.status = message["status"]
             headers = list(message.get("headers", ()))
             present = {name for name, _value in headers}
-            headers += [header for header in self._added if header[0] not in present]
-            message["headers"] = headers
+            added = self._added if present.isdisjoint(_NAMES) else [h for h in self._added if h[0] not in present]
+            message["headers"] = [*headers, self._request_id, *added]
         await self._send(message)
+
+
+def _given(scope: Scope) -> dict[bytes, str]:
+    """The headers that are read here; of several of one name the first."""
+    found: dict[bytes, str] = {}
+    for name, value in scope["headers"]:
+        if name in _READ and name not in found:
+            found[name] = value.decode("latin-1")
+    return found
 
 
 def _request_id(given: str | None) -> str:

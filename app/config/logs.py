@@ -1,9 +1,12 @@
 """Structured logs: one JSON line an event, static names, data in fields."""
 
+import json
 import logging
 import os
 import sys
+from typing import Any
 
+import orjson
 import structlog
 
 SECRET_FIELDS = frozenset({"authorization", "api_key", "key", "password", "database_url", "token"})
@@ -13,6 +16,13 @@ def _hide_secrets(_logger: object, _method: str, event: structlog.types.EventDic
     for name in SECRET_FIELDS & event.keys():
         event[name] = "***"
     return event
+
+
+def _json(event: structlog.types.EventDict, **options: Any) -> str:
+    try:
+        return orjson.dumps(event, **options).decode()
+    except TypeError:  # half a character, or a number of more than 64 bits
+        return json.dumps(event, **options)
 
 
 class _Driver(logging.Handler):
@@ -36,7 +46,7 @@ def configure_logs() -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _hide_secrets,
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
+            structlog.processors.JSONRenderer(_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

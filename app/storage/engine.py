@@ -108,6 +108,11 @@ class Engine:
         """Connections open."""
         return 0 if self._pool is None else int(self._pool.get_size())
 
+    @property
+    def opened(self) -> asyncpg.Pool | None:
+        """The pool, if it is open."""
+        return self._pool
+
     async def pool(self) -> asyncpg.Pool:
         """The open pool; raises DatabaseUnavailable while the database is away, ConfigError for a wrong role."""
         if self._pool is None:

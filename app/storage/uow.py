@@ -168,8 +168,9 @@ class UnitOfWork:
         usage.waits += usage.wanted >= usage.limit
         usage.wanted += 1
         try:
-            async with asyncio.timeout(self._engine.timeout_s):  # others may be trying to open it, one after the other
-                pool = await self._engine.pool()
+            if (pool := self._engine.opened) is None:
+                async with asyncio.timeout(self._engine.timeout_s):  # others may be trying to, one after the other
+                    pool = await self._engine.pool()
             connection = await pool.acquire(timeout=self._engine.timeout_s)
             try:
                 yield connection
