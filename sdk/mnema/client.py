@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 
-from mnema import calls
+from mnema import calls, consent
 from mnema.bulk import batches
 from mnema.errors import BrokenOff
 from mnema.models import BulkResult, Page
@@ -133,6 +133,13 @@ class Mnema:
     history = _pages(calls.history)
     delta = _sends(calls.delta)
     erase = _sends(calls.erase)
+    propose = _sends(consent.propose)
+    proposals = _pages(consent.proposals)
+    approve = _sends(consent.approve)
+    reject = _sends(consent.reject)
+    ask_consent = _sends(consent.ask_consent)
+    context = _sends(consent.context)
+    withdraw = _sends(consent.withdraw)
     event_counts = _sends(calls.event_counts)
     jobs = _pages(calls.jobs)
     job = _sends(calls.job)
@@ -209,6 +216,13 @@ class AsyncMnema:
     history = _awaits_pages(calls.history)
     delta = _awaits(calls.delta)
     erase = _awaits(calls.erase)
+    propose = _awaits(consent.propose)
+    proposals = _awaits_pages(consent.proposals)
+    approve = _awaits(consent.approve)
+    reject = _awaits(consent.reject)
+    ask_consent = _awaits(consent.ask_consent)
+    context = _awaits(consent.context)
+    withdraw = _awaits(consent.withdraw)
     event_counts = _awaits(calls.event_counts)
     jobs = _awaits_pages(calls.jobs)
     job = _awaits(calls.job)

@@ -30,6 +30,17 @@ async def say(client: httpx.AsyncClient, content: str = "Shall we talk on Friday
     return answer
 
 
+async def propose(
+    client: httpx.AsyncClient, value: str = "Lisbon", field: str = "city", **fields: Any
+) -> dict[str, Any]:
+    """Propose a value of maya's, or of another `user`; the answer."""
+    path = f"/users/{fields.pop('user', 'maya')}/context/patches"
+    response = await client.post(path, json={"field": field, "value": value} | fields)
+    assert response.status_code == 201, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
 async def ask(client: httpx.AsyncClient, query: str = "oat milk", **fields: Any) -> dict[str, Any]:
     """Query as the supervisor about maya, unless the fields say otherwise; the answer."""
     request = {"agent": "supervisor", "query": query, "filters": {"user_id": "maya"}} | fields

@@ -21,6 +21,8 @@ READS = frozenset(
         "GET /threads/{thread_id}/delta",
         "GET /events/counts",
         "GET /users/{user_id}/export",
+        "GET /users/{user_id}/context",
+        "GET /users/{user_id}/context/patches",
         "GET /checkpoints/{thread_id}",
         "POST /saver/get",
         "POST /saver/list",
@@ -44,11 +46,16 @@ WRITES = frozenset(
         "POST /saver/prune",
         "POST /saver/copy",
         "POST /store/batch",
+        "POST /users/{user_id}/context/patches",
+        "POST /users/{user_id}/context/patches/{patch_id}/ask",
     }
 )
 ADMINS = frozenset(
     {
         "POST /users/{user_id}/erase",
+        "POST /users/{user_id}/context/patches/{patch_id}/approve",
+        "POST /users/{user_id}/context/patches/{patch_id}/reject",
+        "POST /users/{user_id}/context/withdraw",
         "GET /jobs",
         "GET /jobs/counts",
         "GET /jobs/{job_id}",

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
-from tests.api.calls import ask, delta, history_of, listed, refused, remember, say, sql, texts, verdict
+from tests.api.calls import ask, delta, history_of, listed, propose, refused, remember, say, sql, texts, verdict
 from tests.api.operations import guarded
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
@@ -55,7 +55,9 @@ async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) ->
     wrong = {}
     values = [*room.secrets, "maya", THREAD, "supervisor", "planner", "tasks", "node,op,status,category,user_id"]
     turn = await say(room.admin, "I sleep badly, in distress.", thread_id=THREAD)
-    places = {"memory_id": room.shown, "thread_id": THREAD, "user_id": "maya", "job_id": turn["jobs"][0]}
+    patch = await propose(room.admin, "Distress in the cellar", user="maya")
+    ids = {"memory_id": room.shown, "job_id": turn["jobs"][0], "patch_id": patch["id"]}
+    places = {**ids, "thread_id": THREAD, "user_id": "maya"}
     for operation in [o for o in await guarded(room.planner) if o.method == "GET" or o.path.endswith("/query")]:
         requests: list[tuple[Any, Any]] = [({}, operation.sample())]
         requests += [(params, operation.sample()) for params in operation.variants(values)]

@@ -11,7 +11,7 @@ import app.api.routes
 from app.api.main import create_app
 from app.bootstrap import Application
 from app.mcp import http as mcp
-from tests.api.calls import refused, remember, say, verdict
+from tests.api.calls import propose, refused, remember, say, verdict
 from tests.api.operations import ADMINS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
 from tests.factories import Caller, make_caller
 
@@ -23,7 +23,9 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     written = await remember(client, text, thread_id=THREAD)
     turn = await say(client, text, thread_id=THREAD)
     assert (await client.put(f"/checkpoints/{THREAD}", params={"user_id": "maya"}, json={})).status_code == 200
-    return {"memory_id": written["id"], "thread_id": THREAD, "user_id": "maya", "job_id": turn["jobs"][0]}
+    patch = await propose(client, text)
+    places = {"memory_id": written["id"], "job_id": turn["jobs"][0], "patch_id": patch["id"]}
+    return {**places, "thread_id": THREAD, "user_id": "maya"}
 
 
 def test_nothing_is_served_that_the_document_does_not_name() -> None:

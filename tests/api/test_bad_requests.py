@@ -275,7 +275,8 @@ async def test_an_error_never_repeats_the_key(app: Application, server: str, cal
     for who in (caller, bound):
         async with who.client(server) as client:
             for operation in await guarded(client):
-                unknown = {"memory_id": str(uuid4()), "thread_id": "t", "user_id": "nobody", "job_id": str(uuid4())}
+                unknown = dict.fromkeys(("memory_id", "job_id", "patch_id"), str(uuid4()))
+                unknown |= {"thread_id": "t", "user_id": "nobody"}
                 for places in (unknown, dict.fromkeys(unknown, "%00")):
                     response = await operation.call(client, places)
                     assert who.key not in response.text + str(response.headers)

@@ -48,7 +48,7 @@ async def test_every_route_is_unavailable_without_the_database_and_recovers_with
     http: httpx.AsyncClient, database: Database
 ) -> None:
     written = await remember(http, thread_id="t")
-    places = {"memory_id": written["id"], "thread_id": "t", "user_id": "maya", "job_id": written["id"]}
+    places = dict.fromkeys(("memory_id", "job_id", "patch_id"), written["id"]) | {"thread_id": "t", "user_id": "maya"}
     before = (await http.get(f"/memory/{written['id']}")).json()
     wrong = {}
     async with gone(database):

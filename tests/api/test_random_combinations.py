@@ -25,7 +25,7 @@ from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.scope import Scope
 from app.ports import Embedder
-from tests.api.calls import ask, history_of, sql
+from tests.api.calls import ask, history_of, propose, sql
 from tests.api.ledger import Ledger
 from tests.api.operations import Operation, guarded, resolved, sample_of, values_of
 from tests.conftest import Database
@@ -39,6 +39,8 @@ HIDDEN = frozenset({"relationships", "preferences", "activity", "profile"})
 KINDS = {
     "memory_id": "memory",
     "job_id": "job",
+    "patch_id": "patch",
+    "evidence": "memory",
     "thread_id": "thread",
     "user_id": "user",
     "actor_id": "actor",
@@ -73,7 +75,7 @@ PUBLIC_NAMES = {
     "category": ["tasks", "goals", "procedural", *sorted(HIDDEN)],
 }
 """Names that every tenant uses alike."""
-PLACES = ("memory_id", "job_id", "thread_id", "user_id")
+PLACES = ("memory_id", "job_id", "patch_id", "thread_id", "user_id")
 TEXTS = ("Maya books a room for the launch.", "The demo moves to Friday.", "Jonas is on leave.")
 TYPES = ("semantic", "episodic", "insight", "summary", "chunk", "turn")
 
@@ -166,6 +168,7 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
         item = {"namespace": [name("label")], "key": name("label"), "user_id": name("user"), "index": ["v"]}
         item["value"] = {"v": f"Maya stores {ledger.mark(tenant, 'item')}."}
         assert (await admin.post("/store/batch", json={"puts": [item]})).status_code == 200
+        await keep_proposals(world, admin, tenant)
         await ask(admin, "Maya", thread_id="launch", filters={})
         for memory_id in ledger.names(tenant, "memory"):
             for entry in await history_of(admin, memory_id):
@@ -202,6 +205,19 @@ async def keep_checkpoints(world: World, client: httpx.AsyncClient, tenant: str)
         assert (await client.post("/saver/writes", json=place | {"writes": [write]})).status_code == 204
 
 
+async def keep_proposals(world: World, client: httpx.AsyncClient, tenant: str) -> None:
+    """What is known and what is proposed of maya: no key bound to planner may see it."""
+    for number in range(10):
+        patch = await propose(client, f"Port {world.ledger.mark(tenant, 'value', 'profile')}")
+        world.ledger.own(tenant, patch["id"], "patch", "profile")
+        path = f"/users/maya/context/patches/{patch['id']}"
+        if number == 0:
+            assert (await client.post(f"{path}/approve")).status_code == 200
+        elif number == 1:
+            asked = {"thread_id": "launch", "question": f"Really {world.ledger.mark(tenant, 'question', 'profile')}?"}
+            assert (await client.post(f"{path}/ask", json=asked)).status_code == 200
+
+
 async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: dict[str, Any]) -> str:
     """Store and change a memory, so that it has a history; its id."""
     key = world.ledger.mark(tenant, "idempotency", name=True)
@@ -236,8 +252,9 @@ async def digests(world: World, database: Database, tenants: list[str]) -> dict[
 class Choices:
     """Fills a request of one tenant with its own, with others' and with made-up names."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, tenant: str) -> None:
         self._world = world
+        self._tenant = tenant
         self._random = world.random
         self._density = world.random.choice((0.0, 0.1, 0.3))  # of optional parameters and fields
 
@@ -249,7 +266,7 @@ class Choices:
         known = self._world.ledger.names(source, kind)
         if known:
             return self._random.choice(known)
-        if kind in ("memory", "job"):
+        if kind in ("memory", "job", "patch"):
             return str(UUID(int=self._random.getrandbits(128), version=4))
         return self._random.choice(PUBLIC_NAMES.get(kind, ["made-up"]))
 
@@ -281,6 +298,11 @@ class Choices:
         unknown = [p for p in _places(operation.path) if p not in PLACES]
         assert not unknown, f"{operation.name}: what fills {unknown}?"
         places = {place: self.name(KINDS[place]) for place in PLACES}
+        if self._random.random() < 0.4:  # or hardly any request would be accepted
+            ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in ("memory_id", "patch_id")}
+            places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
+        if operation.path.endswith("/erase") and self._random.random() < 0.9:  # of the others, or too little is left
+            places["user_id"] = self._random.choice(self._world.ledger.names(self._random.choice(TENANTS), "user"))
         queries = {
             n: self.value(n, s, operation)
             for n, s in operation.queries.items()
@@ -317,11 +339,12 @@ async def wander(world: World, tenant: str, count: int) -> tuple[list[str], Coun
     for _ in range(count):
         kind = world.random.choice(("admin", "admin", "reader", "writer", "bound", "bound"))
         operation = world.random.choice(every)
-        response = await Choices(world).call(clients[kind], operation)
+        response = await Choices(world, tenant).call(clients[kind], operation)
         answered[operation.name, response.status_code] += 1
         if response.status_code == 201 and (memory_id := response.json()["id"]):
-            category = json.loads(response.request.content).get("category", "activity")
-            world.ledger.own(tenant, memory_id, "memory", category)
+            sent = json.loads(response.request.content)
+            where = ("patch", "profile") if "field" in sent else ("memory", sent.get("category", "activity"))
+            world.ledger.own(tenant, memory_id, *where)
         found = world.ledger.leaks(tenant, response, HIDDEN if kind == "bound" else frozenset())
         if found or response.status_code >= 500:
             sent = response.request
@@ -378,6 +401,7 @@ async def test_a_changed_row_of_any_table_changes_the_digest(world: World, datab
     assert {table for table, held in before.items() if held} >= {
         *("memories", "history", "change_log", "thread_revision", "jobs", "events", "users", "tenants", "api_keys"),
         *("idempotency_keys", "memory_access", "delta_cursors", "store_items", "store_vectors"),
+        *("context_patches", "user_context", "context_questions"),
         *("supervisor_checkpoints", "checkpoint_lineage", "checkpoint_values", "checkpoint_writes"),
     }
     owner = world.keys["two"]["admin"].scope.tenant_id

@@ -20,6 +20,7 @@ from mnema import (
     NotFound,
     Unauthenticated,
     VersionConflict,
+    consent,
     models,
     requests,
 )
@@ -218,6 +219,9 @@ SENT: dict[str, type[BaseModel]] = {
     "QueryIn": requests.Question,
     "FiltersIn": requests.Filters,
     "Source": requests.Source,
+    "PatchIn": consent.NewProposal,
+    "AskIn": consent.NewQuestion,
+    "WithdrawIn": consent.Withdrawal,
 }
 ANSWERED: dict[str, type[BaseModel]] = {
     "WrittenOut": models.Written,
@@ -241,6 +245,14 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "JobCountOut": models.JobCount,
     "Health": models.Health,
     "Readiness": models.Readiness,
+    "PatchOut": consent.Proposal,
+    "ProposedOut": consent.Proposed,
+    "PatchPageOut": models.Page[consent.Proposal],
+    "SignalOut": consent.Signal,
+    "QuestionOut": consent.Question,
+    "ContextOut": consent.Context,
+    "KnownOut": consent.KnownValue,
+    "WithdrawnOut": consent.Withdrawn,
 }
 
 

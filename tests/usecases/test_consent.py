@@ -11,7 +11,7 @@ from app.bootstrap import Application
 from app.bootstrap.recording import recording
 from app.domain.consent import ALWAYS_SENSITIVE, Patch, PatchState
 from app.domain.errors import (
-    CategoryNotAllowed,
+    AgentNotAllowed,
     ErasedText,
     InvalidInput,
     MnemaError,
@@ -297,7 +297,7 @@ async def test_a_key_bound_to_agents_takes_part_if_they_see_profiles(
         consent.chat.ask(outside, "maya", patch.id, "talk", "Shall I?"),
         propose(app, outside, "city", "Porto"),
     ):
-        with pytest.raises(CategoryNotAllowed):
+        with pytest.raises(AgentNotAllowed):
             await refused
     assert [p.id for p in (await consent.page(inside, "maya", None, None, 10)).items] == [patch.id]
 

@@ -141,7 +141,7 @@ class PatchPageOut(BaseModel):
     next_cursor: str | None = None
 
 
-class ValueOut(BaseModel):
+class KnownOut(BaseModel):
     """A value that is known, and the proposal that was decided."""
 
     field: str
@@ -154,7 +154,7 @@ class ContextOut(BaseModel):
     """What is known of a user. A field that holds several values is there once for each."""
 
     user_id: str
-    values: list[ValueOut]
+    values: list[KnownOut]
     profile: str = Field(
         description="one line for a prompt", examples=["Preferred name: Ana; city: Lisbon; tone: warm"]
     )
@@ -163,7 +163,7 @@ class ContextOut(BaseModel):
     def of(cls, user_id: str, context: Context) -> "ContextOut":
         """From the domain object."""
         values = [
-            ValueOut(
+            KnownOut(
                 field=known.field.removesuffix(ADDED),
                 value=known.value,
                 patch_id=known.patch_id,

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from app.domain.consent import ConsentPolicy, Entry, Patch, PatchState, Way
-from app.domain.errors import NotFound, WriteContention, WrongState
+from app.domain.errors import AgentNotAllowed, NotFound, WriteContention, WrongState
 from app.domain.idempotency import IdempotencyKey
 from app.domain.scope import Scope
 from app.ports import Clock
@@ -31,8 +31,9 @@ class Decisions:
         self._journal = journal
 
     def allow(self, scope: Scope) -> None:
-        """Raise CategoryNotAllowed for a key bound to agents that do not see profiles."""
-        scope.require_categories([self.policy.category])
+        """Raise AgentNotAllowed for a key bound to agents that do not see profiles."""
+        if scope.categories is not None and self.policy.category not in scope.categories:
+            raise AgentNotAllowed("none of this key's agents may see what is known of users")
 
     async def attempts(self, scope: Scope, work: Callable[[WriteTx], Awaitable[T]]) -> T:
         """Do it in a transaction; again when an erasure or a deadlock was in its way."""

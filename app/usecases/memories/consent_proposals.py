@@ -48,7 +48,7 @@ class Proposals:
         """Propose a value; one that needs nobody's decision is known at once.
 
         Raises NotFound for one of whom nothing is held, UnknownField, EmptyText, TextTooLong, NulByte, InvalidInput for
-        what is no evidence, ErasedText, TooManyPatches, CategoryNotAllowed, AgentNotAllowed, IdempotencyMismatch.
+        what is no evidence, ErasedText, TooManyPatches, AgentNotAllowed, IdempotencyMismatch.
         """
         self._decisions.allow(scope)
         if proposal.agent_id is not None and scope.agents is not None and proposal.agent_id not in scope.agents:

@@ -1,0 +1,25 @@
+"""Consent through the client: propose, ask, decide, read, withdraw (seed 003 §10)."""
+
+import pytest
+from mnema import Conflict, NotFound
+
+from tests.sdk.conftest import Either
+
+
+async def test_a_proposal_goes_its_way(either: Either) -> None:
+    await either.remember("Maya lives by the sea.", user_id="maya", category="profile")
+    made = await either.propose("maya", "city", "Lisbon", idempotency_key="once")
+    again = await either.propose("maya", "city", "Lisbon", idempotency_key="once")
+    assert (made.id, made.state, made.sensitive) == (again.id, "pending", True)
+    asked = await either.ask_consent("maya", made.id, thread_id="talk", question="Shall I remember Lisbon?")
+    assert asked.question is not None
+    assert asked.question.thread_id == "talk"
+    approved = await either.approve("maya", made.id)
+    assert (approved.state, approved.way, approved.question) == ("approved", "route", None)
+    with pytest.raises(Conflict):
+        await either.reject("maya", made.id)
+    assert (await either.context("maya")).profile == "City: Lisbon"
+    assert (await either.withdraw("maya", "city")).withdrawn == 1
+    assert (await either.context("maya")).values == []
+    with pytest.raises(NotFound):
+        await either.context("nobody")
