@@ -95,7 +95,7 @@ async def _follow(fill: FillSpace, every: float) -> None:
 
 def _tell(filled: Filled, lacking: int, name: str) -> None:
     out.print(
-        f"embedded {filled.embedded} memories and {filled.items} agents' values, {filled.indexed} into the index",
+        f"embedded {filled.embedded} memories and agents' values, {filled.indexed} vectors into the index",
         highlight=False,
     )
     after = f"mnema embeddings switch {name}"

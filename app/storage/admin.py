@@ -6,6 +6,8 @@ Alembic is imported where it is used: it and SQLAlchemy would be a third of what
 import asyncio
 import hashlib
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,35 +118,40 @@ def head_revision() -> str:
     return head or "none"
 
 
-async def adopt_model(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:
-    """Make `model` the active embedding space where nothing has been embedded yet; answer the active space's model.
-
-    An installation that holds vectors keeps its space: vectors of two models are never mixed.
-    """
+@asynccontextmanager
+async def owning_spaces(admin_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A transaction as the owner, one operator at a time: what embedding spaces are made and dropped in."""
     connection = await asyncpg.connect(admin_url)
     try:
         async with connection.transaction():
             await connection.execute("SET LOCAL ROLE mnema_owner")
             await connection.execute("LOCK TABLE embedding_spaces IN SHARE ROW EXCLUSIVE MODE")
-            active = await connection.fetchrow("SELECT name, model, dimension FROM embedding_spaces WHERE active")
-            if active and (active["model"], active["dimension"]) == (model, dimension):
-                return model
-            if active and await connection.fetchval(_HOLDS_VECTORS, f"vec_{active['name']}"):
-                return str(active["model"])
-            await connection.execute("UPDATE embedding_spaces SET active = false, ready = false WHERE active")
-            revived = await connection.execute(
-                "UPDATE embedding_spaces SET active = true, ready = true WHERE model = $1 AND dimension = $2",
-                model,
-                dimension,
-            )
-            if revived == "UPDATE 0":
-                name = space_name(model, dimension)
-                await connection.execute(
-                    "SELECT add_embedding_space($1, $2, $3, $4)", name, model, dimension, partitions
-                )
-        return model
+            yield connection
     finally:
         await connection.close()
+
+
+async def adopt_model(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:
+    """Make `model` the active embedding space where nothing has been embedded yet; answer the active space's model.
+
+    An installation that holds vectors keeps its space: vectors of two models are never mixed.
+    """
+    async with owning_spaces(admin_url) as connection:
+        active = await connection.fetchrow("SELECT name, model, dimension FROM embedding_spaces WHERE active")
+        if active and (active["model"], active["dimension"]) == (model, dimension):
+            return model
+        if active and await connection.fetchval(_HOLDS_VECTORS, f"vec_{active['name']}"):
+            return str(active["model"])
+        await connection.execute("UPDATE embedding_spaces SET active = false, ready = false WHERE active")
+        revived = await connection.execute(
+            "UPDATE embedding_spaces SET active = true, ready = true WHERE model = $1 AND dimension = $2",
+            model,
+            dimension,
+        )
+        if revived == "UPDATE 0":
+            name = space_name(model, dimension)
+            await connection.execute("SELECT add_embedding_space($1, $2, $3, $4)", name, model, dimension, partitions)
+    return model
 
 
 def space_name(model: str, dimension: int) -> str:

@@ -1,14 +1,13 @@
 """Embedding spaces come and go by mnema_admin's hand: tables and functions of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import asyncpg
 
 from app.domain.errors import DatabaseUnavailable, NotFound, WrongState
-from app.storage.admin import space_name
+from app.storage.admin import owning_spaces, space_name
 
 T = TypeVar("T")
 ATTEMPTS = 20
@@ -66,25 +65,11 @@ async def _patiently(admin_url: str, work: Callable[[asyncpg.Connection], Awaita
     """One transaction as the owner, begun again as long as others hold what it needs."""
     for attempt in range(ATTEMPTS):
         try:
-            async with _owner(admin_url) as connection:
+            async with owning_spaces(admin_url) as connection:
+                await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
                 return await work(connection)
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
             if attempt == ATTEMPTS - 1:
                 raise DatabaseUnavailable("others hold the memories' table all the time; try again") from error
         await asyncio.sleep(PAUSE_S)
     raise AssertionError
-
-
-@asynccontextmanager
-async def _owner(admin_url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(admin_url)
-    try:
-        async with connection.transaction():
-            await connection.execute("SET LOCAL ROLE mnema_owner")
-            await connection.execute(
-                "LOCK TABLE embedding_spaces IN SHARE ROW EXCLUSIVE MODE"
-            )  # one operator at a time
-            await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
-            yield connection
-    finally:
-        await connection.close()

@@ -226,6 +226,7 @@ async def test_a_model_that_fails_is_asked_again_and_a_run_that_gave_up_is_taken
         assert (len(waited), await fill.lacking()) == (4, len(SUBJECTS))
         new.failures = 4
         assert (await fill.run(lambda _done: None)).embedded == len(SUBJECTS)
+        assert (await fill.run(lambda _done: None)).embedded == 0
     await town.is_whole(name, new)
 
 
@@ -292,11 +293,11 @@ async def test_what_agents_keep_is_found_by_meaning_in_the_new_space(town: Town)
 
     new.before = change
     filled, lacking = await town.fill(name, new)
-    assert (filled.items, lacking) == (len(SUBJECTS), 1)
+    assert (filled.embedded, lacking) == (len(SUBJECTS), 1)
     with pytest.raises(WrongState, match="1 memory or agents' value has no vector"):
         await town.switch(name)
     filled, lacking = await town.fill(name, new)
-    assert (filled.items, lacking) == (1, 0)
+    assert (filled.embedded, lacking) == (1, 0)
     await town.switch(name)
     fresh = await town.server(new)
     for words, key in (("violin of the day", "k1"), ("trombone of the night", "k0")):

@@ -70,10 +70,9 @@ class Spaces:
 
 @dataclass(slots=True)
 class Filled:
-    """What a run did, of all tenants."""
+    """What a run did, of all tenants: memories and agents' values embedded, vectors put into the index."""
 
     embedded: int = 0
-    items: int = 0
     indexed: int = 0
 
 
@@ -102,21 +101,19 @@ class FillSpace:
         def count(done: int) -> None:
             nonlocal failures
             failures = 0 if done else failures
+            filled.embedded += done
             told(done)
 
         async for scope in scopes(self._tenants):
             while True:
                 try:
-                    done = await self._embed.all(scope, count)
+                    filled.indexed += (await self._embed.all(scope, count))["indexed"]
                     break
                 except (EmbedderUnavailable, WriteContention):
                     failures += 1
                     if failures == FAILURES:
                         raise
                 await self._wait(PAUSE_S * 2**failures)
-            filled.embedded += done["embedded"]
-            filled.items += done["items"]
-            filled.indexed += done["indexed"]
         return filled
 
     async def follow(self, told: Callable[[int], None], every_s: float) -> None:
