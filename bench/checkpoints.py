@@ -9,6 +9,7 @@ checkpoint whose largest channel is of so many kilobytes, and gets the newest.
 
 import argparse
 import asyncio
+import math
 import random
 import signal
 import statistics
@@ -27,6 +28,7 @@ from mnema.langgraph import MnemaSaver
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from bench import cpu_time
 from bench.http_runs import _server
 from bench.throwaway import Site, site
 
@@ -81,9 +83,12 @@ async def peer(made: Site) -> AsyncIterator[AsyncPostgresSaver]:
         yield saver
 
 
-async def measure(made: Site, port: int, arguments: argparse.Namespace) -> dict[str, Times]:
-    """Both savers in turn; milliseconds by saver and operation."""
+async def measure(
+    made: Site, server: int, port: int, arguments: argparse.Namespace
+) -> tuple[dict[str, Times], dict[str, list[float]]]:
+    """Both savers in turn; milliseconds by saver and operation, CPU seconds of client, server and PostgreSQL."""
     measured: dict[str, Times] = {}
+    used: dict[str, list[float]] = {}
     told = [conversation(arguments.kilobytes) for _ in range(arguments.steps)]
     async with peer(made) as theirs:
         ours = MnemaSaver(f"http://127.0.0.1:{port}", made.key, user_id="bench")
@@ -91,17 +96,26 @@ async def measure(made: Site, port: int, arguments: argparse.Namespace) -> dict[
             for name, saver in (("mnema", ours), ("langgraph", theirs)):
                 times: Times = defaultdict(list)
                 names = [f"{name}-{number}-{n}" for n in range(arguments.threads)]
+                before = _cpu(made, server)
                 await asyncio.gather(*(thread(saver, n, told, times) for n in names))
                 if number >= 0:
+                    spent = used.setdefault(name, [0.0, 0.0, 0.0])
+                    used[name] = [s + a - b for s, a, b in zip(spent, _cpu(made, server), before, strict=True)]
                     kept = measured.setdefault(name, defaultdict(list))
                     for operation, taken in times.items():
                         kept[operation] += taken
         await ours.aclose()
-    return measured
+    return measured, used
 
 
-def report(measured: dict[str, Times]) -> None:
-    """p50 and p99 of each, and ours as a part of theirs."""
+def _cpu(made: Site, server: int) -> list[float]:
+    """Seconds used by this process, the server and PostgreSQL; not numbers where the system does not tell."""
+    theirs = cpu_time.of_process(server), cpu_time.of_family(made.home.postgres.owner_pid() or 0)
+    return [time.process_time(), *(math.nan if seconds is None else seconds for seconds in theirs)]
+
+
+def report(measured: dict[str, Times], used: dict[str, list[float]]) -> None:
+    """p50 and p99 of each, and ours as a part of theirs; CPU of an operation."""
     print(f"{'ms':10}{'put p50':>10}{'put p99':>10}{'get p50':>10}{'get p99':>10}")
     rows = {}
     for name, times in measured.items():
@@ -110,6 +124,10 @@ def report(measured: dict[str, Times]) -> None:
         print(f"{name:10}" + "".join(f"{value:10.1f}" for value in rows[name]))
     ratios = [ours / theirs for ours, theirs in zip(rows["mnema"], rows["langgraph"], strict=True)]
     print(f"{'ratio':10}" + "".join(f"{ratio:10.2f}" for ratio in ratios))
+    for name, seconds in used.items():
+        count = sum(len(taken) for taken in measured[name].values())
+        parts = zip(("client", "server", "PostgreSQL"), seconds, strict=True)
+        print(f"{name}: CPU ms an operation: " + ", ".join(f"{part} {s * 1000 / count:.2f}" for part, s in parts))
 
 
 def main() -> None:
@@ -123,7 +141,7 @@ def main() -> None:
     with site(100) as made, _server(made, *options) as (server, port):
         if arguments.profile:
             server.send_signal(signal.SIGUSR1)
-        report(asyncio.run(measure(made, port, arguments)))
+        report(*asyncio.run(measure(made, server.pid, port, arguments)))
 
 
 if __name__ == "__main__":
