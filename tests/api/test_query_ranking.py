@@ -52,7 +52,7 @@ async def test_a_threshold_drops_the_less_similar(stories: httpx.AsyncClient) ->
     assert 0 < len([s for s in similarity.values() if s >= 0.35]) < 10
 
 
-@pytest.mark.parametrize("profile", ["default", "seed002"])
+@pytest.mark.parametrize("profile", ["default", "facts", "dense", "seed002"])
 async def test_the_parts_of_a_score_add_up(stories: httpx.AsyncClient, profile: str) -> None:
     answer = await ask(stories, top_k=3, budget_tokens=40, profile=profile, explain=True)
     assert answer["items"]
