@@ -19,7 +19,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from mnema.client import connection
 from mnema.langgraph import wire
 from mnema.langgraph.ancestors import Ancestors
-from mnema.langgraph.connections import StreamSender
+from mnema.langgraph.connections import AiohttpSender
 from mnema.transport import Retry, Sender
 
 PAGE = 100
@@ -50,7 +50,7 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         where = connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
         self.user_id = user_id
-        self._sync, self._async = Sender(where), StreamSender(where)
+        self._sync, self._async = Sender(where), AiohttpSender(where)
 
     def for_user(self, user_id: str) -> Self:
         """The same saver for one user; both share their connections."""
