@@ -48,6 +48,10 @@ class CategoryPolicy:
             raise UnknownAgent(f"no allowlist for agent {agent!r}")
         return frozenset(self.allowlists[agent])
 
+    def told(self, scope: Scope, agent: str) -> list[str]:
+        """The categories whose changes the agent is told of: its own, less procedural; raises as `allowlist`."""
+        return sorted(self.allowlist(scope, agent) - {PROCEDURAL})
+
     def resolve(self, scope: Scope, agent: str, requested: Iterable[str], filter_category: str | None) -> list[str]:
         """The categories a query may look into, in configuration order (SPEC §2).
 

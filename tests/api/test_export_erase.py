@@ -17,7 +17,7 @@ from app.bootstrap import Application
 from app.cli.embedded.postgres import EmbeddedPostgres
 from app.domain.text_rules import text_key
 from app.ports import Vector
-from tests.api.calls import ask, delta, history_of, listed, refused, remember, row_counts, settled_counts, sql
+from tests.api.calls import ask, delta, history_of, listed, propose, refused, remember, row_counts, settled_counts, sql
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 from tests.usecases.crowd import SeededEmbedder, seeded
@@ -218,6 +218,13 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
     await http.patch(f"/memory/{plan['id']}", json={"steps_text": "1. Dig for chervil."})
     item = {"namespace": [user], "key": "spice", "value": {"of": "annatto"}, "index": ["of"], "user_id": user}
     assert (await http.post("/store/batch", json={"puts": [item]})).status_code == 200
+    for value in ("Mugwort", "Woodruff"):
+        patch = await propose(http, value, user=user)
+        path = f"/users/{user}/context/patches/{patch['id']}"
+        question = {"thread_id": f"q-{value}", "question": "Is it calamus?"}
+        assert (await http.post(f"{path}/ask", json=question)).status_code == 200
+        if value == "Mugwort":
+            assert (await http.post(f"{path}/approve")).status_code == 200
     gone = await remember(http, "Old marjoram.", **place)
     await http.delete(f"/memory/{gone['id']}")
     purged = await remember(http, "Wild epazote.", **place)
@@ -227,7 +234,7 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
 
 WORDS = [
     *("cardamom", "fenugreek", "saffron", "tamarind", "juniper", "asafoetida", "lovage", "galangal", "sumac", "sorrel"),
-    *("chervil", "marjoram", "hyssop", "epazote", "annatto", "maya"),
+    *("chervil", "marjoram", "hyssop", "epazote", "annatto", "mugwort", "woodruff", "calamus", "maya"),
 ]
 
 
@@ -243,6 +250,8 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "idempotency_keys": f"idempotency_keys WHERE response->>'id' IN {mine}",
         "jobs": "jobs WHERE user_id = $2",
         "checkpoints": "supervisor_checkpoints WHERE user_id = $2",
+        "context_values": "user_context WHERE user_id = $2",
+        "context_patches": "context_patches WHERE user_id = $2",
         "store_items": "store_items WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(
@@ -272,7 +281,10 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     await settled_counts(http, database)
     expected = await counted(database, tenant, "maya")
     receipt = await erase(http)
-    assert receipt["counts"] == {**expected, "tombstones": len(keys) + 2}  # its turn, and the turn a fact came from
+    assert receipt["counts"] == {
+        **expected,
+        "tombstones": len(keys) + 4,
+    }  # two values, its turn, and the turn a fact came from
     assert all(count > 0 for count in expected.values()), expected
     after = (await dumped(database)).lower()
     assert [word for word in WORDS if word in after or word.encode().hex() in after] == []

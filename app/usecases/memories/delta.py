@@ -33,13 +33,13 @@ class ReadDelta:
         self._policies = policies
 
     async def of_thread(self, scope: Scope, thread_id: str, since_rev: int | None, agent: str | None) -> Delta:
-        """The delta for `agent`, or for the key when none is named; never moves a cursor.
+        """The delta for `agent`, procedures aside, or for the key when none is named; never moves a cursor.
 
         Raises AgentNotAllowed, UnknownAgent.
         """
         categories: Sequence[str] | None = scope.category_list
         if agent is not None:
-            categories = sorted(self._policies.categories.allowlist(scope, agent))
+            categories = self._policies.categories.told(scope, agent)
         async with self._uow.read(scope) as tx:
             return await self.within(tx, scope, thread_id, since_rev, agent, categories)
 

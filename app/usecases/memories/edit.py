@@ -17,6 +17,7 @@ from app.domain.errors import (
 )
 from app.domain.memory import Memory, MemoryState, MemoryType
 from app.domain.presentation import embedded_text
+from app.domain.procedures import check_steps
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Embedding
@@ -180,7 +181,7 @@ class EditMemories:
         if "steps_text" in wanted:
             if not procedural:
                 raise InvalidInput("only a procedural memory has steps_text")
-            wanted["steps_text"] = check_text(wanted["steps_text"], before.type, limits, trim)
+            wanted["steps_text"] = check_steps(check_text(wanted["steps_text"], before.type, limits, trim))
         if "category" in wanted:
             self._policies.categories.get(wanted["category"])
             scope.require_categories([wanted["category"]])

@@ -192,7 +192,7 @@ class QueryMemories:
         query = work.query
         if query.thread_id is None:
             return
-        visible = sorted(self._policies.categories.allowlist(work.scope, query.agent))
+        visible = self._policies.categories.told(work.scope, query.agent)
         delta = await self._delta.within(tx, work.scope, query.thread_id, query.since_rev, query.agent, visible)
         header = self._fit_header(delta, work.budget)
         work.answer.delta = {

@@ -29,6 +29,7 @@ from app.domain.ids import check_moment
 from app.domain.memory import MemoryType, NewMemory
 from app.domain.merge_bands import Decision, decide
 from app.domain.presentation import embedded_text
+from app.domain.procedures import check_steps
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text, text_key
 from app.domain.waves import waves
@@ -162,7 +163,7 @@ class WriteMemories:
         return replace(
             draft,
             text=check_text(draft.text, MemoryType.semantic if procedural else draft.type, limits, trim),
-            steps_text=None if steps is None else check_text(steps, draft.type, limits, trim),
+            steps_text=None if steps is None else check_steps(check_text(steps, draft.type, limits, trim)),
             agent_id=draft.agent_id or scope.agent,
             created_at=min(draft.created_at or now, now),
         )

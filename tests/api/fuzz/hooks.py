@@ -37,6 +37,7 @@ ONLY_THE_SERVER_KNOWS = {
             "by: one or more of .*",  # each at most once
             ".* go together",  # type, category and steps_text of a procedural memory
             "only a procedural memory has steps_text",
+            "steps_text: .*",  # numbered steps, each telling what to do
             "ask for procedural alone: .*",
             "created_at lies in the future",  # relative to now
             "a time needs a zone and a year .*",  # the first and last day of the calendar, in some zones outside it
