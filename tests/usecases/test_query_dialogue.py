@@ -7,10 +7,9 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
+from app.bootstrap.spaces import embedding
 from app.domain.filters import Filters
 from app.domain.memory import MemoryType, NewMemory
-from app.storage.vectors import VectorStorage
-from app.usecases.memories.embed import EmbedMissing
 from app.usecases.memories.query import Answer, Query
 from tests.factories import Caller
 from tests.usecases.stored import VECTORS
@@ -95,6 +94,6 @@ async def test_what_has_no_tokens_yet_is_found_all_the_same(
     await sql.execute(f"UPDATE {VECTORS} SET tokens = NULL WHERE memory_id IN (SELECT id FROM memories WHERE seq = 1)")
     answer = await ask(app, caller, "Where did Maya buy the boat?", 1)
     assert [item.memory.seq for item in answer.items] == [1]
-    embed = EmbedMissing(VectorStorage(app.uow, VECTORS.removeprefix("vec_")), app.embedder, 100)
-    assert await embed.all(caller.scope) == {"embedded": 1, "indexed": 0}
-    assert await embed.all(caller.scope) == {"embedded": 0, "indexed": 0}
+    embed = embedding(app.uow, VECTORS.removeprefix("vec_"), app.embedder, 100)
+    assert await embed.all(caller.scope) == {"embedded": 1, "items": 0, "indexed": 0}
+    assert await embed.all(caller.scope) == {"embedded": 0, "items": 0, "indexed": 0}
