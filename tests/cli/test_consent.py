@@ -1,0 +1,33 @@
+"""`mnema run consent`: proposals that nobody decided in time, by hand."""
+
+from typing import Any
+
+import pytest
+
+from app.bootstrap import Application
+from tests.api.calls import sql
+from tests.cli.test_people import embedder, mnema, operator
+from tests.conftest import Database
+from tests.factories import Caller
+from tests.usecases.consenting import propose, say
+
+__all__ = ["embedder", "operator"]
+
+
+@pytest.mark.parametrize("dry", [True, False])
+async def test_what_nobody_decided_expires_and_a_dry_run_says_so(
+    app: Application, caller: Caller, operator: dict[str, Any], database: Database, dry: bool
+) -> None:
+    await say(app, caller.scope, "Good morning.")
+    for city in ("Lisbon", "Porto"):
+        await propose(app, caller.scope, "city", city)
+    held = ("ALTER TABLE context_patches DISABLE TRIGGER USER", "ALTER TABLE context_patches ENABLE TRIGGER USER")
+    await sql(database, held[0])
+    await sql(database, "UPDATE context_patches SET expires_at = now()")
+    await sql(database, held[1])
+    done = await mnema("run", "consent", *(["--dry-run"] if dry else []), **operator)
+    assert done.stdout.splitlines()[0].split(": ", 1)[1] == (
+        "consent: expired 2 (dry run: nothing was changed)" if dry else "consent: expired 2"
+    )
+    states = {row["state"] for row in await sql(database, "SELECT state FROM context_patches")}
+    assert states == ({"pending"} if dry else {"expired"})
