@@ -158,7 +158,7 @@ async def test_every_guarded_route_is_limited_and_says_so_in_the_document(
 ) -> None:
     async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
         caller = await make_caller(here.apps[0])
-        places = dict.fromkeys(("memory_id", "job_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
+        places = dict.fromkeys(("memory_id", "job_id", "patch_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
         async with caller.client(here.urls[0]) as client:
             await statuses(client, KEY)
             for operation in await guarded(client):
