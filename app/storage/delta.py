@@ -48,10 +48,13 @@ class DeltaStorage:
         between: tuple[int, int],
         categories: Sequence[str] | None,
         limit: int,
+        user_id: str | None = None,
     ) -> Changes:
         """Changes after the first revision up to the second, in categories visible before and after."""
         chosen = None if categories is None else list(categories)
-        rows = await tx.fetch(_SQL["changes"], scope.tenant_id, thread_id, between[0], chosen, limit, between[1])
+        rows = await tx.fetch(
+            _SQL["changes"], scope.tenant_id, thread_id, between[0], chosen, limit, between[1], user_id
+        )
         return Changes(tuple(rows), rows[0]["total"] if rows else 0)
 
     async def advance(self, tx: WriteTx, scope: Scope, thread_id: str, agent: str, rev: int) -> None:

@@ -106,9 +106,14 @@ def history(
     return Call("GET", f"{_memory(memory_id)}/history", reader(models.Page[models.HistoryEntry]), params)
 
 
-def delta(thread_id: str, *, since_rev: int | None = None, agent: str | None = None) -> Call[models.ThreadDelta]:
-    """What changed in a thread since a revision, or since the agent was last shown; looking moves no cursor."""
-    params = _params(since_rev=since_rev, agent=agent)
+def delta(
+    thread_id: str, *, since_rev: int | None = None, agent: str | None = None, user_id: str | None = None
+) -> Call[models.ThreadDelta]:
+    """What changed in a thread since a revision, or since the agent was last shown; looking moves no cursor.
+
+    `user_id`: of this user's memories only.
+    """
+    params = _params(since_rev=since_rev, agent=agent, user_id=user_id)
     return Call("GET", f"/threads/{segment(thread_id)}/delta", reader(models.ThreadDelta), params)
 
 

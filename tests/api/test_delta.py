@@ -44,6 +44,16 @@ async def test_every_sign_in_the_form_of_the_seed(http: httpx.AsyncClient, datab
     assert lines == [[removed, latest]] * 5 + [[latest]]  # what was purged is not told again
 
 
+async def test_of_two_users_with_threads_of_one_name_each_is_told_of_its_own(http: httpx.AsyncClient) -> None:
+    await remember(http, "The bike lock of Ana opens at 4711.", user_id="ana", category="goals", thread_id="main")
+    await remember(http, "Ben paints the shed.", user_id="ben", category="goals", thread_id="main")
+    of_ben = await ask(http, "lock", categories=["goals"], filters={"user_id": "ben"}, thread_id="main", since_rev=0)
+    assert of_ben["header"] == "Memory updates since rev 0:\n- +created: [Goals] Ben paints the shed. (imp=2)"
+    assert (of_ben["delta"]["rev"], of_ben["delta"]["more"]) == (2, 0)
+    assert "4711" not in str(await delta(http, "main", user_id="ben"))
+    assert len((await delta(http, "main"))["header"].splitlines()) == 3
+
+
 async def test_signs_of_changes_that_leave_the_text(http: httpx.AsyncClient) -> None:
     written = await remember(http, "Ship v1 by Sep", category="goals", thread_id="t")
     url = f"/memory/{written['id']}"

@@ -24,9 +24,10 @@ async def delta(
     thread_id: Annotated[Identifier, Path()],
     since_rev: Annotated[int | None, Query(ge=0, le=2**62)] = None,
     agent: Annotated[Identifier | None, Query()] = None,
+    user_id: Annotated[Identifier | None, Query(description="of this user's memories only")] = None,
 ) -> ThreadDeltaOut:
     """What changed in a thread since a revision, or since the agent was last shown; looking moves no cursor."""
-    found = await app.delta.of_thread(scope, thread_id, since_rev, agent)
+    found = await app.delta.of_thread(scope, thread_id, since_rev, agent, user_id)
     return ThreadDeltaOut(
         since_rev=found.since_rev,
         rev=found.rev,

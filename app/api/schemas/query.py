@@ -59,7 +59,9 @@ class QueryIn(Request):
     threshold: Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None = Field(
         default=None, description="least cosine similarity"
     )
-    thread_id: Identifier | None = Field(default=None, description="selects the delta header; never filters")
+    thread_id: Identifier | None = Field(
+        default=None, description="selects the delta header, of the filtered user's memories; never filters"
+    )
     since_rev: Sequence | None = None
     explain: bool = Field(default=False, strict=True)
     profile: Identifier | None = Field(default=None, description="ranking profile of config/policies.yaml")

@@ -32,7 +32,9 @@ class ReadDelta:
         self._storage = storage
         self._policies = policies
 
-    async def of_thread(self, scope: Scope, thread_id: str, since_rev: int | None, agent: str | None) -> Delta:
+    async def of_thread(
+        self, scope: Scope, thread_id: str, since_rev: int | None, agent: str | None, user_id: str | None = None
+    ) -> Delta:
         """The delta for `agent`, procedures aside, or for the key when none is named; never moves a cursor.
 
         Raises AgentNotAllowed, UnknownAgent.
@@ -41,7 +43,7 @@ class ReadDelta:
         if agent is not None:
             categories = self._policies.categories.told(scope, agent)
         async with self._uow.read(scope) as tx:
-            return await self.within(tx, scope, thread_id, since_rev, agent, categories)
+            return await self.within(tx, scope, thread_id, since_rev, agent, categories, user_id)
 
     async def within(
         self,
@@ -51,14 +53,18 @@ class ReadDelta:
         since_rev: int | None,
         agent: str | None,
         categories: Sequence[str] | None,
+        user_id: str | None,
     ) -> Delta:
-        """The delta inside an open transaction, since `since_rev` or the agent's cursor."""
+        """The delta inside an open transaction, since `since_rev` or the agent's cursor.
+
+        With a `user_id` of what changed of that user's memories only: two users may have threads of one name.
+        """
         state = await self._storage.state(tx, scope, thread_id, agent)
         since = state.cursor if since_rev is None else since_rev
         if state.rev <= since:
             return Delta(since, state.rev, None, 0, False)
         limit = self._policies.delta_bullets
-        changes = await self._storage.changes(tx, scope, thread_id, (since, state.rev), categories, limit)
+        changes = await self._storage.changes(tx, scope, thread_id, (since, state.rev), categories, limit, user_id)
         entries = tuple(self._entry(row) for row in changes.rows)
         header = render_header(since, entries, limit)
         shown = header.shown if header else 0

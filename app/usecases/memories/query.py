@@ -192,8 +192,8 @@ class QueryMemories:
         query = work.query
         if query.thread_id is None:
             return
-        visible = self._policies.categories.told(work.scope, query.agent)
-        delta = await self._delta.within(tx, work.scope, query.thread_id, query.since_rev, query.agent, visible)
+        whose = (query.agent, self._policies.categories.told(work.scope, query.agent), query.filters.user_id)
+        delta = await self._delta.within(tx, work.scope, query.thread_id, query.since_rev, *whose)
         header = self._fit_header(delta, work.budget)
         work.answer.delta = {
             "since_rev": delta.since_rev,

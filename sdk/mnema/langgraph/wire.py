@@ -54,6 +54,8 @@ def place_of(config: RunnableConfig, user_id: str | None) -> Place:
     user = user_of(config, user_id)
     if user is None:
         raise ValueError("whose thread is it? give the saver a user_id, or name one in the config's configurable")
+    if named["thread_id"] is None:
+        raise ValueError("which thread is it? name a thread_id in the config's configurable")
     return Place(
         user,
         str(named["thread_id"]),
