@@ -161,7 +161,7 @@ def deleting(_question: Question) -> Any:
 BAD = [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.FOUR_HUNDRED, Fault.EMPTY, Fault.REFUSAL]
 
 
-@pytest.mark.parametrize("bad", [*BAD, invented, deleting], ids=str)
+@pytest.mark.parametrize("bad", [*BAD, invented, deleting], ids=lambda bad: getattr(bad, "__name__", str(bad)))
 async def test_a_bad_answer_makes_no_junk_and_loses_nothing(
     app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
 ) -> None:

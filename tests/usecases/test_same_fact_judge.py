@@ -131,7 +131,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("bad", BAD, ids=str)
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: getattr(bad, "__name__", str(bad)))
 async def test_of_a_bad_answer_nothing_is_used_and_nothing_is_lost(
     app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
 ) -> None:
