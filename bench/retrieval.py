@@ -31,11 +31,14 @@ from app.usecases.memories.query import Query
 from bench import locomo, throwaway
 
 AGENT, CATEGORY = "supervisor", "activity"
+PLAIN = "dense plain"
+"""By the vector of a turn's text without its speaker, as stores that know no speakers embed it: asked of copies."""
 DEEPEST = 20
 CHUNK = 64
 ABLATIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "dense": {},
+    PLAIN: {},
     "no late": {"late": 0.0, "dense": 0.5, "lexical": 0.4},
     "no dense": {"dense": 0.0},
     "no lexical": {"lexical": 0.0},
@@ -114,9 +117,11 @@ async def measure(
             for conversation in conversations:
                 sample = locomo.load_conversation(file, conversation)
                 said = await _store(app, scope, sample, clock)
+                if PLAIN in names:
+                    said |= await _store(app, scope, sample, clock, plain=True)
                 await _analyse(site)
                 questions = [q for q in locomo.load_questions(file, conversation) if q.evidence]
-                say(f"conversation {conversation}: {len(said)} turns, {len(questions)} questions")
+                say(f"conversation {conversation}: {len(questions)} questions of {len(set(said.values()))} turns")
                 for question in questions:
                     for name in names:
                         places = await _ask(app, scope, sample, question, name, figures[name], said)
@@ -131,14 +136,16 @@ async def _analyse(site: throwaway.Site) -> None:
     await connection.close()
 
 
-async def _store(app: Application, scope: Scope, sample: dict[str, Any], clock: Moved) -> dict[UUID, str]:
+async def _store(
+    app: Application, scope: Scope, sample: dict[str, Any], clock: Moved, *, plain: bool = False
+) -> dict[UUID, str]:
     """The turns as memories; which one is which turn of LoCoMo."""
     said: dict[UUID, str] = {}
     lines = list(locomo.import_lines(sample))
     clock.at = datetime.fromisoformat(lines[-1]["created_at"]) + timedelta(days=1)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
-        drafts = [app.write.checked(scope, _turn(line)) for line in chunk]
+        drafts = [app.write.checked(scope, _turn(line, plain)) for line in chunk]
         embeddings = await app.write.embed(scope, drafts)
         stored = await app.write.store_many(scope, [(d, e, None) for d, e in zip(drafts, embeddings, strict=True)])
         for line, written in zip(chunk, stored, strict=True):
@@ -148,8 +155,10 @@ async def _store(app: Application, scope: Scope, sample: dict[str, Any], clock: 
     return said
 
 
-def _turn(line: dict[str, Any]) -> NewMemory:
+def _turn(line: dict[str, Any], plain: bool) -> NewMemory:
     fields = {name: line[name] for name in ("user_id", "thread_id", "role", "actor_id", "seq", "metadata")}
+    if plain:
+        fields |= {"user_id": f"{line['user_id']} {PLAIN}", "actor_id": None}
     at = datetime.fromisoformat(line["created_at"])
     return NewMemory(category=CATEGORY, text=line["content"], type=MemoryType.turn, created_at=at, **fields)
 
@@ -164,8 +173,10 @@ async def _ask(
     said: dict[UUID, str],
 ) -> dict[str, int]:
     """The places of the turns found."""
-    of_user = Filters(user_id=locomo.user_of(str(sample["sample_id"])))
-    query = Query(AGENT, question.question, (CATEGORY,), of_user, DEEPEST, 8192, profile=profile)
+    user, name = locomo.user_of(str(sample["sample_id"])), profile
+    if profile == PLAIN:
+        user, name = f"{user} {PLAIN}", "dense"
+    query = Query(AGENT, question.question, (CATEGORY,), Filters(user_id=user), DEEPEST, 8192, profile=name)
     await app.embedder.encode_query(question.question)  # cached from here on: only the query is measured
     started = time.process_time()
     answer = await app.query.ask(scope, query)
