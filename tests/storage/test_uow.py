@@ -61,6 +61,8 @@ async def test_a_provider_refuses_in_a_task_started_inside(uow: UnitOfWork, a: S
 class TemptedEngine(Engine):
     """Its connections call a provider before they answer."""
 
+    opened = None
+
     async def pool(self) -> Any:
         """A pool of such connections."""
         real = await super().pool()

@@ -303,7 +303,7 @@ async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_do
         job = await reaches(store, scope, job_id)
         assert job.last_error is None
         assert 2 <= job.attempts <= 5
-        assert '"outcome": "out_of_time"' in workers.log
+        assert '"outcome":"out_of_time"' in workers.log
     assert await history(sql, memory_id) == ["ADD", "TTL"]
 
 
