@@ -1,0 +1,16 @@
+"""How far a chat model has read."""
+
+from sqlalchemy import CheckConstraint, Column, DateTime, ForeignKeyConstraint, Table
+
+from app.storage.tables.base import bigint, metadata, tenant, text
+
+reflections = Table(
+    "reflections",
+    metadata,
+    tenant(),
+    *(text(name, key=True) for name in ("user_id", "kind", "thread_id")),
+    bigint("rev"),
+    Column("at", DateTime(timezone=True), nullable=False),
+    CheckConstraint("kind IN ('episode', 'summary', 'insight', 'day')"),
+    ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.user_id"], ondelete="CASCADE"),
+)
