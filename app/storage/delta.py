@@ -49,11 +49,15 @@ class DeltaStorage:
         categories: Sequence[str] | None,
         limit: int,
         user_id: str | None = None,
+        truncated: bool = False,
     ) -> Changes:
-        """Changes after the first revision up to the second, in categories visible before and after."""
+        """Changes after the first revision up to the second, in categories visible before and after.
+
+        Nothing of what came and went between the two. `truncated`: the log no longer holds all that was between them.
+        """
         chosen = None if categories is None else list(categories)
         rows = await tx.fetch(
-            _SQL["changes"], scope.tenant_id, thread_id, between[0], chosen, limit, between[1], user_id
+            _SQL["changes"], scope.tenant_id, thread_id, between[0], chosen, limit, between[1], user_id, truncated
         )
         return Changes(tuple(rows), rows[0]["total"] if rows else 0)
 

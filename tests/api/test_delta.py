@@ -30,18 +30,21 @@ async def test_every_sign_in_the_form_of_the_seed(http: httpx.AsyncClient, datab
     await http.delete(url)
     await http.post(f"{url}/restore")
     await http.delete(url, params={"purge": True})
+    other = await remember(http, "Ana is intolerant to lactose", category="goals")
     await sql(
         database,
         """WITH t AS (UPDATE thread_revision SET rev = 6 RETURNING tenant_id)
         INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta)
-        SELECT tenant_id, $1, 't', 6, 'm', 'merged', 'goals', 'goals', $2::jsonb FROM t""",
+        SELECT tenant_id, $1, 't', 6, $2, 'merged', 'goals', 'goals', $3::jsonb FROM t""",
         uuid4(),
+        other["id"],
         '{"text": "lactose intolerance", "importance": 1, "combined": 2}',
     )
     lines = [(await delta(http, "t", since_rev=rev))["header"].splitlines()[1:] for rev in range(6)]
     latest = "- ↔merged: Combined 2 notes about lactose intolerance"
     removed = "- −deleted: [Relationship Dynamic]"
-    assert lines == [[removed, latest]] * 5 + [[latest]]  # what was purged is not told again
+    gone = [removed, latest]
+    assert lines == [[latest], gone, gone, [latest], gone, [latest]]  # whoever had it is told once that it went
 
 
 async def test_of_two_users_with_threads_of_one_name_each_is_told_of_its_own(http: httpx.AsyncClient) -> None:
@@ -62,14 +65,53 @@ async def test_signs_of_changes_that_leave_the_text(http: httpx.AsyncClient) -> 
     await http.post(f"{url}/restore")
     lines = [(await delta(http, "t", since_rev=rev))["header"].splitlines() for rev in range(4)]
     restored = "- ↺restored: [Goals] Ship v1 by Oct"
-    forgotten = "- ~soft_deleted: [Goals] Ship v1 by Oct"
     updated = "- ↑updated: [Goals] Ship v1 by Oct"
     assert lines == [
-        ["Memory updates since rev 0:", restored, forgotten, updated],
-        ["Memory updates since rev 1:", restored, forgotten, updated],
-        ["Memory updates since rev 2:", restored, forgotten],
+        ["Memory updates since rev 0:", restored, updated, "- +created: [Goals] Ship v1 by Sep (imp=2)"],
+        ["Memory updates since rev 1:", restored, updated],
+        ["Memory updates since rev 2:", restored],  # that it was away for a time is nothing to tell
         ["Memory updates since rev 3:", restored],
     ]
+
+
+async def test_a_memory_that_came_and_went_is_told_to_nobody_who_was_away(http: httpx.AsyncClient) -> None:
+    await remember(http, "Ship v1 by Sep", category="goals", thread_id="t", type="episodic")
+    secret = await remember(http, "The safe opens at 4711", category="goals", thread_id="t", importance=5)
+    url = f"/memory/{secret['id']}"
+    await http.patch(url, json={"text": "The safe opens at 4712"})
+    await http.delete(url)
+    shown = "Memory updates since rev 0:\n- +created: [Goals] Ship v1 by Sep (imp=2)"
+    found = await delta(http, "t", since_rev=0)
+    assert (found["header"], found["more"], found["rev"]) == (shown, 0, 4)
+    assert (await delta(http, "t", since_rev=1))["header"] == ""
+    assert (await ask(http, agent="planner", thread_id="t"))["header"] == shown
+    await http.post(f"{url}/restore")
+    await http.delete(url)
+    assert (await delta(http, "t", since_rev=4))["header"] == ""
+    assert (await delta(http, "t", since_rev=0))["header"] == shown
+
+
+async def test_a_memory_that_went_is_told_once_and_with_no_text_that_is_news(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    written = await remember(http, "The safe opens at 4711", category="goals", thread_id="t")
+    url = f"/memory/{written['id']}"
+    await http.patch(url, json={"text": "The safe opens at 4712"})
+    await http.delete(url)
+    lines = [(await delta(http, "t", since_rev=rev))["header"].splitlines()[1:] for rev in (1, 2)]
+    assert lines == [["- ~soft_deleted: [Goals]"], ["- ~soft_deleted: [Goals] The safe opens at 4712"]]
+    await sql(database, "DELETE FROM change_log WHERE rev <= 2")
+    found = await delta(http, "t", since_rev=0)  # nobody can tell any more whether it came in between
+    assert (found["header"].splitlines()[1:], found["truncated"]) == (["- ~soft_deleted: [Goals]"], True)
+
+
+async def test_a_thread_that_was_not_told_of_the_end_of_a_memory_tells_nothing_of_it(http: httpx.AsyncClient) -> None:
+    written = await remember(http, "Maya drinks oat milk.", thread_id="home")
+    await remember(http, "Maya drinks oat milk!", thread_id="away")
+    assert "oat milk!" in (await delta(http, "away"))["header"]
+    await http.delete(f"/memory/{written['id']}")
+    assert (await delta(http, "away"))["header"] == ""
+    assert (await delta(http, "home"))["header"] == ""
 
 
 async def test_at_most_three_bullets_the_most_important_first_then_the_latest(http: httpx.AsyncClient) -> None:

@@ -5,18 +5,28 @@ SELECT coalesce((SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread
        coalesce((SELECT min(rev) FROM change_log WHERE tenant_id = $1 AND thread_id = $2), 0) AS oldest
 
 -- name: changes
--- $2 thread, $3 since, $4 visible categories or null, $5 at most, $6 the revision the reader stands at, $7 whose memories or null.
--- A change shows only to who may see its category both before and after; the most important first, then the newest. What was
--- purged is nobody's any more, and has no text.
-SELECT rev, memory_id, event, coalesce(category_after, category_before) AS category, meta, count(*) OVER () AS total
-FROM change_log
-WHERE tenant_id = $1 AND thread_id = $2 AND rev > $3 AND rev <= $6
+-- $2 thread, $3 since, $4 visible categories or null, $5 at most, $6 the revision the reader stands at, $7 whose memories or null,
+-- $8 whether the log no longer holds all of the window. The most important first, then the newest.
+-- Of a memory that is there, each change; of one that is gone, once that it went, if it was there before the window: with its
+-- text if nothing else of it happened since, so that nobody learns of it only now. A change shows only to who may see its category
+-- both before and after. What was purged is nobody's any more, and has no text.
+WITH told AS (
+    SELECT rev, memory_id, event, category_before, category_after, meta, event IN ('deleted', 'soft_deleted') AS gone,
+           first_value(rev) OVER w AS first_rev, first_value(event) OVER w AS first_event,
+           first_value(category_before) OVER w AS first_category, lead(rev) OVER w AS next_rev
+    FROM change_log WHERE tenant_id = $1 AND thread_id = $2 AND rev > $3 AND rev <= $6
+    WINDOW w AS (PARTITION BY memory_id ORDER BY rev)
+)
+SELECT rev, memory_id, event, coalesce(category_after, category_before) AS category, count(*) OVER () AS total,
+       CASE WHEN gone AND ($8 OR first_rev < rev) THEN meta - 'text' ELSE meta END AS meta
+FROM told LEFT JOIN memories m ON m.tenant_id = $1 AND m.id = memory_id::uuid
+WHERE CASE WHEN gone THEN next_rev IS NULL AND first_event NOT IN ('created', 'restored') ELSE m.state = 'active' END
   AND ($4::text[] IS NULL OR (coalesce(category_before, category_after) = ANY ($4)
-                              AND coalesce(category_after, category_before) = ANY ($4)))
-  AND (meta ? 'text' OR event = 'deleted')  -- what was erased is not told again
-  AND ($7::text IS NULL OR NOT meta ? 'text'
-       OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = $1 AND m.id = memory_id::uuid AND m.user_id = $7))
-ORDER BY (meta->>'importance')::int DESC NULLS LAST, rev DESC LIMIT $5
+                              AND coalesce(category_after, category_before) = ANY ($4)
+                              AND coalesce(CASE WHEN gone THEN first_category ELSE m.category END, category_before) = ANY ($4)))
+  AND (told.meta ? 'text' OR event = 'deleted')  -- what was erased is not told again
+  AND ($7::text IS NULL OR NOT told.meta ? 'text' OR m.user_id = $7)
+ORDER BY (told.meta->>'importance')::int DESC NULLS LAST, rev DESC LIMIT $5
 
 -- name: advance
 -- The cursor moves forward only.

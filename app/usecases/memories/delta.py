@@ -63,12 +63,13 @@ class ReadDelta:
         since = state.cursor if since_rev is None else since_rev
         if state.rev <= since:
             return Delta(since, state.rev, None, 0, False)
-        limit = self._policies.delta_bullets
-        changes = await self._storage.changes(tx, scope, thread_id, (since, state.rev), categories, limit, user_id)
+        limit, truncated = self._policies.delta_bullets, state.truncated(since)
+        between = (since, state.rev)
+        changes = await self._storage.changes(tx, scope, thread_id, between, categories, limit, user_id, truncated)
         entries = tuple(self._entry(row) for row in changes.rows)
         header = render_header(since, entries, limit)
         shown = header.shown if header else 0
-        return Delta(since, state.rev, header, changes.total - shown, state.truncated(since), entries)
+        return Delta(since, state.rev, header, changes.total - shown, truncated, entries)
 
     def _entry(self, row: Any) -> DeltaEntry:
         known = self._policies.categories.categories.get(row["category"])
