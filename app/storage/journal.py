@@ -35,6 +35,9 @@ _CONSENT = """
 INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
 VALUES ($1, $2, $3, 'CONSENT', $4, $5, $6, $7, clock_timestamp())
 """
+_ANSWERED = """
+SELECT response, body_hash FROM idempotency_keys WHERE tenant_id = $1 AND key_id = $2 AND route = $3 AND key = $4
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,17 @@ class Journal:
                 raise IdempotencyMismatch()
             return Outcome(replay=answer["replay"])
         return Outcome(recorded=_recorded(changes, answer))
+
+    async def answered(self, scope: Scope, key: IdempotencyKey) -> dict[str, Any] | None:
+        """What is kept for a key that was used before, None for a new one; raises IdempotencyMismatch."""
+        async with self._uow.read(scope) as tx:
+            row: Any = await tx.fetchrow(_ANSWERED, scope.tenant_id, _key_id(scope), key.route, key.key)
+        if row is None:
+            return None
+        if row["body_hash"] != key.body_hash:
+            raise IdempotencyMismatch()
+        response: dict[str, Any] = row["response"]
+        return response
 
     async def relate(
         self, tx: WriteTx, scope: Scope, edges: Iterable[Edge], observations: Iterable[Observation]
@@ -246,9 +260,13 @@ def _bytes(value: bytes) -> str:
     return f"\\x{value.hex()}"
 
 
+def _key_id(scope: Scope) -> UUID:
+    return scope.key_id or UUID(int=0)
+
+
 def _key_record(scope: Scope, record: KeyRecord) -> dict[str, Any]:
     return {
-        "key_id": str(scope.key_id or UUID(int=0)),
+        "key_id": str(_key_id(scope)),
         "route": record.key.route,
         "key": record.key.key,
         "body_hash": _bytes(record.key.body_hash),

@@ -6,6 +6,7 @@ Errors are those of `mnema.errors`; besides them `ValueError` for what cannot be
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from types import MappingProxyType
 from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 from uuid import UUID
@@ -66,36 +67,40 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[mod
 
 
 def edit(
-    memory_id: UUID | str, *, version: int | None = None, trim: bool = False, **fields: Unpack[ChangeFields]
+    memory_id: UUID | str,
+    *,
+    version: int | None = None,
+    trim: bool = False,
+    idempotency_key: str | None = None,
+    **fields: Unpack[ChangeFields],
 ) -> Call[models.Memory]:
     """Change the named fields. With `version`, only if nobody changed the memory since: VersionConflict otherwise."""
+    headers = _keyed(idempotency_key, JSON)
+    if version is not None:
+        headers["If-Match"] = f'"{version}"'
     content = given(requests.Changes, **fields).body()
-    headers = JSON if version is None else {**JSON, "If-Match": f'"{version}"'}
-    repeatable = version is None
-    return Call(
-        "PATCH", _memory(memory_id), reader(models.Memory), _trim(trim), content, headers, repeatable=repeatable
-    )
+    return Call("PATCH", _memory(memory_id), reader(models.Memory), _trim(trim), content, headers)
 
 
-def delete(memory_id: UUID | str) -> Call[models.Memory]:
+def delete(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
     """Take a memory out of every answer; it can be restored until its `purge_at`. Twice does what once does."""
-    return Call("DELETE", _memory(memory_id), reader(models.Memory))
+    return Call("DELETE", _memory(memory_id), reader(models.Memory), headers=_keyed(idempotency_key))
 
 
-def purge(memory_id: UUID | str) -> Call[None]:
+def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[None]:
     """Remove a memory for good, its text in history and delta included; needs a key with scope admin."""
-    return Call("DELETE", _memory(memory_id), nothing, {"purge": "true"}, repeatable=False)
+    return Call("DELETE", _memory(memory_id), nothing, {"purge": "true"}, headers=_keyed(idempotency_key))
 
 
-def restore(memory_id: UUID | str) -> Call[models.Memory]:
+def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
     """Bring a soft-deleted or superseded memory back."""
-    return Call("POST", f"{_memory(memory_id)}/restore", reader(models.Memory), repeatable=False)
+    return Call("POST", f"{_memory(memory_id)}/restore", reader(models.Memory), headers=_keyed(idempotency_key))
 
 
-def pin(memory_id: UUID | str, pinned: bool = True) -> Call[models.Memory]:
+def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | None = None) -> Call[models.Memory]:
     """Pin or unpin; a pinned memory is never forgotten by age."""
-    content = b'{"pinned": true}' if pinned else b'{"pinned": false}'
-    return Call("POST", f"{_memory(memory_id)}/pin", reader(models.Memory), content=content, headers=JSON)
+    content, headers = b'{"pinned": true}' if pinned else b'{"pinned": false}', _keyed(idempotency_key, JSON)
+    return Call("POST", f"{_memory(memory_id)}/pin", reader(models.Memory), content=content, headers=headers)
 
 
 def history(
@@ -192,8 +197,11 @@ def _memory(memory_id: UUID | str) -> str:
 
 
 def _write(path: str, model: type[M], body: requests.Sent, trim: bool, key: str | None) -> Call[M]:
-    headers = {**JSON, "Idempotency-Key": key or uuid.uuid4().hex}
-    return Call("POST", path, reader(model), _trim(trim), body.body(), headers)
+    return Call("POST", path, reader(model), _trim(trim), body.body(), _keyed(key, JSON))
+
+
+def _keyed(key: str | None, headers: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    return {**headers, "Idempotency-Key": key or uuid.uuid4().hex}
 
 
 def _params(**values: Any) -> dict[str, str]:

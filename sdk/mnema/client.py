@@ -104,8 +104,8 @@ class Mnema:
 
     `base_url`, `api_key`: MNEMA_URL and MNEMA_API_KEY unless given. `timeout_s`: for connecting and for each silence of
     the server. What fails for now (no connection, 429, 502, 503, 504) is sent again as `retry` says, writes with an
-    Idempotency-Key so that they are done once; a method that the server cannot recognise again (`edit` with a version,
-    `purge`, `restore`, `erase`) only when it surely was not begun. Every method raises MnemaError.
+    Idempotency-Key so that they are done once; `erase`, which has none, only when it surely was not begun. Every method
+    raises MnemaError.
     """
 
     def __init__(

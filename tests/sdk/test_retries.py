@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from mnema import (
     Unavailable,
     UnexpectedAnswer,
 )
-from mnema.calls import query, remember
+from mnema.calls import erase, query, remember
 from mnema.transport import Call, Lines
 
 from tests.api.calls import sql
@@ -139,23 +140,36 @@ async def test_a_long_wait_is_left_to_the_caller(distant: Either, relay: Relay) 
     assert (limited.value.retry_after, len(relay.seen)) == (7, 1)
 
 
+async def test_a_change_whose_answer_fails_is_sent_again_and_done_once(
+    distant: Either, relay: Relay, database: Database
+) -> None:
+    written = await distant.remember("Maya books the venue.", **MAYA)
+    relay.faults = ["lost"]
+    assert (await distant.edit(written.id, version=1, importance=5)).version == 2
+    relay.faults = ["lost"]
+    assert (await distant.pin(written.id)).pinned
+    relay.faults = ["lost", "drop"]
+    assert (await distant.delete(written.id)).state == "soft_deleted"
+    relay.faults = ["lost"]
+    assert (await distant.restore(written.id)).state == "active"
+    relay.faults = ["lost"]
+    await distant.purge(written.id)
+    events = [row["event"] for row in await sql(database, "SELECT event FROM history ORDER BY ts")]
+    assert events == ["ADD", "UPDATE", "UPDATE", "DELETE", "RESTORE", "PURGE"]
+
+
 async def test_what_the_server_cannot_recognise_again_is_sent_again_only_when_nothing_was_done(
     distant: Either, relay: Relay
 ) -> None:
-    written = await distant.remember("Maya books the venue.", **MAYA)
+    await distant.remember("Maya books the venue.", **MAYA)
     relay.seen, relay.faults = [], ["lost"]
     with pytest.raises(NoAnswer):
-        await distant.edit(written.id, version=1, importance=5)
+        await distant.erase("maya")
     assert len(relay.seen) == 1
-    relay.faults = [429, "pass"]
-    assert (await distant.edit(written.id, version=2, importance=4)).importance == 4
-    relay.faults = ["lost", "pass"]
-    assert (await distant.delete(written.id)).state == "soft_deleted"
-    for call in (distant.restore(written.id), distant.erase("maya"), distant.purge(written.id)):
-        relay.faults, relay.seen = ["drop"], []
-        with pytest.raises(NoAnswer):
-            await call
-        assert len(relay.seen) == 1
+    for status, error in ((429, None), (503, Unavailable)):
+        refusal = httpx.Response(status, json={"code": "c", "detail": "d"})
+        with pytest.raises(error) if error else nullcontext():
+            assert erase("maya").pause_s(SOON, 1, refusal) > 0
 
 
 async def test_a_broken_answer_to_many_goes_on_behind_what_was_answered(

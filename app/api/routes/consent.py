@@ -4,16 +4,15 @@ Whoever may write may propose and ask; deciding for the user takes scope admin. 
 of them may see the category `profile`.
 """
 
-import hashlib
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Path, Query
-from pydantic import BaseModel
+from fastapi import APIRouter, Path, Query
 
 from app.api import links
 from app.api.deps import Administrator, App, Reader, Writer
 from app.api.errors import documented
+from app.api.retries import Retry, retry_key
 from app.api.schemas.consent import (
     AskIn,
     ContextOut,
@@ -26,11 +25,9 @@ from app.api.schemas.consent import (
 )
 from app.api.schemas.fields import Identifier, Limit
 from app.domain.consent import PatchState
-from app.domain.idempotency import IdempotencyKey
 
 router = APIRouter(prefix="/users", tags=["consent"])
 UserId = Annotated[Identifier, Path()]
-Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 _CONTEXT = "/{user_id:path}/context"
 _PATCH = _CONTEXT + "/patches/{patch_id:uuid}"
 _DECIDED = {200: {"links": links.DECIDED}, **documented(401, 403, 404, 409, 422, 503)}
@@ -50,7 +47,7 @@ async def propose(
 
     Retry with the same `Idempotency-Key` and body to get the same proposal again, as it is by then.
     """
-    key = _key("POST context/patches", idempotency_key, user_id, body)
+    key = retry_key("POST context/patches", idempotency_key, user_id, body)
     return ProposedOut.of_proposed(await app.consent.proposals.propose(scope, body.to_domain(user_id), key))
 
 
@@ -77,7 +74,7 @@ async def approve(
     app: App, scope: Administrator, user_id: UserId, patch_id: UUID, idempotency_key: Retry = None
 ) -> PatchOut:
     """Approve a proposal: its value is known from now on. Needs scope admin: it stands for the user's own decision."""
-    key = _key("POST context/patches/approve", idempotency_key, user_id, patch_id)
+    key = retry_key("POST context/patches/approve", idempotency_key, user_id, patch_id)
     return PatchOut.of(await app.consent.decide(scope, user_id, patch_id, approve=True, key=key))
 
 
@@ -86,7 +83,7 @@ async def reject(
     app: App, scope: Administrator, user_id: UserId, patch_id: UUID, idempotency_key: Retry = None
 ) -> PatchOut:
     """Reject a proposal; the same value is not proposed again for a while. Needs scope admin."""
-    key = _key("POST context/patches/reject", idempotency_key, user_id, patch_id)
+    key = retry_key("POST context/patches/reject", idempotency_key, user_id, patch_id)
     return PatchOut.of(await app.consent.decide(scope, user_id, patch_id, approve=False, key=key))
 
 
@@ -103,7 +100,7 @@ async def ask(
 
     A thread has one open question: the last one.
     """
-    key = _key("POST context/patches/ask", idempotency_key, user_id, patch_id, body)
+    key = retry_key("POST context/patches/ask", idempotency_key, user_id, patch_id, body)
     return PatchOut.of(await app.consent.chat.ask(scope, user_id, patch_id, body.thread_id, body.question, key))
 
 
@@ -125,10 +122,3 @@ async def context(app: App, scope: Reader, user_id: UserId) -> ContextOut:
 async def withdraw(app: App, scope: Administrator, user_id: UserId, body: WithdrawIn) -> WithdrawnOut:
     """Forget what is known in a field; history keeps that it was. Needs scope admin. Twice does what once does."""
     return WithdrawnOut(withdrawn=await app.consent.withdraw(scope, user_id, body.field, body.value))
-
-
-def _key(route: str, key: str | None, *parts: str | UUID | BaseModel) -> IdempotencyKey | None:
-    if key is None:
-        return None
-    said = [part.model_dump_json() if isinstance(part, BaseModel) else str(part) for part in parts]
-    return IdempotencyKey(route, key, hashlib.sha256("\x00".join(said).encode()).digest())

@@ -1,6 +1,5 @@
 """/memory: write, read, change, audit."""
 
-import hashlib
 import re
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Response
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import documented
+from app.api.retries import Retry, retry_key
 from app.api.schemas.fields import Identifier, Limit, Moment, StateName, TypeName
 from app.api.schemas.memories import (
     HistoryOut,
@@ -24,7 +24,6 @@ from app.api.schemas.memories import (
 from app.api.schemas.query import AnswerOut, QueryIn
 from app.domain.errors import InvalidInput, ScopeRequired
 from app.domain.filters import Filters
-from app.domain.idempotency import IdempotencyKey
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 Trim = Annotated[bool, Query(description="shorten a too long text at a sentence or word end instead of refusing it")]
@@ -48,17 +47,14 @@ async def remember(
     scope: Writer,
     body: MemoryIn,
     trim: Trim = False,
-    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+    idempotency_key: Retry = None,
 ) -> WrittenOut:
     """Write a memory.
 
     A semantic text that says what a stored memory of the same user and category says updates that one. Retry with the
     same `Idempotency-Key` and body to get the first answer again.
     """
-    key = None
-    if idempotency_key is not None:
-        digest = hashlib.sha256(f"{trim}:{body.model_dump_json()}".encode()).digest()
-        key = IdempotencyKey("POST /memory", idempotency_key, digest)
+    key = retry_key("POST /memory", idempotency_key, f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.write.default_importance)
     written = await app.write.remember(scope, draft, trim=trim, key=key)
     return WrittenOut.model_validate(written, from_attributes=True)
@@ -143,9 +139,17 @@ async def patch(
     response: Response,
     trim: Trim = False,
     if_match: IfMatch = None,
+    idempotency_key: Retry = None,
 ) -> MemoryOut:
-    """Change the named fields. With `If-Match`, only if nobody changed the memory since."""
-    memory = await app.edit.patch(scope, memory_id, body.changes(), version=version_of(if_match), trim=trim)
+    """Change the named fields. With `If-Match`, only if nobody changed the memory since.
+
+    Retry with the same `Idempotency-Key` and body to get the memory as it is by then; the same holds for deleting,
+    restoring and pinning.
+    """
+    version = version_of(if_match)
+    named = body.model_dump_json(exclude_unset=True)
+    key = retry_key("PATCH /memory", idempotency_key, memory_id, f"{trim}:{version}:{named}")
+    memory = await app.edit.patch(scope, memory_id, body.changes(), version=version, trim=trim, key=key)
     return _tagged(response, MemoryOut.of(memory))
 
 
@@ -163,13 +167,15 @@ async def delete(
     scope: Writer,
     memory_id: UUID,
     purge: Annotated[bool, Query(description="for good, its text included; needs scope admin")] = False,
+    idempotency_key: Retry = None,
 ) -> MemoryOut | Response:
     """Take a memory out of every answer; it can be restored until `purge_at`."""
+    key = retry_key("DELETE /memory", idempotency_key, memory_id, str(purge))
     if not purge:
-        return MemoryOut.of(await app.edit.soft_delete(scope, memory_id))
+        return MemoryOut.of(await app.edit.soft_delete(scope, memory_id, key))
     if "admin" not in scope.scopes:
         raise ScopeRequired("purging needs a key with scope 'admin'")
-    await app.edit.purge(scope, memory_id)
+    await app.edit.purge(scope, memory_id, key)
     return Response(status_code=204)
 
 
@@ -178,9 +184,10 @@ async def delete(
     response_model=MemoryOut,
     responses={200: {"links": links.MEMORY}, **documented(401, 403, 404, 409, 422, 503)},
 )
-async def restore(app: App, scope: Writer, memory_id: UUID) -> MemoryOut:
+async def restore(app: App, scope: Writer, memory_id: UUID, idempotency_key: Retry = None) -> MemoryOut:
     """Bring a soft-deleted or superseded memory back."""
-    return MemoryOut.of(await app.edit.restore(scope, memory_id))
+    key = retry_key("POST /memory/restore", idempotency_key, memory_id)
+    return MemoryOut.of(await app.edit.restore(scope, memory_id, key))
 
 
 @router.post(
@@ -188,9 +195,13 @@ async def restore(app: App, scope: Writer, memory_id: UUID) -> MemoryOut:
     response_model=MemoryOut,
     responses={200: {"links": links.MEMORY}, **documented(400, 401, 403, 404, 409, 413, 422, 503)},
 )
-async def pin(app: App, scope: Writer, memory_id: UUID, body: PinIn | None = None) -> MemoryOut:
+async def pin(
+    app: App, scope: Writer, memory_id: UUID, body: PinIn | None = None, idempotency_key: Retry = None
+) -> MemoryOut:
     """Pin or unpin; a pinned memory is never forgotten by age."""
-    return MemoryOut.of(await app.edit.pin(scope, memory_id, body.pinned if body else True))
+    pinned = body.pinned if body else True
+    key = retry_key("POST /memory/pin", idempotency_key, memory_id, str(pinned))
+    return MemoryOut.of(await app.edit.pin(scope, memory_id, pinned, key))
 
 
 @router.get(

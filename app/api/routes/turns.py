@@ -1,15 +1,14 @@
 """/turns: what was said."""
 
-import hashlib
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query
 
 from app.api import links
 from app.api.deps import App, Writer
 from app.api.errors import documented
+from app.api.retries import Retry, retry_key
 from app.api.schemas.turns import TurnIn, TurnOut
-from app.domain.idempotency import IdempotencyKey
 
 router = APIRouter(prefix="/turns", tags=["turns"])
 
@@ -25,15 +24,12 @@ async def store(
     scope: Writer,
     body: TurnIn,
     trim: Annotated[bool, Query(description="shorten a too long turn at a sentence or word end")] = False,
-    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+    idempotency_key: Retry = None,
 ) -> TurnOut:
     """Store a turn. It can be found at once; whatever else it is good for is left to background jobs.
 
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
-    key = None
-    if idempotency_key is not None:
-        digest = hashlib.sha256(f"{trim}:{body.model_dump_json()}".encode()).digest()
-        key = IdempotencyKey("POST /turns", idempotency_key, digest)
+    key = retry_key("POST /turns", idempotency_key, f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
     return TurnOut.model_validate(await app.turns.store(scope, draft, trim=trim, key=key), from_attributes=True)

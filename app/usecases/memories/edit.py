@@ -1,13 +1,14 @@
 """Change, pin, delete, restore and purge one memory; each is one journaled change."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import (
+    DuplicateText,
     EmbedderUnavailable,
     InvalidInput,
     NotFound,
@@ -15,20 +16,29 @@ from app.domain.errors import (
     WriteContention,
     WrongState,
 )
+from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import Memory, MemoryState, MemoryType
 from app.domain.presentation import embedded_text
 from app.domain.procedures import check_steps
 from app.domain.scope import Scope
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Embedding
-from app.storage.journal import Journal
+from app.storage.journal import Journal, KeyRecord
 from app.storage.memories import Compared, MemoryStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.relations import delta_meta, edges_to, threads_of
 
+T = TypeVar("T")
+Keys: TypeAlias = Sequence[KeyRecord]
+_TOO_LATE = (NotFound, WrongState, VersionConflict, DuplicateText)
+
 
 class EditMemories:
-    """Every method raises NotFound for an id that is another tenant's or not this key's to see."""
+    """Every method raises NotFound for an id that is another tenant's or not this key's to see.
+
+    With a `key` that was used before nothing is done, and the answer is the memory as it is by now; IdempotencyMismatch
+    when it was used for something else.
+    """
 
     def __init__(
         self,
@@ -47,88 +57,150 @@ class EditMemories:
         self._clock = clock
 
     async def patch(
-        self, scope: Scope, memory_id: UUID, fields: Mapping[str, Any], *, version: int | None, trim: bool = False
+        self,
+        scope: Scope,
+        memory_id: UUID,
+        fields: Mapping[str, Any],
+        *,
+        version: int | None,
+        trim: bool = False,
+        key: IdempotencyKey | None = None,
     ) -> Memory:
         """Set the named fields; nothing is recorded when nothing changes.
 
         Raises VersionConflict when `version` is not current, WrongState when the memory is not active, DuplicateText
         when another active memory says the same, and the text rules' errors.
         """
-        before = await self._load(scope, memory_id)
-        if before.state is not MemoryState.active:
-            raise WrongState(f"the memory is {before.state.value}")
-        wanted = self._checked(scope, before, fields, trim)
-        changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
-        if not changed and version in (None, before.version):
-            return before
-        embedding, compared = await self._embedded(scope, replace(before, **changed), "text" in changed)
-        change = MemoryChange(
-            kind=ChangeKind.updated,
-            memory_id=memory_id,
-            user_id=before.user_id,
-            actor=scope.actor,
-            fields=changed | {"updated_at": self._clock.now()},
-            vector=embedding.vector if embedding else None,
-            tokens=embedding.tokens if embedding else None,
-            threads=threads_of(before.thread_id),
-            expect_version=version,
-            expect_states=("active",),
-            delta_meta=delta_meta(changed.get("text", before.text), changed.get("importance", before.importance)),
-            edges=edges_to(memory_id, before.created_at, compared),
-            observations=(_event(before, "update"),),
-        )
-        return await self._record(scope, before, change)
 
-    async def pin(self, scope: Scope, memory_id: UUID, pinned: bool) -> Memory:
+        async def work(keys: Keys) -> Memory:
+            before = await self._load(scope, memory_id)
+            if before.state is not MemoryState.active:
+                raise WrongState(f"the memory is {before.state.value}")
+            wanted = self._checked(scope, before, fields, trim)
+            changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
+            if not changed and version in (None, before.version):
+                return await self._unchanged(scope, before, keys)
+            return await self._change(scope, before, changed, version, keys)
+
+        return await self._once(scope, memory_id, key, work)
+
+    async def pin(self, scope: Scope, memory_id: UUID, pinned: bool, key: IdempotencyKey | None = None) -> Memory:
         """Pin or unpin."""
-        return await self.patch(scope, memory_id, {"pinned": pinned}, version=None)
+        return await self.patch(scope, memory_id, {"pinned": pinned}, version=None, key=key)
 
-    async def soft_delete(self, scope: Scope, memory_id: UUID) -> Memory:
+    async def soft_delete(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
         """Take it out of every answer; it can be restored until `purge_at`. Deleting twice changes nothing."""
-        before = await self._load(scope, memory_id)
-        if before.state is MemoryState.soft_deleted:
-            return before
-        now = self._clock.now()
-        fields = {
-            "state": "soft_deleted",
-            "purge_at": self._policies.lifecycle.purge_at(now),
-            "updated_at": now,
-        }
-        try:
-            return await self._transition(scope, before, ChangeKind.soft_deleted, fields, ("active", "superseded"))
-        except WrongState:
-            after = await self._load(scope, memory_id)  # somebody else deleted it meanwhile: then it is done
-            if after.state is MemoryState.soft_deleted:
-                return after
-            raise
 
-    async def restore(self, scope: Scope, memory_id: UUID) -> Memory:
+        async def work(keys: Keys) -> Memory:
+            before = await self._load(scope, memory_id)
+            if before.state is MemoryState.soft_deleted:
+                return await self._unchanged(scope, before, keys)
+            now = self._clock.now()
+            fields = {
+                "state": "soft_deleted",
+                "purge_at": self._policies.lifecycle.purge_at(now),
+                "updated_at": now,
+            }
+            states = ("active", "superseded")
+            try:
+                return await self._transition(scope, before, ChangeKind.soft_deleted, fields, states, keys)
+            except WrongState:
+                after = await self._load(scope, memory_id)  # somebody else deleted it meanwhile: then it is done
+                if after.state is MemoryState.soft_deleted:
+                    return await self._unchanged(scope, after, keys)
+                raise
+
+        return await self._once(scope, memory_id, key, work)
+
+    async def restore(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
         """Bring a soft-deleted or superseded memory back; raises WrongState when it is active, DuplicateText when its
         text has been remembered again since.
 
         Of a merged one this undoes the merge: it is as it was, and consolidation keeps it apart from what it gave way
         to. What that one took over from it stays.
         """
-        before = await self._load(scope, memory_id)
-        fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
-        return await self._transition(scope, before, ChangeKind.restored, fields, ("soft_deleted", "superseded"))
 
-    async def purge(self, scope: Scope, memory_id: UUID) -> None:
+        async def work(keys: Keys) -> Memory:
+            before = await self._load(scope, memory_id)
+            fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
+            states = ("soft_deleted", "superseded")
+            return await self._transition(scope, before, ChangeKind.restored, fields, states, keys)
+
+        return await self._once(scope, memory_id, key, work)
+
+    async def purge(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> None:
         """Remove it for good: row, vector, relations, and its text from history and delta."""
-        before = await self._load(scope, memory_id)
+
+        async def work(keys: Keys) -> None:
+            before = await self._load(scope, memory_id)
+            change = MemoryChange(
+                kind=ChangeKind.purged,
+                memory_id=memory_id,
+                user_id=before.user_id,
+                actor=scope.actor,
+                threads=threads_of(before.thread_id),
+                delta_meta={"importance": before.importance},
+                observations=(_event(before, "delete"),),
+            )
+            await self._apply(scope, before, change, keys)
+
+        await self._unless_done(scope, memory_id, key, work)
+
+    async def _once(
+        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[Keys], Awaitable[Memory]]
+    ) -> Memory:
+        done = await self._unless_done(scope, memory_id, key, work)
+        return await self._load(scope, memory_id) if done is None else done
+
+    async def _unless_done(
+        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[Keys], Awaitable[T]]
+    ) -> T | None:
+        """What `work` answers; None if it was done before with this key, or by another while it worked."""
+        if key is None:
+            return await work(())
+        if await self._journal.answered(scope, key) is not None:
+            return None
+        try:
+            return await work((KeyRecord(key, {"id": str(memory_id)}, memory_id),))
+        except _TOO_LATE:
+            if await self._journal.answered(scope, key) is None:
+                raise
+            return None
+
+    async def _unchanged(self, scope: Scope, memory: Memory, keys: Keys) -> Memory:
+        if keys:
+            await self._journal.record(scope, [], keys=keys)
+        return memory
+
+    async def _change(
+        self, scope: Scope, before: Memory, changed: Mapping[str, Any], version: int | None, keys: Keys
+    ) -> Memory:
+        embedding, compared = await self._embedded(scope, replace(before, **changed), "text" in changed)
         change = MemoryChange(
-            kind=ChangeKind.purged,
-            memory_id=memory_id,
+            kind=ChangeKind.updated,
+            memory_id=before.id,
             user_id=before.user_id,
             actor=scope.actor,
+            fields={**changed, "updated_at": self._clock.now()},
+            vector=embedding.vector if embedding else None,
+            tokens=embedding.tokens if embedding else None,
             threads=threads_of(before.thread_id),
-            delta_meta={"importance": before.importance},
-            observations=(_event(before, "delete"),),
+            expect_version=version,
+            expect_states=("active",),
+            delta_meta=delta_meta(changed.get("text", before.text), changed.get("importance", before.importance)),
+            edges=edges_to(before.id, before.created_at, compared),
+            observations=(_event(before, "update"),),
         )
-        await self._apply(scope, before, change)
+        return await self._record(scope, before, change, keys)
 
     async def _transition(
-        self, scope: Scope, before: Memory, kind: ChangeKind, fields: dict[str, Any], states: tuple[str, ...]
+        self,
+        scope: Scope,
+        before: Memory,
+        kind: ChangeKind,
+        fields: dict[str, Any],
+        states: tuple[str, ...],
+        keys: Keys,
     ) -> Memory:
         if before.state not in states:
             raise WrongState(f"the memory is {before.state.value}")
@@ -143,7 +215,7 @@ class EditMemories:
             delta_meta=delta_meta(before.text, before.importance),
             observations=(_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
         )
-        return await self._record(scope, before, change)
+        return await self._record(scope, before, change, keys)
 
     async def _load(self, scope: Scope, memory_id: UUID) -> Memory:
         async with self._uow.read(scope) as tx:
@@ -152,24 +224,25 @@ class EditMemories:
             raise NotFound()
         return memory
 
-    async def _record(self, scope: Scope, before: Memory, change: MemoryChange) -> Memory:
-        memory = await self._apply(scope, before, change)
-        if memory is None:
-            raise NotFound()
-        return memory
+    async def _record(self, scope: Scope, before: Memory, change: MemoryChange, keys: Keys) -> Memory:
+        memory = await self._apply(scope, before, change, keys)
+        return await self._load(scope, before.id) if memory is None else memory
 
-    async def _apply(self, scope: Scope, before: Memory, change: MemoryChange) -> Memory | None:
-        """The row after it, None when purged. A key bound to agents changes a row only as it saw it: meanwhile the row
-        may have moved to a category that is not the key's."""
+    async def _apply(self, scope: Scope, before: Memory, change: MemoryChange, keys: Keys) -> Memory | None:
+        """The row after it, None when it was purged or done before. A key bound to agents changes a row only as it saw
+        it: meanwhile the row may have moved to a category that is not the key's."""
         if scope.categories is None or change.expect_version is not None:
-            return (await self._journal.record(scope, [change])).recorded[0].memory
+            return await self._recorded(scope, change, keys)
         for _attempt in range(self._policies.write.attempts):
             try:
-                seen = replace(change, expect_version=before.version)
-                return (await self._journal.record(scope, [seen])).recorded[0].memory
+                return await self._recorded(scope, replace(change, expect_version=before.version), keys)
             except VersionConflict:
                 before = await self._load(scope, before.id)
         raise WriteContention()
+
+    async def _recorded(self, scope: Scope, change: MemoryChange, keys: Keys) -> Memory | None:
+        outcome = await self._journal.record(scope, [change], keys=keys)
+        return None if outcome.replay is not None else outcome.recorded[0].memory
 
     def _checked(self, scope: Scope, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
         wanted = dict(fields)
