@@ -12,7 +12,8 @@ from app.providers.embeddings import build_embedder
 from app.storage import space_admin
 from app.storage.engine import Engine
 from app.storage.item_vectors import ItemVectorStorage
-from app.storage.spaces import named_space
+from app.storage.journal import Journal
+from app.storage.spaces import named_space, require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.storage.vectors import VectorStorage
@@ -33,19 +34,37 @@ async def spaces(settings: Settings) -> AsyncIterator[Spaces]:
 @asynccontextmanager
 async def filling(settings: Settings, name: str, embedder: Embedder | None = None) -> AsyncIterator[FillSpace]:
     """Fills this space with the configured model, which must be its own (ConfigError). Raises NotFound."""
+    async with _embedding(settings, name, embedder) as (uow, embed):
+        yield FillSpace(TenantStorage(uow), embed)
+
+
+@asynccontextmanager
+async def embedding_now(settings: Settings) -> AsyncIterator[EmbedMissing]:
+    """The job `embed`, by hand: into the space that servers with these settings use. Raises ConfigError."""
+    async with _embedding(settings, None, None) as (_uow, embed):
+        yield embed
+
+
+@asynccontextmanager
+async def _embedding(
+    settings: Settings, name: str | None, embedder: Embedder | None
+) -> AsyncIterator[tuple[UnitOfWork, EmbedMissing]]:
     policies = load_policies(settings.embedding_model, settings.config_dir)
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     embedder = embedder or build_embedder(embedder_settings(settings))
     uow = UnitOfWork(engine)
     try:
-        space = (await named_space(uow, name)).space
+        if name is None:
+            space = await require_space(uow, embedder.model, embedder.dimension)
+        else:
+            space = (await named_space(uow, name)).space
         if (space.model, space.dimension) != (embedder.model, embedder.dimension):
             raise ConfigError(
-                f"embedding space {name} is of {space.model} ({space.dimension} dimensions), but the configured "
+                f"embedding space {space.name} is of {space.model} ({space.dimension} dimensions), but the configured "
                 f"embedder is {embedder.model} ({embedder.dimension}): set MNEMA_EMBEDDER, MNEMA_EMBEDDING_MODEL and "
                 "MNEMA_EMBEDDING_DIMENSION for this command"
             )
-        yield FillSpace(TenantStorage(uow), embedding(uow, name, embedder, policies.query.exact_up_to))
+        yield uow, embedding(uow, space.name, embedder, policies.query.exact_up_to)
     finally:
         await embedder.close()
         await engine.close()
@@ -53,7 +72,8 @@ async def filling(settings: Settings, name: str, embedder: Embedder | None = Non
 
 def embedding(uow: UnitOfWork, space: str, embedder: Embedder, exact_up_to: int) -> EmbedMissing:
     """What has no vector in the space gets one."""
-    return EmbedMissing(VectorStorage(uow, space), ItemVectorStorage(uow, space), embedder, exact_up_to)
+    journal = Journal(uow, space, b"")  # for events alone: no text is hashed
+    return EmbedMissing(VectorStorage(uow, space), ItemVectorStorage(uow, space), embedder, journal, exact_up_to)
 
 
 async def add_space(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from app.cli.client import err, fail, out, show
+from app.cli.client import USAGE, err, fail, out, show
 from app.domain.errors import MnemaError
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def retrieval(
     bench = _module("retrieval")
     names = [name.strip() for name in profiles.split(",") if name.strip()] or list(bench.ABLATIONS)
     if unknown := set(names) - set(bench.ABLATIONS):
-        fail(f"--profiles takes names of {', '.join(bench.ABLATIONS)}; not {', '.join(sorted(unknown))}")
+        fail(f"--profiles takes names of {', '.join(bench.ABLATIONS)}; not {', '.join(sorted(unknown))}", USAGE)
+    places = _numbers("--conversations", conversations)
     try:
-        places = _numbers("--conversations", conversations)
         found = bench.run(locomo, places, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
         fail(f"{error.code}: {error.detail}")
@@ -93,7 +93,7 @@ def scale(
     bench = _module("scale")
     sizes = _numbers("--rows", rows)
     if not all(2000 <= size <= 2_000_000 for size in sizes):
-        fail("--rows takes numbers from 2000 to 2000000")
+        fail("--rows takes numbers from 2000 to 2000000", USAGE)
     try:
         lines = bench.run(sizes, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except (RuntimeError, OSError) as error:
@@ -143,8 +143,8 @@ def _bench(
     ranking: str = "default",
 ) -> None:
     runs = _module("http_runs")
+    plan = runs.Plan(kind, rows, _clients(clients), *times, repeats, ranking)
     try:
-        plan = runs.Plan(kind, rows, _clients(clients), *times, repeats, ranking)
         report = runs.run(plan, profile=profile, say=lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
         fail(f"{error.code}: {error.detail}")
@@ -173,13 +173,13 @@ def _numbers(option: str, given: str) -> tuple[int, ...]:
     try:
         return tuple(dict.fromkeys(int(part) for part in given.split(",")))
     except ValueError:
-        fail(f"{option} takes numbers, as in 1,8,32")
+        fail(f"{option} takes numbers, as in 1,8,32", USAGE)
 
 
 def _clients(given: str) -> tuple[int, ...]:
     numbers = _numbers("--clients", given)
     if not all(1 <= number <= 64 for number in numbers):
-        fail("--clients takes numbers from 1 to 64")
+        fail("--clients takes numbers from 1 to 64", USAGE)
     return numbers
 
 

@@ -19,6 +19,10 @@ err = Console(stderr=True, soft_wrap=True, emoji=False)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+USAGE = 2
+"""Exit code of a command that was not called as it wants to be."""
+
+
 def fail(message: str, code: int = 1) -> NoReturn:
     """Say what is wrong and leave."""
     err.print(f"[bold red]error[/] {escape(message)}", highlight=False)
@@ -32,6 +36,8 @@ def explain(error: Exception) -> str:
     if isinstance(error, ValidationError):
         wrong = (f"MNEMA_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
         return "settings: " + "; ".join(wrong)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 

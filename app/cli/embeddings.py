@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.bootstrap.spaces import add_space, drop_space, filling, spaces, switch_space
-from app.cli.client import fail, out, show, table
+from app.cli.client import USAGE, fail, out, show, table
 from app.cli.operators import admin_url, run, settings
 from app.usecases.ops.spaces import Filled, FillSpace
 
@@ -28,23 +28,27 @@ def add(
 ) -> None:
     """Make an empty space for a model, as mnema_admin (MNEMA_ADMIN_DATABASE_URL); servers go on with theirs."""
     if not 0 < len(model) <= MAX_MODEL or not model.isprintable():
-        fail(f"--model: 1 to {MAX_MODEL} printable characters")
+        fail(f"--model: 1 to {MAX_MODEL} printable characters", USAGE)
     name = run(add_space(admin_url(), model, dimension))
     out.print(f"{name}\nnext: with that model configured, mnema embeddings migrate {name}", highlight=False)
 
 
 @embeddings_app.command("list")
 def list_() -> None:
-    """The spaces, and what each holds of all tenants."""
+    """The spaces, and what each holds of all tenants.
+
+    Of memories and agents' values together some are embedded, the others missing; indexed are vectors of memories.
+    """
 
     async def work() -> None:
         async with spaces(settings()) as found:
             reports = await found.reports()
-        rows = table("name", "model", "dimension", "state", "memories", "vectors", "missing", "indexed", "size")
+        columns = ("memories", "values", "embedded", "missing", "indexed")
+        rows = table("name", "model", "dimension", "state", *columns, "size")
         for report in reports:
             space, ready = report.registered.space, "ready" if report.registered.ready else "filling"
             state = "active" if report.registered.active else ready
-            counts = (report.memories, report.vectors, report.missing, report.indexed)
+            counts = (report.memories, report.items, report.embedded, report.missing, report.indexed)
             rows.add_row(
                 space.name,
                 escape(space.model),
@@ -117,10 +121,14 @@ def switch(name: Name, force: Force = False) -> None:
 
 
 @embeddings_app.command("drop")
-def drop(name: Name, force: Force = False) -> None:
+def drop(
+    name: Name, force: Force = False, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False
+) -> None:
     """Remove a space that no server uses any more, with all its vectors (both database URLs)."""
+    if not yes:
+        typer.confirm(f"Remove {name} with all its vectors? It cannot be undone", abort=True)
     report = run(drop_space(settings(), admin_url(), name, force=force))
-    out.print(f"{name} is gone, {report.vectors} vectors, {decimal(report.size)}", highlight=False)
+    out.print(f"{name} is gone, with vectors of {report.embedded} memories and agents' values", highlight=False)
 
 
 def _progress() -> Progress:

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
+from uuid import UUID
 
 import typer
 from rich.markup import escape
 
-from app.cli.client import fail, open_client, out, request, show, table
+from app.cli.client import USAGE, fail, open_client, out, request, show, table
 from app.cli.import_formats import Product
 from app.cli.importer import import_export, import_turns
 
@@ -100,10 +100,10 @@ def print_answer(answer: dict[str, Any]) -> None:
     out.print(f"[dim]{answer['tokens']} tokens, {answer['took_ms']:.1f} ms{note}[/]", highlight=False)
 
 
-def history(memory_id: str, limit: Annotated[int, typer.Option(min=1, max=200)] = 20, as_json: AsJson = False) -> None:
+def history(memory_id: UUID, limit: Annotated[int, typer.Option(min=1, max=200)] = 20, as_json: AsJson = False) -> None:
     """Show everything that happened to a memory, newest first."""
     with open_client() as client:
-        page = request(client, "GET", f"/memory/{quote(memory_id, safe='')}/history", params={"limit": limit})
+        page = request(client, "GET", f"/memory/{memory_id}/history", params={"limit": limit})
     if as_json:
         out.print_json(json.dumps(page))
         return
@@ -134,6 +134,6 @@ def import_(
     if product:
         import_export(file, product, workers, category, user, trim)
     elif category or user or trim:
-        fail("--category, --user and --trim go with --from")
+        fail("--category, --user and --trim go with --from", USAGE)
     else:
         import_turns(file, workers, restart)

@@ -1,5 +1,7 @@
 """mnema export, erase, run: a person's data out or gone, and background work by hand."""
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -9,13 +11,15 @@ import typer
 from rich.markup import escape
 
 from app.bootstrap import consenting, forgetting, tenancy
-from app.cli.client import describe, fail, open_client, out, request
+from app.bootstrap.spaces import embedding_now
+from app.cli.client import USAGE, describe, explain, fail, open_client, out, request
 from app.cli.consolidation import consolidate
 from app.cli.operators import run, settings
+from app.config.settings import Settings
 from app.domain.scope import Scope
 from app.usecases.memories.lifecycle import Lifecycle, Report
 
-JOBS = (*Lifecycle.JOBS, "consolidate", "consent")
+JOBS = (*Lifecycle.JOBS, "consolidate", "consent", "embed")
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
 
@@ -26,8 +30,11 @@ def export(user: UserOption, to: Annotated[Path, typer.Option(help="a file, crea
         try:
             _download(client, f"{_path(user)}/export", draft)
             draft.replace(to)
+        except OSError as error:
+            fail(f"cannot write {explain(error)}")
         finally:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink()
     with to.open("rb") as file:
         out.print(f"{sum(1 for _ in file)} records written to {escape(str(to))}", highlight=False)
 
@@ -66,11 +73,11 @@ def run_job(
     user: Annotated[str | None, typer.Option(help="consolidate the memories of this user_id alone")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
 ) -> None:
-    """Run a background job now: ttl, purge, evict, retention, consolidate or consent."""
+    """Run a background job now: ttl, purge, evict, retention, consolidate, consent or embed."""
     if job not in JOBS:
-        fail(f"a job is one of {', '.join(JOBS)}")
+        fail(f"a job is one of {', '.join(JOBS)}", USAGE)
     if user is not None and job != "consolidate":
-        fail(f"{job} is of whole tenants: only consolidate takes --user")
+        fail(f"{job} is of whole tenants: only consolidate takes --user", USAGE)
 
     async def work() -> None:
         found = settings()
@@ -79,17 +86,38 @@ def run_job(
         if job == "consolidate":
             await consolidate(found, {owner.name: owner.id for owner in chosen}, user, dry_run)
             return
-        if job == "consent":
-            async with consenting(found) as consent:
-                for owner in chosen:
-                    expired = await consent.expire(Scope(owner.id), dry_run=dry_run)
-                    _print(owner.name, Report(job, dry_run, {"expired": expired}))
-            return
-        async with forgetting(found) as lifecycle:
+        async with _running(found, job, dry_run) as one:
             for owner in chosen:
-                _print(owner.name, await lifecycle.run(Scope(owner.id), job, dry_run=dry_run))
+                _print(owner.name, await one(Scope(owner.id)))
 
     run(work())
+
+
+@asynccontextmanager
+async def _running(found: Settings, job: str, dry_run: bool) -> AsyncIterator[Callable[[Scope], Awaitable[Report]]]:
+    """What runs the job for one tenant."""
+    if job == "consent":
+        async with consenting(found) as consent:
+
+            async def expire(scope: Scope) -> Report:
+                return Report(job, dry_run, {"expired": await consent.expire(scope, dry_run=dry_run)})
+
+            yield expire
+    elif job == "embed":
+        async with embedding_now(found) as embed:
+
+            async def fill(scope: Scope) -> Report:
+                counts = {"missing": await embed.lacking(scope)} if dry_run else await embed.all(scope)
+                return Report(job, dry_run, counts)
+
+            yield fill
+    else:
+        async with forgetting(found) as lifecycle:
+
+            async def forget(scope: Scope) -> Report:
+                return await lifecycle.run(scope, job, dry_run=dry_run)
+
+            yield forget
 
 
 def _print(tenant: str, report: Report) -> None:

@@ -55,13 +55,13 @@ def test_it_finds_what_was_said(tmp_path: Path) -> None:
 def test_what_it_cannot_read_it_says(tmp_path: Path) -> None:
     file = tmp_path / "empty.json"
     file.write_text("[]", encoding="utf-8")
-    for options, said in (
-        (["--conversations", "1"], "there is no conversation 1"),
-        (["--conversations", "one"], "--conversations takes numbers"),
-        (["--profiles", "best"], "--profiles takes names of default"),
+    for options, code, said in (
+        (["--conversations", "1"], 1, "there is no conversation 1"),
+        (["--conversations", "one"], 2, "--conversations takes numbers"),
+        (["--profiles", "best"], 2, "--profiles takes names of default"),
     ):
         result = CliRunner().invoke(bench_app, ["retrieval", "--locomo", str(file), *options])
-        assert (result.exit_code, said in result.stderr) == (1, True), result.output
+        assert (result.exit_code, said in result.stderr) == (code, True), result.output
 
 
 def test_figures_of_a_question() -> None:

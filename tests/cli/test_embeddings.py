@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from app.bootstrap import Application
 from app.cli.main import app as command_line
+from app.domain.store import Batch, PutItem
 from tests.acceptance.processes import DEADLINE_S, MNEMA, REPOSITORY, environment
 from tests.conftest import Database
 from tests.factories import Caller, draft
@@ -152,11 +153,12 @@ async def test_the_whole_way_to_another_model(
     app: Application, caller: Caller, env: dict[str, str], sql: asyncpg.Connection
 ) -> None:
     await remember(app, caller, 3)
+    await app.store.run(caller.scope, Batch(puts=(PutItem(("notes",), "one", {"text": "It is blue."}, ("text",)),)))
     name = await add(env)
     assert await add(env) == name
     listed = await said(env, "list")
-    assert row(listed, name)[:7] == ["acme/wide", "768", "filling", "3", "0", "3", "0"]
-    assert row(listed, "minilm_l6_v2")[:7] == ["all-MiniLM-L6-v2", "384", "active", "3", "3", "0", "0"]
+    assert row(listed, name)[:8] == ["acme/wide", "768", "filling", "3", "1", "0", "4", "0"]
+    assert row(listed, "minilm_l6_v2")[:8] == ["all-MiniLM-L6-v2", "384", "active", "3", "1", "4", "0", "0"]
     doctor = await asyncio.to_thread(CliRunner().invoke, command_line, ["doctor"], env=env)
     assert (
         f"bad  embedding_space: embedding space {name} of acme/wide (768 dimensions) is not taken up" in doctor.stdout
@@ -164,10 +166,10 @@ async def test_the_whole_way_to_another_model(
     assert f"`mnema embeddings switch {name}`" in doctor.stdout
     migrated = (await said(env, "migrate", name)).splitlines()
     assert migrated == [
-        "embedded 3 memories and agents' values, 0 vectors into the index",
+        "embedded 4 memories and agents' values, 0 vectors into the index",
         f"missing 0; next: mnema embeddings switch {name}",
     ]
-    assert (await refused(env, "drop", "minilm_l6_v2")).startswith(
+    assert (await refused(env, "drop", "minilm_l6_v2", "--yes")).startswith(
         "error invalid_state: embedding space minilm_l6_v2 is"
     )
     switched = await said(env, "switch", name)
@@ -178,7 +180,11 @@ async def test_the_whole_way_to_another_model(
     assert "ok   embedding_space" in doctor.stdout
     listed = await said(env, "list")
     assert [row(listed, one)[2] for one in (name, "minilm_l6_v2")] == ["active", "ready"]
-    assert (await said(env, "drop", "minilm_l6_v2")).startswith("minilm_l6_v2 is gone, 3 vectors, ")
+    asked = await embeddings(env, "drop", "minilm_l6_v2")
+    assert (asked.exit_code, "It cannot be undone" in asked.output) == (1, True)
+    assert await sql.fetchval("SELECT count(*) FROM vec_minilm_l6_v2") == 3
+    gone = await said(env, "drop", "minilm_l6_v2", "--yes")
+    assert gone == "minilm_l6_v2 is gone, with vectors of 4 memories and agents' values\n"
     assert [r["name"] for r in await sql.fetch("SELECT name FROM embedding_spaces")] == [name]
 
 
@@ -188,7 +194,8 @@ async def test_what_cannot_be_is_said(app: Application, env: dict[str, Any]) -> 
         "error not_found: no embedding space 'x'; `mnema embeddings list` names them\n"
     )
     assert "set MNEMA_EMBEDDER" in await refused(env, "migrate", "minilm_l6_v2")
-    assert "1 to 200 printable characters" in await refused(env, "add", "--model", "a\nb", "--dimension", "8")
+    strange = await embeddings(env, "add", "--model", "a\nb", "--dimension", "8")
+    assert (strange.exit_code, "1 to 200 printable characters" in strange.stderr) == (2, True)
     wide = await embeddings(env, "add", "--model", "m", "--dimension", "4001")
     assert (wide.exit_code, "--dimension" in wide.stderr) == (2, True)
     assert "set MNEMA_ADMIN_DATABASE_URL" in await refused(

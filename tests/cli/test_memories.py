@@ -55,13 +55,18 @@ async def test_refusals_are_one_line_with_the_problems_code(env: dict[str, Any])
         ("query", "x", "--agent", "[/red]"): "error 403 unknown_agent: no allowlist for agent '[/red]'",
         ("query", "x", "--agent", "stylist", "--category", "tasks"): "error 403 category_not_allowed: ",
         ("history", "00000000-0000-7000-8000-000000000000"): "error 404 not_found: No such memory",
-        ("history", "../health"): "error 4",
         (*REMEMBER, "\udcff"): "error cannot be sent: ",
     }
     ended = await asyncio.gather(*(mnema(*args, **env) for args in cases))
     for done, expected in zip(ended, cases.values(), strict=True):
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
         assert done.stderr.startswith(expected)
+
+
+async def test_what_is_no_id_is_not_asked_for(env: dict[str, Any]) -> None:
+    wrong = await mnema("history", "nonsense", **env)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "should be a valid UUID" in wrong.stderr
 
 
 async def test_a_server_that_is_not_there_or_no_key_is_said_in_words(env: dict[str, Any]) -> None:

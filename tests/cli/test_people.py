@@ -59,10 +59,13 @@ async def test_an_export_is_the_servers_line_by_line_and_a_failed_one_leaves_the
     unknown = await mnema("export", "--user", "nobody", "--to", str(file), **env)
     silent = await mnema("export", "--user", "..", "--to", str(file), **env | {"MNEMA_URL": f"http://{SILENT}"})
     nowhere = await mnema("export", "--user", "..", "--to", str(tmp_path / "no" / "where"), **env)
-    assert [done.exit_code for done in (unknown, silent, nowhere)] == [1, 1, 1]
+    inside = await mnema("export", "--user", "..", "--to", str(file / "where"), **env)
+    assert [done.exit_code for done in (unknown, silent, nowhere, inside)] == [1, 1, 1, 1]
     assert unknown.stderr == "error 404 not_found: nothing is held of user 'nobody'\n"
     assert silent.stderr.startswith(f"error http://{SILENT}")
-    assert isinstance(nowhere.exception, FileNotFoundError)
+    where = tmp_path / "no" / "where.part"
+    assert nowhere.stderr == f"error cannot write {where}: No such file or directory\n"
+    assert inside.stderr == f"error cannot write {file / 'where.part'}: Not a directory\n"
     assert file.read_text(encoding="utf-8") == held
     assert [name for name in os.listdir(tmp_path) if name.endswith(".part")] == []
 
@@ -137,8 +140,8 @@ async def test_a_job_or_tenant_that_is_not_there_is_said_in_one_line(operator: d
     away = {"MNEMA_DATABASE_URL": f"postgresql://mnema_app:x@{SILENT}/mnema"}
     job, tenant = await mnema("run", "sleep", **operator), await mnema("run", "ttl", "--tenant", "nobody", **operator)
     nowhere = await mnema("run", "ttl", **operator | away)
-    assert [done.exit_code for done in (job, tenant, nowhere)] == [1, 1, 1]
-    assert job.stderr == "error a job is one of ttl, purge, evict, retention, consolidate, consent\n"
+    assert [done.exit_code for done in (job, tenant, nowhere)] == [2, 1, 1]
+    assert job.stderr == "error a job is one of ttl, purge, evict, retention, consolidate, consent, embed\n"
     assert "not_found" in tenant.stderr
     assert nowhere.stderr.startswith("error database_unavailable: ")
     assert [len(done.stderr.splitlines()) for done in (job, tenant, nowhere)] == [1, 1, 1]
@@ -150,3 +153,20 @@ async def test_a_user_of_any_name_reaches_the_server_as_it_is(server: str, calle
             await remember(http, user_id=user)
             done = await mnema("erase", "--user", user, "--yes", **env)
             assert done.stdout.startswith(f"erased {user} at "), done.stderr
+
+
+async def test_what_has_no_vector_is_embedded_by_hand(
+    app: Application, caller: Caller, operator: dict[str, Any], database: Database
+) -> None:
+    await app.write.remember(caller.scope, draft("Maya keeps bees."))
+    await sql(database, "DELETE FROM vec_minilm_l6_v2")
+    dry = await mnema("run", "embed", "--dry-run", **operator)
+    assert dry.stdout.endswith(": embed: missing 1 (dry run: nothing was changed)\n"), dry.stderr
+    done = await mnema("run", "embed", **operator)
+    assert done.stdout.endswith(": embed: embedded 1, items 0, indexed 0, refused 0\n"), done.stderr
+    assert len(await sql(database, "SELECT 1 FROM vec_minilm_l6_v2")) == 1
+
+
+async def test_a_user_for_a_job_of_whole_tenants_is_wrong_usage(operator: dict[str, Any]) -> None:
+    user = await mnema("run", "ttl", "--user", "maya", **operator)
+    assert (user.exit_code, user.stderr) == (2, "error ttl is of whole tenants: only consolidate takes --user\n")

@@ -355,7 +355,7 @@ async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -
     for name in names.values():
         assert await town.sql.fetchval(f"SELECT count(*) FROM vec_{name} WHERE category = 'goals'") == 1
     async with spaces(town.settings) as found:
-        held = {r.registered.space.name: (r.memories, r.vectors, r.missing) for r in await found.reports()}
+        held = {r.registered.space.name: (r.memories, r.embedded, r.missing) for r in await found.reports()}
     assert held == dict.fromkeys([OLD, *names.values()], (10, 10, 0))
     ended = asyncio.Event()
     working = asyncio.create_task(busy(town.old, caller, ended))

@@ -21,15 +21,20 @@ PAUSE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SpaceReport:
-    """What a space holds, of all tenants: `missing`, memories and agents' values that have no vector in it; `size` in
-    bytes."""
+    """What a space holds, of all tenants: of `memories` and agents' values (`items`) some are `embedded`, the others
+    `missing`; `indexed`: vectors of memories in the approximate index; `size` in bytes."""
 
     registered: Registered
     memories: int
-    vectors: int
-    missing: int
+    items: int
+    embedded: int
     indexed: int
     size: int
+
+    @property
+    def missing(self) -> int:
+        """Memories and agents' values that have no vector in it."""
+        return self.memories + self.items - self.embedded
 
 
 class Spaces:
@@ -58,14 +63,14 @@ class Spaces:
 
     async def _report(self, one: Registered) -> SpaceReport:
         vectors, items = VectorStorage(self._uow, one.space.name), ItemVectorStorage(self._uow, one.space.name)
-        memories = held = missing = indexed = 0
+        memories = items_kept = embedded = indexed = 0
         async for scope in scopes(self._tenants):
-            counts, (kept, embedded) = await vectors.counts(scope), await items.counts(scope)
+            counts, (kept, filled) = await vectors.counts(scope), await items.counts(scope)
             memories += counts.memories
-            held += counts.vectors
+            items_kept += kept
+            embedded += counts.vectors + filled
             indexed += counts.indexed
-            missing += counts.memories - counts.vectors + kept - embedded
-        return SpaceReport(one, memories, held, missing, indexed, await vectors.size())
+        return SpaceReport(one, memories, items_kept, embedded, indexed, await vectors.size())
 
 
 @dataclass(slots=True)
