@@ -102,13 +102,15 @@ class Verdict:
 class Judgement:
     """Verdicts, and the tokens they cost.
 
-    `left`: pairs without a verdict; they come again. `stopped`: why no more are asked for the time being.
+    `left`: pairs without a verdict; they come again. `stopped`: why no more are asked for the time being;
+    `fault`: what the model's endpoint did.
     """
 
     verdicts: Sequence[Verdict]
     tokens: int = 0
     left: int = 0
     stopped: Stop | None = None
+    fault: str = ""
 
 
 def pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:

@@ -75,7 +75,8 @@ class Report:
 
     `duplicates_before` and `duplicates_after`: memories that the verdicts hold to be one too many. `skipped`: merges
     left for the next run, because somebody changed one of the memories meanwhile. `left`: pairs that a model gave no
-    verdict on, `unanswered`: of these, because it does not answer.
+    verdict on, `unanswered`: of these, because it does not answer; `fault`: what its
+    endpoint did.
     """
 
     pairs_seen: int = 0
@@ -89,14 +90,15 @@ class Report:
     left: int = 0
     unanswered: int = 0
     decisions: tuple[Decided, ...] = ()
+    fault: str = ""
 
     def __add__(self, other: "Report") -> "Report":
         total = Report(*(getattr(self, f) + getattr(other, f) for f in self.__dataclass_fields__))
-        return replace(total, decisions=total.decisions[:MAX_DECISIONS])
+        return replace(total, decisions=total.decisions[:MAX_DECISIONS], fault=self.fault or other.fault)
 
     def as_json(self) -> dict[str, Any]:
         """The report in what JSON knows; of a dry run also with the texts."""
-        counts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        counts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "fault"}
         return counts | {"decisions": [_as_json(one) for one in self.decisions]}
 
 

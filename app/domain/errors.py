@@ -241,6 +241,10 @@ class EmbedderUnavailable(MnemaError):
     status = 503
 
 
+class EmbedderRefused(EmbedderUnavailable):
+    """The embedding model refused a text; nothing was written."""
+
+
 class RerankerUnavailable(MnemaError):
     """The reranker did not answer."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from app.domain.errors import EmbedderUnavailable
+from app.domain.errors import EmbedderRefused, EmbedderUnavailable
 from app.ports import Embedding, Vector, refuse_inside_transaction
 
 
@@ -22,7 +22,7 @@ def unit_vectors(rows: ArrayLike, count: int, dimension: int) -> list[Vector]:
     with np.errstate(all="ignore"):
         matrix = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
     if not np.isfinite(matrix).all() or not matrix.any(axis=1).all():
-        raise EmbedderUnavailable("The embedding model returned a vector that has no direction.")
+        raise EmbedderRefused("The embedding model returned a vector that has no direction.")
     return list(matrix.astype(np.float32))
 
 

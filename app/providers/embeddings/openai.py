@@ -2,9 +2,12 @@
 
 import asyncio
 
-from app.domain.errors import EmbedderUnavailable
+from app.domain.errors import EmbedderRefused, EmbedderUnavailable
 from app.ports import Embedding, Vector
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
+
+REFUSED = (400, 413, 422)
+"""Statuses that tell of the texts; all others tell of the endpoint."""
 
 
 class OpenAIEmbedder(CachingEmbedder):
@@ -51,11 +54,12 @@ class OpenAIEmbedder(CachingEmbedder):
             async with asyncio.timeout(self._timeout_s):
                 rows = await self._request(texts)
         except Exception as error:
+            refused = getattr(error, "status_code", None) in REFUSED
             failure = self._describe(error)
         else:
             return unit_vectors(rows, len(texts), self.dimension)
         # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.
-        raise EmbedderUnavailable(failure)
+        raise EmbedderRefused(failure) if refused else EmbedderUnavailable(failure)
 
     async def _request(self, texts: list[str]) -> list[list[float]]:
         """Rows in the order of `texts`; ValueError or AttributeError when the reply is not what the API promises."""

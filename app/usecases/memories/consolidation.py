@@ -137,4 +137,6 @@ class Consolidate:
 
 
 def _judged(figures: Report, judged: Judgement) -> Report:
-    return replace(figures, left=judged.left, unanswered=judged.left if judged.stopped == "unavailable" else 0)
+    if judged.stopped != "unavailable":
+        return replace(figures, left=judged.left)
+    return replace(figures, left=judged.left, unanswered=judged.left, fault=judged.fault)

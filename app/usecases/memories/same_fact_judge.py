@@ -27,15 +27,16 @@ class ModelJudge:
         sure, open_ = [one for one in verdicts if one.rule], [one.pair for one in verdicts if not one.rule]
         tokens = 0
         stopped: Stop | None = None
+        fault = ""
         for batch in _batches(open_):
             try:
                 judged = await self._judge(scope, batch)
             except (TokensSpent, ChatModelUnavailable) as error:
-                stopped = _why(error)
+                stopped, fault = _why(error), error.detail
                 break
             sure += judged.verdicts
             tokens += judged.tokens
-        return Judgement(sure, tokens, left=len(pairs) - len(sure), stopped=stopped)
+        return Judgement(sure, tokens, left=len(pairs) - len(sure), stopped=stopped, fault=fault)
 
     async def _judge(self, scope: Scope, batch: Sequence[Pair]) -> Judgement:
         ordered = [sorted((pair.first, pair.second), key=_age) for pair in batch]

@@ -29,7 +29,7 @@ def job_handlers(
     async def merge(scope: Scope, job: Job) -> Mapping[str, Any]:
         report = await consolidate.run(scope, user_id=job.user_id)
         if report.unanswered:  # what could be done is done; the rest is tried again with a growing pause
-            raise ChatModelUnavailable()
+            raise ChatModelUnavailable(report.fault or None)
         return report.as_json()
 
     async def after_turn(scope: Scope, job: Job) -> Mapping[str, Any]:

@@ -15,7 +15,17 @@ from uuid import UUID
 import structlog
 
 from app.domain.changes import Observation
-from app.domain.errors import ConfigError, InvalidInput, MnemaError, NotFound, TerminalJobError, WrongState
+from app.domain.errors import (
+    ChatModelUnavailable,
+    ConfigError,
+    EmbedderUnavailable,
+    InvalidInput,
+    MnemaError,
+    NotFound,
+    RerankerUnavailable,
+    TerminalJobError,
+    WrongState,
+)
 from app.domain.jobs import ALL_KINDS, Job, JobKind, JobPolicy, JobState, backoff_s, slot
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.schedule import offset_s
@@ -30,6 +40,9 @@ log = structlog.get_logger(__name__)
 Outcome: TypeAlias = Literal["done", "retry", "dead", "skipped"]
 HOPELESS = (TerminalJobError, ConfigError, InvalidInput)
 """Errors that come again however often the job is tried."""
+
+TOLD = (ConfigError, TerminalJobError, EmbedderUnavailable, RerankerUnavailable, ChatModelUnavailable)
+"""Errors whose detail is our own words: of an endpoint it says the status, and quotes nothing."""
 
 
 class LeaseLost(Exception):
@@ -256,7 +269,7 @@ def _known(kind: str) -> str:
 
 def describe(error: Exception) -> str:
     """What went wrong, without a word of a user's: of our errors the code, else the type and where it comes from."""
-    if isinstance(error, ConfigError | TerminalJobError):
+    if isinstance(error, TOLD):
         return f"{error.code}: {error.detail}"
     if isinstance(error, MnemaError):
         return f"{error.code}: {(type(error).__doc__ or '').strip()}"
