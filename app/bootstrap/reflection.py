@@ -2,27 +2,37 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 from app.bootstrap.adapters import chat_model_settings, embedder_settings
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
-from app.ports import ChatModel, Clock, SameFactJudge
+from app.domain.jobs import JobKind, JobPolicy
+from app.ports import ChatModel, Clock, Embedder, SameFactJudge
 from app.providers.chat_models import build_chat_model
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.storage.access import AccessLog
 from app.storage.engine import Engine
+from app.storage.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.llm import LlmStorage
 from app.storage.memories import MemoryStorage
 from app.storage.multi_fact import TurnFacts
+from app.storage.reflection import ReflectionStorage
 from app.storage.spaces import require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
+from app.usecases.memories.episodes import CaptureEpisodes
+from app.usecases.memories.insights import DrawInsights
 from app.usecases.memories.multi_fact import ExtractFacts
+from app.usecases.memories.reflection import Reflect
+from app.usecases.memories.reflection_writes import KeepReflections
 from app.usecases.memories.same_fact_judge import ModelJudge
+from app.usecases.memories.summaries import Summarise
 from app.usecases.memories.write import WriteMemories
 from app.usecases.ops.ask_model import AskModel
+from app.usecases.ops.job_handlers import Afterwards
 from app.usecases.ops.limits import Limits
 from app.usecases.ops.llm_report import ReportModel
 
@@ -52,9 +62,63 @@ def extracting(
     return ExtractFacts(ask, write, TurnFacts(uow, MemoryStorage(uow, space)), journal, policies, clock)
 
 
+def reflecting(
+    uow: UnitOfWork,
+    space: str,
+    journal: Journal,
+    chat: ChatModel,
+    embedder: Embedder,
+    policies: Policies,
+    clock: Clock,
+    write: WriteMemories,
+) -> Reflect:
+    """All that is made of what is said."""
+    ask = asking(uow, journal, chat, policies, clock)
+    keep = KeepReflections(uow, ReflectionStorage(), journal, embedder, policies, clock)
+    facts = extracting(uow, space, journal, chat, policies, clock, write)
+    return Reflect(facts, CaptureEpisodes(ask, keep), Summarise(ask, keep), DrawInsights(ask, keep), keep)
+
+
+def afterwards(
+    uow: UnitOfWork,
+    space: str,
+    journal: Journal,
+    chat: ChatModel,
+    embedder: Embedder,
+    policies: Policies,
+    clock: Clock,
+    write: WriteMemories,
+    jobs: JobStorage,
+) -> Afterwards:
+    """What follows a turn."""
+    reflect = reflecting(uow, space, journal, chat, embedder, policies, clock, write)
+    return Afterwards(reflect, jobs, policies.llm, clock, able=chat.answers)
+
+
+def scheduled(policy: JobPolicy, chat: ChatModel) -> JobPolicy:
+    """Without a model nothing is queued that needs one."""
+    return policy if chat.answers else policy.without(JobKind.reflect)
+
+
+@asynccontextmanager
+async def reflection(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Reflect]:
+    """Reflection alone, for operators: needs the database, the embedder and the chat model."""
+    async with _by_hand(settings, clock) as (uow, space, journal, chat, embedder, policies, now, write):
+        yield reflecting(uow, space, journal, chat, embedder, policies, now, write)
+
+
 @asynccontextmanager
 async def extraction(settings: Settings, clock: Clock | None = None) -> AsyncIterator[ExtractFacts]:
     """Facts out of turns alone, for operators: needs the database, the embedder and the chat model."""
+    async with _by_hand(settings, clock) as (uow, space, journal, chat, _embedder, policies, now, write):
+        yield extracting(uow, space, journal, chat, policies, now, write)
+
+
+_Parts: TypeAlias = tuple[UnitOfWork, str, Journal, ChatModel, Embedder, Policies, Clock, WriteMemories]
+
+
+@asynccontextmanager
+async def _by_hand(settings: Settings, clock: Clock | None) -> AsyncIterator[_Parts]:
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     uow, clock, secret = UnitOfWork(engine), clock or SystemClock(), settings.erasure_secret()
     policies = load_policies(settings.embedding_model, settings.config_dir)
@@ -65,7 +129,7 @@ async def extraction(settings: Settings, clock: Clock | None = None) -> AsyncIte
         access = AccessLog(uow, journal, clock)
         limits = Limits(policies.limits, None, TenantStorage(uow).name, access, clock)
         write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-        yield extracting(uow, space, journal, chat, policies, clock, write)
+        yield uow, space, journal, chat, embedder, policies, clock, write
         await access.flush()
     finally:
         await embedder.close()

@@ -12,7 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
 from app.domain.consent import ConsentPolicy
 from app.domain.consolidation import ConsolidationPolicy
+from app.domain.episodes import EpisodePolicy
 from app.domain.errors import ConfigError
+from app.domain.insights import InsightPolicy
 from app.domain.jobs import JobPolicy
 from app.domain.lifecycle import LifecyclePolicy
 from app.domain.limits import Allowance, LimitPolicy
@@ -20,10 +22,12 @@ from app.domain.llm import LlmPolicy
 from app.domain.merge_bands import MergeBands
 from app.domain.multi_fact import MultiFactPolicy
 from app.domain.scoring import Profile
+from app.domain.summaries import SummaryPolicy
 from app.domain.text_rules import TextLimits
 
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 T = TypeVar("T")
+P = TypeVar("P", ConsentPolicy, EpisodePolicy, InsightPolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,9 @@ class Policies:
     limits: LimitPolicy
     llm: LlmPolicy
     multi_fact: MultiFactPolicy
+    episodes: EpisodePolicy
+    summaries: SummaryPolicy
+    insights: InsightPolicy
     consent: ConsentPolicy
     turn_category: str
     profiles: Mapping[str, Profile]
@@ -107,7 +114,8 @@ class Policies:
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
     sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns")
-    raw = _read(directory / "policies.yaml", (*sections, "consent", "profiles"))
+    reflecting = ("episodes", "summaries", "insights", "consent")
+    raw = _read(directory / "policies.yaml", (*sections, *reflecting, "profiles"))
     query = _build(QueryPolicy, raw["query"], "query")
     _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
     delta, turns = _build(DeltaPolicy, raw["delta"], "delta"), _build(TurnPolicy, raw["turns"], "turns")
@@ -130,7 +138,10 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         limits=_limits(raw["limits"]),
         llm=_build(LlmPolicy, raw["llm"], "llm"),
         multi_fact=_multi_fact(raw["multi_fact"], categories),
-        consent=_consent(raw["consent"], categories),
+        episodes=_put_into(categories, _build(EpisodePolicy, raw["episodes"], "episodes"), "episodes"),
+        summaries=_build(SummaryPolicy, raw["summaries"], "summaries"),
+        insights=_put_into(categories, _build(InsightPolicy, raw["insights"], "insights"), "insights"),
+        consent=_put_into(categories, _build(ConsentPolicy, raw["consent"], "consent"), "consent"),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,
@@ -161,10 +172,10 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
     return CategoryPolicy(known, allowlists)
 
 
-def _consent(values: Any, categories: CategoryPolicy) -> ConsentPolicy:
-    policy = _build(ConsentPolicy, values, "consent")
-    if policy.category not in categories.categories:
-        raise ConfigError(f"consent.category {policy.category!r} is not a known category")
+def _put_into(categories: CategoryPolicy, policy: P, section: str) -> P:
+    """The policy, if its category is one that memories may be put into."""
+    if policy.category not in categories.categories or policy.category == PROCEDURAL:
+        raise ConfigError(f"{section}.category {policy.category!r} is not a known category")
     return policy
 
 

@@ -40,6 +40,10 @@ class CategoryPolicy:
         """All that these agents may see together; an agent without an allowlist sees nothing."""
         return frozenset(c for agent in agents for c in self.allowlists.get(agent, ()))
 
+    def agents_without(self, category: str) -> list[str]:
+        """Those that may not see it: nothing of theirs becomes a memory of that category."""
+        return sorted(agent for agent, names in self.allowlists.items() if category not in names)
+
     def allowlist(self, scope: Scope, agent: str) -> frozenset[str]:
         """The agent's categories; raises AgentNotAllowed for another's agent, UnknownAgent when it has none."""
         if scope.agents is not None and agent not in scope.agents:

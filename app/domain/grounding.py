@@ -1,14 +1,17 @@
-"""Whether a generated text keeps to what its sources say: no names and no numbers that none of them has."""
+"""Whether a generated text keeps to what its sources say: no names and no numbers that none of them has (SPEC §1)."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
+from app.domain import writing
+from app.domain.memory import MemoryType
 from app.domain.same_fact import integers
-from app.domain.text_rules import normalise
+from app.domain.text_rules import TextLimits, normalise
 
 Foreign = Literal["foreign_name", "foreign_number"]
 COMPLAINTS: Final[Mapping[str, str]] = {
+    **writing.COMPLAINTS,
     "foreign_name": "names somebody or something that is not named there",
     "foreign_number": "has a number that is not there",
 }
@@ -36,6 +39,15 @@ def foreign(text: str, source: str) -> Foreign | None:
         return "foreign_name"
     counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", known) if word in _COUNTS}
     return "foreign_number" if integers(said) - integers(_DATES.sub(" ", source)) - counts else None
+
+
+def held(text: str, type_: MemoryType, source: str, limits: TextLimits) -> tuple[str | None, str | None]:
+    """What of a generated text may be stored, cut to length if need be, None: nothing; and the first rule it breaks."""
+    rule = writing.broken_rule(text, type_, limits) or foreign(text, source)
+    if rule is None:
+        return text, None
+    cut = writing.mended(text, type_, limits) if rule in writing.MENDABLE else None
+    return (None if cut is None or foreign(cut, source) else cut), rule
 
 
 def _names(text: str) -> Iterator[str]:

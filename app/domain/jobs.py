@@ -1,7 +1,7 @@
 """Background work: what there is, how often it is tried, and when the scheduled part of it is due (SPEC §7)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -23,6 +23,8 @@ class JobKind(StrEnum):
     consolidate = "consolidate"
     consent = "consent"
     after_turn = "after_turn"
+    reflect_turn = "reflect_turn"
+    reflect = "reflect"
     embed = "embed"
 
 
@@ -33,6 +35,14 @@ class JobState(StrEnum):
     running = "running"
     done = "done"
     dead = "dead"
+
+
+class PutOff(Exception):
+    """Raised by a job whose time has not come: it waits `wait_s` seconds, and this was no attempt."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.wait_s = wait_s
+        super().__init__(f"put off for {wait_s:g} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,7 @@ def _daily_and_hourly() -> Mapping[JobKind, int]:
         JobKind.consolidate: day,
         JobKind.consent: hour,
         JobKind.embed: hour,
+        JobKind.reflect: hour,
     }
 
 
@@ -104,6 +115,10 @@ class JobPolicy:
             raise ValueError("max_attempts and sweep_limit must be at least 1")
         if any(period < 1 for period in self.schedule.values()):
             raise ValueError("schedule: a period must be at least 1")
+
+    def without(self, kind: JobKind) -> "JobPolicy":
+        """The same, where this kind is not scheduled."""
+        return replace(self, schedule={name: period for name, period in self.schedule.items() if name != kind})
 
 
 def backoff_s(attempt: int, policy: JobPolicy, jitter: float) -> float:

@@ -1,6 +1,7 @@
 """What a chat model may cost (SPEC §7): tokens are counted for each tenant and day, before a call and after it."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
 
 T = TypeVar("T")
@@ -26,13 +27,20 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LlmPolicy:
-    """`daily_tokens`: of one tenant, in and out, from midnight to midnight UTC; 0: no calls."""
+    """`daily_tokens`: of one tenant, in and out, from midnight to midnight UTC; 0: no calls. `wait_days`: how long a
+    turn waits for a day that has some left."""
 
     daily_tokens: int = 200_000
+    wait_days: int = 3
 
     def __post_init__(self) -> None:
-        if self.daily_tokens < 0:
-            raise ValueError("daily_tokens must be at least 0")
+        if min(self.daily_tokens, self.wait_days) < 0:
+            raise ValueError("daily_tokens must be at least 0, wait_days too")
+
+    def wait_s(self, stored: datetime, now: datetime) -> float | None:
+        """Seconds until the next day's tokens; None for what was stored too long ago to wait on."""
+        tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        return None if tomorrow - stored > timedelta(days=self.wait_days) else (tomorrow - now).total_seconds()
 
 
 def guessed_tokens(*texts: str) -> int:

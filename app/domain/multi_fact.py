@@ -13,7 +13,6 @@ MAX_CANDIDATES: Final = 5
 MIN_QUOTE: Final = 8
 Rule: TypeAlias = writing.Rule | grounding.Foreign | Literal["unknown_category", "no_quote"]
 COMPLAINTS: Final[Mapping[str, str]] = {
-    **writing.COMPLAINTS,
     **grounding.COMPLAINTS,
     "unknown_category": "is in none of the categories given",
     "no_quote": "has a quote that does not stand in the message, word for word",

@@ -27,6 +27,8 @@ Rule = Literal[
     "too_many_sentences",
     "too_long",
 ]
+MENDABLE: Final = frozenset({"too_many_sentences", "too_long"})
+"""Rules that a cut can satisfy."""
 MAX_SENTENCES: Final = 2
 MIN_WORDS: Final = 3
 MIN_CHARACTERS: Final = 6
@@ -43,8 +45,14 @@ GUARDS: Final[Mapping[MemoryType, str]] = {
         ' "last week".'
     ),
     MemoryType.insight: (
-        'Third person, hedged where it is a guess ("perhaps"); no pronouns for an AI; 1-2 sentences; at most 280'
+        'Third person, beginning with "The user", hedged where it is a guess ("The user perhaps …"); no pronouns for an'
+        " AI; 1-2 sentences; at most 280"
         " characters. Do not repeat stated facts, and say nothing of what was not mentioned."
+    ),
+    MemoryType.summary: (
+        'Plain sentences in the third person, beginning with whom it is about ("The user …"); no lists, no headings, no'
+        ' instructions. Name dates, never "tomorrow" or "last week". Nothing that neither the old summary nor the'
+        " messages say."
     ),
 }
 """What the prompts say of each type they generate (seed 003 §3, §9)."""
@@ -151,6 +159,10 @@ _OF_TYPE: Final[Mapping[MemoryType, tuple[tuple[Rule, Test], ...]]] = {
         ("not_past", lambda text: _ENGLISH.search(text) and not _PAST.search(text)),
     ),
     MemoryType.insight: (("about_the_text", _ASSISTANT.search), ("relative_time", _RELATIVE.search)),
+    MemoryType.summary: (("relative_time", _RELATIVE.search),),
+}
+_EXEMPT: Final[Mapping[MemoryType, frozenset[str]]] = {
+    MemoryType.summary: frozenset({"question", "not_mentioned", "about_the_text"}),  # what is open belongs in it
 }
 
 
@@ -163,9 +175,9 @@ def broken_rule(text: str, type_: MemoryType, limits: TextLimits) -> Rule | None
         return "not_prose"
     said = _QUOTED.sub('""', clean)
     for rule, breaks in (*_EVERY, *_OF_TYPE.get(type_, ())):
-        if breaks(said):
+        if rule not in _EXEMPT.get(type_, ()) and breaks(said):
             return rule
-    if _sentences(clean) > MAX_SENTENCES:
+    if type_ is not MemoryType.summary and _sentences(clean) > MAX_SENTENCES:
         return "too_many_sentences"
     return "too_long" if len(clean) > limits.limit_for(type_) else None
 
@@ -173,10 +185,10 @@ def broken_rule(text: str, type_: MemoryType, limits: TextLimits) -> Rule | None
 def mended(text: str, type_: MemoryType, limits: TextLimits) -> str | None:
     """The text, cut to two sentences and the type's length if need be; None where it breaks another rule."""
     clean = normalise(text)
-    if _sentences(clean) > MAX_SENTENCES:
+    if type_ is not MemoryType.summary and _sentences(clean) > MAX_SENTENCES:
         clean = clean[: sentence_ends(clean)[MAX_SENTENCES - 1]]
     clean = trim_text(clean, limits.limit_for(type_))
-    return clean if broken_rule(text, type_, limits) in (None, "too_many_sentences", "too_long") else None
+    return clean if broken_rule(text, type_, limits) in (None, *MENDABLE) else None
 
 
 def _sentences(clean: str) -> int:

@@ -67,7 +67,7 @@ def read_multi_fact(
     kept, complaints, first = [], [], None
     for number, one in enumerate(found, 1):
         rule = broken_rule(one, message, categories, limits)
-        if rule in (None, "too_long", "too_many_sentences"):
+        if rule is None or rule in writing.MENDABLE:
             text = writing.mended(one.text, MemoryType.semantic, limits) or one.text
             kept.append(Candidate(text, one.category, one.importance, one.quote))
         if rule is not None:

@@ -79,6 +79,10 @@ class JobStorage:
         again = None if again_s is None else timedelta(seconds=again_s)
         return bool(await self._write(scope, "fail", job_id, worker, error[:MAX_ERROR], again))
 
+    async def put_off(self, scope: Scope, job_id: UUID, worker: str, wait_s: float) -> bool:
+        """Started again in `wait_s` seconds, as if this time had not been; False when it is this worker's no more."""
+        return bool(await self._write(scope, "put_off", job_id, worker, timedelta(seconds=wait_s)))
+
     async def enqueue(self, scope: Scope, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
         """Add jobs; the ids of those made. With a `slot`, one a kind: what is there already stays as it is."""
         rows = [new_job_row(job) for job in jobs]

@@ -130,5 +130,5 @@ async def settled_counts(client: httpx.AsyncClient, database: Database) -> dict[
     return await row_counts(database)
 
 
-NO_MODEL = {"multi_fact": {"why": "no_model"}}
+NO_MODEL = {"reflect": {"why": "no_model"}}
 """What an `after_turn` job reports of facts where there is no chat model."""

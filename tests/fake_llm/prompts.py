@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.prompts import multi_fact, same_fact
+from app.prompts import episode, insights, multi_fact, same_fact, summary
+from tests.fake_llm import reflections
 
 Question = dict[str, Any]
 Script = Callable[[Question], Any]
@@ -91,6 +92,9 @@ def extract(question: Question) -> Any:
 
 
 KNOWN = {
+    episode.VERSION: Known(episode.RULES, episode.MAX_TOKENS, reflections.wrong_episode, reflections.capture),
+    insights.VERSION: Known(insights.RULES, insights.MAX_TOKENS, reflections.wrong_material, reflections.guess),
+    summary.VERSION: Known(summary.RULES, 8000, reflections.wrong_summary, reflections.summarise),
     multi_fact.VERSION: Known(multi_fact.RULES, multi_fact.MAX_TOKENS, wrong_message, extract),
     same_fact.VERSION: Known(same_fact.RULES, 30 * (same_fact.MAX_PAIRS + 1) + 20, wrong_pairs, compare),
 }

@@ -10,6 +10,7 @@ import pytest
 
 from app.bootstrap import Application, Doubles, application
 from app.config.settings import Settings
+from app.domain.jobs import JobState
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.ports import Embedder
@@ -63,10 +64,17 @@ async def say(app: Application, scope: Scope, text: str = TURN, **fields: Any) -
 async def work(app: Application, scope: Scope, expected: str = "done") -> Mapping[str, Any]:
     """Run what is due once; the report of the last job on facts."""
     report: Mapping[str, Any] = {}
-    for tenant_id, job_id, _kind in await app.run_jobs.sweep():
-        assert await app.run_jobs.run(tenant_id, job_id, "test") == expected
-        report = ((await app.jobs.get(scope, job_id)).report or {}).get("multi_fact", report)
+    while swept := await app.run_jobs.sweep():
+        for tenant_id, job_id, kind in swept:
+            outcome = await app.run_jobs.run(tenant_id, job_id, "test")
+            assert outcome == (expected if kind == "reflect_turn" else "done")
+            report = ((await app.jobs.get(scope, job_id)).report or {}).get("multi_fact", report)
     return report
+
+
+async def due(sql: asyncpg.Connection) -> None:
+    """Have what waits run now."""
+    await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s', published_at = NULL WHERE state = 'queued'")
 
 
 async def facts(sql: asyncpg.Connection, user_id: str = "maya") -> list[str]:
@@ -101,7 +109,7 @@ async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
 ) -> None:
     await say(app, scope)
     await work(app, scope)
-    [job] = (await app.jobs.page(scope, None, "after_turn", None, 10)).items
+    [job] = (await app.jobs.page(scope, None, "reflect_turn", None, 10)).items
     await app.jobs.replay(scope, job.id)
     assert (await work(app, scope))["why"] == "done"
     assert len(llm.asked) == 1
@@ -183,14 +191,20 @@ async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_ag
     llm.broken = Fault.HANG
     await say(app, scope)
     [(tenant_id, job_id, _kind)] = await app.run_jobs.sweep()
+    assert await app.run_jobs.run(tenant_id, job_id, "test") == "done", "what needs no model is not held up either"
+    [(tenant_id, job_id, _kind)] = await app.run_jobs.sweep()
     running = asyncio.create_task(app.run_jobs.run(tenant_id, job_id, "test"))
     await asyncio.wait_for(llm.hanging.wait(), 30)
     written = await app.write.remember(scope, draft("Maya drinks oat milk."))
     assert written.action == "created", "and meanwhile everything else goes on"
     assert await running == "retry"
     assert await facts(sql) == ["Maya drinks oat milk."]
-    llm.broken = None
-    await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s', published_at = NULL")
+    llm.broken, hung = None, len(llm.requests)
+    await due(sql)
+    await work(app, scope, "retry")
+    assert len(llm.requests) == hung, "one that hung is left alone for a while"
+    await asyncio.sleep(2.0)
+    await due(sql)
     assert (await work(app, scope))["facts"] == 3
 
 
@@ -205,17 +219,26 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     await say(app, scope, TURN + " I have four cats.")
     assert (await work(app, scope))["why"] == "cap"
     assert ("worker", "extract", "skipped") in await events_of(sql)
-    assert len(llm.asked) == 2
+    assert sum(one.version == "multi_fact.v1" for one in llm.asked) == 2
     await say(app, scope, user_id="ben")
     assert (await work(app, scope))["facts"] == 3
     await sql.execute("UPDATE llm_budget SET tokens = 200000")
     await say(app, scope, user_id="eve")
-    assert (await work(app, scope))["why"] == "spent"
+    await work(app, scope, "retry")
     assert ("worker", "llm", "skipped") in await events_of(sql)
+    assert ("worker", "reflect_turn", "error") not in await events_of(sql), "that is no failure"
     other = await make_caller(app)
     await say(app, other.scope)
     assert (await work(app, other.scope))["facts"] == 3
     assert await facts(sql, "eve") == []
+    [job] = (await app.jobs.page(scope, JobState.queued, "reflect_turn", None, 10)).items
+    waits = (job.next_run - job.updated_at).total_seconds()
+    assert (job.attempts, job.last_error) == (0, None)
+    assert waits <= 25 * 3600
+    clock.move(days=1)
+    await due(sql)
+    assert (await work(app, scope))["facts"] == 3
+    assert len(await facts(sql, "eve")) == 3, "the next day it is read"
 
 
 async def test_the_same_said_again_joins_what_is_known(app: Application, scope: Scope, sql: asyncpg.Connection) -> None:
@@ -255,6 +278,12 @@ async def test_without_a_model_a_turn_is_what_it_was(
     async with application(plain, Doubles(embedder=embedder)) as app:
         scope = (await make_caller(app)).scope
         await say(app, scope)
-        assert (await work(app, scope))["why"] == "no_model"
+        await work(app, scope)
+        [job] = (await app.jobs.page(scope, None, None, None, 10)).items
+        assert (await app.jobs.get(scope, job.id)).report == {
+            "embedded": 0,
+            "evicted": 0,
+            "reflect": {"why": "no_model"},
+        }
     assert not llm.requests
     assert await calls(sql) == []

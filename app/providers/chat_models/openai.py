@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from typing import Any
 
 from openai import APIStatusError, AsyncOpenAI, OpenAIError
@@ -22,6 +23,7 @@ from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
 
 TRIES = 3
 FIRST_WAIT_S = 0.5
+LONGEST_REST_S = 600.0
 OPENAI = "https://api.openai.com"
 OUTPUT = "answer"
 
@@ -30,6 +32,8 @@ class OpenAIModel:
     """Lost connections, 408, 429 and 5xx are tried again, thrice in all; everything else fails at once.
 
     `timeout_s` bounds a call, retries and their waits included: what the endpoint asks to wait beyond it is not waited.
+    After one that ran out, calls fail at once for as long, and twice as long each time it happens again, up to
+    LONGEST_REST_S: an endpoint that hangs must not hold every worker.
     """
 
     answers = True
@@ -49,19 +53,25 @@ class OpenAIModel:
         profile: Any = None if own else {"openai_chat_supports_max_completion_tokens": False}
         self._model = OpenAIChatModel(model, provider=provider, profile=profile)
         self._works = False
+        self._rest_s = timeout_s
+        self._rests_until = 0.0
 
     async def ask(self, prompt: Prompt[Answer]) -> Reply[Answer]:
         """As ChatModel has it."""
         refuse_inside_transaction("chat model")
+        if time.monotonic() < self._rests_until:
+            raise ChatModelUnavailable("The chat model did not answer in time, and is left alone for a while.")
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
                 response = await self._tried(prompt, limit)
         except TimeoutError:
+            self._rests_until = time.monotonic() + self._rest_s
+            self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
             failure = f"The chat model did not answer within {self._timeout_s:g} s."
         except Exception as error:
             failure = _describe(error)
         else:
-            self._works = True
+            self._works, self._rest_s = True, self._timeout_s
             return _read(prompt, response)
         self._works = False
         # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.

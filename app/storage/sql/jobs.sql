@@ -35,6 +35,12 @@ UPDATE jobs SET state = CASE WHEN $5::interval IS NULL THEN 'dead' ELSE 'queued'
     next_run = now() + coalesce($5, '0'), published_at = NULL, last_error = $4, lease_until = NULL, updated_at = now()
 WHERE tenant_id = $1 AND id = $2 AND worker = $3 AND state = 'running' RETURNING id
 
+-- name: put_off
+-- $4 for how long. That it was started does not count.
+UPDATE jobs SET state = 'queued', attempts = greatest(0, attempts - 1), next_run = now() + $4::interval,
+    published_at = NULL, last_error = NULL, lease_until = NULL, updated_at = now()
+WHERE tenant_id = $1 AND id = $2 AND worker = $3 AND state = 'running' RETURNING id
+
 -- name: enqueue
 -- $2 jobs, $3 slot or null. A slot that a kind has already is left as it is.
 INSERT INTO jobs (tenant_id, id, kind, user_id, payload, slot)

@@ -26,7 +26,7 @@ from app.domain.errors import (
     TerminalJobError,
     WrongState,
 )
-from app.domain.jobs import ALL_KINDS, Job, JobKind, JobPolicy, JobState, backoff_s, slot
+from app.domain.jobs import ALL_KINDS, Job, JobKind, JobPolicy, JobState, PutOff, backoff_s, slot
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.schedule import offset_s
 from app.domain.scope import Scope
@@ -135,6 +135,8 @@ class RunJobs:
             raise
         except LeaseLost:
             return "skipped"
+        except PutOff as later:
+            return await self._put_off(held, later.wait_s)
         except Exception as error:
             return await self._failed(held, error)
 
@@ -184,6 +186,14 @@ class RunJobs:
             await self._jobs.fail(held.scope, held.job.id, held.worker, "stopped before its end", again)
         except MnemaError as error:  # its lease runs out, then it is taken over
             log.warning("job_not_handed_back", job_id=str(held.job.id), code=error.code)
+
+    async def _put_off(self, held: Held, wait_s: float) -> Outcome:
+        try:
+            kept = await self._jobs.put_off(held.scope, held.job.id, held.worker, wait_s)
+        except MnemaError as error:  # its lease runs out, then it is taken over and says so again
+            log.warning("job_not_handed_back", job_id=str(held.job.id), code=error.code)
+            return "retry"
+        return "retry" if kept else "skipped"
 
     async def _failed(self, held: Held, error: Exception) -> Outcome:
         """Set the job for another time, or aside; what is this run's no more, or gone, stays as it is."""

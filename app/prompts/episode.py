@@ -1,0 +1,70 @@
+"""What a stretch of conversation came to, if anything (seed 003 §9)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.domain import grounding, writing
+from app.domain.episodes import MAX_TAG, MAX_TAGS
+from app.domain.llm import Reading
+from app.domain.memory import MemoryType
+from app.domain.talk import spoken
+from app.domain.text_rules import TextLimits
+from app.ports import Prompt
+from app.prompts import DATA, as_data
+
+VERSION = "episode.v1"
+MAX_TALK = 8000
+MAX_TOKENS = 220
+RULES = f"""Task: {VERSION}
+You keep a diary of what happens in conversations between a user and an assistant. {DATA}
+Say in one episode what was discussed, decided or done in the messages: what somebody would want to be reminded of in a
+month. Small talk, greetings, thanks, a question that only asks for general knowledge, and what earlier episodes already
+tell are no episode: then answer with an empty list.
+text: {writing.GUARDS[MemoryType.episodic]} Every name and number must stand in the messages.
+importance: 1 (trivial) to 5 (vital). tags: up to {MAX_TAGS}, one or two words each, lower case."""
+
+
+class Episode(BaseModel):
+    """What happened."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    importance: Annotated[int, Field(ge=1, le=5)]
+    tags: list[str]
+
+
+class Answer(BaseModel):
+    """One or none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    episodes: list[Episode]
+
+
+def episode(told: Sequence[Mapping[str, str]], said_on: date, earlier: Sequence[str]) -> Prompt[Answer]:
+    """`told`: who said what, oldest first; `earlier`: the user's last episodes."""
+    question = {"date": f"{said_on:%A} {said_on.isoformat()}", "earlier": list(earlier), "messages": list(told)}
+    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
+
+
+def read_episode(told: Sequence[Mapping[str, str]], limits: TextLimits, answer: Answer) -> Reading[Episode]:
+    """The episode, cut to length if need be; no value: there is none, or it breaks a rule."""
+    if not answer.episodes:
+        return Reading()
+    if len(answer.episodes) > 1:
+        return Reading(rule="too_many", complaint="At most one episode.", items=len(answer.episodes))
+    [one] = answer.episodes
+    text, rule = grounding.held(one.text, MemoryType.episodic, spoken(told), limits)
+    kept = None if text is None else one.model_copy(update={"text": text, "tags": tidy_tags(one.tags)})
+    complaint = f"The episode {grounding.COMPLAINTS[rule]}." if rule else ""
+    return Reading(kept, rule, complaint, 1, int(rule is None))
+
+
+def tidy_tags(tags: Sequence[str]) -> list[str]:
+    """The first few that can be tags."""
+    clean = (" ".join(tag.lower().split()) for tag in tags)
+    return list(dict.fromkeys(tag for tag in clean if 0 < len(tag) <= MAX_TAG and tag.isprintable()))[:MAX_TAGS]

@@ -1,0 +1,66 @@
+"""What may lie behind what a user says and does (seed 003 §3)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.domain import grounding, writing
+from app.domain.insights import MAX_INSIGHTS, Insight
+from app.domain.llm import Reading
+from app.domain.memory import MemoryType
+from app.domain.text_rules import TextLimits
+from app.ports import Prompt
+from app.prompts import DATA, as_data
+from app.prompts.episode import tidy_tags
+
+VERSION = "insights.v1"
+MAX_TOKENS = 220
+RULES = f"""Task: {VERSION}
+You look for what may lie behind what a user says and does: emotions, trust, how they like to be dealt with, preferences
+that change. {DATA}
+Draw 1 to {MAX_INSIGHTS} insights from the activity, the facts and the talk; answer with an empty list if nothing goes
+beyond what is said.
+summary: {writing.GUARDS[MemoryType.insight]} Every name and number must stand in the question.
+tags: up to 5, one word each. importance: 1 or 2. confidence: 0 to 1, how sure you are."""
+
+
+class One(BaseModel):
+    """Of the shape of seed 003 §3, with how sure the model is: consent asks for that (seed 003 §10)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    summary: str
+    tags: list[str]
+    importance: Annotated[int, Field(ge=1, le=5)]
+    confidence: Annotated[float, Field(ge=0, le=1)]
+
+
+class Answer(BaseModel):
+    """All of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    insights: list[One]
+
+
+def insights(question: Mapping[str, Any]) -> Prompt[Answer]:
+    """`question`: `activity` and `facts` as texts, `talk` as who said what; oldest first."""
+    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
+
+
+def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answer) -> Reading[list[Insight]]:
+    """Those that keep every rule; of an answer that breaks one, those that do, cut to length if need be."""
+    found = answer.insights
+    if len(found) > MAX_INSIGHTS:
+        return Reading(rule="too_many", complaint=f"At most {MAX_INSIGHTS} insights.", items=len(found))
+    source, kept, complaints, first = as_data(question), [], [], None
+    for number, one in enumerate(found, 1):
+        text, rule = grounding.held(one.summary, MemoryType.insight, source, limits)
+        if text is not None:
+            kept.append(Insight(text, tuple(tidy_tags(one.tags)), one.importance, one.confidence))
+        if rule is not None:
+            first = first or rule
+            complaints.append(f"Insight {number} {grounding.COMPLAINTS[rule]}.")
+    told = " ".join([*complaints, "Leave out what cannot be mended."])
+    return Reading(kept, first, told if first else "", len(found), len(found) - len(complaints))

@@ -1,0 +1,46 @@
+"""A conversation's summary, carried forward (seed 002)."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from app.domain import grounding, writing
+from app.domain.llm import Reading
+from app.domain.memory import MemoryType
+from app.domain.talk import spoken
+from app.domain.text_rules import TextLimits, normalise
+from app.ports import Prompt
+from app.prompts import DATA, as_data
+
+VERSION = "summary.v1"
+MAX_TALK = 16_000
+CHARACTERS_A_TOKEN = 3
+RULES = f"""Task: {VERSION}
+You keep the running summary of a conversation between a user and an assistant. {DATA}
+Write the summary anew from the old one and the messages that came since: what it is about, what was decided, what is
+still open, and what the user told of themselves. Keep what still holds of the old summary; what the messages correct,
+say as it is now. {writing.GUARDS[MemoryType.summary]} At most as many characters as the question allows.
+If there is nothing worth a summary, answer with an empty text."""
+
+
+class Answer(BaseModel):
+    """The new one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    summary: str
+
+
+def summary(old: str, told: Sequence[Mapping[str, str]], characters: int) -> Prompt[Answer]:
+    """`old`: the summary so far, or nothing; `told`: who said what since, oldest first."""
+    question = {"characters": characters, "summary": old, "messages": list(told)}
+    return Prompt(VERSION, RULES, as_data(question), Answer, characters // CHARACTERS_A_TOKEN + 100)
+
+
+def read_summary(old: str, told: Sequence[Mapping[str, str]], characters: int, answer: Answer) -> Reading[str]:
+    """The summary, cut at a sentence if need be; no value: there is none, or it breaks a rule."""
+    if not normalise(answer.summary):
+        return Reading()
+    limits = TextLimits(summary=characters)
+    text, rule = grounding.held(answer.summary, MemoryType.summary, f"{old}\n{spoken(told)}", limits)
+    return Reading(text, rule, f"The summary {grounding.COMPLAINTS[rule]}." if rule else "", 1, int(rule is None))

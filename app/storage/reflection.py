@@ -1,0 +1,123 @@
+"""What a chat model reads of a user, and how far it has read."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from typing import Literal, TypeAlias
+
+from app.domain.insights import REMEMBERED, TALK_TURNS, InsightPolicy, Material
+from app.domain.memory import Memory, MemoryType
+from app.domain.scope import Scope
+from app.domain.talk import Mark, Talk
+from app.storage.rows import memory_columns, memory_from_row
+from app.storage.sql import statements
+from app.storage.uow import ReadTx, Row, WriteTx
+
+Kind: TypeAlias = Literal["episode", "summary", "insight"]
+WHOLE = ""
+"""In place of a thread: the user as a whole."""
+
+
+class ReflectionStorage:
+    """Each method is part of a transaction."""
+
+    async def talk(
+        self,
+        tx: WriteTx,
+        scope: Scope,
+        user_id: str,
+        thread_id: str,
+        kind: Kind,
+        category: str,
+        window: int,
+        without: Sequence[str],
+        now: datetime,
+        *,
+        begin: bool,
+    ) -> Talk | None:
+        """What `kind` has not read of a thread yet. With `begin`, one it never saw counts as waiting from now on; None
+        when somebody else is beginning it this moment, or nothing is held of the user."""
+        where = scope.tenant_id, user_id, thread_id
+        row = await tx.fetchrow(_sql("mark" if begin else "seen"), *where, kind, *([now] if begin else []))
+        if row is None and begin:
+            return None
+        mark = Mark(row["rev"], row["at"]) if row else Mark(0, now)
+        rows = await tx.fetch(_sql("turns"), *where, mark.rev, category, window, list(without))
+        if not rows:
+            return Talk(mark, await tx.fetchval(_sql("rev"), scope.tenant_id, thread_id) or mark.rev, 0)
+        return Talk(mark, rows[0]["at_rev"], rows[0]["unread"], tuple(_memories(rows[::-1])))
+
+    async def advance(
+        self, tx: WriteTx, scope: Scope, user_id: str, thread_id: str, kind: Kind, old: Mark | None, new: Mark
+    ) -> bool:
+        """Say how far was read; False when somebody else said so meanwhile."""
+        before = (old.rev, old.at) if old else (None, None)
+        where = scope.tenant_id, user_id, thread_id, kind
+        return bool(await tx.fetchval(_sql("advance"), *where, new.rev, new.at, *before))
+
+    async def take(self, tx: WriteTx, scope: Scope, user_id: str, day: datetime, most: int) -> bool:
+        """Count one more episode of the day that begins at `day`; False when it had `most`."""
+        return bool(await tx.fetchval(_sql("take"), scope.tenant_id, user_id, day, most))
+
+    async def taken(self, tx: ReadTx, scope: Scope, user_id: str, day: datetime) -> int:
+        """How many episodes were counted of that day."""
+        row = await tx.fetchrow(_sql("seen"), scope.tenant_id, user_id, WHOLE, "day")
+        return row["rev"] if row and row["at"] == day else 0
+
+    async def waiting(
+        self, tx: ReadTx, scope: Scope, user_id: str | None, kind: Kind, before: datetime, most: int
+    ) -> list[tuple[str, str]]:
+        """Users and threads where something was said since `kind` read last, before `before`."""
+        rows = await tx.fetch(_sql("waiting"), scope.tenant_id, user_id, kind, before, most)
+        return [(row["user_id"], row["thread_id"]) for row in rows]
+
+    async def guessable(self, tx: ReadTx, scope: Scope, user_id: str | None, before: datetime, most: int) -> list[str]:
+        """Users with episodes that no insight was drawn from yet."""
+        return [row["user_id"] for row in await tx.fetch(_sql("guessable"), scope.tenant_id, user_id, before, most)]
+
+    async def material(
+        self, tx: ReadTx, scope: Scope, user_id: str, policy: InsightPolicy, without: Sequence[str]
+    ) -> Material:
+        """What insights may be drawn from now."""
+        row = await tx.fetchrow(_sql("seen"), scope.tenant_id, user_id, WHOLE, "insight")
+        mark = Mark(row["rev"], row["at"]) if row else None
+        since = mark.at if mark else None
+
+        async def newest(type_: MemoryType, most: int, since: datetime | None = None) -> list[Memory]:
+            return await self.newest(tx, scope, user_id, type_, since, without, most)
+
+        return Material(
+            mark,
+            await newest(MemoryType.episodic, policy.activity, since),
+            await newest(MemoryType.semantic, policy.facts, since),
+            await newest(MemoryType.turn, TALK_TURNS),
+            await newest(MemoryType.insight, REMEMBERED),
+        )
+
+    async def newest(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        user_id: str,
+        type_: MemoryType,
+        since: datetime | None,
+        without: Sequence[str],
+        most: int,
+    ) -> list[Memory]:
+        """The user's memories of a type that changed last, newest first."""
+        args = scope.tenant_id, user_id, type_, since, list(without), most
+        return _memories(await tx.fetch(_sql("newest"), *args))
+
+    async def summary(self, tx: ReadTx, scope: Scope, user_id: str, thread_id: str) -> Memory | None:
+        """The thread's summary, if it has one."""
+        rows = await tx.fetch(_sql("summary"), scope.tenant_id, user_id, thread_id)
+        return _memories(rows)[0] if rows else None
+
+
+def _memories(rows: Sequence[Row]) -> list[Memory]:
+    return [memory_from_row(row) for row in rows]
+
+
+@cache
+def _sql(name: str) -> str:
+    return statements("reflection.sql")[name].format(columns=memory_columns("m"))

@@ -1,0 +1,70 @@
+-- What a chat model reads of a user ($2), and how far it has read. {columns} are a memory's. $agents: those whose turns and
+-- memories are left out, since they may not see what becomes of them.
+
+-- name: mark
+-- How far kind $4 has read thread $3; what was never read begins at 0, now ($5).
+WITH begun AS (
+    INSERT INTO reflections (tenant_id, user_id, kind, thread_id, rev, at)
+    SELECT $1, u.user_id, $4, $3, 0, $5 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
+    ON CONFLICT DO NOTHING RETURNING rev, at)
+SELECT rev, at FROM begun
+UNION ALL SELECT rev, at FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
+
+-- name: seen
+-- The same without a beginning.
+SELECT rev, at FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
+
+-- name: turns
+-- The newest $6 turns of thread $3 behind revision $4, of category $5 and not of agents $7; how many of a user's in all.
+SELECT {columns}, c.rev AS at_rev, count(*) FILTER (WHERE m.role = 'user') OVER () AS unread
+FROM change_log c JOIN memories m ON m.tenant_id = $1 AND m.id = c.memory_id::uuid
+WHERE c.tenant_id = $1 AND c.thread_id = $3 AND c.rev > $4 AND c.event = 'created' AND m.type = 'turn'
+  AND m.state = 'active' AND m.category = $5 AND m.user_pk = user_pk_of($1, $2) AND m.thread_id = $3
+  AND (m.agent_id IS NULL OR m.agent_id <> ALL ($7::text[]))
+ORDER BY c.rev DESC LIMIT $6
+
+-- name: rev
+-- Of the thread ($2), now.
+SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread_id = $2
+
+-- name: advance
+-- Kind $4 has read thread $3 up to $5 at $6, if it stood at $7 and $8 until now (null: nowhere).
+INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at) VALUES ($1, $2, $4, $3, $5, $6)
+ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE SET rev = excluded.rev, at = excluded.at
+WHERE r.rev = $7 AND r.at = $8 RETURNING true
+
+-- name: take
+-- One more of the day that begins at $3, if that makes at most $4; its row makes others wait.
+INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at) SELECT $1, $2, 'day', '', 1, $3 WHERE $4 > 0
+ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
+    SET rev = CASE WHEN r.at = excluded.at THEN r.rev + 1 ELSE 1 END, at = excluded.at
+WHERE r.at <> excluded.at OR r.rev < $4 RETURNING true
+
+-- name: waiting
+-- Threads of user $2, or of all (null), that went on since kind $3 read them before $4; those that wait longest, at most $5.
+SELECT r.user_id, r.thread_id FROM reflections r
+JOIN thread_revision t ON t.tenant_id = $1 AND t.thread_id = r.thread_id
+WHERE r.tenant_id = $1 AND r.kind = $3 AND t.rev > r.rev AND r.at <= $4 AND ($2::text IS NULL OR r.user_id = $2)
+ORDER BY r.at, r.user_id, r.thread_id LIMIT $5
+
+-- name: guessable
+-- Users ($2 or all) with an episode since the last insight, which was before $3; at most $4.
+SELECT u.user_id FROM users u
+LEFT JOIN reflections r ON r.tenant_id = $1 AND r.user_id = u.user_id AND r.kind = 'insight' AND r.thread_id = ''
+WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND (r.at IS NULL OR r.at <= $3) AND EXISTS (
+    SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = u.user_pk AND m.type = 'episodic'
+                               AND m.state = 'active' AND (r.at IS NULL OR m.updated_at > r.at))
+ORDER BY r.at NULLS FIRST, u.user_id LIMIT $4
+
+-- name: newest
+-- Of type $3 the newest $6, changed since $4 (null: ever), not of agents $5.
+SELECT {columns} FROM memories m
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active' AND m.type = $3
+  AND ($4::timestamptz IS NULL OR m.updated_at > $4) AND (m.agent_id IS NULL OR m.agent_id <> ALL ($5::text[]))
+ORDER BY m.updated_at DESC, m.id DESC LIMIT $6
+
+-- name: summary
+-- The thread's ($3).
+SELECT {columns} FROM memories m
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.thread_id = $3 AND m.type = 'summary' AND m.state = 'active'
+ORDER BY m.updated_at DESC, m.id DESC LIMIT 1

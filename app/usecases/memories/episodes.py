@@ -1,0 +1,97 @@
+"""Episodic capture: after some turns, what they came to becomes one memory of the past (SPEC §7)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Literal
+
+from app.domain.changes import MemoryChange, Observation
+from app.domain.episodes import dated, undated
+from app.domain.memory import Memory, MemoryType, NewMemory
+from app.domain.scope import Scope
+from app.domain.talk import Talk, messages
+from app.prompts.episode import MAX_TALK, VERSION, Episode, episode, read_episode
+from app.usecases.memories.reflection_writes import KeepReflections, Made, cosine, source_of
+from app.usecases.ops.ask_model import AskModel
+
+RECENT = 10
+EARLIER = 3
+
+
+class CaptureEpisodes:
+    """Of the turns of one category, one user and one thread at a time."""
+
+    def __init__(self, ask: AskModel, keep: KeepReflections) -> None:
+        self._ask = ask
+        self._keep = keep
+        self._policy = keep.policies.episodes
+        self._without = keep.policies.categories.agents_without(self._policy.category)
+
+    async def thread(self, scope: Scope, user_id: str, thread_id: str, *, dry_run: bool = False) -> Made:
+        """Read what was not read yet, if enough was said or time has passed; dry, nothing is stored.
+
+        Raises ChatModelUnavailable, TokensSpent, EmbedderUnavailable: then nothing counts as read.
+        """
+        made, policy, keep = Made("episode", user_id, thread_id), self._policy, self._keep
+        if not self._ask.able:
+            return replace(made, why="no_model")
+        talk = await keep.unread(scope, made, policy.cooldown, policy.window, policy.category, dry_run=dry_run)
+        if not isinstance(talk, Talk):
+            return replace(made, why=talk)
+        since = keep.clock.now() - timedelta(hours=policy.join_hours)
+        async with keep.uow.read(scope) as tx:
+            recent = await keep.storage.newest(tx, scope, user_id, MemoryType.episodic, since, self._without, RECENT)
+            today = await keep.storage.taken(tx, scope, user_id, keep.midnight())
+        if today >= policy.per_user_day:
+            return replace(made, why="cap")
+        return await self._read(scope, made, talk, recent, dry_run)
+
+    async def _read(self, scope: Scope, made: Made, talk: Talk, recent: Sequence[Memory], dry_run: bool) -> Made:
+        told, limits = messages(talk.turns, MAX_TALK), self._keep.policies.write.text_limits
+        room = limits.limit_for(MemoryType.episodic) - len(dated("", talk.last.created_at))
+        prompt = episode(told, talk.last.created_at.date(), [undated(one.text) for one in recent[:EARLIER]][::-1])
+        asked = await self._ask.ask(scope, prompt, partial(read_episode, told, replace(limits, episodic=room)))
+        made, step = replace(made, tokens=asked.usage.tokens), self._keep.step(made, talk)
+        if asked.value is None:
+            if not dry_run and await self._keep.keep(scope, step) is None:
+                await self._keep.note(scope, Observation("episodic", "create", "skipped", made.user_id, made.thread_id))
+            return replace(made, why="nothing")
+        draft = self._draft(talk, asked.value)
+        change = await self._change(scope, draft, recent)
+        fresh = change.new is not None
+        made = replace(made, texts=[draft.text], created=int(fresh), updated=int(not fresh))
+        if dry_run:
+            return made
+        why = await self._keep.keep(scope, step, [change], self._policy.per_user_day if fresh else None)
+        return replace(made, why=why)
+
+    async def _change(self, scope: Scope, draft: NewMemory, recent: Sequence[Memory]) -> MemoryChange:
+        """A new episode, or a late one that says the same with what is new of it."""
+        texts = [undated(draft.text), *(undated(one.text) for one in recent)]
+        whole, bare, *others = await self._keep.encode([draft.text, *texts])
+        near = [(cosine(bare, other), one) for other, one in zip(others, recent, strict=True)]
+        best, same = max(near, key=lambda pair: pair[0], default=(None, None))
+        if same is None or best is None or best < self._policy.join_at or same.category != draft.category:
+            return self._keep.created(scope, draft, whole, _event(draft, "create", best))
+        return self._keep.updated(scope, same, draft, whole, _event(draft, "merge", best))
+
+    def _draft(self, talk: Talk, found: Episode) -> NewMemory:
+        last = talk.last
+        agents = {turn.agent_id for turn in talk.turns}
+        return NewMemory(
+            user_id=last.user_id,
+            category=self._policy.category,
+            text=dated(found.text, last.created_at),
+            type=MemoryType.episodic,
+            thread_id=last.thread_id,
+            agent_id=agents.pop() if len(agents) == 1 else None,
+            importance=found.importance,
+            tags=tuple(found.tags),
+            source=source_of(last, talk.turns),
+            metadata={"prompt": VERSION},
+        )
+
+
+def _event(draft: NewMemory, op: Literal["create", "merge"], sim: float | None) -> Observation:
+    return Observation("episodic", op, "ok", draft.user_id, draft.thread_id, None, draft.category, sim)

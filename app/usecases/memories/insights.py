@@ -1,0 +1,87 @@
+"""Theory of mind: seldom, and only from what is new, a few guesses about a user (seed 003 §3, SPEC §7)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from app.domain.changes import MemoryChange, Observation
+from app.domain.insights import Insight, Material
+from app.domain.memory import MemoryType, NewMemory
+from app.domain.scope import Scope
+from app.domain.talk import Mark
+from app.prompts.insights import VERSION, insights, read_insights
+from app.storage.reflection import WHOLE
+from app.usecases.memories.reflection_writes import KeepReflections, Made, Step, cosine
+from app.usecases.ops.ask_model import AskModel
+
+
+class DrawInsights:
+    """One user at a time, once a day at most."""
+
+    def __init__(self, ask: AskModel, keep: KeepReflections) -> None:
+        self._ask = ask
+        self._keep = keep
+        self._policy = keep.policies.insights
+        self._without = keep.policies.categories.agents_without(self._policy.category)
+
+    async def user(self, scope: Scope, user_id: str, *, dry_run: bool = False) -> Made:
+        """Draw insights from the episodes since the last time; without any, nothing is asked. Dry, nothing is stored.
+
+        Raises ChatModelUnavailable, TokensSpent, EmbedderUnavailable: then it does not count.
+        """
+        made = Made("insight", user_id)
+        if not self._ask.able:
+            return replace(made, why="no_model")
+        now = self._keep.clock.now()
+        async with self._keep.uow.read(scope) as tx:
+            before = self._policy.before(now)
+            if not await self._keep.storage.guessable(tx, scope, user_id, before, 1):
+                return replace(made, why="nothing_new")
+            material = await self._keep.storage.material(tx, scope, user_id, self._policy, self._without)
+        if not material.activity:  # of agents that may not see what becomes of it
+            return replace(made, why="nothing_new")
+        question = material.question(self._policy.talk_characters)
+        read = partial(read_insights, question, self._keep.policies.write.text_limits)
+        asked = await self._ask.ask(scope, insights(question), read)
+        made = replace(made, tokens=asked.usage.tokens)
+        changes = await self._changes(scope, material, asked.value or []) if asked.value else []
+        texts = [change.new.text for change in changes if change.new]
+        made = replace(made, texts=texts, created=len(changes), why=None if changes else "nothing")
+        if dry_run:
+            return made
+        step = Step(user_id, WHOLE, "insight", material.mark, Mark(0, now))
+        why = await self._keep.keep(scope, step, changes)
+        if not changes and why is None:
+            await self._keep.note(scope, Observation("worker", "insight", "skipped", user_id))
+        return made if why is None else replace(made, why=why)
+
+    async def _changes(self, scope: Scope, material: Material, found: Sequence[Insight]) -> list[MemoryChange]:
+        """Those that say something new: beside the facts they were drawn from, what stands already, and each other."""
+        known = [one.text for one in (*material.facts, *material.known)]
+        vectors = await self._keep.encode([*(one.text for one in found), *known])
+        taken, changes = vectors[len(found) :], []
+        for one, embedding in zip(found, vectors, strict=False):
+            best = max((cosine(embedding, other) for other in taken), default=None)
+            if best is not None and best >= self._policy.same_at:
+                continue
+            taken.append(embedding)
+            draft = self._draft(material, one)
+            event = Observation("worker", "insight", "ok", draft.user_id, None, None, draft.category, best)
+            changes.append(self._keep.created(scope, draft, embedding, event))
+        return changes
+
+    def _draft(self, material: Material, found: Insight) -> NewMemory:
+        last = material.activity[0]
+        return NewMemory(
+            user_id=last.user_id,
+            category=self._policy.category,
+            text=found.text,
+            type=MemoryType.insight,
+            importance=min(found.importance, self._policy.importance),
+            tags=found.tags,
+            source={
+                "turn_id": (last.source or {}).get("turn_id"),
+                "memories": [str(one.id) for one in (*material.activity, *material.facts)],
+            },
+            metadata={"prompt": VERSION, "confidence": found.confidence},
+        )

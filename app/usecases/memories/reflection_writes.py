@@ -1,0 +1,209 @@
+"""Storing what a model made of a conversation, together with how far it was read: both or neither."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from app.config.loader import Policies
+from app.domain.changes import ChangeKind, MemoryChange, Observation
+from app.domain.errors import ErasedText, NotFound, VersionConflict, WrongState
+from app.domain.memory import Memory, NewMemory
+from app.domain.scope import Scope
+from app.domain.talk import Cooldown, Mark, Talk
+from app.domain.text_rules import check_text
+from app.ports import Clock, Embedder, Embedding
+from app.storage.identity import new_id
+from app.storage.journal import Journal
+from app.storage.reflection import WHOLE, Kind, ReflectionStorage
+from app.storage.uow import UnitOfWork
+from app.usecases.memories.relations import delta_meta, threads_of
+
+Why: TypeAlias = Literal["no_model", "resting", "nothing_new", "nothing", "cap", "known", "erased", "overtaken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of one reading. `why`: the reason nothing was kept; `texts`: what was, or dry would have been."""
+
+    kind: Kind
+    user_id: str
+    thread_id: str | None = None
+    why: Why | None = None
+    created: int = 0
+    updated: int = 0
+    texts: Sequence[str] = ()
+    tokens: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Counts, without anything anybody said."""
+        if self.why is not None:
+            return {"why": self.why, **({"tokens": self.tokens} if self.tokens else {})}
+        return {"created": self.created, "updated": self.updated, "tokens": self.tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far `kind` had read a user's thread (None: nowhere yet), and how far it has now."""
+
+    user_id: str
+    thread_id: str
+    kind: Kind
+    old: Mark | None
+    new: Mark
+
+
+class _Full(Exception):
+    """The day has as many as it may have."""
+
+
+class KeepReflections:
+    """Each method is one transaction."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        storage: ReflectionStorage,
+        journal: Journal,
+        embedder: Embedder,
+        policies: Policies,
+        clock: Clock,
+    ) -> None:
+        self.uow = uow
+        self.storage = storage
+        self.policies = policies
+        self.clock = clock
+        self._journal = journal
+        self._embedder = embedder
+
+    async def unread(
+        self,
+        scope: Scope,
+        made: Made,
+        cooldown: Cooldown,
+        window: int,
+        category: str,
+        *,
+        dry_run: bool,
+    ) -> Talk | Why:
+        """The turns that this kind has not read of the thread, if it is time; else why there is nothing to do.
+
+        `category`: of what becomes of them; turns of agents that may not see it are left out.
+        """
+        assert made.thread_id is not None
+        now, without = self.clock.now(), self.policies.categories.agents_without(category)
+        async with self.uow.write(scope) as tx:
+            where = made.user_id, made.thread_id, made.kind
+            read = self.policies.turn_category, window, without
+            talk = await self.storage.talk(tx, scope, *where, *read, now, begin=not dry_run)
+        if talk is None:
+            return "nothing_new"
+        if not talk.unread:
+            if talk.rev != talk.mark.rev and not dry_run:  # what happened there was nothing a user said
+                await self.keep(scope, Step(*where, talk.mark, Mark(talk.rev, talk.mark.at)))
+            return "nothing_new"
+        return talk if cooldown.over(talk.unread, talk.mark.at, now) else "resting"
+
+    def step(self, made: Made, talk: Talk) -> Step:
+        """The talk is read now."""
+        return Step(made.user_id, made.thread_id or WHOLE, made.kind, talk.mark, Mark(talk.rev, self.clock.now()))
+
+    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+        """One embedding a text; raises EmbedderUnavailable."""
+        return await self._embedder.encode(texts)
+
+    def midnight(self) -> datetime:
+        """When the present day began, UTC."""
+        return self.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def created(self, scope: Scope, draft: NewMemory, embedding: Embedding, event: Observation) -> MemoryChange:
+        """A memory of its own."""
+        now, memory_id = self.clock.now(), new_id()
+        text = check_text(draft.text, draft.type, self.policies.write.text_limits, True)
+        new = replace(draft, text=text, created_at=now)
+        return MemoryChange(
+            kind=ChangeKind.created,
+            memory_id=memory_id,
+            user_id=new.user_id,
+            actor=scope.actor,
+            new=new,
+            vector=embedding.vector,
+            tokens=embedding.tokens,
+            threads=threads_of(new.thread_id),
+            delta_meta=delta_meta(text, new.importance),
+            observations=(replace(event, memory_id=memory_id),),
+        )
+
+    def updated(
+        self, scope: Scope, old: Memory, draft: NewMemory, embedding: Embedding, event: Observation
+    ) -> MemoryChange:
+        """The memory with a new text and source; what it said before stands in history."""
+        text = check_text(draft.text, old.type, self.policies.write.text_limits, True)
+        importance = max(old.importance, draft.importance)
+        fields = {
+            "text": text,
+            "importance": importance,
+            "tags": tuple(dict.fromkeys((*old.tags, *draft.tags))),
+            "source": draft.source,
+            "metadata": {**old.metadata, **draft.metadata},
+            "updated_at": self.clock.now(),
+        }
+        return MemoryChange(
+            kind=ChangeKind.updated,
+            memory_id=old.id,
+            user_id=old.user_id,
+            actor=scope.actor,
+            fields=fields,
+            vector=embedding.vector,
+            tokens=embedding.tokens,
+            threads=threads_of(old.thread_id, draft.thread_id),
+            expect_version=old.version,
+            expect_states=("active",),
+            delta_meta=delta_meta(text, importance),
+            observations=(replace(event, memory_id=old.id),),
+        )
+
+    async def keep(
+        self, scope: Scope, step: Step, changes: Sequence[MemoryChange] = (), most_a_day: int | None = None
+    ) -> Why | None:
+        """Store the changes, as one of `most_a_day` if that is given, and how far was read; why not, if not.
+
+        Nothing is stored at all when it is `overtaken`, by somebody who read the same or changed what was to be
+        updated, or when the day has its `cap`: then another day reads it.
+        """
+        try:
+            return await self._keep(scope, step, changes, most_a_day)
+        except ErasedText:  # what was said came from somebody whose words are not to come back
+            return await self._keep(scope, step, (), None) or "erased"
+        except (VersionConflict, WrongState, NotFound):
+            return "overtaken"
+        except _Full:
+            return "cap"
+
+    async def _keep(
+        self, scope: Scope, step: Step, changes: Sequence[MemoryChange], most_a_day: int | None
+    ) -> Why | None:
+        async with self.uow.write(scope) as tx:
+            where = step.user_id, step.thread_id, step.kind
+            if not await self.storage.advance(tx, scope, *where, step.old, step.new):
+                return "overtaken"
+            counted = changes and most_a_day is not None
+            if counted and not await self.storage.take(tx, scope, step.user_id, self.midnight(), most_a_day or 0):
+                raise _Full
+            if changes:
+                await self._journal.record(scope, changes, tx=tx)
+        return None
+
+    async def note(self, scope: Scope, event: Observation) -> None:
+        """Keep an event."""
+        await self._journal.note(scope, [event])
+
+
+def source_of(turn: Memory, turns: Sequence[Memory]) -> dict[str, Any]:
+    """Where a memory comes from: a turn of the user's, and how far back it reaches."""
+    return {"turn_id": str(turn.id), "first_turn_id": str(turns[0].id), "turns": len(turns)}
+
+
+def cosine(one: Embedding, other: Embedding) -> float:
+    """Of two unit vectors."""
+    return float(one.vector @ other.vector)
