@@ -33,6 +33,10 @@ from app.usecases.ops.readiness import Readiness
 from app.usecases.ops.tenants import Tenants
 
 
+DOCTORS_PATIENCE_S = 20.0
+"""Nobody shifts load by what the doctor says: a busy machine is not a broken one."""
+
+
 @asynccontextmanager
 async def tenancy(settings: Settings) -> AsyncIterator[Tenants]:
     """Tenants and keys alone, for operators: needs the database, not the model."""
@@ -141,7 +145,8 @@ async def diagnose(settings: Settings) -> dict[str, str]:
         checks["configuration"] = error.detail
     broker = partial(check_broker, broker_settings(settings))
     try:
-        return checks | await Readiness(UnitOfWork(engine), embedder, reranker, chat, broker).checks()
+        parts = UnitOfWork(engine), embedder, reranker, chat, broker
+        return checks | await Readiness(*parts, DOCTORS_PATIENCE_S).checks()
     finally:
         await chat.close()
         await reranker.close()

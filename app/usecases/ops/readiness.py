@@ -36,9 +36,16 @@ class Readiness:
     """Without these, reading and writing go on."""
 
     def __init__(
-        self, uow: UnitOfWork, embedder: Embedder, reranker: Reranker, chat: ChatModel, broker: Callable[[], None]
+        self,
+        uow: UnitOfWork,
+        embedder: Embedder,
+        reranker: Reranker,
+        chat: ChatModel,
+        broker: Callable[[], None],
+        patience_s: float = PATIENCE_S,
     ) -> None:
-        """`broker` raises BrokerUnavailable, and may block for a moment."""
+        """`broker` raises BrokerUnavailable, and may block for a moment; each check takes `patience_s` at most."""
+        self._patience_s = patience_s
         self._uow = uow
         self._embedder = embedder
         self._reranker = reranker
@@ -47,7 +54,7 @@ class Readiness:
         self._head: str | None = None
 
     async def checks(self) -> dict[str, str]:
-        """All checks by name, within PATIENCE_S and a moment."""
+        """All checks by name, within the patience and a moment."""
         checks: dict[str, Callable[[], Awaitable[None]]] = {
             "database": self._database,
             "migrations": self._migrations,
@@ -66,7 +73,7 @@ class Readiness:
 
     async def _broker(self) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 await asyncio.to_thread(self._ask_broker)
         except TimeoutError as error:
             raise BrokerUnavailable() from error
@@ -87,16 +94,16 @@ class Readiness:
             raise ConfigError(f"schema is at {current}, this server needs {self._head}: run `mnema migrate`")
 
     async def _space(self) -> None:
-        async with _answering_database():
+        async with _answering_database(self._patience_s):
             await require_space(self._uow, self._embedder.model, self._embedder.dimension)
 
     async def _ask(self, statement: str) -> Sequence[Row]:
-        async with _answering_database():
+        async with _answering_database(self._patience_s):
             return await self._uow.definer(statement)
 
     async def _model(self) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 vector = await self._embedder.embed_query("ready")
         except EmbedderUnavailable as error:
             raise EmbedderUnavailable(f"{error.detail} {EMBEDDER}") from error
@@ -107,7 +114,7 @@ class Readiness:
 
     async def _reading(self) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 await self._reranker.check()
         except RerankerUnavailable as error:
             raise RerankerUnavailable(f"{error.detail} {RERANKER}") from error
@@ -116,7 +123,7 @@ class Readiness:
 
     async def _answering(self) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 await self._chat.check()
         except ChatModelUnavailable as error:
             raise ChatModelUnavailable(f"{error.detail} {LLM}") from error
@@ -125,10 +132,10 @@ class Readiness:
 
 
 @asynccontextmanager
-async def _answering_database() -> AsyncIterator[None]:
+async def _answering_database(patience_s: float) -> AsyncIterator[None]:
     """What is asked of the database inside is answered soon, or the database counts as away."""
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             yield
     except (DatabaseUnavailable, TimeoutError) as error:
         raise DatabaseUnavailable(DATABASE) from error
