@@ -15,11 +15,13 @@ from app.bootstrap.spaces import embedding_now
 from app.cli.client import USAGE, describe, explain, fail, open_client, out, request
 from app.cli.consolidation import consolidate
 from app.cli.operators import run, settings
+from app.cli.reflection import KINDS, reflect
 from app.config.settings import Settings
 from app.domain.scope import Scope
 from app.usecases.memories.lifecycle import Lifecycle, Report
 
-JOBS = (*Lifecycle.JOBS, "consolidate", "consent", "embed")
+JOBS = (*Lifecycle.JOBS, "consolidate", "consent", "embed", *KINDS)
+OF_USERS = ("consolidate", *KINDS)
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
 
@@ -70,21 +72,25 @@ def erase(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do 
 def run_job(
     job: Annotated[str, typer.Argument(help=", ".join(JOBS))],
     tenant: Annotated[str | None, typer.Option(help="name or id; none = every tenant")] = None,
-    user: Annotated[str | None, typer.Option(help="consolidate the memories of this user_id alone")] = None,
+    user: Annotated[str | None, typer.Option(help="of this user_id alone; not of whole tenants' jobs")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
 ) -> None:
-    """Run a background job now: ttl, purge, evict, retention, consolidate, consent or embed."""
+    """Run a background job now; episodes, summaries and insights need a chat model."""
     if job not in JOBS:
         fail(f"a job is one of {', '.join(JOBS)}", USAGE)
-    if user is not None and job != "consolidate":
-        fail(f"{job} is of whole tenants: only consolidate takes --user", USAGE)
+    if user is not None and job not in OF_USERS:
+        fail(f"{job} is of whole tenants: only {', '.join(OF_USERS)} take --user", USAGE)
 
     async def work() -> None:
         found = settings()
         async with tenancy(found) as tenants:
             chosen = [await tenants.find(tenant)] if tenant else await tenants.tenants()
+        ids = {owner.name: owner.id for owner in chosen}
         if job == "consolidate":
-            await consolidate(found, {owner.name: owner.id for owner in chosen}, user, dry_run)
+            await consolidate(found, ids, user, dry_run)
+            return
+        if job in KINDS:
+            await reflect(found, ids, job, user, dry_run)
             return
         async with _running(found, job, dry_run) as one:
             for owner in chosen:

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from app.domain.memory import Memory
 from app.domain.multi_fact import own_words
 from app.domain.text_rules import cut_at_word, one_line
 
+Kind: TypeAlias = Literal["episode", "summary", "insight"]
+"""What is made of it."""
 MESSAGE_CHARS: Final = 2000
 ROLES: Final = ("user", "assistant")
 

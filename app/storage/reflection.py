@@ -1,21 +1,20 @@
 """What a chat model reads of a user, and how far it has read."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
-from typing import Literal, TypeAlias
 
 from app.domain.insights import REMEMBERED, TALK_TURNS, InsightPolicy, Material
 from app.domain.memory import Memory, MemoryType
 from app.domain.scope import Scope
-from app.domain.talk import Mark, Talk
+from app.domain.talk import Kind, Mark, Talk
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.sql import statements
 from app.storage.uow import ReadTx, Row, WriteTx
 
-Kind: TypeAlias = Literal["episode", "summary", "insight"]
 WHOLE = ""
 """In place of a thread: the user as a whole."""
+UNSEEN = timedelta(days=7)
 
 
 class ReflectionStorage:
@@ -65,10 +64,12 @@ class ReflectionStorage:
         return row["rev"] if row and row["at"] == day else 0
 
     async def waiting(
-        self, tx: ReadTx, scope: Scope, user_id: str | None, kind: Kind, before: datetime, most: int
+        self, tx: ReadTx, scope: Scope, user_id: str | None, kind: Kind, before: datetime, category: str, most: int
     ) -> list[tuple[str, str]]:
-        """Users and threads where something was said since `kind` read last, before `before`."""
-        rows = await tx.fetch(_sql("waiting"), scope.tenant_id, user_id, kind, before, most)
+        """Users and threads where something was said since `kind` read last, before `before`; also threads of the last
+        UNSEEN that it never saw."""
+        since = before - UNSEEN
+        rows = await tx.fetch(_sql("waiting"), scope.tenant_id, user_id, kind, before, most, since, category)
         return [(row["user_id"], row["thread_id"]) for row in rows]
 
     async def guessable(self, tx: ReadTx, scope: Scope, user_id: str | None, before: datetime, most: int) -> list[str]:

@@ -45,6 +45,33 @@ async def test_a_turn_is_read_by_hand(app: Application, caller: Caller, database
         assert "nothing was asked: no_model" in without.stderr
 
 
+async def test_what_was_said_is_reflected_on_by_hand(
+    app: Application, caller: Caller, database: Database, tmp_path: Any
+) -> None:
+    for n, text in enumerate(("I moved to Porto [/b].", "I met Ana.", "I signed the lease.")):
+        said = draft(text, type=MemoryType.turn, category="activity", thread_id="talk", role="user", seq=n)
+        await app.turns.store(caller.scope, said)
+    async with fake_llm() as llm:
+        env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path), "LLM_BASE_URL": llm.base_url}
+        tenant = ["--tenant", str(caller.scope.tenant_id)]
+
+        async def run(*args: str, **more: str) -> Result:
+            return await asyncio.to_thread(CliRunner().invoke, command_line, ["run", *args, *tenant], env=env | more)
+
+        dry = await run("episodes", "--dry-run")
+        assert dry.exit_code == 0, dry.stderr
+        assert "maya talk: On " in dry.stdout
+        assert "episodes: read 1, created 1, updated 0, tokens " in dry.stdout
+        assert dry.stdout.endswith("(dry run: nothing was changed)\n")
+        for job in ("episodes", "insights"):
+            done = await run(job, "--user", "maya")
+            assert "read 1, created 1, updated 0" in done.stdout, done.stderr
+            assert "read 0, created 0" in (await run(job)).stdout
+        assert "read 1, created 0" in (await run("summaries")).stdout, "three turns are not enough"
+        without = await run("summaries", MNEMA_LLM="none")
+        assert (without.exit_code, "no_chat_model" in without.stderr) == (1, True)
+
+
 async def report(database: Database, home: Any, *args: str) -> Result:
     """Run the command within this process, in a thread."""
     env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(home)}

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from app.bootstrap import Application
 from app.cli.main import app as command_line
+from app.cli.people import JOBS
 from tests.api.calls import remember, row_counts, sql
 from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller
@@ -141,7 +142,7 @@ async def test_a_job_or_tenant_that_is_not_there_is_said_in_one_line(operator: d
     job, tenant = await mnema("run", "sleep", **operator), await mnema("run", "ttl", "--tenant", "nobody", **operator)
     nowhere = await mnema("run", "ttl", **operator | away)
     assert [done.exit_code for done in (job, tenant, nowhere)] == [2, 1, 1]
-    assert job.stderr == "error a job is one of ttl, purge, evict, retention, consolidate, consent, embed\n"
+    assert job.stderr == f"error a job is one of {', '.join(JOBS)}\n"
     assert "not_found" in tenant.stderr
     assert nowhere.stderr.startswith("error database_unavailable: ")
     assert [len(done.stderr.splitlines()) for done in (job, tenant, nowhere)] == [1, 1, 1]
@@ -169,4 +170,7 @@ async def test_what_has_no_vector_is_embedded_by_hand(
 
 async def test_a_user_for_a_job_of_whole_tenants_is_wrong_usage(operator: dict[str, Any]) -> None:
     user = await mnema("run", "ttl", "--user", "maya", **operator)
-    assert (user.exit_code, user.stderr) == (2, "error ttl is of whole tenants: only consolidate takes --user\n")
+    assert (user.exit_code, user.stderr) == (
+        2,
+        "error ttl is of whole tenants: only consolidate, episodes, summaries, insights take --user\n",
+    )

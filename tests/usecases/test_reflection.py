@@ -91,6 +91,13 @@ async def made(app: Application, scope: Scope, type_: MemoryType, user_id: str =
     return [await app.read.get(scope, memory_id) for memory_id in ids]
 
 
+async def begin(app: Application, scope: Scope, *kinds: str) -> None:
+    """The thread `talk` was seen before, and nothing of it read."""
+    async with app.uow.write(scope) as tx:
+        begun = "INSERT INTO reflections SELECT $1, 'maya', kind, 'talk', 0, now() FROM unnest($2::text[]) kind"
+        await tx.execute(begun, scope.tenant_id, list(kinds))
+
+
 @pytest.fixture
 async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator[list[Reflect]]:
     """What three workers reflect with."""
@@ -316,8 +323,7 @@ async def test_two_workers_who_read_the_same_at_once_make_one_episode(
     app: Application, scope: Scope, workers: list[Reflect], sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, *TALK[:3])
-    for worker in workers:  # the thread is begun
-        [_ async for _ in worker.waiting(scope, "episode")]
+    await begin(app, scope, "episode")
     await sql.execute("UPDATE jobs SET state = 'done'")
     results = await asyncio.gather(*(one.turn(scope, "maya", "talk", UUID(int=0)) for one in workers))
     assert sorted(str(one["episode"].get("why")) for one in results) == ["None", "overtaken", "overtaken"]
@@ -345,12 +351,7 @@ async def test_a_dry_run_tells_what_it_would_keep_and_keeps_nothing(
     app: Application, scope: Scope, workers: list[Reflect], clock: Clock, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, *TALK)
-    async with app.uow.write(scope) as tx:
-        await tx.execute(
-            "INSERT INTO reflections SELECT $1, 'maya', kind, 'talk', 0, now() FROM unnest($2::text[]) kind",
-            scope.tenant_id,
-            ["episode", "summary"],
-        )
+    await begin(app, scope, "episode", "summary")
     clock.move(hours=2)
     before = await sql.fetch("SELECT * FROM reflections ORDER BY kind")
     for kind in ("episode", "summary"):

@@ -41,11 +41,20 @@ ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
 WHERE r.at <> excluded.at OR r.rev < $4 RETURNING true
 
 -- name: waiting
--- Threads of user $2, or of all (null), that went on since kind $3 read them before $4; those that wait longest, at most $5.
-SELECT r.user_id, r.thread_id FROM reflections r
-JOIN thread_revision t ON t.tenant_id = $1 AND t.thread_id = r.thread_id
-WHERE r.tenant_id = $1 AND r.kind = $3 AND t.rev > r.rev AND r.at <= $4 AND ($2::text IS NULL OR r.user_id = $2)
-ORDER BY r.at, r.user_id, r.thread_id LIMIT $5
+-- Threads of user $2, or of all (null), that went on since kind $3 read them before $4, or that it never saw and had turns
+-- of category $7 since $6; those that wait longest, at most $5.
+SELECT user_id, thread_id FROM (
+    SELECT r.user_id, r.thread_id, r.at FROM reflections r
+    JOIN thread_revision t ON t.tenant_id = $1 AND t.thread_id = r.thread_id
+    WHERE r.tenant_id = $1 AND r.kind = $3 AND t.rev > r.rev AND r.at <= $4 AND ($2::text IS NULL OR r.user_id = $2)
+    UNION ALL
+    SELECT m.user_id, m.thread_id, min(m.created_at) FROM memories m
+    WHERE m.tenant_id = $1 AND m.created_at >= $6 AND m.type = 'turn' AND m.role = 'user' AND m.state = 'active'
+      AND m.category = $7 AND m.thread_id IS NOT NULL AND ($2::text IS NULL OR m.user_id = $2)
+      AND NOT EXISTS (SELECT 1 FROM reflections r WHERE r.tenant_id = $1 AND r.user_id = m.user_id AND r.kind = $3
+                                                    AND r.thread_id = m.thread_id)
+    GROUP BY m.user_id, m.thread_id) w
+ORDER BY at, user_id, thread_id LIMIT $5
 
 -- name: guessable
 -- Users ($2 or all) with an episode since the last insight, which was before $3; at most $4.

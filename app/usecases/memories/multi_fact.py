@@ -66,6 +66,11 @@ class ExtractFacts:
         self._policy = policies.multi_fact
         self._clock = clock
 
+    @property
+    def able(self) -> bool:
+        """Whether there is a model at all."""
+        return self._ask.able
+
     async def turn(self, scope: Scope, turn_id: UUID, *, dry_run: bool = False) -> Facts:
         """At most `per_turn` facts of it, about `per_user_day` of its user in a day; dry, none is written.
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.domain.errors import TokensSpent
 from app.domain.scope import Scope
-from app.storage.reflection import Kind
+from app.domain.talk import Kind
 from app.usecases.memories.episodes import CaptureEpisodes
 from app.usecases.memories.insights import DrawInsights
 from app.usecases.memories.multi_fact import ExtractFacts
@@ -36,6 +36,11 @@ class Reflect:
         self._summaries = summaries
         self._insights = insights
         self._keep = keep
+
+    @property
+    def able(self) -> bool:
+        """Whether there is a model at all."""
+        return self._facts.able
 
     async def turn(self, scope: Scope, user_id: str, thread_id: str, turn_id: UUID) -> Mapping[str, Any]:
         """After a turn; the report. Raises TokensSpent, ChatModelUnavailable, EmbedderUnavailable."""
@@ -67,6 +72,7 @@ class Reflect:
         policy = keep.policies.episodes if kind == "episode" else keep.policies.summaries
         quiet = now - timedelta(minutes=policy.minutes)
         async with keep.uow.read(scope) as tx:
-            threads = await keep.storage.waiting(tx, scope, user_id, kind, quiet, AT_ONCE)
+            category = keep.policies.turn_category
+            threads = await keep.storage.waiting(tx, scope, user_id, kind, quiet, category, AT_ONCE)
         for user, thread in threads:
             yield await part.thread(scope, user, thread, dry_run=dry_run)

@@ -10,12 +10,12 @@ from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import ErasedText, NotFound, VersionConflict, WrongState
 from app.domain.memory import Memory, NewMemory
 from app.domain.scope import Scope
-from app.domain.talk import Cooldown, Mark, Talk
+from app.domain.talk import Cooldown, Kind, Mark, Talk
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Embedding
 from app.storage.identity import new_id
 from app.storage.journal import Journal
-from app.storage.reflection import WHOLE, Kind, ReflectionStorage
+from app.storage.reflection import WHOLE, ReflectionStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.relations import delta_meta, threads_of
 
