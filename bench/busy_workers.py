@@ -1,11 +1,11 @@
 """What background work costs those who wait: p50 of one client's requests with the worker idle and with it busy.
 
-    python -m bench.busy_workers [--rows 10000] [--rounds 6] [--seconds 3]
+    python -m bench.busy_workers [--rows 10000] [--rounds 6] [--seconds 3] [--hanging-model]
 
 A real worker and beat on a real Redis embed memories (with the real model) and consolidate users, on the server's
 machine and database. The worker is stopped (SIGSTOP) and let go in turn, round by round, so that whatever else disturbs
 the machine disturbs both. It runs at nice 10 and embeds in one thread,
-as under `mnema up`.
+as under `mnema up`. With --hanging-model it has turns to reflect on instead, and a chat model that never answers.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterator
 
 import asyncpg
+import httpx
 
 from app.cli.embedded.postgres import free_port
 from app.cli.embedded.services import NICE, redis_server, stop_process
@@ -33,9 +34,9 @@ APART = 100_000
 
 
 @contextlib.contextmanager
-def _worker(made: Site) -> Iterator[int]:
+def _worker(made: Site, hanging_model: bool) -> Iterator[int]:
     """Redis, a worker and beat; the worker's process group."""
-    port, password = free_port(), secrets.token_urlsafe(16)
+    port, model_port, password = free_port(), free_port(), secrets.token_urlsafe(16)
     settings = made.home.settings(made.cluster)
     env = os.environ | {
         "MNEMA_DATABASE_URL": settings.database_url.get_secret_value(),
@@ -43,16 +44,20 @@ def _worker(made: Site) -> Iterator[int]:
         "MNEMA_HOME": str(made.home.path),
         "MNEMA_SWEEP_S": "0.5",
         "MNEMA_EMBEDDING_THREADS": "1",
+        "MNEMA_LLM_TIMEOUT_S": "5",
+        "LLM_BASE_URL": f"http://127.0.0.1:{model_port}/v1" if hanging_model else "",
     }
     celery = [sys.executable, "-m", "celery", "-A", "workers.app"]
     redis = [str(redis_server()), "--port", str(port), "--bind", "127.0.0.1", "--requirepass", password, "--save", ""]
-    commands = [redis, [*celery, "worker", "--concurrency", "1"], [*celery, "beat", "--pidfile", ""]]
+    working = [*celery, "worker", "--concurrency", "1"]
+    model = [sys.executable, "-m", "tests.fake_llm", "--fault", "HANG", "--port", str(model_port)]
+    commands = [redis, working, [*celery, "beat", "--pidfile", ""], *([model] if hanging_model else [])]
     with (made.home.path / "worker.log").open("ab") as log, contextlib.ExitStack() as stack:
         for command in commands:
             options = {"env": env, "cwd": ROOT, "stdout": log, "stderr": log, "start_new_session": True}
             process = subprocess.Popen(command, **options)  # type: ignore[call-overload]
             stack.callback(stop_process, process)
-            if command is commands[1]:
+            if command is working:
                 os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
                 worker = process.pid
                 stack.callback(os.killpg, worker, signal.SIGCONT)
@@ -73,16 +78,36 @@ async def _more_work(made: Site) -> None:
         await connection.close()
 
 
-def run(rows: int, rounds: int, seconds: float) -> bool:
-    """Measure and print; whether the worker did anything."""
+async def _talk(made: Site, port: int, number: int) -> None:
+    """Turns worth reflecting on."""
+    said = f"I moved to place {number} last spring because my sister lives there. " * 4
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {made.key}"}
+    ) as http:
+        for n in range(20):
+            turn = {"user_id": f"talker-{number}-{n}", "thread_id": "talk", "role": "user", "content": said}
+            (await http.post("/turns", json=turn)).raise_for_status()
+
+
+async def _unanswered(made: Site) -> int:
+    """Calls of the model that failed."""
+    connection = await asyncpg.connect(made.superuser_url)
+    try:
+        return int(await connection.fetchval("SELECT count(*) FROM llm_calls WHERE status = 'error'"))
+    finally:
+        await connection.close()
+
+
+def run(rows: int, rounds: int, seconds: float, hanging_model: bool) -> bool:
+    """Measure and print; whether the worker did anything, or waited for a model that never answered."""
     p50: dict[tuple[str, bool], list[float]] = {}
-    with site(rows) as made, _server(made) as (process, port), _worker(made) as worker:
-        asyncio.run(_more_work(made))
+    with site(rows) as made, _server(made) as (process, port), _worker(made, hanging_model) as worker:
+        asyncio.run(_talk(made, port, rounds) if hanging_model else _more_work(made))
         before = cpu_time.of_family(worker) or 0.0
         for number in range(rounds):
             for place, busy in enumerate((False, True) if number % 2 else (True, False)):
                 if busy:
-                    asyncio.run(_more_work(made))
+                    asyncio.run(_talk(made, port, number) if hanging_model else _more_work(made))
                 os.killpg(worker, signal.SIGCONT if busy else signal.SIGSTOP)
                 for kind in ("query", "write"):
                     first = FIRST + (2 * number + place) * APART
@@ -90,14 +115,16 @@ def run(rows: int, rounds: int, seconds: float) -> bool:
                     latencies = sorted(_loaded(made, process.pid, load)[0].latencies_ms)
                     p50.setdefault((kind, busy), []).append(latencies[len(latencies) // 2])
         used = (cpu_time.of_family(worker) or 0.0) - before
-    print(f"{rows} memories, {rounds} rounds of {seconds:g} s, one client; the worker used {used:.1f} s of CPU")
+        unanswered = asyncio.run(_unanswered(made))
+    print(f"{rows} memories, {rounds} rounds of {seconds:g} s, one client; the worker used {used:.1f} s of CPU", end="")
+    print(f", {unanswered} calls of the model were not answered" if hanging_model else "")
     for kind in ("query", "write"):
         idle, busy_ms = (statistics.median(p50[kind, busy]) for busy in (False, True))
         print(
             f"  POST /memory{'/query' if kind == 'query' else '':<8} p50 ms idle {idle:6.2f}  busy {busy_ms:6.2f}"
             f"  ratio {busy_ms / idle:.2f}"
         )
-    return used > rounds * seconds / 4
+    return unanswered > 0 if hanging_model else used > rounds * seconds / 4
 
 
 def main() -> int:
@@ -106,8 +133,9 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--hanging-model", action="store_true")
     chosen = parser.parse_args()
-    return int(not run(chosen.rows, chosen.rounds, chosen.seconds))
+    return int(not run(chosen.rows, chosen.rounds, chosen.seconds, chosen.hanging_model))
 
 
 if __name__ == "__main__":

@@ -66,8 +66,13 @@ def summarise(question: Question) -> Any:
 
 def guess(question: Question) -> Any:
     """One about the longest word of the last episode."""
-    word = max(re.findall(r"[a-z]+", question["activity"][-1]), key=len)
-    one = {"summary": f'Perhaps "{word}" matters to the user.', "tags": ["Care"], "importance": 2, "confidence": 0.6}
+    word = max(re.findall(r"\w+", question["activity"][-1]), key=len)
+    one = {
+        "summary": f'The user perhaps thinks a lot of "{word}".',
+        "tags": ["Care"],
+        "importance": 2,
+        "confidence": 0.6,
+    }
     return {"insights": [one][:MAX_INSIGHTS]}
 
 

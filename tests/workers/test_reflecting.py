@@ -1,6 +1,7 @@
 """A turn posted over HTTP becomes facts with evidence: real workers, a real Redis, a scripted chat model (SPEC §7)."""
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -47,7 +48,8 @@ async def test_a_turn_becomes_facts_after_the_model_came_back(
 
                 await until(asked, "the job to be tried again")
                 llm.broken = None
-                await until(lambda: told(http, stored["jobs"][0]), "the turn to be read")
+                await until(lambda: told(http, stored["jobs"][0]), "what needs no model")
+                await until(lambda: known(http), "the turn to be read")
                 found = (await http.get("/memory", params={"user_id": "maya", "type": "semantic"})).json()["items"]
                 texts = {one["text"]: one["source"] for one in found if one["type"] == "semantic"}
                 assert sorted(texts) == sorted(FACTS)
@@ -59,6 +61,58 @@ async def test_a_turn_becomes_facts_after_the_model_came_back(
             assert not any(secret in workers.log for secret in (KEY, "Lena", "wrong key"))
 
 
+async def test_turns_become_memories_of_every_kind_and_the_supervisor_is_told(
+    app: Application,
+    caller: Caller,
+    settings: Settings,
+    embedder: SeededEmbedder,
+    database: Database,
+    redis: RedisServer,
+    tmp_path: Path,
+) -> None:
+    turn = {"user_id": "maya", "thread_id": "talk", "role": "user"}
+    folder = tmp_path / "workers"
+    folder.mkdir()
+    async with fake_llm() as llm:
+        with background(folder, database.app, redis.url, {}, LLM_BASE_URL=llm.base_url) as workers:
+            workers.worker()
+            workers.beat()
+            given = settings.model_copy(update={"redis_url": SecretStr(redis.url), "worker_queue": workers.queue})
+            async with serve(given, Doubles(embedder=embedder)) as url, caller.client(url) as http:
+                for text in (TURN, *(f"I packed box {name}." for name in "abcdef")):
+                    (await http.post("/turns", json=turn | {"content": text})).raise_for_status()
+
+                async def found() -> dict[str, list[Any]]:
+                    items = (await http.get("/memory", params={"user_id": "maya", "limit": 100})).json()["items"]
+                    kinds = {one["type"] for one in items}
+                    return {kind: [one for one in items if one["type"] == kind] for kind in kinds}
+
+                async def all_kinds() -> bool:
+                    return {"semantic", "episodic", "summary", "insight"} <= (await found()).keys()
+
+                await until(all_kinds, "facts, an episode, a summary and an insight")
+                by_kind = await found()
+                assert len(by_kind["semantic"]) == 3
+                assert len(by_kind["insight"]) == 1
+                assert all(one["source"]["turn_id"] for kind in by_kind for one in by_kind[kind] if kind != "turn")
+                [insight] = by_kind["insight"]
+                question = {"agent": "supervisor", "query": insight["text"], "top_k": 20, "budget_tokens": 4000}
+                answer = (await http.post("/memory/query", json=question)).json()
+                assert insight["id"] in [item["id"] for item in answer["items"]]
+                history = (await http.get(f"/memory/{insight['id']}/history")).json()["items"]
+                assert [entry["event"] for entry in history] == ["ADD"]
+                counts = (await http.get("/events/counts", params={"by": "node,op"})).json()["counts"]
+                told_of = {(one["node"], one["op"]) for one in counts}
+                made = {("worker", "extract"), ("episodic", "create"), ("worker", "summary"), ("worker", "insight")}
+                assert made <= told_of
+
+
 async def told(http: httpx.AsyncClient, job_id: str) -> bool:
     """Whether the job is done."""
     return bool((await http.get(f"/jobs/{job_id}")).json()["state"] == "done")
+
+
+async def known(http: httpx.AsyncClient) -> bool:
+    """Whether the turn's facts are there."""
+    items = (await http.get("/memory", params={"user_id": "maya"})).json()["items"]
+    return sum(one["type"] == "semantic" for one in items) == len(FACTS)
