@@ -44,6 +44,11 @@ class CategoryPolicy:
         """Those that may not see it: nothing of theirs becomes a memory of that category."""
         return sorted(agent for agent, names in self.allowlists.items() if category not in names)
 
+    def seen_by_all_who_see(self, category: str) -> list[str]:
+        """What every agent may see that may see this one: of other categories nothing may be made that belongs here."""
+        viewers = [set(names) for names in self.allowlists.values() if category in names]
+        return sorted(set(self.categories).intersection(*viewers))
+
     def allowlist(self, scope: Scope, agent: str) -> frozenset[str]:
         """The agent's categories; raises AgentNotAllowed for another's agent, UnknownAgent when it has none."""
         if scope.agents is not None and agent not in scope.agents:

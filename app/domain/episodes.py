@@ -23,13 +23,12 @@ class EpisodePolicy:
     join_hours: int = 48
     join_at: float = 0.90
     category: str = "event"
-    importance: int = 2
 
     def __post_init__(self) -> None:
         if not 1 <= self.window <= 50 or self.per_user_day < 0 or self.join_hours < 0:
             raise ValueError("window must be from 1 to 50, per_user_day and join_hours at least 0")
-        if not 0.5 <= self.join_at <= 1 or not 1 <= self.importance <= 5:
-            raise ValueError("join_at must be from 0.5 to 1, importance from 1 to 5")
+        if not 0.5 <= self.join_at <= 1:
+            raise ValueError("join_at must be from 0.5 to 1")
         _ = self.cooldown
 
     @property

@@ -77,22 +77,28 @@ class ReflectionStorage:
         return [row["user_id"] for row in await tx.fetch(_sql("guessable"), scope.tenant_id, user_id, before, most)]
 
     async def material(
-        self, tx: ReadTx, scope: Scope, user_id: str, policy: InsightPolicy, without: Sequence[str]
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        user_id: str,
+        policy: InsightPolicy,
+        without: Sequence[str],
+        categories: Sequence[str],
     ) -> Material:
-        """What insights may be drawn from now."""
+        """What insights may be drawn from now, of these categories; and those that stand."""
         row = await tx.fetchrow(_sql("seen"), scope.tenant_id, user_id, WHOLE, "insight")
         mark = Mark(row["rev"], row["at"]) if row else None
         since = mark.at if mark else None
 
         async def newest(type_: MemoryType, most: int, since: datetime | None = None) -> list[Memory]:
-            return await self.newest(tx, scope, user_id, type_, since, without, most)
+            return await self.newest(tx, scope, user_id, type_, since, without, most, categories)
 
         return Material(
             mark,
             await newest(MemoryType.episodic, policy.activity, since),
             await newest(MemoryType.semantic, policy.facts, since),
             await newest(MemoryType.turn, TALK_TURNS),
-            await newest(MemoryType.insight, REMEMBERED),
+            await self.newest(tx, scope, user_id, MemoryType.insight, None, (), REMEMBERED),
         )
 
     async def newest(
@@ -104,10 +110,12 @@ class ReflectionStorage:
         since: datetime | None,
         without: Sequence[str],
         most: int,
+        categories: Sequence[str] | None = None,
     ) -> list[Memory]:
         """The user's memories of a type that changed last, newest first."""
-        args = scope.tenant_id, user_id, type_, since, list(without), most
-        return _memories(await tx.fetch(_sql("newest"), *args))
+        where = scope.tenant_id, user_id, type_, since, list(without), most
+        rows = await tx.fetch(_sql("newest"), *where, None if categories is None else list(categories))
+        return _memories(rows)
 
     async def summary(self, tx: ReadTx, scope: Scope, user_id: str, thread_id: str) -> Memory | None:
         """The thread's summary, if it has one."""

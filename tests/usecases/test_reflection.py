@@ -319,6 +319,17 @@ async def test_what_others_said_is_no_part_of_it(app: Application, scope: Scope,
     )
 
 
+async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insights(
+    app: Application, scope: Scope, llm: FakeLlm
+) -> None:
+    await app.write.remember(scope, draft("The user may not lift boxes.", category="constraints"))
+    await app.write.remember(scope, draft("The user plays the cello.", category="preferences"))
+    await say(app, scope, *TALK[:3])
+    await work(app)
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v1"]
+    assert asked["facts"] == ["The user plays the cello."], "the supervisor sees insights, and no constraints"
+
+
 async def test_two_workers_who_read_the_same_at_once_make_one_episode(
     app: Application, scope: Scope, workers: list[Reflect], sql: asyncpg.Connection
 ) -> None:

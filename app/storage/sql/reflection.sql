@@ -66,10 +66,11 @@ WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND (r.at IS NUL
 ORDER BY r.at NULLS FIRST, u.user_id LIMIT $4
 
 -- name: newest
--- Of type $3 the newest $6, changed since $4 (null: ever), not of agents $5.
+-- Of type $3 the newest $6, changed since $4 (null: ever), not of agents $5, of categories $7 (null: any).
 SELECT {columns} FROM memories m
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active' AND m.type = $3
   AND ($4::timestamptz IS NULL OR m.updated_at > $4) AND (m.agent_id IS NULL OR m.agent_id <> ALL ($5::text[]))
+  AND ($7::text[] IS NULL OR m.category = ANY ($7))
 ORDER BY m.updated_at DESC, m.id DESC LIMIT $6
 
 -- name: summary

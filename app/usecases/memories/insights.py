@@ -23,6 +23,7 @@ class DrawInsights:
         self._keep = keep
         self._policy = keep.policies.insights
         self._without = keep.policies.categories.agents_without(self._policy.category)
+        self._sources = keep.policies.categories.seen_by_all_who_see(self._policy.category)
 
     async def user(self, scope: Scope, user_id: str, *, dry_run: bool = False) -> Made:
         """Draw insights from the episodes since the last time; without any, nothing is asked. Dry, nothing is stored.
@@ -37,7 +38,7 @@ class DrawInsights:
             before = self._policy.before(now)
             if not await self._keep.storage.guessable(tx, scope, user_id, before, 1):
                 return replace(made, why="nothing_new")
-            material = await self._keep.storage.material(tx, scope, user_id, self._policy, self._without)
+            material = await self._keep.storage.material(tx, scope, user_id, self._policy, self._without, self._sources)
         if not material.activity:  # of agents that may not see what becomes of it
             return replace(made, why="nothing_new")
         question = material.question(self._policy.talk_characters)
