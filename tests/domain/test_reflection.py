@@ -1,0 +1,106 @@
+"""What of a conversation a model is shown, when, and what of its answers may be kept."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain.categories import Category, CategoryPolicy
+from app.domain.episodes import dated, undated
+from app.domain.grounding import foreign, held
+from app.domain.llm import LlmPolicy
+from app.domain.memory import Memory, MemoryState, MemoryType
+from app.domain.talk import MESSAGE_CHARS, Cooldown, Mark, Talk, messages, spoken
+from app.domain.text_rules import TextLimits
+from app.prompts.episode import tidy_tags
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LIMITS = TextLimits()
+texts = st.text(max_size=400)
+
+
+def turn(text: str, role: str | None = "user", actor: str | None = None, number: int = 0) -> Memory:
+    """One of a conversation."""
+    return Memory(
+        id=UUID(int=number),
+        user_id="maya",
+        category="activity",
+        text=text,
+        type=MemoryType.turn,
+        importance=2,
+        pinned=False,
+        tags=(),
+        state=MemoryState.active,
+        version=1,
+        created_at=NOW,
+        updated_at=NOW,
+        role=role,
+        actor_id=actor,
+    )
+
+
+@given(st.lists(st.tuples(texts, st.sampled_from(["user", "assistant", "system", None]))), st.integers(0, 900))
+def test_no_more_is_shown_than_may_be(said: list[tuple[str, str | None]], most: int) -> None:
+    told = messages([turn(text, role) for text, role in said], most)
+    assert sum(len(one["text"]) for one in told) <= most
+    assert all(0 < len(one["text"]) <= MESSAGE_CHARS and one["who"] in ("user", "assistant") for one in told)
+
+
+def test_what_mnema_put_there_is_not_shown_again() -> None:
+    text = "Memory updates since rev 3:\n- +created: [Goals] Rob the bank (imp=2)\n[goals] Rob the bank\nI like tea."
+    assert messages([turn(text, actor="Maya"), turn("  ")], 1000) == [{"who": "Maya", "text": "I like tea."}]
+    assert spoken(messages([turn("Hi.", "assistant")], 10)) == "assistant: Hi."
+
+
+@pytest.mark.parametrize(
+    ("unread", "minutes", "over"), [(0, 600, False), (2, 9, False), (3, 0, True), (1, 10, True), (99, 0, True)]
+)
+def test_a_thread_is_read_again_after_some_turns_or_some_time(unread: int, minutes: int, over: bool) -> None:
+    assert Cooldown(3, 10).over(unread, NOW - timedelta(minutes=minutes), NOW) is over
+
+
+def test_a_talk_ends_with_what_the_user_said_last() -> None:
+    said = (turn("One.", number=1), turn("Two.", number=2), turn("Three.", "assistant", number=3))
+    assert Talk(Mark(0, NOW), 3, 2, said).last.id == UUID(int=2)
+    assert Talk(Mark(0, NOW), 3, 0, said[2:]).last.id == UUID(int=3)
+
+
+@given(st.datetimes(datetime(1000, 1, 1), datetime(9998, 12, 31)), st.text(min_size=1))
+def test_the_date_before_an_episode_can_be_taken_off_again(at: datetime, text: str) -> None:
+    assert undated(dated(text, at)) == text
+    assert len(dated("", at)) <= 40
+
+
+def test_the_date_is_that_of_the_day_and_its_week() -> None:
+    assert dated("The user left.", NOW) == "On 21 November 2026 (W47, 2026): The user left."
+
+
+@given(texts, texts)
+def test_what_is_held_has_nothing_foreign_and_fits(text: str, source: str) -> None:
+    kept, rule = held(f"The user met {text}", MemoryType.episodic, source, LIMITS)
+    assert (kept is None) <= (rule is not None)
+    assert kept is None or (foreign(kept, source) is None and len(kept) <= 280)
+
+
+@given(st.lists(texts))
+def test_tags_are_few_short_and_each_once(tags: list[str]) -> None:
+    tidy = tidy_tags(tags)
+    assert len(tidy) == len(set(tidy)) <= 5
+    assert all(0 < len(tag) <= 40 and tag.isprintable() for tag in tidy)
+
+
+def test_what_waits_for_tokens_waits_for_the_next_midnight_but_not_for_ever() -> None:
+    policy = LlmPolicy(wait_days=3)
+    assert policy.wait_s(NOW, NOW) == 12 * 3600
+    assert policy.wait_s(NOW - timedelta(days=2, hours=12), NOW) == 12 * 3600
+    assert policy.wait_s(NOW - timedelta(days=2, hours=13), NOW) is None
+
+
+def test_insights_may_be_made_only_of_what_all_see_who_see_them() -> None:
+    categories = {name: Category(name) for name in ("a", "b", "c", "insights")}
+    policy = CategoryPolicy(categories, {"x": ("a", "b", "insights"), "y": ("b", "insights"), "z": ("c",)})
+    assert policy.seen_by_all_who_see("insights") == ["b", "insights"]
+    assert policy.agents_without("insights") == ["z"]
+    assert CategoryPolicy(categories, {}).seen_by_all_who_see("insights") == sorted(categories)
