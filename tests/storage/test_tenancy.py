@@ -108,6 +108,8 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
             item,
         )
         await tx.execute("INSERT INTO llm_budget (tenant_id, day, tokens) VALUES ($1, 'today', 1)", scope.tenant_id)
+        user = await tx.fetchval("SELECT user_id FROM users WHERE tenant_id = $1 LIMIT 1", scope.tenant_id)
+        await tx.execute("INSERT INTO reflections VALUES ($1, $2, 'episode', 'talk', 1, now())", scope.tenant_id, user)
         await tx.execute(
             "INSERT INTO llm_calls (tenant_id, id, prompt, version, model, attempt, input_tokens, output_tokens,"
             " duration_ms, items, items_ok, first_pass_ok, status)"
