@@ -1,16 +1,15 @@
 """What ranking knows of a memory."""
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What of a memory that might answer counts in its score.
+class Candidate(NamedTuple):
+    """What of a memory that might answer counts in its score. A tuple: a query makes a hundred.
 
     `asks`: it ends in a question; `similarity`: cosine, None without vectors; `lexical`: ts_rank, None without a match;
     `strength`: of its strongest relation to a memory the asker may see, None without one; `tokens`: its words, for late

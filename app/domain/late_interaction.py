@@ -9,6 +9,7 @@ there is nothing to ship, to version or to train on.
 import hashlib
 from collections.abc import Sequence, Set
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,10 +75,11 @@ def max_sim(query: bytes, documents: Sequence[bytes | None]) -> list[float | Non
     if not query or not places:
         return result
     held = [document for document in documents if document]
-    starts = np.cumsum([0, *(len(document) // DIMENSION for document in held[:-1])])
+    starts = [0, *(end // DIMENSION for end in accumulate(map(len, held[:-1])))]
     words = np.frombuffer(b"".join(held), np.int8).reshape(-1, DIMENSION).astype(np.float32)
     asked = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    best = np.maximum.reduceat(words @ asked.T, starts, axis=0).mean(axis=1) / SCALE**2
-    for place, value in zip(places, best.tolist(), strict=True):
+    best = np.maximum.reduceat(asked @ words.T, starts, axis=1)
+    means = np.add.reduce(best, axis=0) / (len(asked) * SCALE**2)
+    for place, value in zip(places, means.tolist(), strict=True):
         result[place] = value
     return result

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from typing import Literal
+from operator import attrgetter
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from app.domain.late_interaction import max_sim, without
 from app.domain.memory import MemoryType
 
 _DAY = 86_400.0
+_ID = attrgetter("id")
 _MATCHES = frozenset({"dense", "lexical", "late", "rerank", "relevance"})
 
 
@@ -92,7 +94,7 @@ class Profile:
         return replace(self, late=0.0, dense=self.dense_alone, lexical=self.lexical_alone) if self.late else self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scored:
     """A candidate with its score, the sum of its `parts`: the place `at` in each of the `columns`."""
 
@@ -108,8 +110,7 @@ class Scored:
         return {name: value for name, value in parts.items() if value or name in _MATCHES}
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(NamedTuple):
     """A candidate that was considered and not answered, and why."""
 
     scored: Scored
@@ -118,9 +119,9 @@ class Dropped:
 
 def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked = Asked()) -> list[Scored]:
     """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
-    candidates = sorted(candidates, key=lambda c: c.id)  # so that no sum depends on the order of arrival
+    candidates = sorted(candidates, key=_ID)  # so that no sum depends on the order of arrival
     columns = _FUSIONS[profile.fusion](candidates, profile, asked, now) | _boosts(candidates, profile, now)
-    totals = sum(columns.values(), np.zeros(len(candidates)))
+    totals = _sum(columns, len(candidates))
     values = totals.tolist()
     best = np.argsort(-totals, kind="stable").tolist()
     return [Scored(candidates[at], values[at], columns, at) for at in best]
@@ -128,35 +129,47 @@ def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, aske
 
 def _boosts(candidates: Sequence[Candidate], profile: Profile, now: datetime) -> dict[str, Values]:
     """By what each memory is, whatever the question. Recency: exp(-age / days) since the change, 1 for the future."""
-    boosts: tuple[tuple[str, float, Callable[[Candidate], float]], ...] = (
-        ("recency", profile.recency, lambda c: math.exp(-max(0.0, _days(now, c.updated_at)) / profile.recency_days)),
-        ("importance", profile.importance, lambda c: (c.importance - 1) / 4),
-        ("pinned", profile.pinned, lambda c: c.pinned),
-        ("relation", profile.relation, lambda c: c.strength or 0.0),
-        ("insight", profile.insight, lambda c: c.type == MemoryType.insight),
-    )
-    return {name: weight * np.array([of(c) for c in candidates], np.float64) for name, weight, of in boosts if weight}
-
-
-def _days(now: datetime, then: datetime) -> float:
-    return (now - then).total_seconds() / _DAY
+    boosts: dict[str, Values] = {}
+    if profile.recency:
+        days = np.array([(now - c.updated_at).total_seconds() for c in candidates], np.float64) / _DAY
+        boosts["recency"] = profile.recency * np.exp(-np.maximum(0.0, days) / profile.recency_days)
+    if profile.importance:
+        boosts["importance"] = profile.importance * (np.array([c.importance for c in candidates], np.float64) - 1.0) / 4
+    if profile.pinned:
+        boosts["pinned"] = profile.pinned * np.array([c.pinned for c in candidates], np.float64)
+    if profile.relation:
+        boosts["relation"] = profile.relation * np.array([c.strength or 0.0 for c in candidates], np.float64)
+    if profile.insight:
+        insight = MemoryType.insight.value
+        boosts["insight"] = profile.insight * np.array([c.type == insight for c in candidates], np.float64)
+    return boosts
 
 
 def _zscored(candidates: Sequence[Candidate], profile: Profile, asked: Asked, now: datetime) -> dict[str, Values]:
     dialogue = Dialogue(candidates, asked.text)
     parts = _matches(candidates, profile, asked, dialogue.named)
-    relevance = np.sum(list(parts.values()), axis=0)
-    for name, weight, cue in (
+    relevance = _sum(parts, len(candidates))
+    said = spans(asked.text, now, asked.zone) if profile.date else []
+    cues: tuple[tuple[str, float, Callable[[Values], Values]], ...] = (
         ("neighbours", profile.neighbours, dialogue.beside),
         ("actor", profile.actor, lambda _: dialogue.actor()),
         ("asks", profile.asks, lambda _: dialogue.asks()),
         ("session", profile.session, dialogue.session),
-        ("date", profile.date, lambda _: _in_time(candidates, now, asked)),
-    ):
-        if weight and (values := weight * cue(relevance)).any():
+        ("date", profile.date, lambda _: np.array([closeness(said, c.created_at, asked.zone) for c in candidates])),
+    )
+    for name, weight, cue in cues:
+        told = said if name == "date" else dialogue.turns
+        if weight and told and (values := weight * cue(relevance)).any():
             parts[name] = values
             relevance = relevance + values
     return parts
+
+
+def _sum(columns: Mapping[str, Values], count: int) -> Values:
+    total = np.zeros(count)
+    for column in columns.values():
+        total += column
+    return total
 
 
 def _matches(candidates: Sequence[Candidate], profile: Profile, asked: Asked, named: Set[str]) -> dict[str, Values]:
@@ -184,12 +197,6 @@ def _matches(candidates: Sequence[Candidate], profile: Profile, asked: Asked, na
     return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "late": profile.late * late}
 
 
-def _in_time(candidates: Sequence[Candidate], now: datetime, asked: Asked) -> Values:
-    """How near each was said to a time the question speaks of."""
-    found = spans(asked.text, now, asked.zone)
-    return np.array([closeness(found, c.created_at, asked.zone) if found else 0.0 for c in candidates])
-
-
 def _sigmoid(candidates: Sequence[Candidate], profile: Profile, _asked: Asked, _now: datetime) -> dict[str, Values]:
     return {"relevance": (1.0 - profile.recency) * np.array([relevance(c, profile) for c in candidates], np.float64)}
 
@@ -215,10 +222,12 @@ _FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, Asked, datetime], di
 
 def keep_similar(scored: Sequence[Scored], threshold: float | None) -> tuple[list[Scored], list[Dropped]]:
     """Split by the request's `threshold` on cosine similarity; without a similarity nothing is dropped."""
+    if threshold is None:
+        return list(scored), []
     kept, dropped = [], []
     for s in scored:
         similarity = s.candidate.similarity
-        low = threshold is not None and similarity is not None and similarity < threshold
+        low = similarity is not None and similarity < threshold
         dropped.append(Dropped(s, "threshold")) if low else kept.append(s)
     return kept, dropped
 
@@ -249,11 +258,12 @@ def cap_categories(scored: Sequence[Scored], lengths: dict[str, int]) -> tuple[l
     taken: dict[str, int] = {}
     for s in scored:
         category = s.candidate.category
-        taken[category] = taken.get(category, 0) + 1
-        if taken[category] <= lengths.get(category, taken[category]):
-            kept.append(s)
-        else:
+        before = taken.get(category, 0)
+        if before >= lengths.get(category, len(scored)):
             dropped.append(Dropped(s, "rag_length"))
+            continue
+        taken[category] = before + 1
+        kept.append(s)
     return kept, dropped
 
 

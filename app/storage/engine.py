@@ -62,12 +62,16 @@ async def _reset(connection: asyncpg.Connection) -> None:
         await connection.execute("ROLLBACK")
 
 
+_NOTHING = b"\x01{}"
+"""What most memories have for metadata."""
+
+
 def _encode_json(value: Any) -> bytes:
     return b"\x01" + json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _decode_json(value: bytes) -> Any:
-    return json.loads(value[1:].decode())
+    return json.loads(value[1:].decode()) if value != _NOTHING else {}
 
 
 @dataclass(slots=True)

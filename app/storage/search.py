@@ -127,7 +127,7 @@ def _candidates(row: Row) -> list[Candidate]:
     for length in row["lengths"]:
         tokens.append(None if length is None else held[at : at + length])
         at += length or 0
-    embeddings = row["embeddings"] or [None] * len(tokens)
-    vectors = (None if e is None else e.to_numpy().astype(np.float32) for e in embeddings)
-    columns = (row[name] for name in _COLUMNS)
-    return [Candidate(*values) for values in zip(*columns, tokens, vectors, strict=True)]
+    absent: list[None] = [None] * len(tokens)
+    vectors = [None if e is None else e.to_numpy().astype(np.float32) for e in row["embeddings"] or ()] or absent
+    columns = [row[name] for name in _COLUMNS]
+    return list(map(Candidate._make, zip(*columns, tokens, vectors, absent, strict=True)))

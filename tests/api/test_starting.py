@@ -1,6 +1,7 @@
 """Servers as processes: what is wrongly configured does not start and says so in a line; what stops lets go of all."""
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.api.startup import YOUNG, settled
 from tests.acceptance.processes import REPOSITORY, environment, free_port
 from tests.api.calls import refused
 from tests.api.test_connections import connected, rest
@@ -133,3 +135,12 @@ async def answers(client: httpx.AsyncClient) -> bool:
         return (await client.get("/health")).status_code == 200
     except httpx.TransportError:
         return False
+
+
+def test_while_it_serves_garbage_is_searched_for_seldom_and_afterwards_as_before() -> None:
+    before = gc.get_threshold()
+    with settled():
+        assert gc.get_threshold() == (YOUNG, *before[1:])
+        assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0

@@ -3,10 +3,34 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.ports import Clock, TokenCounter
 from app.providers.clock import SystemClock
 from app.providers.tokens import WordPieceCounter
+
+WORDS = WordPieceCounter()
+PIECES = [
+    " ",
+    "  ",
+    "\x1c",
+    "\t",
+    "\n",
+    "\u00a0",
+    "\u2028",
+    "\u0300",
+    "é",
+    "ΑΣ",
+    "İ",
+    "你好",
+    "[MASK]",
+    "[",
+    "x" * 101,
+    "can't",
+    "tea",
+    "7.",
+]
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +46,11 @@ def counter() -> TokenCounter:
 def test_word_pieces_without_special_tokens(counter: TokenCounter, text: str, tokens: int) -> None:
     assert counter.count(text) == tokens
     assert counter.count(text) == tokens
+
+
+@given(st.text(max_size=200) | st.lists(st.sampled_from(PIECES), max_size=20).map("".join))
+def test_word_by_word_there_are_as_many_as_in_the_whole(text: str) -> None:
+    assert WORDS.count(text) == WORDS._count(text)
 
 
 def test_nothing_is_cut_off(counter: TokenCounter) -> None:

@@ -27,7 +27,7 @@ def candidate(number: int, rerank: float | None, age_days: float = 0.0, similari
     """A candidate as a search and a reranker leave it."""
     at = NOW - timedelta(days=age_days)
     base = Candidate(UUID(int=number), "event", MemoryType.semantic, 2, False, at, at)
-    return replace(base, similarity=similarity, rerank=rerank)
+    return base._replace(similarity=similarity, rerank=rerank)
 
 
 def order(found: Sequence[Candidate], profile: Profile) -> list[int]:
@@ -60,7 +60,7 @@ def test_of_the_seeds_pool_nothing_unread_is_answered() -> None:
     kept, dropped = keep_read(score(found, SEED, NOW), SEED)
     assert [s.candidate.id.int for s in kept] == [1, 3]
     assert [(d.scored.candidate.id.int, d.reason) for d in dropped] == [(2, "rank")]
-    unread = score([replace(c, rerank=None) for c in found], SEED, NOW)
+    unread = score([c._replace(rerank=None) for c in found], SEED, NOW)
     assert keep_read(unread, SEED) == (unread, [])
     fused = score(found, DEFAULT, NOW)
     assert keep_read(fused, DEFAULT) == (fused, [])
@@ -91,10 +91,10 @@ def test_what_was_not_read_counts_as_the_worst_that_was() -> None:
 def test_the_score_takes_the_place_of_late_interaction_and_only_of_it() -> None:
     rng = np.random.default_rng(7)
     tokens = [rng.integers(-60, 60, 96, np.int8).tobytes() for _ in range(4)]
-    found = [replace(candidate(n, float(n)), tokens=tokens[n], similarity=0.1 * n, lexical=0.2 * n) for n in (1, 2, 3)]
+    found = [candidate(n, float(n))._replace(tokens=tokens[n], similarity=0.1 * n, lexical=0.2 * n) for n in (1, 2, 3)]
     asked = Asked("a question", tokens[0])
     read = score(found, DEFAULT, NOW, asked)
-    unread = score([replace(c, rerank=None) for c in found], DEFAULT, NOW, asked)
+    unread = score([c._replace(rerank=None) for c in found], DEFAULT, NOW, asked)
     assert {"dense", "lexical", "late"} <= set(unread[0].parts) == {*read[0].parts, "late"} - {"rerank"}
     assert [s.parts for s in score(found, replace(DEFAULT, rerank=0.0), NOW, asked)] == [s.parts for s in unread]
     for part in ("dense", "lexical"):

@@ -38,7 +38,7 @@ def candidate(
     """A memory last changed so many days ago."""
     at = NOW - timedelta(days=age_days)
     base = Candidate(UUID(int=number), category, MemoryType.semantic, importance, False, at, at)
-    return replace(base, **fields)
+    return base._replace(**fields)
 
 
 def unit(seed: int) -> np.ndarray:
@@ -188,7 +188,7 @@ def test_with_lambda_one_the_selection_is_the_plain_order(found: list[Candidate]
 def test_without_vectors_nothing_is_redundant_and_the_order_stays(
     found: list[Candidate], top_k: int, weight: float
 ) -> None:
-    scored = score([replace(c, embedding=None) for c in found], SEED, NOW)
+    scored = score([c._replace(embedding=None) for c in found], SEED, NOW)
     distinct = [s for at, s in enumerate(scored) if at == 0 or scored[at - 1].total - s.total > 1e-9]
     chosen, _ = select(distinct, top_k, replace(SEED, mmr_lambda=weight))
     assert chosen == distinct[:top_k]

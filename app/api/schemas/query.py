@@ -150,30 +150,32 @@ class AnswerOut(BaseModel):
 
     @classmethod
     def of(cls, answer: Answer, *, full: bool, explain: bool) -> "AnswerOut":
-        """From the use-case's answer."""
-        return cls(
-            items=[_item(i, full, explain) for i in answer.items],
-            related=[_item(i, full, explain) for i in answer.related],
-            header=answer.header,
-            delta=DeltaOut(**answer.delta) if answer.delta else None,
-            tokens=answer.tokens,
-            took_ms=answer.took_ms,
-            degraded=answer.degraded,
-            dropped=[_dropped(d) for d in answer.dropped] if explain else None,
+        """From the use-case's answer, validated once and as a whole."""
+        return cls.model_validate(
+            {
+                "items": [_item(i, full, explain) for i in answer.items],
+                "related": [_item(i, full, explain) for i in answer.related],
+                "header": answer.header,
+                "delta": answer.delta or None,
+                "tokens": answer.tokens,
+                "took_ms": answer.took_ms,
+                "degraded": answer.degraded,
+                "dropped": [_dropped(d) for d in answer.dropped] if explain else None,
+            }
         )
 
 
 _FULL = set(ItemOut.model_fields) - {"score", "strength"}
 
 
-def _item(item: Item, full: bool, explain: bool) -> ItemOut:
+def _item(item: Item, full: bool, explain: bool) -> dict[str, Any]:
     memory = item.memory
     values: dict[str, Any] = {"id": memory.id, "category": memory.category, "text": item.text}
     if full:
         values = {name: getattr(memory, name) for name in _FULL} | {"tags": list(memory.tags)}
     if item.scored is not None and (full or explain):
         values["score"] = _score(item.scored)
-    return ItemOut(**values, strength=item.strength)
+    return values | {"strength": item.strength}
 
 
 def _score(scored: Any) -> ScoreOut:

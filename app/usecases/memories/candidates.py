@@ -7,6 +7,7 @@ later one answers, of them, what may still be answered then.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from uuid import UUID
 
 from app.domain.candidates import Candidate
@@ -16,6 +17,8 @@ from app.domain.scoring import Asked, Profile, keep_similar, score
 from app.ports import Clock, Reranker
 from app.storage.search import Search, SearchStorage
 from app.storage.uow import ReadTx
+
+_CATEGORY = attrgetter("category")
 
 
 class Candidates:
@@ -36,9 +39,8 @@ class Candidates:
         found: dict[UUID, Candidate] = {}
         categories = list(lengths)
         while categories:
-            for candidate in await self._search.candidates(tx, scope, _narrowed(search, categories)):
-                found[candidate.id] = candidate
-            taken = Counter(c.category for c in found.values())
+            found |= {c.id: c for c in await self._search.candidates(tx, scope, _narrowed(search, categories))}
+            taken = Counter(map(_CATEGORY, found.values()))
             full = {c for c in categories if taken[c] >= lengths[c]}
             if not full or sum(min(count, lengths[c]) for c, count in taken.items()) >= wanted:
                 break
@@ -60,7 +62,7 @@ class Candidates:
         """The same, the best of them with the reranker's score. Raises RerankerUnavailable."""
         logits = await self._reranker.score(asked.text, [memory.text for memory in best])
         read = {memory.id: logit for memory, logit in zip(best, logits, strict=True)}
-        return [replace(c, rerank=read.get(c.id)) for c in found]
+        return [c._replace(rerank=read.get(c.id)) for c in found]
 
     async def still_visible(
         self, tx: ReadTx, scope: Scope, search: Search, found: Sequence[Candidate]
