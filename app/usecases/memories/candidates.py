@@ -36,16 +36,17 @@ class Candidates:
 
         `lengths`: how many of each category may be answered, `wanted`: how many in all.
         """
-        found: dict[UUID, Candidate] = {}
+        found: list[Candidate] = []
         categories = list(lengths)
         while categories:
-            found |= {c.id: c for c in await self._search.candidates(tx, scope, _narrowed(search, categories))}
-            taken = Counter(map(_CATEGORY, found.values()))
+            more = await self._search.candidates(tx, scope, _narrowed(search, categories))
+            found = list({c.id: c for c in (*found, *more)}.values()) if found else more
+            taken = Counter(map(_CATEGORY, found))
             full = {c for c in categories if taken[c] >= lengths[c]}
             if not full or sum(min(count, lengths[c]) for c, count in taken.items()) >= wanted:
                 break
             categories = [c for c in categories if c not in full]
-        return list(found.values())
+        return found
 
     def to_be_read(self, profile: Profile, top_k: int) -> bool:
         """Whether a reranker is to read the best of them, outside any transaction."""
