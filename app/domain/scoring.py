@@ -8,8 +8,9 @@ late interaction, which it supersedes: both look at the words.
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -94,13 +95,12 @@ class Profile:
         return replace(self, late=0.0, dense=self.dense_alone, lexical=self.lexical_alone) if self.late else self
 
 
-@dataclass(slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A candidate with its score, the sum of its `parts`: the place `at` in each of the `columns`."""
 
     candidate: Candidate
     total: float
-    columns: Mapping[str, Values] = field(repr=False, compare=False)
+    columns: Mapping[str, Values]
     at: int
 
     @property
@@ -108,6 +108,9 @@ class Scored:
         """What the total is made of, by name; of cues and boosts those that add something."""
         parts = {name: float(column[self.at]) for name, column in self.columns.items()}
         return {name: value for name, value in parts.items() if value or name in _MATCHES}
+
+
+_scored = partial(tuple.__new__, Scored)  # as _make, without Python's part in it
 
 
 class Dropped(NamedTuple):
@@ -124,7 +127,7 @@ def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, aske
     totals = _sum(columns, len(candidates))
     values = totals.tolist()
     best = np.argsort(-totals, kind="stable").tolist()
-    return [Scored(candidates[at], values[at], columns, at) for at in best]
+    return [_scored((candidates[at], values[at], columns, at)) for at in best]
 
 
 def _boosts(candidates: Sequence[Candidate], profile: Profile, now: datetime) -> dict[str, Values]:

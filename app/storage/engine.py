@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
+from asyncpg.pool import PoolConnectionProxy
 from pgvector.asyncpg import register_vector
 
 from app.domain.errors import ConfigError, DatabaseUnavailable
@@ -164,6 +165,19 @@ class Engine:
                     await pool.close()
             except (TimeoutError, *UNREACHABLE):
                 pool.terminate()
+
+
+async def give_back(pool: asyncpg.Pool, connection: Any, timeout_s: float) -> None:
+    """Release `connection`; what has to be undone on it may take `timeout_s` seconds.
+
+    The driver's `release` does it in a task of its own, so that whoever is cancelled meanwhile loses no connection. One
+    at rest goes back without waiting for anything, which cannot be cut short, and the task costs as much as the rest.
+    """
+    if type(connection) is not PoolConnectionProxy or connection.is_closed() or connection.is_in_transaction():
+        await pool.release(connection, timeout=timeout_s)
+    else:  # the same two steps; one that is still being cancelled is closed if that is cut short too
+        connection._con._on_release()
+        await connection._holder.release(timeout_s)
 
 
 async def _refuse_privileged_role(pool: asyncpg.Pool) -> None:

@@ -26,7 +26,7 @@ from app.domain.errors import (
 )
 from app.domain.scope import Scope
 from app.ports import in_transaction
-from app.storage.engine import REFUSED, UNREACHABLE, Engine
+from app.storage.engine import REFUSED, UNREACHABLE, Engine, give_back
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -176,7 +176,7 @@ class UnitOfWork:
                 yield connection
             finally:
                 with contextlib.suppress(Exception):  # the driver has then closed it
-                    await pool.release(connection, timeout=TIDY_S)
+                    await give_back(pool, connection, TIDY_S)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
             if (ours := translate(error)) is not None:
                 raise ours from error

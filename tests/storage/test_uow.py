@@ -99,6 +99,44 @@ async def test_a_provider_refuses_while_a_call_runs(database: Database, a: Scope
     await engine.close()
 
 
+# --- connections come back
+
+
+async def test_one_connection_serves_one_after_the_other(database: Database, a: Scope) -> None:
+    uow = UnitOfWork(engine := Engine(database.app, min_size=1, max_size=1))
+    pids = {(await uow.definer("SELECT pg_backend_pid() AS pid"))[0]["pid"] for _ in range(5)}
+    async with uow.read(a) as tx:
+        pids.add(await tx.fetchval("SELECT pg_backend_pid()"))
+    assert len(pids) == 1
+    assert engine.usage.wanted == 0
+    await engine.close()
+
+
+async def test_a_connection_comes_back_wherever_its_user_is_cancelled(database: Database, a: Scope) -> None:
+    uow = UnitOfWork(engine := Engine(database.app, min_size=1, max_size=1))
+    await uow.definer("SELECT 1")
+
+    async def in_calls() -> None:
+        async with uow.calls() as tx:
+            await tx.fetchval("SELECT pg_sleep(60)")
+
+    async def in_transaction_() -> None:
+        async with uow.write(a) as tx:
+            await tx.fetchval("SELECT pg_sleep(60)")
+
+    for use in (in_calls, in_transaction_):
+        for turns in range(12):
+            task = asyncio.create_task(use())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await uow.definer("SELECT 1 AS one"))[0]["one"] == 1
+    assert engine.usage.wanted == 0
+    await engine.close()
+
+
 # --- one at a time
 
 
