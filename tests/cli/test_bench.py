@@ -14,7 +14,7 @@ from bench import workload
 from bench.constant_embedder import ConstantEmbedder
 from bench.floor import _Template
 from bench.floor_recording import Recording
-from bench.http_load import Load, requests
+from bench.http_load import Load, is_right, requests
 from bench.http_runs import Figures
 from bench.stack_sampler import REST, group_of
 
@@ -83,6 +83,19 @@ def test_a_load_is_bounded_in_the_number_of_requests() -> None:
     assert len(set(written)) == 20
     with pytest.raises(ValueError, match="query or write"):
         requests(Load(port=1, key="k", kind="delete", clients=1))
+
+
+def test_an_answer_without_what_was_asked_for_is_an_error() -> None:
+    item = {"id": ID, "category": "goals", "text": "[goals] Tea."}
+    right = json.dumps({"items": [item], "related": []}, separators=(",", ":")).encode()
+    assert is_right("query", 200, right, thoroughly=True)
+    assert not is_right("query", 503, right, thoroughly=False)
+    assert not is_right("query", 200, b'{"items":[],"related":[]}', thoroughly=False)
+    for broken in (right[:-1], right.replace(b"[goals] Tea.", b""), right.replace(b'"id"', b'"no"')):
+        assert not is_right("query", 200, broken, thoroughly=True)
+    assert is_right("write", 201, b'{"op":"created"}', thoroughly=True)
+    assert not is_right("write", 201, b'{"op":"updated"}', thoroughly=False)
+    assert not is_right("write", 200, b'{"op":"created"}', thoroughly=False)
 
 
 def test_a_replayed_write_gets_new_ids_text_and_hash() -> None:
