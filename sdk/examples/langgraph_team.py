@@ -100,4 +100,6 @@ async def run(user: str, thread: str, task: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(asyncio.run(run(*sys.argv[1:4]))))
+    if len(sys.argv) != 4:
+        sys.exit("usage: python langgraph_team.py USER THREAD TASK")
+    print("\n".join(asyncio.run(run(*sys.argv[1:]))))

@@ -73,4 +73,6 @@ def main(user: str, thread: str, question: str) -> str:
 
 
 if __name__ == "__main__":
-    print(main(*sys.argv[1:4]))
+    if len(sys.argv) != 4:
+        sys.exit("usage: python openai_agent.py USER THREAD QUESTION")
+    print(main(*sys.argv[1:]))

@@ -31,4 +31,6 @@ async def run(user: str, question: str) -> str:
 
 
 if __name__ == "__main__":
-    print(asyncio.run(run(*sys.argv[1:3])))
+    if len(sys.argv) != 3:
+        sys.exit("usage: python pydantic_ai_mcp.py USER MESSAGE")
+    print(asyncio.run(run(*sys.argv[1:])))

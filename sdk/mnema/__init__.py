@@ -9,6 +9,7 @@ from mnema.client import AsyncMnema, Mnema
 from mnema.errors import (
     ApiError,
     BrokenOff,
+    CannotBeSent,
     Conflict,
     InvalidRequest,
     LimitReached,
@@ -35,6 +36,7 @@ __all__ = [
     "AsyncRecallValve",
     "BrokenOff",
     "BulkResult",
+    "CannotBeSent",
     "Conflict",
     "Filters",
     "InvalidRequest",

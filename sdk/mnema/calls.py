@@ -15,6 +15,7 @@ import httpx
 from pydantic import BaseModel
 
 from mnema import models, requests
+from mnema.errors import CannotBeSent
 from mnema.requests import ChangeFields, ListFields, MemoryFields, Moment, QuestionFields, TurnFields
 from mnema.transport import Call
 
@@ -183,8 +184,14 @@ def nothing(response: httpx.Response) -> None:
 
 
 def segment(name: str) -> str:
-    """A caller's identifier as one part of a path: nothing in it may be taken for a slash or a step up."""
-    return quote(name, safe="").replace(".", "%2E")
+    """A caller's identifier as one part of a path: nothing in it may be taken for a slash or a step up.
+
+    Raises CannotBeSent.
+    """
+    try:
+        return quote(name, safe="").replace(".", "%2E")
+    except UnicodeEncodeError as error:
+        raise CannotBeSent(f"it is no text that can be sent: {error}") from error
 
 
 def given(model: type[M], **fields: Any) -> M:

@@ -19,6 +19,13 @@ class MnemaError(Exception):
         super().__init__(f"{code}: {detail}")
 
 
+class CannotBeSent(MnemaError, ValueError):
+    """A value that no request can hold, such as half of a surrogate pair, NaN or an object: nothing was sent."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, code="cannot_be_sent")
+
+
 class NoAnswer(MnemaError):
     """The server could not be reached, or went away before it answered: a write may be stored or not."""
 

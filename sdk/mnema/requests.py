@@ -3,11 +3,15 @@
 Identifiers are the caller's own: 1 to 200 printable characters. Where a keyword may be None, None is not sent.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, Required, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_jsonable_python
+
+from mnema.errors import CannotBeSent
 
 MemoryType = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
 MemoryState = Literal["active", "superseded", "soft_deleted"]
@@ -16,14 +20,22 @@ Moment = datetime | date | str
 """A date is UTC midnight, a time without zone is UTC; a string is ISO 8601."""
 
 
+def encoded(body: Any) -> bytes:
+    """As JSON; raises CannotBeSent for what JSON does not know."""
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=to_jsonable_python).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CannotBeSent(f"it cannot be written as JSON: {error}") from error
+
+
 class Sent(BaseModel):
     """A request body."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     def body(self) -> bytes:
-        """As JSON; what was not named stays unsaid, so that the server's defaults hold."""
-        return self.model_dump_json(exclude_unset=True, by_alias=True).encode()
+        """As JSON; what was not named stays unsaid, so that the server's defaults hold. Raises CannotBeSent."""
+        return encoded(self.model_dump(exclude_unset=True, by_alias=True))
 
 
 class Source(Sent):

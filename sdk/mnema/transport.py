@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from mnema.errors import BrokenOff, MnemaError, NoAnswer, TimedOut, UnexpectedAnswer, refusal
+from mnema.errors import BrokenOff, CannotBeSent, MnemaError, NoAnswer, TimedOut, UnexpectedAnswer, refusal
 
 T = TypeVar("T")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -24,19 +24,26 @@ NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 @dataclass(frozen=True)
 class Retry:
-    """When what failed for now is sent again. Waits grow from `first_wait_s` by two, half of each by chance; a server
-    that says `Retry-After` is waited for as long as it says, or not at all if that is longer than `longest_wait_s`."""
+    """When what failed for now is sent again: until `patience_s` have passed since it was first sent, but once in any
+    case, and `attempts` times in all if that is given. Waits grow from `first_wait_s` by two up to `longest_wait_s`,
+    half of each by chance; a server that says `Retry-After` is waited for as long as it says, or not at all if that is
+    longer than `longest_wait_s`. `attempts=1`: never."""
 
-    attempts: int = 4
+    attempts: int | None = None
     first_wait_s: float = 0.2
     longest_wait_s: float = 10.0
+    patience_s: float = 30.0
 
-    def wait_s(self, attempt: int, asked_s: float | None = None) -> float | None:
-        """How long to wait after attempt number `attempt` (from 1) failed, in seconds; None: give up."""
-        if attempt >= self.attempts or (asked_s or 0) > self.longest_wait_s:
+    def wait_s(self, attempt: int, asked_s: float | None = None, spent_s: float = 0.0) -> float | None:
+        """How long to wait after attempt number `attempt` (from 1) failed, in seconds; None: give up.
+
+        `spent_s`: since the first attempt began.
+        """
+        if (self.attempts is not None and attempt >= self.attempts) or (asked_s or 0) > self.longest_wait_s:
             return None
-        grown: float = min(self.first_wait_s * 2 ** (attempt - 1), self.longest_wait_s)
-        return max(grown * random.uniform(0.5, 1), asked_s or 0)
+        grown: float = min(self.first_wait_s * 2 ** min(attempt - 1, 30), self.longest_wait_s)
+        wait: float = max(grown * random.uniform(0.5, 1), asked_s or 0)
+        return None if attempt > 1 and spent_s + wait > self.patience_s else wait
 
 
 @dataclass(frozen=True)
@@ -83,12 +90,17 @@ class Call(Generic[T]):
     """Statuses of refusals that `read` understands."""
 
     def request(self, client: "httpx.Client | httpx.AsyncClient") -> httpx.Request:
-        """For this client."""
-        return client.build_request(
-            self.method, self.path, params=self.params, content=self.content, headers=self.headers
-        )
+        """For this client; raises CannotBeSent."""
+        try:
+            return client.build_request(
+                self.method, self.path, params=self.params, content=self.content, headers=self.headers
+            )
+        except (httpx.InvalidURL, ValueError, TypeError) as error:
+            raise CannotBeSent(f"{self.method} {self.path}: {error}") from error
 
-    def pause_s(self, retry: Retry, attempt: int, failure: "httpx.Response | httpx.RequestError") -> float:
+    def pause_s(
+        self, retry: Retry, attempt: int, failure: "httpx.Response | httpx.RequestError", spent_s: float = 0.0
+    ) -> float:
         """How long to wait before it is sent again, in seconds; raises the failure as a MnemaError when it is not."""
         if isinstance(failure, httpx.Response):
             again = failure.status_code in TRANSIENT and (self.repeatable or failure.status_code in NOT_DONE)
@@ -96,7 +108,7 @@ class Call(Generic[T]):
         else:
             again = isinstance(failure, httpx.TransportError) and (self.repeatable or isinstance(failure, NOT_SENT))
             asked_s, error = None, failed(failure, self)
-        wait_s = retry.wait_s(attempt, asked_s) if again else None
+        wait_s = retry.wait_s(attempt, asked_s, spent_s) if again else None
         if wait_s is None:
             raise error
         return wait_s
@@ -202,6 +214,7 @@ class Sender:
         lines.end()
 
     def _open(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
+        began = time.monotonic()
         for attempt in itertools.count(1):
             failure: httpx.Response | httpx.RequestError
             try:
@@ -211,7 +224,7 @@ class Sender:
                 failure.read()
             except httpx.RequestError as error:
                 failure = error
-            time.sleep(call.pause_s(self._retry, attempt, failure))
+            time.sleep(call.pause_s(self._retry, attempt, failure, time.monotonic() - began))
         raise AssertionError("unreachable")
 
     def close(self) -> None:
@@ -245,6 +258,7 @@ class AsyncSender:
         lines.end()
 
     async def _open(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
+        began = time.monotonic()
         for attempt in itertools.count(1):
             failure: httpx.Response | httpx.RequestError
             try:
@@ -254,7 +268,8 @@ class AsyncSender:
                 await failure.aread()
             except httpx.RequestError as error:
                 failure = error
-            await asyncio.sleep(call.pause_s(self._connection.retry, attempt, failure))
+            spent_s = time.monotonic() - began
+            await asyncio.sleep(call.pause_s(self._connection.retry, attempt, failure, spent_s))
         raise AssertionError("unreachable")
 
     async def _exchange(self, call: Call[Any], *, stream: bool) -> httpx.Response:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -104,3 +105,8 @@ async def test_a_pydantic_ai_agent_remembers_and_asks_over_mcp(server: str, call
     assert f"[tasks] {fact}" in model.said_to_it(2)
     async with AsyncMnema(server, caller.key) as memory:
         assert [item.text async for item in memory.list(**about)] == [fact]
+
+
+def test_the_agent_says_what_it_needs() -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / "openai_agent.py"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "usage: python openai_agent.py USER THREAD QUESTION\n")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -233,6 +234,34 @@ def test_waits_grow_keep_to_their_limits_and_listen_to_the_server() -> None:
     assert retry.wait_s(5) is None
     assert retry.wait_s(1, 3) == 3
     assert retry.wait_s(1, 4.5) is None
+
+
+def test_patience_ends_after_its_time_and_not_before_a_second_try() -> None:
+    retry = Retry(first_wait_s=1, longest_wait_s=4)
+    assert retry.wait_s(1, spent_s=60) is not None  # whoever was silent for a minute is asked once more
+    assert retry.wait_s(2, spent_s=60) is None
+    assert retry.wait_s(2, spent_s=27) is not None
+    assert retry.wait_s(9, 4, spent_s=27) is None
+    assert retry.wait_s(5000, spent_s=10) is not None
+    assert Retry(attempts=1).wait_s(1) is None
+    assert Retry().patience_s == 30
+
+
+def test_a_server_that_comes_back_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waits = 0.0, list[float]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        waits.append(seconds)
+        now += seconds
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with Mnema("http://127.0.0.1:9", "key") as memory, pytest.raises(NoAnswer):
+        memory.remember("Tea.", **MAYA)
+    assert 15 < sum(waits) <= 30
+    assert max(waits) <= 10
+    assert len(waits) < 15
 
 
 def test_every_write_has_a_key_of_its_own_unless_it_is_given_one() -> None:

@@ -1,6 +1,5 @@
 """LangGraph's long-term store, kept by Mnema: `graph.compile(store=MnemaStore())`."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from mnema.calls import JSON, reader
 from mnema.client import AsyncMnema, Mnema
+from mnema.requests import encoded
 from mnema.transport import Call, Retry
 
 UserOf = Callable[[tuple[str, ...]], str | None]
@@ -99,7 +99,7 @@ class MnemaStore(BaseStore):
                 body["puts"].append(self._put(op))
             else:
                 raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 - as LangGraph's stores do
-        content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        content = encoded(body)
         # a put that is sent again stores the same value again
         return Call("POST", "/store/batch", reader(_Answer), content=content, headers=JSON)
 

@@ -1,0 +1,49 @@
+"""What no request can hold is an error of the client's own, and nothing is sent."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mnema import CannotBeSent, Mnema, MnemaError, NewMemory, Retry
+from mnema.langgraph import MnemaStore
+
+HALF = "a\ud800"
+NOWHERE = "http://127.0.0.1:9"
+MAYA: dict[str, Any] = {"user_id": "maya", "category": "tasks"}
+
+CALLS: list[Callable[[Mnema], object]] = [
+    lambda memory: memory.remember(HALF, **MAYA),
+    lambda memory: memory.remember("Tea.", user_id=HALF, category="tasks"),
+    lambda memory: memory.remember("Tea.", **MAYA, metadata={"x": HALF}),
+    lambda memory: memory.remember("Tea.", **MAYA, metadata={HALF: "x"}),
+    lambda memory: memory.remember("Tea.", **MAYA, metadata={"x": float("nan")}),
+    lambda memory: memory.remember("Tea.", **MAYA, metadata={"x": [float("inf")]}),
+    lambda memory: memory.remember("Tea.", **MAYA, metadata={"x": object()}),
+    lambda memory: memory.remember("Tea.", **MAYA, idempotency_key="\u00e4"),
+    lambda memory: memory.add_turn(HALF, user_id="maya", thread_id="t", role="user"),
+    lambda memory: memory.query(HALF, agent="planner"),
+    lambda memory: memory.query("x", agent="planner", threshold=float("nan")),
+    lambda memory: memory.edit(HALF, importance=1),
+    lambda memory: memory.delta(HALF),
+    lambda memory: list(memory.list(user_id=HALF)),
+    lambda memory: list(memory.export(HALF)),
+    lambda memory: list(memory.remember_many([NewMemory(text=HALF, **MAYA)])),
+    lambda memory: memory.propose("maya", field="city", value=HALF),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_cannot_be_sent_is_said_before_it_is_tried(call: Callable[[Mnema], object]) -> None:
+    with Mnema(NOWHERE, "key", retry=Retry(attempts=1)) as memory, pytest.raises(CannotBeSent) as refused:
+        call(memory)
+    assert isinstance(refused.value, MnemaError)
+    assert isinstance(refused.value, ValueError)
+    assert refused.value.code == "cannot_be_sent"
+
+
+def test_the_store_says_so_too() -> None:
+    store = MnemaStore(NOWHERE, "key", retry=Retry(attempts=1))
+    for value in ({"x": HALF}, {"x": float("nan")}):
+        with pytest.raises(CannotBeSent):
+            store.put(("notes",), "k", value)
+    store.close()
