@@ -17,7 +17,7 @@ from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.none import NoReranker
-from app.storage import admin
+from app.storage import admin, tenant_removal
 from app.storage.consolidation import ConsolidationStorage
 from app.storage.engine import Engine
 from app.storage.jobs import JobStorage
@@ -45,6 +45,11 @@ async def tenancy(settings: Settings) -> AsyncIterator[Tenants]:
         yield Tenants(TenantStorage(UnitOfWork(engine)), policies, SystemClock(), settings.key_cache_s)
     finally:
         await engine.close()
+
+
+async def remove_tenant(settings: Settings, admin_url: str, name_or_id: str) -> dict[str, int]:
+    """Everything of the tenant, and the tenant; how many rows went, by table. Raises NotFound, WrongState."""
+    return await tenant_removal.remove_tenant(admin_url, name_or_id, settings.key_cache_s)
 
 
 @asynccontextmanager

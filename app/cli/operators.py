@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from app.bootstrap import create_roles, diagnose, migrate_database, tenancy
+from app.bootstrap.operators import remove_tenant
 from app.cli.client import explain, fail, out, show, table
 from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import AdminSettings, Settings
@@ -104,6 +105,23 @@ def tenant_list() -> None:
         show(rows, whole=True)
 
     run(work())
+
+
+@tenant_app.command("delete")
+def tenant_delete(
+    tenant: Annotated[str, typer.Argument(help="name or id")],
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """Remove a tenant with everything it holds, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
+
+    Its keys are revoked first. What was broken off is ended by running it again.
+    """
+    if not yes:
+        typer.confirm(f"Delete everything of tenant {tenant!r}? It cannot be undone", abort=True)
+    counts = run(remove_tenant(Settings(), admin_url(), tenant))
+    out.print(f"deleted {escape(tenant)}", highlight=False)
+    for name, count in sorted(counts.items()):
+        out.print(f"  {name:<24} {count}", highlight=False)
 
 
 @key_app.command("create")

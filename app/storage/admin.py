@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import asyncpg
 
@@ -129,6 +130,15 @@ async def owning_spaces(admin_url: str) -> AsyncIterator[asyncpg.Connection]:
             yield connection
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def owning_tenant(connection: asyncpg.Connection, tenant_id: UUID) -> AsyncIterator[None]:
+    """A transaction as the owner on rows of one tenant: row-level security holds for the owner too."""
+    async with connection.transaction():
+        await connection.execute("SET LOCAL ROLE mnema_owner")
+        await connection.execute("SELECT set_config('app.tenant_id', $1, true)", str(tenant_id))
+        yield
 
 
 async def adopt_model(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:

@@ -38,6 +38,11 @@ VALUES ($1, $2, $3, 'CONSENT', $4, $5, $6, $7, clock_timestamp())
 _ANSWERED = """
 SELECT response, body_hash FROM idempotency_keys WHERE tenant_id = $1 AND key_id = $2 AND route = $3 AND key = $4
 """
+REMOVED = """
+INSERT INTO history (tenant_id, id, memory_id, event, actor, meta)
+SELECT DISTINCT ON (ref) $1::uuid, gen_random_uuid(), ref, 'PURGE', 'operator', '{}'::jsonb
+FROM unnest($2::text[]) AS ref
+"""
 
 
 @dataclass(frozen=True, slots=True)

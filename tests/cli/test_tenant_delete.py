@@ -1,0 +1,165 @@
+"""`mnema tenant delete`: nothing of the tenant is left in any table, and nothing of another is touched."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from app.bootstrap import Application
+from app.cli.main import app as command_line
+from app.domain.errors import NotFound, WrongState
+from app.storage import tenant_removal
+from app.storage.tenant_removal import remove_tenant
+from tests.api.calls import ask, propose, remember, say, sql
+from tests.architecture import catalog
+from tests.conftest import Database
+from tests.factories import Caller, make_caller
+from tests.usecases.crowd import SeededEmbedder
+
+FILLED = {
+    *(
+        "api_keys",
+        "users",
+        "memories",
+        "relations",
+        "thread_revision",
+        "change_log",
+        "delta_cursors",
+        "history",
+        "jobs",
+    ),
+    *("events", "idempotency_keys", "tombstones", "supervisor_checkpoints", "store_items", "store_vectors", "tenants"),
+    *("context_patches", "user_context", "vec_minilm_l6_v2"),
+}
+
+
+@pytest.fixture
+def embedder() -> SeededEmbedder:
+    return SeededEmbedder()
+
+
+@pytest.fixture
+async def other(app: Application, server: str) -> Caller:
+    """Another tenant, with rows of its own."""
+    caller = await make_caller(app)
+    async with caller.client(server) as http:
+        await live(http)
+    return caller
+
+
+async def live(http: httpx.AsyncClient) -> None:
+    """Rows in most tables."""
+    await http.post("/memory", json={"user_id": "ben", "category": "tasks", "text": "Ben paints."})
+    assert (await http.post("/users/ben/erase")).status_code == 200
+    for number in range(7):
+        await remember(http, f"Maya owns thing{number} {number}q.", thread_id="t", type="episodic")
+    same = {"user_id": "maya", "category": "tasks", "text": "Maya deploys."}
+    assert (await http.post("/memory", json=same, headers={"Idempotency-Key": "k"})).status_code == 201
+    await say(http)
+    patch = await propose(http)
+    base = f"/users/{patch['user_id']}/context/patches/{patch['id']}"
+    assert (await http.post(f"{base}/approve")).status_code == 200
+    put = await http.put("/checkpoints/t", params={"user_id": "maya"}, json={"state": {"step": 1}})
+    assert put.is_success, put.text
+    item = {"namespace": ["notes"], "key": "k", "value": {"text": "blue"}, "index": ["text"]}
+    stored = await http.post("/store/batch", json={"puts": [item]})
+    assert stored.is_success, stored.text
+    await ask(http, thread_id="t")
+
+
+async def held(database: Database, caller: Caller) -> dict[str, str]:
+    """Of every tenant table that has rows of the caller's, their hash; as the superuser sees them."""
+    connection = await asyncpg.connect(database.superuser)
+    found = {}
+    for table in await catalog.tenant_tables(connection):
+        column = "id" if table == "tenants" else "tenant_id"
+        rows = f"SELECT t::text AS row FROM {table} t WHERE {column} = $1"
+        statement = f"SELECT md5(string_agg(row, '|' ORDER BY row)) FROM ({rows}) AS rows"
+        if digest := await connection.fetchval(statement, caller.scope.tenant_id):
+            found[table] = digest
+    await connection.close()
+    return found
+
+
+async def no_wait(_seconds: float) -> None:
+    """Nothing to wait for."""
+
+
+async def command(env: dict[str, Any], *args: str) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, command_line, ["tenant", "delete", *args], env=env)
+
+
+async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
+    app: Application, server: str, caller: Caller, other: Caller, database: Database, tmp_path: Any
+) -> None:
+    async with caller.client(server) as http:
+        await live(http)
+        relation = "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, $1, 'a', 'b', 1)"
+        for one in (caller, other):
+            await sql(database, relation, one.scope.tenant_id)
+        await app.access.flush()
+        await sql(database, "UPDATE jobs SET state = 'done', lease_until = NULL")
+        before, untouched = await held(database, caller), await held(database, other)
+        assert set(before) >= FILLED, FILLED - set(before)
+        env = {"MNEMA_ADMIN_DATABASE_URL": database.admin, "MNEMA_HOME": str(tmp_path)}
+        asked = await command(env, str(caller.scope.tenant_id))
+        assert (asked.exit_code, "It cannot be undone" in asked.output) == (1, True)
+        assert await held(database, caller) == before
+        done = await command(env, str(caller.scope.tenant_id), "--yes")
+        assert done.exit_code == 0, done.output
+        assert dict(line.split() for line in done.stdout.splitlines()[1:])["memories"] == "9"
+        assert await held(database, caller) == {}
+        assert await held(database, other) == untouched
+        assert (await http.get("/memory")).status_code == 401
+        again = await command(env, str(caller.scope.tenant_id), "--yes")
+        assert (again.exit_code, again.stderr) == (1, f"error not_found: no tenant '{caller.scope.tenant_id}'\n")
+
+
+async def test_a_removal_that_breaks_off_leaves_a_tenant_that_is_refused_and_is_ended_by_the_next(
+    app: Application, server: str, caller: Caller, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with caller.client(server) as http:
+        await live(http)
+    await app.access.flush()
+    monkeypatch.setattr(tenant_removal, "BATCH", 2)
+    whole, name = tenant_removal._batch, str(caller.scope.tenant_id)
+
+    async def broken(connection: asyncpg.Connection, tenant_id: Any, table: Any) -> int:
+        if table.name == "history":
+            raise ConnectionError
+        return await whole(connection, tenant_id, table)
+
+    monkeypatch.setattr(tenant_removal, "_batch", broken)
+    with pytest.raises(ConnectionError):
+        await remove_tenant(database.admin, name, 0, no_wait)
+    assert await app.tenants._storage.authenticate(caller.key) is None
+    assert set(await held(database, caller)) >= {"tenants", "api_keys", "history"}
+    assert "memories" not in await held(database, caller)
+    monkeypatch.setattr(tenant_removal, "_batch", whole)
+    assert (await remove_tenant(database.admin, name, 0, no_wait))["history"] > 9
+    assert await held(database, caller) == {}
+    with pytest.raises(NotFound):
+        await remove_tenant(database.admin, name, 0, no_wait)
+
+
+async def test_a_job_that_runs_is_waited_for(app: Application, server: str, caller: Caller, database: Database) -> None:
+    async with caller.client(server) as http:
+        await say(http)
+    running = "UPDATE jobs SET state = 'running', worker = 'w', lease_until = now() + interval '1 hour'"
+    await sql(database, running)
+    with pytest.raises(WrongState, match="still running"):
+        await remove_tenant(database.admin, str(caller.scope.tenant_id), 0, no_wait)
+    waits = 0
+
+    async def ends(_seconds: float) -> None:
+        nonlocal waits
+        waits += 1
+        if waits == 3:
+            await sql(database, "UPDATE jobs SET state = 'done', lease_until = NULL")
+
+    await remove_tenant(database.admin, str(caller.scope.tenant_id), 0, ends)
+    assert await held(database, caller) == {}
