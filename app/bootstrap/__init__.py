@@ -252,7 +252,7 @@ def _assemble(base: _Base) -> Application:
         run_jobs=_runner(base, journal, write, lifecycle, consolidate, consent),
         readiness=Readiness(uow, embedder, base.reranker, base.chat, partial(check_broker, broker_settings(settings))),
         metrics=base.metrics,
-        read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits),
+        read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits, JobStorage(uow, policies.jobs)),
         publisher=publisher,
     )
 

@@ -115,6 +115,11 @@ class JobStorage:
         counts = tuple((row["kind"], JobState(row["state"]), row["jobs"]) for row in rows)
         return JobCounts(counts, oldest, tuple(row["kind"] for row in paused))
 
+    async def tally(self, scope: Scope) -> list[tuple[str, str, int]]:
+        """How many jobs of each kind and state there are."""
+        rows = await self._read(scope, "counts")
+        return [(row["kind"], row["state"], row["jobs"]) for row in rows]
+
     async def replay(self, scope: Scope, job_id: UUID) -> bool:
         """Put a dead or done job back; False when it is neither, or not there."""
         return bool(await self._write(scope, "replay", job_id))

@@ -12,8 +12,9 @@ from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.config.version import VERSION
 from app.ports import Embedder
-from tests.api.calls import ask, refused, remember
-from tests.factories import Caller, Clock, replica, serve
+from tests.api.calls import ask, refused, remember, say, sql
+from tests.conftest import Database
+from tests.factories import Caller, Clock, make_caller, replica, serve
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -153,3 +154,24 @@ async def test_two_applications_in_a_process_count_for_themselves(
         health = {"route": "/health", "method": "GET", "status": "200"}
         assert value(await read(here), "mnema_http_requests_total", **health) == 3
         assert value(await read(there), "mnema_http_requests_total", **health) == 0
+
+
+async def test_jobs_of_all_tenants_are_seen_by_kind_and_state(
+    settings: Settings, embedder: Embedder, caller: Caller, database: Database
+) -> None:
+    async with replica(settings, Doubles(embedder=embedder)) as (url, app):
+        other = await make_caller(app)
+        for one, number in ((caller, 2), (other, 1)):
+            async with one.client(url) as client:
+                for turn in range(number):
+                    await say(client, f"Turn {turn}.")
+        await sql(
+            database, "UPDATE jobs SET state = 'dead', lease_until = NULL WHERE tenant_id = $1", other.scope.tenant_id
+        )
+        async with httpx.AsyncClient(base_url=url) as client:
+            samples = await read(client)
+        found = {tuple(sorted(labels)): number for (name, labels), number in samples.items() if name == "mnema_jobs"}
+        assert found == {
+            (("kind", "after_turn"), ("state", "queued")): 2,
+            (("kind", "after_turn"), ("state", "dead")): 1,
+        }

@@ -53,6 +53,8 @@ async def either(request: pytest.FixtureRequest, server: str, caller: Caller) ->
 @pytest.fixture
 async def store(server: str, caller: Caller) -> AsyncIterator[MnemaStore]:
     """LangGraph's store, its texts and notes searchable, each item its last label's."""
-    made = MnemaStore(server, caller.key, index={"fields": ["text", "parts[*].note"]}, user_of=lambda place: place[-1])
+    made = MnemaStore(
+        server, caller.key, index={"fields": ["text", "parts[*].note"]}, user_of=lambda place: place[-1], retry=SOON
+    )
     yield made
     await made.aclose()

@@ -2,33 +2,44 @@
 
 import asyncio
 import time
+from collections import Counter
 
 from app.domain.errors import MnemaError
+from app.domain.scope import Scope
 from app.providers.metrics import CONTENT_TYPE, Metrics
 from app.storage.engine import Engine
+from app.storage.jobs import JobStorage
+from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.ops.limits import Limits
 
 __all__ = ["CONTENT_TYPE", "ReadMetrics"]
 FRESH_S = 15.0
 PATIENCE_S = 2.0
+MOST_TENANTS = 500
 
 
 class ReadMetrics:
     """What was counted as it happened, with the state of pool, limits and jobs at this moment."""
 
-    def __init__(self, metrics: Metrics, uow: UnitOfWork, engine: Engine, limits: Limits) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        uow: UnitOfWork,
+        engine: Engine,
+        limits: Limits,
+        jobs: JobStorage,
+    ) -> None:
         self._metrics = metrics
         self._uow = uow
+        self._jobs = jobs
+        self._tenants = TenantStorage(uow)
         self._behind: float | None = None
+        self._tally: Counter[tuple[str, str]] = Counter()
         self._asked = float("-inf")
         self._asking = asyncio.Lock()
-        watch, usage = metrics.watch, engine.usage
-        watch("gauge", "mnema_db_pool_size", "Connections open.", lambda: [((), engine.size)])
-        watch("gauge", "mnema_db_pool_limit", "Connections at most.", lambda: [((), usage.limit)])
-        watch("gauge", "mnema_db_pool_in_use", "Connections at work.", lambda: [((), usage.in_use)])
-        watch("gauge", "mnema_db_pool_waiting", "Who waits for one.", lambda: [((), usage.waiting)])
-        watch("counter", "mnema_db_pool_waits", "How often one had to wait.", lambda: [((), usage.waits)])
+        _watch_pool(metrics, engine)
+        watch = metrics.watch
         watch(
             "counter",
             "mnema_limit_refusals",
@@ -44,12 +55,20 @@ class ReadMetrics:
             "How long the oldest due job has waited; missing while the database does not tell.",
             lambda: [] if self._behind is None else [((), self._behind)],
         )
+        watch(
+            "gauge",
+            "mnema_jobs",
+            "Jobs of all tenants by kind and state; missing where there are more than 500 tenants.",
+            lambda: list(self._tally.items()),
+            ("kind", "state"),
+        )
 
     async def text(self) -> bytes:
         """In Prometheus' text format. The database is asked every 15 seconds at most, and not waited for long."""
         async with self._asking:
             if time.monotonic() - self._asked > FRESH_S:
                 self._behind = await self._jobs_behind()
+                self._tally = await self._jobs_counted()
                 self._asked = time.monotonic()
         return self._metrics.text()
 
@@ -60,3 +79,27 @@ class ReadMetrics:
         except (MnemaError, TimeoutError):
             return None
         return rows[0]["seconds"] or 0.0
+
+    async def _jobs_counted(self) -> Counter[tuple[str, str]]:
+        """Tenant by tenant: nothing that a server may do looks at all of them. A part of them would be no number."""
+        counted: Counter[tuple[str, str]] = Counter()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                tenants = await self._tenants.tenants()
+                if len(tenants) > MOST_TENANTS:
+                    return Counter()
+                for tenant in tenants:
+                    for kind, state, jobs in await self._jobs.tally(Scope(tenant.id)):
+                        counted[kind, state] += jobs
+        except (MnemaError, TimeoutError):
+            return Counter()
+        return counted
+
+
+def _watch_pool(metrics: Metrics, engine: Engine) -> None:
+    watch, usage = metrics.watch, engine.usage
+    watch("gauge", "mnema_db_pool_size", "Connections open.", lambda: [((), engine.size)])
+    watch("gauge", "mnema_db_pool_limit", "Connections at most.", lambda: [((), usage.limit)])
+    watch("gauge", "mnema_db_pool_in_use", "Connections at work.", lambda: [((), usage.in_use)])
+    watch("gauge", "mnema_db_pool_waiting", "Who waits for one.", lambda: [((), usage.waiting)])
+    watch("counter", "mnema_db_pool_waits", "How often one had to wait.", lambda: [((), usage.waits)])
