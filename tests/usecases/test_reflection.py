@@ -163,10 +163,13 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     asked = [one.question for one in llm.asked if one.version == "episode.v1"]
     assert [one["text"] for one in asked[0]["messages"]] == [*TALK[:2], "Shall I look for more?"]
     assert [one["who"] for one in asked[0]["messages"]] == ["user", "user", "assistant"]
+    reply = "Congratulations."
+    await say(app, scope, reply, role="assistant")
+    await work(app)
     await say(app, scope, *TALK[2:5])
     await work(app)
     asked = [one.question for one in llm.asked if one.version == "episode.v1"]
-    assert [one["text"] for one in asked[1]["messages"]] == list(TALK[2:5])
+    assert [one["text"] for one in asked[1]["messages"]] == [reply, *TALK[2:5]]
     assert len(asked[1]["earlier"]) == 1
     for _hour in range(2):
         clock.move(hours=1)

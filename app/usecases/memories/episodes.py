@@ -70,7 +70,8 @@ class CaptureEpisodes:
         """A new episode, or a late one that says the same with what is new of it."""
         texts = [undated(draft.text), *(undated(one.text) for one in recent)]
         whole, bare, *others = await self._keep.encode([draft.text, *texts])
-        near = [(cosine(bare, other), one) for other, one in zip(others, recent, strict=True)]
+        pairs = zip(others, recent, strict=True)
+        near = [(cosine(bare, other), one) for other, one in pairs if not one.pinned]  # what is pinned stays as it is
         best, same = max(near, key=lambda pair: pair[0], default=(None, None))
         if same is None or best is None or best < self._policy.join_at or same.category != draft.category:
             return self._keep.created(scope, draft, whole, _event(draft, "create", best))

@@ -99,7 +99,8 @@ class KeepReflections:
         if talk is None:
             return "nothing_new"
         if not talk.unread:
-            if talk.rev != talk.mark.rev and not dry_run:  # what happened there was nothing a user said
+            quiet = cooldown.over(1, talk.mark.at, now)  # until then an answer may belong to what is said next
+            if talk.rev != talk.mark.rev and quiet and not dry_run:  # what happened there was nothing a user said
                 await self.keep(scope, Step(*where, talk.mark, Mark(talk.rev, talk.mark.at)))
             return "nothing_new"
         return talk if cooldown.over(talk.unread, talk.mark.at, now) else "resting"
