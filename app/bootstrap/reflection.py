@@ -19,6 +19,7 @@ from app.storage.journal import Journal
 from app.storage.llm import LlmStorage
 from app.storage.memories import MemoryStorage
 from app.storage.multi_fact import TurnFacts
+from app.storage.reconcile import ReconcileStorage
 from app.storage.reflection import ReflectionStorage
 from app.storage.spaces import require_space
 from app.storage.tenants import TenantStorage
@@ -26,6 +27,7 @@ from app.storage.uow import UnitOfWork
 from app.usecases.memories.episodes import CaptureEpisodes
 from app.usecases.memories.insights import DrawInsights
 from app.usecases.memories.multi_fact import ExtractFacts
+from app.usecases.memories.reconcile import Reconcile
 from app.usecases.memories.reflection import Reflect
 from app.usecases.memories.reflection_writes import KeepReflections
 from app.usecases.memories.same_fact_judge import ModelJudge
@@ -59,7 +61,8 @@ def extracting(
 ) -> ExtractFacts:
     """What makes facts of long turns."""
     ask = asking(uow, journal, chat, policies, clock)
-    return ExtractFacts(ask, write, TurnFacts(uow, MemoryStorage(uow, space)), journal, policies, clock)
+    reconcile = Reconcile(ask, write, ReconcileStorage(uow, space), journal, policies, clock)
+    return ExtractFacts(ask, reconcile, TurnFacts(uow, MemoryStorage(uow, space)), journal, policies, clock)
 
 
 def reflecting(

@@ -1,5 +1,6 @@
 """mnema llm: what the chat model was asked, how well it answered and what it cost; and a turn read by hand."""
 
+from collections.abc import Iterator
 from typing import Annotated
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from app.bootstrap.reflection import accounting, extraction
 from app.cli.client import fail, out, show, table
 from app.cli.operators import TenantOption, run, settings
 from app.domain.scope import Scope
+from app.usecases.memories.reconcile import Reconciled
 
 llm_app = typer.Typer(no_args_is_help=True, help="The chat model.")
 
@@ -61,9 +63,29 @@ def extract(
             made = await facts.turn(Scope(owner.id), turn, dry_run=dry_run)
         if made.why is not None:
             fail(f"nothing was asked: {made.why}")
-        for one in made.candidates:
+        for number, one in enumerate(made.candidates):
             out.print(escape(f'  [{one.category}] {one.text} (imp={one.importance}) "{one.quote}"'), highlight=False)
+            for line in _decided(made.made, number):
+                out.print(escape(f"    {line}"), highlight=False)
         counts = ", ".join(f"{name} {count}" for name, count in made.as_json().items())
         out.print(f"{counts}{' (dry run: nothing was changed)' if dry_run else ''}", highlight=False)
 
     run(work())
+
+
+def _decided(made: Reconciled | None, number: int) -> Iterator[str]:
+    """What becomes of a fact, and of the memories it bears on; nothing where it is simply added."""
+    if made is None or number not in made.facts:
+        yield "written by an earlier run"
+        return
+    for one in made.plan.writes:
+        if one.fact == number and one.memory is not None:
+            composed = f" with: {one.text}" if one.text else ""
+            yield f"UPDATE of: {made.beside[one.memory].memory.text}{composed}"
+    if number in made.plan.known:
+        yield f"NONE, known by: {made.beside[made.plan.known[number]].memory.text}"
+    if number in made.plan.left:
+        yield "left out: no room"
+    for forget in made.plan.forgets:
+        if forget.fact == number:
+            yield f"DELETE of: {made.beside[forget.memory].memory.text}"

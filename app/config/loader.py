@@ -21,6 +21,7 @@ from app.domain.limits import Allowance, LimitPolicy
 from app.domain.llm import LlmPolicy
 from app.domain.merge_bands import MergeBands
 from app.domain.multi_fact import MultiFactPolicy
+from app.domain.reconcile import ReconcilePolicy
 from app.domain.scoring import Profile
 from app.domain.summaries import SummaryPolicy
 from app.domain.text_rules import TextLimits
@@ -104,6 +105,7 @@ class Policies:
     episodes: EpisodePolicy
     summaries: SummaryPolicy
     insights: InsightPolicy
+    reconcile: ReconcilePolicy
     consent: ConsentPolicy
     turn_category: str
     profiles: Mapping[str, Profile]
@@ -114,7 +116,7 @@ class Policies:
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
     sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns")
-    reflecting = ("episodes", "summaries", "insights", "consent")
+    reflecting = ("reconcile", "episodes", "summaries", "insights", "consent")
     raw = _read(directory / "policies.yaml", (*sections, *reflecting, "profiles"))
     query = _build(QueryPolicy, raw["query"], "query")
     _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
@@ -142,6 +144,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         summaries=_build(SummaryPolicy, raw["summaries"], "summaries"),
         insights=_put_into(categories, _build(InsightPolicy, raw["insights"], "insights"), "insights"),
         consent=_put_into(categories, _build(ConsentPolicy, raw["consent"], "consent"), "consent"),
+        reconcile=_build(ReconcilePolicy, raw["reconcile"], "reconcile"),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,

@@ -21,7 +21,7 @@ __all__ = [
     "same_fact",
 ]
 
-MergeRule = Literal["equal", "auto", "same_words", "contains", "numeric", "fallback", "none"]
+MergeRule = Literal["equal", "auto", "same_words", "contains", "numeric", "fallback", "reconcile", "none"]
 
 
 @dataclass(frozen=True)

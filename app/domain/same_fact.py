@@ -67,6 +67,16 @@ def content_count(text: str) -> int:
     return len(_content(read_words(text)))
 
 
+def content_stems(text: str) -> set[str]:
+    """Its content words, without the endings that `stem_of` cuts."""
+    return {stem_of(word.key) for word in _content(read_words(text))}
+
+
+def figures(text: str) -> set[str]:
+    """Its numbers, months, weekdays and years, each as it is compared: "two" is "2"."""
+    return {word.key for word in read_words(text) if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE}}
+
+
 def merge_text(incoming: str, existing: str, rule: str) -> str:
     """The text that stays: the fuller one when one contains the other, otherwise the incoming."""
     if rule == "contains" and content_count(existing) > content_count(incoming):

@@ -1,6 +1,7 @@
 """What is known of a turn before facts are made of it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
@@ -13,11 +14,17 @@ from app.storage.uow import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The turn, None when it is gone; how many facts were made of its user's turns since; whether it is done with."""
+    """The turn, None when it is gone; how many facts were made of its user's turns since; whether it is done with.
+
+    `settled`: what came of its facts in a run that ended early, by number, and of memories, by id. `agents`: who said
+    it, or may have: the agents of the key that stored it; None for a key that is bound to none.
+    """
 
     turn: Memory | None
     today: int = 0
     done: bool = False
+    settled: Mapping[str, str] = field(default_factory=dict)
+    agents: Sequence[str] | None = None
 
 
 class TurnFacts:
@@ -36,4 +43,5 @@ class TurnFacts:
                 return Before(None)
             row = await tx.fetchrow(self._sql["before"], scope.tenant_id, turn.user_id, since, route, str(turn_id))
             assert row is not None
-            return Before(turn, row["today"], row["done"])
+            agents = row["bound"] if turn.agent_id is None else [turn.agent_id]
+            return Before(turn, row["today"], row["done"], row["settled"] or {}, agents)

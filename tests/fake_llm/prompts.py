@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.prompts import episode, insights, multi_fact, same_fact, summary
+from app.prompts import episode, insights, multi_fact, reconcile, same_fact, summary
 from tests.fake_llm import reflections
 
 Question = dict[str, Any]
@@ -91,10 +91,48 @@ def extract(question: Question) -> Any:
     return {"facts": facts[:5]}
 
 
+def wrong_notes(question: Question) -> Iterator[str]:
+    """Facts and memories, numbered from 0, and one memory that is ours; none twice."""
+    if question.keys() != {"facts", "memories"}:
+        yield f"{sorted(question)}"
+        return
+    for name, number, most in (("facts", "fact", 5), ("memories", "id", 51)):
+        some = question[name]
+        if [one.get(number) for one in some] != list(range(len(some))) or not 1 <= len(some) <= most:
+            yield f"{name} are not 0, 1, …"
+        if any(one.keys() != {number, "text"} or not 0 < len(one["text"]) <= 1000 for one in some):
+            yield f"{name} are not numbers and texts"
+    texts = [one.get("text") for one in question["memories"]]
+    if sum(text in reconcile.CONTROLS for text in texts) != 1:
+        yield "there is no control, or more than one"
+
+
+DENYING = {"not", "no", "longer", "never", "does", "anymore"}
+
+
+def judge(question: Question) -> Any:
+    """A fact denies what has its other words, updates what differs by numbers alone, is known where it stands whole."""
+    memories = [{"id": one["id"], "event": "NONE", "fact": None, "text": None} for one in question["memories"]]
+    facts = [{"fact": one["fact"], "event": "ADD", "memory": None} for one in question["facts"]]
+    for one in question["memories"]:
+        for fact in question["facts"]:
+            old, new = words(one["text"]), words(fact["text"])
+            if new & {"longer", "not"} and len(new - DENYING - old) <= 1 and not old & {"longer", "not"}:
+                memories[one["id"]] |= {"event": "DELETE", "fact": fact["fact"]}
+            elif new <= old:
+                facts[fact["fact"]] = {"fact": fact["fact"], "event": "NONE", "memory": one["id"]}
+            elif {word for word in old ^ new if not word.isdigit()} == set():
+                memories[one["id"]] |= {"event": "UPDATE", "fact": fact["fact"]}
+    return {"memories": memories, "facts": facts}
+
+
 KNOWN = {
     episode.VERSION: Known(episode.RULES, episode.MAX_TOKENS, reflections.wrong_episode, reflections.capture),
     insights.VERSION: Known(insights.RULES, insights.MAX_TOKENS, reflections.wrong_material, reflections.guess),
     summary.VERSION: Known(summary.RULES, 8000, reflections.wrong_summary, reflections.summarise),
+    reconcile.VERSION: Known(
+        reconcile.RULES, 5 * reconcile.TOKENS_A_FACT + 51 * reconcile.TOKENS_A_MEMORY, wrong_notes, judge
+    ),
     multi_fact.VERSION: Known(multi_fact.RULES, multi_fact.MAX_TOKENS, wrong_message, extract),
     same_fact.VERSION: Known(same_fact.RULES, 30 * (same_fact.MAX_PAIRS + 1) + 20, wrong_pairs, compare),
 }

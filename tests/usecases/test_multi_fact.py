@@ -116,7 +116,11 @@ async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
     await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:%'")  # it ended before it said so
     llm.always = lambda question: {"facts": list(reversed(extract(question)["facts"]))}
     await app.jobs.replay(scope, job.id)
-    await work(app, scope)
+    assert (await work(app, scope))["why"] == "done", "there is no room left, so nobody is asked"
+    assert len(llm.asked) == 1
+    await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:0'")  # it ended after the first
+    await app.jobs.replay(scope, job.id)
+    assert (await work(app, scope))["facts"] == 2
     assert len(llm.asked) == 2
     assert await facts(sql) == FACTS
 

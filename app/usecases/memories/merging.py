@@ -1,7 +1,7 @@
 """From a decision to journaled changes: a new memory, an updated one, or one in place of the old (SPEC §1)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -30,6 +30,17 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Joining:
+    """A stored memory that a new one is the newer form of, as somebody judged who saw it so; the text that stands for
+    both, with its embedding; and what its history says of the judgement."""
+
+    memory: Compared
+    text: str
+    embedding: Embedding
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """What is to be written, what it was compared with, and the stored memory it joins, if any."""
 
@@ -40,6 +51,8 @@ class Intent:
     decision: Decision
     match: Compared | None
     now: datetime
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What its history says besides."""
 
 
 def compose(intent: Intent, *, recreate: bool) -> tuple[list[MemoryChange], Written]:
@@ -80,6 +93,8 @@ def _update(intent: Intent, match: Compared) -> tuple[list[MemoryChange], Writte
         "tags": list(merged.tags),
         "updated_at": intent.now,
     }
+    if intent.decision.rule == "reconcile":  # the old source does not say the new text
+        fields["source"] = intent.new.source
     change = MemoryChange(
         kind=ChangeKind.updated,
         memory_id=old.id,
@@ -141,7 +156,12 @@ def _joined(intent: Intent, match: Compared) -> NewMemory:
 
 def _incoming(intent: Intent) -> dict[str, Any]:
     decision = intent.decision
-    return {"incoming": intent.new.text, "rule": decision.rule, "similarity": decision.best_similarity}
+    return {
+        "incoming": intent.new.text,
+        "rule": decision.rule,
+        "similarity": decision.best_similarity,
+        **intent.told,
+    }
 
 
 def event(

@@ -1,11 +1,11 @@
-"""Facts out of a long turn: a model finds candidates, each proves itself and goes the way of every write (SPEC §7).
+"""Facts out of a long turn: a model finds candidates, each proves itself and is held against what is known (SPEC §7).
 
 Only a user's own turns are a source, and of these only what Mnema did not put there itself. A turn is done once,
 however often its job runs: each of its facts has a key of its own, and so has their end.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 from uuid import UUID
@@ -20,30 +20,35 @@ from app.domain.scope import Scope
 from app.ports import Clock
 from app.prompts.multi_fact import VERSION, multi_fact, read_multi_fact
 from app.storage.journal import Journal, KeyRecord
-from app.storage.multi_fact import TurnFacts
+from app.storage.multi_fact import Before, TurnFacts
 from app.usecases.memories.merging import Written
-from app.usecases.memories.write import WriteMemories
+from app.usecases.memories.reconcile import CarriedOut, Reconcile, Reconciled
 from app.usecases.ops.ask_model import AskModel
 
 ROUTE = "multi_fact"
-Why = Literal["no_model", "gone", "not_a_users", "done", "short", "cap", "spent"]
+Why = Literal["no_model", "gone", "not_a_users", "done", "short", "cap", "no_category", "spent"]
+WROTE = ("created", "updated", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What came of a turn. `why`: the reason nothing was asked; `candidates`: those that kept every rule."""
+    """What came of a turn. `why`: the reason nothing was asked; `candidates`: those that kept every rule, by number;
+    `made`: what was decided of those that are not settled yet."""
 
     why: Why | None = None
     candidates: Sequence[Candidate] = ()
-    written: Sequence[Written] = ()
+    made: Reconciled | None = None
+    done: CarriedOut = field(default_factory=lambda: CarriedOut({}))
     tokens: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Counts, without anything anybody said; where nothing was asked, why not."""
         if self.why is not None:
             return {"why": self.why}
-        stored = sum(one.action in ("created", "updated") for one in self.written)
-        return {"facts": stored, "candidates": len(self.candidates), "tokens": self.tokens}
+        stored = sum(one.action in WROTE for one in self.done.written.values())
+        known = sum(one.reason == "known" for one in self.done.written.values())
+        counts = {"facts": stored, "candidates": len(self.candidates), "tokens": self.tokens}
+        return {**counts, "known": known, "forgotten": len(self.done.forgotten)}
 
 
 class ExtractFacts:
@@ -52,14 +57,14 @@ class ExtractFacts:
     def __init__(
         self,
         ask: AskModel,
-        write: WriteMemories,
+        reconcile: Reconcile,
         storage: TurnFacts,
         journal: Journal,
         policies: Policies,
         clock: Clock,
     ) -> None:
         self._ask = ask
-        self._write = write
+        self._reconcile = reconcile
         self._storage = storage
         self._journal = journal
         self._policies = policies
@@ -72,7 +77,7 @@ class ExtractFacts:
         return self._ask.able
 
     async def turn(self, scope: Scope, turn_id: UUID, *, dry_run: bool = False) -> Facts:
-        """At most `per_turn` facts of it, about `per_user_day` of its user in a day; dry, none is written.
+        """At most `per_turn` changes by its facts, about `per_user_day` of its user in a day; dry, none is written.
 
         When the day's tokens are spent the turn is left as it is. Raises ChatModelUnavailable, EmbedderUnavailable.
         """
@@ -80,56 +85,67 @@ class ExtractFacts:
             return Facts("no_model")
         midnight = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         before = await self._storage.before(scope, turn_id, midnight, ROUTE)
-        turn, room = before.turn, min(self._policy.per_turn, self._policy.per_user_day - before.today)
+        turn, wrote = before.turn, sum(action in WROTE for action in before.settled.values())
         if turn is None or turn.state is not MemoryState.active:
             return Facts("gone")
-        message = own_words(turn.text)
-        if why := self._why_not(turn, message, before.done, room):
+        room = min(self._policy.per_turn - wrote, self._policy.per_user_day - before.today)
+        message, categories = own_words(turn.text), self._categories(before)
+        done = before.done or (wrote > 0 and wrote >= self._policy.per_turn)
+        if why := self._why_not(turn, message, done, room, categories):
             if why == "cap":
                 await self._journal.note(scope, [_event(turn, "skipped")])
             return Facts(why)
         try:
-            candidates, tokens = await self._candidates(scope, turn, message)
+            candidates, tokens = await self._candidates(scope, turn, message, categories)
         except TokensSpent:
             return Facts("spent")
-        written = [] if dry_run else await self._store(scope, turn, candidates[:room])
-        return Facts(None, candidates, written, tokens)
+        drafts = {at: _draft(turn, one) for at, one in enumerate(candidates) if str(at) not in before.settled}
+        made = await self._reconcile.decide(scope, turn, drafts, self._visible(before), room)
+        stored = CarriedOut({}) if dry_run else await self._store(scope, turn, made)
+        return Facts(None, candidates, made, stored, tokens + made.tokens)
 
-    def _why_not(self, turn: Memory, message: str, done: bool, room: int) -> Why | None:
+    def _why_not(self, turn: Memory, message: str, done: bool, room: int, categories: Mapping[str, str]) -> Why | None:
         if turn.type is not MemoryType.turn or turn.role != "user":
             return "not_a_users"
         if len(message) < self._policy.min_characters:
             return "short"
         if done:
             return "done"
+        if not categories:
+            return "no_category"
         return "cap" if room < 1 else None
 
-    async def _candidates(self, scope: Scope, turn: Memory, message: str) -> tuple[list[Candidate], int]:
-        categories = self._categories(turn)
+    async def _candidates(
+        self, scope: Scope, turn: Memory, message: str, categories: Mapping[str, str]
+    ) -> tuple[list[Candidate], int]:
         read = partial(read_multi_fact, message, categories, self._policies.write.text_limits)
         asked = await self._ask.ask(scope, multi_fact(message, turn.created_at.date(), categories), read)
         return sorted(asked.value or [], key=lambda one: -one.importance), asked.usage.tokens
 
-    def _categories(self, turn: Memory) -> Mapping[str, str]:
-        """What a turn of an agent's becomes, that agent may see."""
-        policy, own = self._policies.categories, None
-        if turn.agent_id is not None:
-            own = policy.allowlists.get(turn.agent_id)
+    def _visible(self, before: Before) -> frozenset[str] | None:
+        """What the agent of the turn may see, or the agents that its key may speak as; None: everything."""
+        return None if before.agents is None else self._policies.categories.visible_to(before.agents)
+
+    def _categories(self, before: Before) -> Mapping[str, str]:
+        """What a turn of an agent's becomes, that agent may see; one without an allowlist may write anything."""
+        policy, own = self._policies.categories, self._visible(before)
+        if before.turn is not None and before.turn.agent_id not in (None, *policy.allowlists):
+            own = None
         names = [name for name in self._policy.categories if own is None or name in own]
         return {name: policy.get(name).description or policy.get(name).label or "" for name in names}
 
-    async def _store(self, scope: Scope, turn: Memory, chosen: Sequence[Candidate]) -> list[Written]:
-        written, events = [], []
-        for number, one in enumerate(chosen):
-            done = await self._write.remember(scope, _draft(turn, one), key=_key(turn, f"{turn.id}:{number}"))
-            written.append(done)
-            if done.action in ("created", "updated"):
-                events.append(_event(turn, "ok", done, one.category))
+    async def _store(self, scope: Scope, turn: Memory, made: Reconciled) -> CarriedOut:
+        done = await self._reconcile.carry_out(scope, turn, made, lambda name: _key(turn, f"{turn.id}:{name}"))
+        events = [
+            _event(turn, "ok", one, made.facts[number].new.category)
+            for number, one in done.written.items()
+            if one.action in WROTE
+        ]
         if events:
             await self._journal.note(scope, events)
         end = KeyRecord(_key(turn, str(turn.id)), {"id": str(turn.id)})
         await self._journal.record(scope, [], keys=[end])
-        return written
+        return done
 
 
 def _draft(turn: Memory, one: Candidate) -> NewMemory:

@@ -1,6 +1,7 @@
 """Remember: text rules, then compare with what is known, then one journaled write (SPEC §1; seed 003 §2, §9)."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.access import AccessLog
 from app.storage.journal import Journal, KeyRecord, Recorded
 from app.storage.memories import Compared, MemoryStorage
-from app.usecases.memories.merging import Intent, Written, compose, event, looked
+from app.usecases.memories.merging import Intent, Joining, Written, compose, event, looked
 from app.usecases.ops.limits import Limits
 
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
@@ -69,6 +70,7 @@ class WriteMemories:
         self._limits = limits
         self._policies = policies
         self._clock = clock
+        self._recreates = policies.write.merge_mode == "recreate"
 
     async def remember(
         self, scope: Scope, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
@@ -94,10 +96,33 @@ class WriteMemories:
             try:
                 return await self._write(scope, new, embedding, compared, key)
             except ErasedText:
-                return await self._skip(scope, new, Written(None, "skipped", reason=ErasedText.code), key)
+                return await self.skip(scope, new, Written(None, "skipped", reason=ErasedText.code), key)
             except RACE_LOST:
                 continue
         raise WriteContention()
+
+    async def place(
+        self, scope: Scope, new: NewMemory, embedding: Embedding, key: IdempotencyKey, joining: Joining | None
+    ) -> Written:
+        """As `remember` for what passed `checked`, with its embedding; as the newer form of a memory if that is still
+        what it was and no other says the same. Raises QuotaExceeded, IdempotencyMismatch, WriteContention."""
+        async with self._limits.writing(scope):
+            if joining is not None:
+                with contextlib.suppress(ErasedText, *RACE_LOST):
+                    if (joined := await self._join(scope, new, key, joining)) is not None:
+                        return joined
+            return await self.store(scope, new, embedding, key)
+
+    async def _join(self, scope: Scope, new: NewMemory, key: IdempotencyKey, joining: Joining) -> Written | None:
+        scope, memory = scope.speaking_as(new.agent_id), joining.memory
+        new = replace(new, text=joining.text, category=memory.category)
+        compared = await self._compare(scope, new, joining.embedding)
+        decision = self._decide(new, compared)
+        if decision.rule == "equal":
+            return None
+        judged = Decision("update", memory.neighbour, decision.best_similarity, "reconcile")
+        intent = Intent(scope, new, joining.embedding, compared, judged, memory, self._clock.now(), joining.told)
+        return await self._record(scope, new, compose(intent, recreate=self._recreates), key)
 
     async def store_many(self, scope: Scope, items: Sequence[Storable]) -> list[Written | Exception]:
         """As `store` for memories that have nothing to do with each other, in one transaction if it goes through.
@@ -195,7 +220,12 @@ class WriteMemories:
         if composed is None:
             best = self._decide(new, compared).best_similarity
             skipped = Written(None, "skipped", similarity=best, reason="below_min_importance")
-            return await self._skip(scope, new, skipped, key)
+            return await self.skip(scope, new, skipped, key)
+        return await self._record(scope, new, composed, key)
+
+    async def _record(
+        self, scope: Scope, new: NewMemory, composed: tuple[list[MemoryChange], Written], key: IdempotencyKey | None
+    ) -> Written:
         changes, written = composed
         outcome = await self._journal.record(scope, changes, keys=_keys(key, written))
         if outcome.replay is not None:
@@ -216,10 +246,10 @@ class WriteMemories:
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
             return None
         intent = Intent(scope, new, embedding, compared, decision, match, self._clock.now())
-        return compose(intent, recreate=self._policies.write.merge_mode == "recreate")
+        return compose(intent, recreate=self._recreates)
 
-    async def _skip(self, scope: Scope, new: NewMemory, skipped: Written, key: IdempotencyKey | None) -> Written:
-        """Nothing is stored but the event, and the answer for a retry."""
+    async def skip(self, scope: Scope, new: NewMemory, skipped: Written, key: IdempotencyKey | None) -> Written:
+        """Store nothing but the event, and the answer for a retry."""
         if key is not None:
             outcome = await self._journal.record(scope, [], keys=_keys(key, skipped))
             if outcome.replay is not None:

@@ -28,7 +28,7 @@ class Asked(Generic[T]):
 
 
 class AskModel:
-    """Asks once, and once more with a complaint when the answer breaks a rule."""
+    """Asks once, and again with a complaint, mostly once, when the answer breaks a rule."""
 
     def __init__(
         self, model: ChatModel, storage: LlmStorage, journal: Journal, policy: LlmPolicy, clock: Clock
@@ -44,15 +44,17 @@ class AskModel:
         """Whether there is a model at all."""
         return self._model.answers
 
-    async def ask(self, scope: Scope, prompt: Prompt[Answer], read: Callable[[Answer], Reading[T]]) -> Asked[T]:
-        """`read` holds an answer against the prompt's rules.
+    async def ask(
+        self, scope: Scope, prompt: Prompt[Answer], read: Callable[[Answer], Reading[T]], attempts: int = ATTEMPTS
+    ) -> Asked[T]:
+        """`read` holds an answer against the prompt's rules; `attempts`: how often it is asked at most.
 
         Raises NoChatModel, TokensSpent and ChatModelUnavailable; of the last two there is an event.
         """
         if not self.able:
             raise NoChatModel()
         value, usage, asked = None, Usage(), prompt
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             reading, cost = await self._once(scope, asked, read, attempt)
             value, usage = value if reading.value is None else reading.value, usage + cost
             if reading.rule is None:
