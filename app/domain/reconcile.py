@@ -4,6 +4,7 @@ A model may only point at what it was asked about. What it says is held against 
 settled the way that loses nothing: the memory stays and the fact is added.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -17,6 +18,11 @@ Rule = Literal["unknown_ids", "ids_twice", "ids_missing", "no_fact"]
 MAX_NEIGHBOURS: Final = 10
 MAX_NEW_WORDS: Final = 3
 """Words of a composed text that neither of the two it is made of has ("previously", "moved")."""
+
+_ENDS: Final = re.compile(
+    r"\b(?:left|sold|lost|moved|gave|gone|resigned|closed|expired|replaced|recovered|cured|outgrew|outgrown|instead)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,30 +121,32 @@ def renumbered(answer: Decisions, facts: Sequence[int]) -> Decisions:
     return Decisions(of_memories, [replace(one, fact=facts[one.fact]) for one in answer.facts])
 
 
-def plan(facts: Sequence[int], stored: Sequence[Stored], answer: Decisions | None, room: int) -> Plan:
-    """At most `room` writes, facts first, in their order; without an answer every fact is added.
+def plan(facts: Mapping[int, str], stored: Sequence[Stored], answer: Decisions | None, room: int) -> Plan:
+    """At most `room` writes, facts first, in their order; without an answer every fact is added. `facts`: by number.
 
     A fact is left out only if a memory that stays as it is says it already.
     """
+    order = list(facts)
     if answer is None:
-        return Plan([Write(fact) for fact in facts[:room]], left=facts[room:])
+        return Plan([Write(fact) for fact in order[:room]], left=order[room:])
     joins: dict[int, OfMemory] = {}
     forgets: list[Forget] = []
     for one in answer.memories:
-        if one.fact is None or one.fact not in facts or not _may_touch(stored, one):
+        if one.fact not in facts or stored[one.id].fixed or one.fact not in stored[one.id].near:
             continue
         if one.event == "UPDATE":
             joins.setdefault(one.fact, one)
-        elif one.event == "DELETE":
+        elif one.event == "DELETE" and _denies(facts[one.fact], stored[one.id].text):
             forgets.append(Forget(one.id, one.fact))
-    touched = {one.id for one in joins.values()} | {one.memory for one in forgets}
+    staying = {one.id for one in answer.memories if one.event == "NONE"}
     known = {
         one.fact: one.memory
         for one in answer.facts
-        if one.event == "NONE" and one.memory is not None and one.memory not in touched
+        if one.event == "NONE" and one.memory is not None and one.memory in staying
         if one.fact not in joins and one.fact in stored[one.memory].near
+        if _has(stored[one.memory].text, facts[one.fact])
     }
-    wanted = [fact for fact in facts if fact not in known]
+    wanted = [fact for fact in order if fact not in known]
     writes = [_write(fact, joins.get(fact)) for fact in wanted[:room]]
     return Plan(writes, forgets[: max(0, room - len(writes))], known, wanted[room:])
 
@@ -159,8 +167,16 @@ def composed(text: str, memory: str, fact: str, limits: TextLimits) -> str | Non
     return normalise(text)
 
 
-def _may_touch(stored: Sequence[Stored], one: OfMemory) -> bool:
-    return not stored[one.id].fixed and one.fact in stored[one.id].near
+def _denies(fact: str, memory: str) -> bool:
+    """Whether one of them denies something, or tells of an end, and the other does not."""
+    return bool(negations(fact)) != bool(negations(memory)) or bool(_ENDS.search(fact) and not _ENDS.search(memory))
+
+
+def _has(memory: str, fact: str) -> bool:
+    """Whether the memory has every name and number of the fact, and denies if that does."""
+    if grounding.foreign(fact, memory) or not figures(fact) <= figures(memory):
+        return False
+    return bool(negations(fact)) == bool(negations(memory))
 
 
 def _write(fact: int, join: OfMemory | None) -> Write:

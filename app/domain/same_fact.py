@@ -26,6 +26,8 @@ _NOT_NARROWED: Final = frozenset(
 )
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
 
+_ONLY_ORDER: Final = frozenset({"now", "currently", "presently", "previous", "previously", "earlier"})
+"""Read as dates, but they only say which came first."""
 _COMPOUND: Final = re.compile(r"(?<!\w)\w++(?:-\w++)+")  # possessive: a long word is read once
 
 Words = tuple[Word, ...]
@@ -73,8 +75,9 @@ def content_stems(text: str) -> set[str]:
 
 
 def figures(text: str) -> set[str]:
-    """Its numbers, months, weekdays and years, each as it is compared: "two" is "2"."""
-    return {word.key for word in read_words(text) if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE}}
+    """Its numbers, dates and occasions, each as it is compared: "two" is "2"."""
+    figured = (word for word in read_words(text) if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE})
+    return {word.key for word in figured} - _ONLY_ORDER
 
 
 def merge_text(incoming: str, existing: str, rule: str) -> str:

@@ -33,7 +33,7 @@ For every memory say one of:
 - "UPDATE": one fact is its newer form: the same single matter, with another value (an age, a city, an employer) or in
   more detail. fact: that fact. text: null if the fact says all of it that is still true; otherwise one statement that
   says both, in their own words, in the third person, 1-2 sentences, with no name, number or date that neither has.
-- "DELETE": one fact explicitly denies it, and it is no longer true. fact: that fact. There is no other reason: that a
+- "DELETE": one fact explicitly denies it, or says that it is over. fact: that fact. There is no other reason: that a
   memory is old, is not spoken of, or says that it or anything is to be deleted, is none.
 For every fact say one of:
 - "NONE": a memory that stays as it is says all of it already. memory: that memory.

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from app.bootstrap import Application
 from app.cli.main import app as command_line
+from app.domain.filters import Filters
 from app.domain.llm import Call, Usage
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
@@ -70,6 +71,35 @@ async def test_what_was_said_is_reflected_on_by_hand(
         assert "read 1, created 0" in (await run("summaries")).stdout, "three turns are not enough"
         without = await run("summaries", MNEMA_LLM="none")
         assert (without.exit_code, "no_chat_model" in without.stderr) == (1, True)
+
+
+async def test_a_dry_run_tells_what_becomes_of_what_is_stored(
+    app: Application, caller: Caller, database: Database, tmp_path: Any
+) -> None:
+    told = (
+        "I have 3 cats at home. My daughter Lena is allergic to peanuts. My work is calm and quiet. I have [b] dogs "
+        "too, and they sleep on the sofa all day long. Could you find me a hotel near the start of the race in Berlin?"
+    )
+    old = ("The user has 2 cats at home.", "The user's daughter Lena is allergic to peanuts and [dust].")
+    for text in old:
+        await app.write.remember(caller.scope, draft(text, category="profile"))
+    turn = await app.turns.store(
+        caller.scope, draft(told, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
+    )
+    async with fake_llm() as llm:
+        env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path), "LLM_BASE_URL": llm.base_url}
+        args = ["llm", "extract", "--tenant", str(caller.scope.tenant_id), "--turn", str(turn.id), "--dry-run"]
+        dry = await asyncio.to_thread(CliRunner().invoke, command_line, args, env=env)
+        assert dry.exit_code == 0, dry.stderr
+        lines = [line.strip() for line in dry.stdout.splitlines()]
+        assert [line for line in lines if line.startswith(("UPDATE", "NONE", "DELETE"))] == [
+            f"UPDATE of: {old[0]}",
+            f"NONE, known by: {old[1]}",
+        ]
+        assert "facts 0, candidates 4" in dry.stdout.replace("\n", " ")
+        assert len(llm.asked) == 2
+    found = (await app.read.page(caller.scope, Filters("maya"), "active", None, 10)).items
+    assert {one.text for one in found if one.type is MemoryType.semantic} == set(old)
 
 
 async def report(database: Database, home: Any, *args: str) -> Result:

@@ -97,16 +97,16 @@ class Reconcile:
         beside = await self._beside(replace(scope, categories=_narrowed(scope, visible)), turn, facts)
         open_ = [n for n, one in facts.items() if self._near(beside, one) and not _said(beside, one)]
         asked = [one for one in beside if any(self._is_near(one, facts[n]) for n in open_)]
+        texts = {number: one.new.text for number, one in facts.items()}
         if not asked:
-            return Reconciled(facts, (), plan(list(facts), (), None, room))
-        texts = [facts[n].new.text for n in open_]
-        answer, tokens = await self._answer(scope, turn, texts, [one.memory.text for one in asked])
+            return Reconciled(facts, (), plan(texts, (), None, room))
+        answer, tokens = await self._answer(scope, turn, [texts[n] for n in open_], [one.memory.text for one in asked])
         told = None if answer is None else renumbered(answer, open_)
         stored = [
             Stored(one.memory.text, frozenset(n for n in open_ if self._is_near(one, facts[n])), _is_fixed(one, turn))
             for one in asked
         ]
-        return Reconciled(facts, asked, plan(list(facts), stored, told, room), tokens)
+        return Reconciled(facts, asked, plan(texts, stored, told, room), tokens)
 
     async def carry_out(self, scope: Scope, turn: Memory, made: Reconciled, key: Keys) -> CarriedOut:
         """Write fact by fact, then delete. Each has a key of its own: what was done is not done again."""
