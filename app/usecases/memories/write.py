@@ -109,18 +109,14 @@ class WriteMemories:
         async with self._limits.writing(scope):
             if joining is not None:
                 with contextlib.suppress(ErasedText, *RACE_LOST):
-                    if (joined := await self._join(scope, new, key, joining)) is not None:
-                        return joined
+                    return await self._join(scope, new, key, joining)
             return await self.store(scope, new, embedding, key)
 
-    async def _join(self, scope: Scope, new: NewMemory, key: IdempotencyKey, joining: Joining) -> Written | None:
+    async def _join(self, scope: Scope, new: NewMemory, key: IdempotencyKey, joining: Joining) -> Written:
         scope, memory = scope.speaking_as(new.agent_id), joining.memory
         new = replace(new, text=joining.text, category=memory.category)
         compared = await self._compare(scope, new, joining.embedding)
-        decision = self._decide(new, compared)
-        if decision.rule == "equal":
-            return None
-        judged = Decision("update", memory.neighbour, decision.best_similarity, "reconcile")
+        judged = Decision("update", memory.neighbour, self._decide(new, compared).best_similarity, "reconcile")
         intent = Intent(scope, new, joining.embedding, compared, judged, memory, self._clock.now(), joining.told)
         return await self._record(scope, new, compose(intent, recreate=self._recreates), key)
 
