@@ -448,7 +448,7 @@ async def test_relations_are_renewed_with_the_text(
 
 async def run_again(app: Application, scope: Scope) -> Mapping[str, Any]:
     """The turn's job, as if its worker had been lost before it said that it was done."""
-    [job] = (await app.jobs.page(scope, None, "after_turn", None, 10)).items
+    [job] = (await app.jobs.page(scope, None, "reflect_turn", None, 10)).items
     await app.jobs.replay(scope, job.id)
     return await work(app, scope)
 
