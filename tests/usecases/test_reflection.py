@@ -340,7 +340,9 @@ async def test_two_workers_who_read_the_same_at_once_make_one_episode(
     await begin(app, scope, "episode")
     await sql.execute("UPDATE jobs SET state = 'done'")
     results = await asyncio.gather(*(one.turn(scope, "maya", "talk", UUID(int=0)) for one in workers))
-    assert sorted(str(one["episode"].get("why")) for one in results) == ["None", "overtaken", "overtaken"]
+    whys = [one["episode"].get("why") for one in results]
+    assert whys.count(None) == 1
+    assert set(whys) <= {None, "overtaken", "nothing_new"}, "the others came too late, or later still"
     assert len(await made(app, scope, MemoryType.episodic)) == 1
 
 
