@@ -1,6 +1,6 @@
 """The journal: every change of a memory goes through `record`, with its history, delta, events and relations.
 
-The database applies the changes and writes the record in one call (migrations/sql/0003_journal.sql); a constraint
+The database applies the changes and writes the record in one call (migrations/sql/0011_journal.sql); a constraint
 trigger refuses a change that came any other way.
 """
 

@@ -9,7 +9,15 @@ import asyncpg
 import pytest
 
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.errors import DuplicateText, IdempotencyMismatch, MnemaError, NotFound, VersionConflict, WrongState
+from app.domain.errors import (
+    DuplicateText,
+    IdempotencyMismatch,
+    MnemaError,
+    NotFound,
+    VersionConflict,
+    WriteContention,
+    WrongState,
+)
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
@@ -30,6 +38,14 @@ async def history(uow: UnitOfWork, memories: MemoryStorage, scope: Scope, memory
 
 async def all_rows(superuser: asyncpg.Connection, table: str) -> list[dict[str, Any]]:
     return [dict(row) for row in await superuser.fetch(f"SELECT * FROM {table} ORDER BY 1, 2, 3")]
+
+
+def _row(made: MemoryChange) -> dict[str, Any]:
+    """As `apply_changes` takes it."""
+    names = ("user_id", "category", "text", "type", "importance", "pinned", "metadata")
+    row = {name: getattr(made.new, name) for name in names}
+    times = dict.fromkeys(("created_at", "updated_at"), "2026-01-01T00:00:00Z")
+    return row | times | {"id": str(made.memory_id), "tags": [], "text_hash": "\\x00"}
 
 
 # --- what is recorded
@@ -156,6 +172,40 @@ async def test_equal_texts_are_two_memories_when_only_one_is_semantic(journal: J
     await remembered(journal, a, user_id="noor")
     await remembered(journal, a, category="profile")
     await remembered(journal, b)
+
+
+async def test_of_many_in_one_call_each_has_its_own_record(
+    journal: Journal, superuser: asyncpg.Connection, a: Scope
+) -> None:
+    await remembered(journal, a, "Anna is known.", user_id="anna")
+    made = [
+        creation(a, "Anna drinks tea.", user_id="anna", threads=["t"], category="profile"),
+        replace(creation(a, "Maya is new.", user_id="maya", threads=["t"], category="goals"), vector=None),
+        creation(a, "Noor is new, too.", user_id="noor", threads=["u"], category="events"),
+    ]
+    outcome = await journal.record(a, made)
+    assert [r.revisions for r in outcome.recorded] == [{"t": 1}, {"t": 2}, {"u": 1}]
+    rows = await superuser.fetch(
+        "SELECT m.id, u.user_id, h.meta->'after'->>'text' AS text, c.category_after AS category,"
+        " v.embedding::real[] AS vector FROM memories m JOIN users u USING (tenant_id, user_pk)"
+        " JOIN history h ON h.memory_id = m.id::text JOIN change_log c ON c.memory_id = m.id::text"
+        " LEFT JOIN vec_minilm_l6_v2 v ON v.memory_id = m.id ORDER BY m.id"
+    )
+    assert [(r["id"], r["user_id"], r["text"], r["category"]) for r in rows] == [
+        (c.memory_id, c.user_id, c.new.text, c.new.category) for c in made
+    ]
+    assert rows[1]["vector"] is None
+    for row, change_ in ((rows[0], made[0]), (rows[2], made[2])):
+        assert row["vector"] == pytest.approx(change_.vector.tolist(), abs=1e-3)
+
+
+async def test_a_user_who_is_gone_when_the_memory_comes_is_contention(
+    uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+) -> None:
+    batch = {"history": [], "events": [], "memories": [_row(creation(a))]}
+    with pytest.raises(WriteContention):
+        await uow.call(a, "SELECT apply_changes_minilm_l6_v2($1, $2, '{}', '{}', '{}', '{}', NULL)", batch)
+    assert await all_rows(superuser, "memories") == []
 
 
 # --- idempotency
