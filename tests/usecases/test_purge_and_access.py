@@ -51,10 +51,12 @@ async def test_a_purge_is_told_to_the_thread_without_the_text(
 ) -> None:
     written = await app.write.remember(caller.scope, draft(thread_id="t1"))
     await app.edit.purge(caller.scope, written.id)
-    delta = await app.delta.of_thread(caller.scope, "t1", 0, "supervisor")
+    delta = await app.delta.of_thread(caller.scope, "t1", 1, "supervisor")
     assert delta.header is not None
     assert delta.header.lines[1:] == ("- −deleted: [Preferences]",)
     assert (delta.rev, delta.more) == (2, 0)
+    whole = await app.delta.of_thread(caller.scope, "t1", 0, "supervisor")
+    assert (whole.rev, whole.header) == (2, None), "who never saw it is not told that it went"
 
 
 async def test_a_purged_memory_is_gone_for_good(app: Application, caller: Caller) -> None:

@@ -1,5 +1,6 @@
 """Consolidation with a chat model as judge: what it may decide, and what a bad one cannot do (seed 003 §4, SPEC §7)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
@@ -26,6 +27,7 @@ from tests.usecases.notebook import embedded, store
 from tests.usecases.reflecting import asker, budget, calls, with_model
 from tests.usecases.stored import active_texts, events_of, history_of
 
+TIMEOUT_S = 2.0
 BEES, KEPT = "The user keeps three hives of bees.", "Three hives of bees are kept by the user."
 WINE, NO_WINE = "The user likes red wine.", "The user does not like red wine."
 SON, OLDER_SON = "The user's son Ben is 3 years old.", "The user's son Ben is 4 years old."
@@ -41,7 +43,7 @@ async def llm() -> AsyncIterator[FakeLlm]:
 @pytest.fixture
 def settings(settings: Any, llm: FakeLlm) -> Any:
     """An installation with that model, which soon counts as away."""
-    return with_model(settings, llm, timeout_s=2.0)
+    return with_model(settings, llm, timeout_s=TIMEOUT_S)
 
 
 @pytest.fixture
@@ -176,6 +178,7 @@ async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
     assert await active_texts(sql, "ana") == sorted([BEES, KEPT])
     assert ("worker", "llm", "error") in await events_of(sql)
     llm.broken = None
+    await asyncio.sleep(TIMEOUT_S if away is Fault.HANG else 0)  # one that hung is left alone for as long
     await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s'")
     assert await app.run_jobs.run(job.tenant_id, job_id, "a worker") == "done"
     assert len(await active_texts(sql, "ana")) == 1
