@@ -32,7 +32,7 @@ from app.usecases.ops.jobs import Jobs
 from app.usecases.ops.readiness import Readiness
 from app.usecases.ops.tenants import Tenants
 
-DOCTORS_PATIENCE_S = 20.0
+DOCTORS_PATIENCE_S = 10.0
 """Nobody shifts load by what the doctor says: a busy machine is not a broken one."""
 
 

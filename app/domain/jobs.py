@@ -38,11 +38,15 @@ class JobState(StrEnum):
 
 
 class PutOff(Exception):
-    """Raised by a job whose time has not come: it waits `wait_s` seconds, and this was no attempt."""
+    """Raised by a job whose time has not come: it waits `wait_s` seconds, and this was no attempt.
 
-    def __init__(self, wait_s: float) -> None:
+    `why`: nothing that a user wrote.
+    """
+
+    def __init__(self, wait_s: float, why: str) -> None:
         self.wait_s = wait_s
-        super().__init__(f"put off for {wait_s:g} s")
+        self.why = why
+        super().__init__(why)
 
 
 @dataclass(frozen=True, slots=True)

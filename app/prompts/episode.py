@@ -56,7 +56,7 @@ def read_episode(told: Sequence[Mapping[str, str]], limits: TextLimits, answer: 
     if not answer.episodes:
         return Reading()
     if len(answer.episodes) > 1:
-        return Reading(rule="too_many", complaint="At most one episode.", items=len(answer.episodes))
+        return Reading(rule="too_many", complaint="At most one episode.", items=1)
     [one] = answer.episodes
     text, rule = grounding.held(one.text, MemoryType.episodic, spoken(told), limits)
     kept = None if text is None else one.model_copy(update={"text": text, "tags": tidy_tags(one.tags)})

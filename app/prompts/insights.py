@@ -53,7 +53,7 @@ def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answe
     """Those that keep every rule; of an answer that breaks one, those that do, cut to length if need be."""
     found = answer.insights
     if len(found) > MAX_INSIGHTS:
-        return Reading(rule="too_many", complaint=f"At most {MAX_INSIGHTS} insights.", items=len(found))
+        return Reading(rule="too_many", complaint=f"At most {MAX_INSIGHTS} insights.", items=1)
     source, kept, complaints, first = as_data(question), [], [], None
     for number, one in enumerate(found, 1):
         text, rule = grounding.held(one.summary, MemoryType.insight, source, limits)

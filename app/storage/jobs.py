@@ -79,9 +79,9 @@ class JobStorage:
         again = None if again_s is None else timedelta(seconds=again_s)
         return bool(await self._write(scope, "fail", job_id, worker, error[:MAX_ERROR], again))
 
-    async def put_off(self, scope: Scope, job_id: UUID, worker: str, wait_s: float) -> bool:
+    async def put_off(self, scope: Scope, job_id: UUID, worker: str, wait_s: float, why: str) -> bool:
         """Started again in `wait_s` seconds, as if this time had not been; False when it is this worker's no more."""
-        return bool(await self._write(scope, "put_off", job_id, worker, timedelta(seconds=wait_s)))
+        return bool(await self._write(scope, "put_off", job_id, worker, timedelta(seconds=wait_s), why))
 
     async def enqueue(self, scope: Scope, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
         """Add jobs; the ids of those made. With a `slot`, one a kind: what is there already stays as it is."""
@@ -121,7 +121,7 @@ class JobStorage:
         return [(row["kind"], row["state"], row["jobs"]) for row in rows]
 
     async def replay(self, scope: Scope, job_id: UUID) -> bool:
-        """Put a dead or done job back; False when it is neither, or not there."""
+        """Put back a dead or done job, or one that waits for a later time; False when it is none, or not there."""
         return bool(await self._write(scope, "replay", job_id))
 
     async def pause(self, scope: Scope, kind: str) -> None:

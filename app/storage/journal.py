@@ -26,11 +26,17 @@ from app.storage.rows import memory_from_json
 from app.storage.uow import UnitOfWork, WriteTx
 
 _NOTE = """
+WITH known AS MATERIALIZED (  -- an erasure waits for this, or this for it
+    SELECT user_id FROM users WHERE tenant_id = $1
+    AND user_id IN (SELECT e->>'user_id' FROM jsonb_array_elements($2::jsonb) e) ORDER BY user_id FOR KEY SHARE)
 INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
-SELECT $1, r.id, r.user_id, r.thread_id, r.node, r.op, r.status, r.memory_id, r.category, r.sim
+SELECT $1, r.id, CASE WHEN k.known THEN r.user_id END, CASE WHEN k.known THEN r.thread_id END, r.node, r.op, r.status,
+       CASE WHEN k.known THEN r.memory_id END, r.category, r.sim
 FROM jsonb_to_recordset($2::jsonb) AS r(id uuid, user_id text, thread_id text, node text, op text, status text,
-                                        memory_id text, category text, sim real)
+                                        memory_id text, category text, sim real),
+    LATERAL (SELECT r.node = 'context' OR r.status <> 'ok' OR r.user_id IN (SELECT user_id FROM known) AS known) k
 """
+"""What follows a write of somebody who was erased since is counted, and says no more of whom it was."""
 _CONSENT = """
 INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
 VALUES ($1, $2, $3, 'CONSENT', $4, $5, $6, $7, clock_timestamp())

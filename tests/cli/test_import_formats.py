@@ -240,15 +240,15 @@ async def test_user_category_and_trim_take_in_what_was_skipped(
 
 async def test_what_cannot_be_imported_is_said_and_fails(env: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
-    for text, options, said in [
-        (b"\xff\xfe", ("--from", "mem0"), "mem0.json is no export of mem0: "),
-        (b"nonsense", ("--from", "mem0"), "mem0.json is no export of mem0: not JSON"),
-        (json.dumps([row(1)]).encode(), ("--from", "mem0", "--category", "nowhere"), "nothing was imported"),
-        (json.dumps([row(1)]).encode(), ("--trim",), "--category, --user and --trim go with --from"),
+    for text, options, said, code in [
+        (b"\xff\xfe", ("--from", "mem0"), "mem0.json is no export of mem0: ", 1),
+        (b"nonsense", ("--from", "mem0"), "mem0.json is no export of mem0: not JSON", 1),
+        (json.dumps([row(1)]).encode(), ("--from", "mem0", "--category", "nowhere"), "nothing was imported", 1),
+        (json.dumps([row(1)]).encode(), ("--trim",), "--category, --user and --trim go with --from", 2),
     ]:
         file.write_bytes(text)
         done = await mnema("import", str(file), *options, **env)
-        assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
     file.write_text('{"results": []}')
     empty = await mnema("import", str(file), "--from", "mem0", **env)
     assert (empty.returncode, empty.stdout) == (0, "0 memories stored from mem0.json, 0 skipped\n")

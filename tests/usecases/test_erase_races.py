@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
+from app.domain.changes import Observation
 from app.domain.errors import DuplicateText, ErasedText, NotFound, WriteContention, WrongState
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import MemoryType
@@ -198,3 +199,17 @@ async def test_after_an_erasure_amid_eight_writers_only_what_was_written_since_i
     assert {row["text"] for row in survivors} & gone_texts == set()
     assert await orphans(sql) == []
     assert await traces(sql, "lisbon") == []
+
+
+async def test_what_was_observed_late_of_an_erased_user_names_nobody(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    written = await app.write.remember(caller.scope, draft(thread_id="t1"))
+    await app.erase.erase(caller.scope, "maya")
+    late = Observation("hotpath", "classify", "ok", "maya", "t1", written.id, "preferences")
+    app.access.seen(caller.scope, (), late)
+    await app.access.flush()
+    [event] = await sql.fetch("SELECT * FROM events WHERE op = 'classify' ORDER BY id DESC LIMIT 1")
+    assert (event["user_id"], event["thread_id"], event["memory_id"]) == (None, None, None)
+    assert event["category"] == "preferences"
+    assert await sql.fetchval("SELECT count(*) FROM events WHERE user_id = 'maya'") == 0

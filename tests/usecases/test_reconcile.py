@@ -599,3 +599,12 @@ async def test_where_it_is_switched_off_nobody_is_asked(
     await work(app, scope)
     assert not asked_to_reconcile(llm)
     assert await facts(sql) == [TWO_CATS, CATS]
+
+
+async def test_what_was_said_in_turn_and_read_late_counts_in_turn(
+    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    for number in (2, 3, 4, 5):
+        await say(app, scope, f"{TURN.split('.')[0].replace('3', str(number))}. {'And so on and so forth. ' * 10}")
+    await work(app, scope)
+    assert await facts(sql) == ["The user has 5 cats at home these days."], "each was said after the one before"

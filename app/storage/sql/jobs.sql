@@ -36,9 +36,9 @@ UPDATE jobs SET state = CASE WHEN $5::interval IS NULL THEN 'dead' ELSE 'queued'
 WHERE tenant_id = $1 AND id = $2 AND worker = $3 AND state = 'running' RETURNING id
 
 -- name: put_off
--- $4 for how long. That it was started does not count.
+-- $4 for how long, $5 why. That it was started does not count.
 UPDATE jobs SET state = 'queued', attempts = greatest(0, attempts - 1), next_run = now() + $4::interval,
-    published_at = NULL, last_error = NULL, lease_until = NULL, updated_at = now()
+    published_at = NULL, last_error = $5, lease_until = NULL, updated_at = now()
 WHERE tenant_id = $1 AND id = $2 AND worker = $3 AND state = 'running' RETURNING id
 
 -- name: enqueue
@@ -77,7 +77,7 @@ WHERE j.tenant_id = $1 AND j.next_run <= now() AND (j.state = 'queued' OR j.stat
 
 -- name: replay
 UPDATE jobs SET state = 'queued', attempts = 0, next_run = now(), published_at = NULL, report = NULL, updated_at = now()
-WHERE tenant_id = $1 AND id = $2 AND state IN ('done', 'dead') RETURNING id
+WHERE tenant_id = $1 AND id = $2 AND (state IN ('done', 'dead') OR state = 'queued' AND next_run > now()) RETURNING id
 
 -- name: pause
 INSERT INTO job_pauses (tenant_id, kind) VALUES ($1, $2) ON CONFLICT DO NOTHING

@@ -20,11 +20,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 
 -- name: report
 -- By version of a prompt, of the calls since $2: how many were asked at first and how many of them kept every rule; of
--- what the rules look at one by one, how many kept them at first.
+-- what the rules look at one by one, how many kept them at first; an answer that cannot be read is one that did not.
 SELECT prompt, version, count(*) AS calls, count(*) FILTER (WHERE status = 'error') AS failed,
        count(*) FILTER (WHERE attempt = 1 AND status <> 'error') AS first_passes,
        count(*) FILTER (WHERE first_pass_ok) AS first_pass_ok,
-       coalesce(sum(items) FILTER (WHERE attempt = 1), 0) AS items,
+       coalesce(sum(CASE WHEN items = 0 AND status = 'refused' THEN 1 ELSE items END) FILTER (WHERE attempt = 1), 0) AS items,
        coalesce(sum(items_ok) FILTER (WHERE attempt = 1), 0) AS items_ok,
        sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens
 FROM llm_calls WHERE tenant_id = $1 AND ts >= $2

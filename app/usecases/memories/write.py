@@ -117,7 +117,8 @@ class WriteMemories:
         new = replace(new, text=joining.text, category=memory.category)
         compared = await self._compare(scope, new, joining.embedding)
         judged = Decision("update", memory.neighbour, self._decide(new, compared).best_similarity, "reconcile")
-        intent = Intent(scope, new, joining.embedding, compared, judged, memory, self._clock.now(), joining.told)
+        said = new.created_at or self._clock.now()  # not when it was read: what was said after may wait to be read, too
+        intent = Intent(scope, new, joining.embedding, compared, judged, memory, said, joining.told)
         return await self._record(scope, new, compose(intent, recreate=self._recreates), key)
 
     async def store_many(self, scope: Scope, items: Sequence[Storable]) -> list[Written | Exception]:

@@ -52,7 +52,8 @@ class Afterwards:
             wait_s = self._policy.wait_s(job.created_at, self._clock.now())
             if wait_s is None:
                 return {"why": "spent"}
-            raise PutOff(wait_s + random.uniform(0, SPREAD_S)) from None
+            why = f"{TokensSpent.code}: waits for the tokens of the next day"
+            raise PutOff(wait_s + random.uniform(0, SPREAD_S), why) from None
 
     async def quiet(self, scope: Scope, job: Job) -> Mapping[str, Any]:
         """Reflect on what was said and not read yet, of one user or all."""

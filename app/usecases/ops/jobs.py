@@ -136,7 +136,7 @@ class RunJobs:
         except LeaseLost:
             return "skipped"
         except PutOff as later:
-            return await self._put_off(held, later.wait_s)
+            return await self._put_off(held, later)
         except Exception as error:
             return await self._failed(held, error)
 
@@ -187,9 +187,9 @@ class RunJobs:
         except MnemaError as error:  # its lease runs out, then it is taken over
             log.warning("job_not_handed_back", job_id=str(held.job.id), code=error.code)
 
-    async def _put_off(self, held: Held, wait_s: float) -> Outcome:
+    async def _put_off(self, held: Held, later: PutOff) -> Outcome:
         try:
-            kept = await self._jobs.put_off(held.scope, held.job.id, held.worker, wait_s)
+            kept = await self._jobs.put_off(held.scope, held.job.id, held.worker, later.wait_s, later.why)
         except MnemaError as error:  # its lease runs out, then it is taken over and says so again
             log.warning("job_not_handed_back", job_id=str(held.job.id), code=error.code)
             return "retry"
@@ -253,7 +253,7 @@ class Jobs:
         return await self._jobs.counts(scope)
 
     async def replay(self, scope: Scope, job_id: UUID) -> Job:
-        """Put a dead or done job back into the queue; raises NotFound, WrongState for one that waits or runs."""
+        """Put back a dead or done job, or one that waits for later; raises NotFound, WrongState for any other."""
         replayed = await self._jobs.replay(scope, job_id)
         job = await self.get(scope, job_id)
         if not replayed:
