@@ -1,6 +1,7 @@
 """The header `Idempotency-Key`: a write may be sent twice, it is done once."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
 
@@ -14,17 +15,21 @@ from app.domain.idempotency import IdempotencyKey
 Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
 
-def retry_key(route: str, key: str | None, *parts: str | UUID | BaseModel) -> IdempotencyKey | None:
-    """The key with what it was sent with: two requests are the same when all parts are."""
+def retry_key(route: str, key: str | None, *parts: str | UUID | BaseModel | Callable[[], str]) -> IdempotencyKey | None:
+    """The key with what it was sent with: two requests are the same when all parts are.
+
+    Nothing is made of the parts without a key. Raises NulByte for half a surrogate pair, which JSON can name.
+    """
     if key is None:
         return None
-    said = [as_json(part) if isinstance(part, BaseModel) else str(part) for part in parts]
-    return IdempotencyKey(route, key, hashlib.sha256("\x00".join(said).encode()).digest())
-
-
-def as_json(body: BaseModel, *, exclude_unset: bool = False) -> str:
-    """The body as it is compared with a retry's; raises NulByte for half a surrogate pair, which JSON can name."""
     try:
-        return body.model_dump_json(exclude_unset=exclude_unset)
+        said = "\x00".join(_said(part) for part in parts)
     except PydanticSerializationError:
         raise NulByte() from None
+    return IdempotencyKey(route, key, hashlib.sha256(said.encode()).digest())
+
+
+def _said(part: str | UUID | BaseModel | Callable[[], str]) -> str:
+    if isinstance(part, BaseModel):
+        return part.model_dump_json()
+    return part() if callable(part) else str(part)

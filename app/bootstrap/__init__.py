@@ -29,7 +29,7 @@ from app.bootstrap.operators import (
 )
 from app.bootstrap.periodic import periodically
 from app.bootstrap.recording import consenting, recording
-from app.bootstrap.reflection import afterwards, asking, judging, scheduled
+from app.bootstrap.reflection import Parts, afterwards, asking, judging, scheduled
 from app.bootstrap.spaces import embedding
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
@@ -278,10 +278,10 @@ def _runner(
     consent: Consent,
 ) -> RunJobs:
     embed = embedding(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
-    parts = base.uow, base.space.name, journal, base.chat, base.embedder, base.policies, base.clock
+    models = base.chat, base.embedder, base.policies, base.clock
     policy = scheduled(base.policies.jobs, base.chat)
-    jobs = JobStorage(base.uow, policy)
-    handlers = job_handlers(lifecycle, embed, consolidate, consent, afterwards(*parts, write, jobs))
+    jobs, parts = JobStorage(base.uow, policy), Parts(base.uow, base.space.name, journal, *models, write)
+    handlers = job_handlers(lifecycle, embed, consolidate, consent, afterwards(parts, jobs))
     return RunJobs(jobs, TenantStorage(base.uow), journal, handlers, policy)
 
 

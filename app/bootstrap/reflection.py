@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from app.bootstrap.adapters import chat_model_settings, embedder_settings
 from app.config.loader import Policies, load_policies
@@ -50,52 +50,41 @@ def judging(ask: AskModel, policies: Policies) -> SameFactJudge | None:
     return ModelJudge(ask, numeric) if ask.able else None
 
 
-def extracting(
-    uow: UnitOfWork,
-    space: str,
-    journal: Journal,
-    chat: ChatModel,
-    policies: Policies,
-    clock: Clock,
-    write: WriteMemories,
-) -> ExtractFacts:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What reflection is made of. `space`: the active embedding space."""
+
+    uow: UnitOfWork
+    space: str
+    journal: Journal
+    chat: ChatModel
+    embedder: Embedder
+    policies: Policies
+    clock: Clock
+    write: WriteMemories
+
+    def ask(self) -> AskModel:
+        """The way to the model."""
+        return asking(self.uow, self.journal, self.chat, self.policies, self.clock)
+
+
+def extracting(of: Parts) -> ExtractFacts:
     """What makes facts of long turns."""
-    ask = asking(uow, journal, chat, policies, clock)
-    reconcile = Reconcile(ask, write, ReconcileStorage(uow, space), journal, policies, clock)
-    return ExtractFacts(ask, reconcile, TurnFacts(uow, MemoryStorage(uow, space)), journal, policies, clock)
+    ask, around = of.ask(), ReconcileStorage(of.uow, of.space)
+    reconcile = Reconcile(ask, of.write, around, of.journal, of.policies, of.clock)
+    turns = TurnFacts(of.uow, MemoryStorage(of.uow, of.space))
+    return ExtractFacts(ask, reconcile, turns, of.journal, of.policies, of.clock)
 
 
-def reflecting(
-    uow: UnitOfWork,
-    space: str,
-    journal: Journal,
-    chat: ChatModel,
-    embedder: Embedder,
-    policies: Policies,
-    clock: Clock,
-    write: WriteMemories,
-) -> Reflect:
+def reflecting(of: Parts) -> Reflect:
     """All that is made of what is said."""
-    ask = asking(uow, journal, chat, policies, clock)
-    keep = KeepReflections(uow, ReflectionStorage(), journal, embedder, policies, clock)
-    facts = extracting(uow, space, journal, chat, policies, clock, write)
-    return Reflect(facts, CaptureEpisodes(ask, keep), Summarise(ask, keep), DrawInsights(ask, keep), keep)
+    ask, keep = of.ask(), KeepReflections(of.uow, ReflectionStorage(), of.journal, of.embedder, of.policies, of.clock)
+    return Reflect(extracting(of), CaptureEpisodes(ask, keep), Summarise(ask, keep), DrawInsights(ask, keep), keep)
 
 
-def afterwards(
-    uow: UnitOfWork,
-    space: str,
-    journal: Journal,
-    chat: ChatModel,
-    embedder: Embedder,
-    policies: Policies,
-    clock: Clock,
-    write: WriteMemories,
-    jobs: JobStorage,
-) -> Afterwards:
+def afterwards(of: Parts, jobs: JobStorage) -> Afterwards:
     """What follows a turn."""
-    reflect = reflecting(uow, space, journal, chat, embedder, policies, clock, write)
-    return Afterwards(reflect, jobs, policies.llm, clock, able=chat.answers)
+    return Afterwards(reflecting(of), jobs, of.policies.llm, of.clock, able=of.chat.answers)
 
 
 def scheduled(policy: JobPolicy, chat: ChatModel) -> JobPolicy:
@@ -106,22 +95,19 @@ def scheduled(policy: JobPolicy, chat: ChatModel) -> JobPolicy:
 @asynccontextmanager
 async def reflection(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Reflect]:
     """Reflection alone, for operators: needs the database, the embedder and the chat model."""
-    async with _by_hand(settings, clock) as (uow, space, journal, chat, embedder, policies, now, write):
-        yield reflecting(uow, space, journal, chat, embedder, policies, now, write)
+    async with _by_hand(settings, clock) as parts:
+        yield reflecting(parts)
 
 
 @asynccontextmanager
 async def extraction(settings: Settings, clock: Clock | None = None) -> AsyncIterator[ExtractFacts]:
     """Facts out of turns alone, for operators: needs the database, the embedder and the chat model."""
-    async with _by_hand(settings, clock) as (uow, space, journal, chat, _embedder, policies, now, write):
-        yield extracting(uow, space, journal, chat, policies, now, write)
-
-
-_Parts: TypeAlias = tuple[UnitOfWork, str, Journal, ChatModel, Embedder, Policies, Clock, WriteMemories]
+    async with _by_hand(settings, clock) as parts:
+        yield extracting(parts)
 
 
 @asynccontextmanager
-async def _by_hand(settings: Settings, clock: Clock | None) -> AsyncIterator[_Parts]:
+async def _by_hand(settings: Settings, clock: Clock | None) -> AsyncIterator[Parts]:
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     uow, clock, secret = UnitOfWork(engine), clock or SystemClock(), settings.erasure_secret()
     policies = load_policies(settings.embedding_model, settings.config_dir)
@@ -132,7 +118,7 @@ async def _by_hand(settings: Settings, clock: Clock | None) -> AsyncIterator[_Pa
         access = AccessLog(uow, journal, clock)
         limits = Limits(policies.limits, None, TenantStorage(uow).name, access, clock)
         write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-        yield uow, space, journal, chat, embedder, policies, clock, write
+        yield Parts(uow, space, journal, chat, embedder, policies, clock, write)
         await access.flush()
     finally:
         await embedder.close()

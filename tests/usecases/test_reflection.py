@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.bootstrap.reflection import reflecting
+from app.bootstrap.reflection import Parts, reflecting
 from app.config.settings import Settings
 from app.domain.jobs import JobKind, JobPolicy, NewJob
 from app.domain.memory import Memory, MemoryType
@@ -104,7 +104,7 @@ async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator
     models = [OpenAIModel(llm.base_url, "", "scripted", 5.0) for _ in range(3)]
     journal = Journal(app.uow, SPACE, SECRET)
     parts = app.embedder, app.policies, clock, app.write
-    yield [reflecting(app.uow, SPACE, journal, model, *parts) for model in models]
+    yield [reflecting(Parts(app.uow, SPACE, journal, model, *parts)) for model in models]
     for model in models:
         await model.close()
 

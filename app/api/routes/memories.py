@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Response
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import documented
-from app.api.retries import Retry, as_json, retry_key
+from app.api.retries import Retry, retry_key
 from app.api.schemas.fields import Identifier, Limit, Moment, StateName, TypeName
 from app.api.schemas.memories import (
     HistoryOut,
@@ -54,7 +54,7 @@ async def remember(
     A semantic text that says what a stored memory of the same user and category says updates that one. Retry with the
     same `Idempotency-Key` and body to get the first answer again.
     """
-    key = retry_key("POST /memory", idempotency_key, f"{trim}:{as_json(body)}")
+    key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.write.default_importance)
     written = await app.write.remember(scope, draft, trim=trim, key=key)
     return WrittenOut.model_validate(written, from_attributes=True)
@@ -147,8 +147,11 @@ async def patch(
     restoring and pinning.
     """
     version = version_of(if_match)
-    named = as_json(body, exclude_unset=True)
-    key = retry_key("PATCH /memory", idempotency_key, memory_id, f"{trim}:{version}:{named}")
+
+    def said() -> str:
+        return f"{trim}:{version}:{body.model_dump_json(exclude_unset=True)}"
+
+    key = retry_key("PATCH /memory", idempotency_key, memory_id, said)
     memory = await app.edit.patch(scope, memory_id, body.changes(), version=version, trim=trim, key=key)
     return _tagged(response, MemoryOut.of(memory))
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from app.api import links
 from app.api.deps import App, Writer
 from app.api.errors import documented
-from app.api.retries import Retry, as_json, retry_key
+from app.api.retries import Retry, retry_key
 from app.api.schemas.turns import TurnIn, TurnOut
 
 router = APIRouter(prefix="/turns", tags=["turns"])
@@ -30,6 +30,6 @@ async def store(
 
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
-    key = retry_key("POST /turns", idempotency_key, f"{trim}:{as_json(body)}")
+    key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
     return TurnOut.model_validate(await app.turns.store(scope, draft, trim=trim, key=key), from_attributes=True)
