@@ -1,4 +1,4 @@
-"""What changed in a thread since a revision, and how far each agent has been shown."""
+"""What changed in a thread since a revision, and how far each agent has been shown it, of all or of one user."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,9 +35,11 @@ class Changes:
 class DeltaStorage:
     """Reads the change log; moves cursors."""
 
-    async def state(self, tx: ReadTx, scope: Scope, thread_id: str, agent: str | None) -> ThreadState:
+    async def state(
+        self, tx: ReadTx, scope: Scope, thread_id: str, agent: str | None, user_id: str | None
+    ) -> ThreadState:
         """Where the thread and the agent's cursor stand; a thread without changes stands at 0."""
-        row: Any = await tx.fetchrow(_SQL["state"], scope.tenant_id, thread_id, agent)
+        row: Any = await tx.fetchrow(_SQL["state"], scope.tenant_id, thread_id, agent, user_id)
         return ThreadState(row["rev"], row["cursor"], row["oldest"])
 
     async def changes(
@@ -61,6 +63,13 @@ class DeltaStorage:
         )
         return Changes(tuple(rows), rows[0]["total"] if rows else 0)
 
-    async def advance(self, tx: WriteTx, scope: Scope, thread_id: str, agent: str, rev: int) -> None:
-        """Move the agent's cursor to `rev`, never back."""
-        await tx.execute(_SQL["advance"], scope.tenant_id, thread_id, agent, rev)
+    async def advance(
+        self, tx: WriteTx, scope: Scope, thread_id: str, agent: str, rev: int, user_id: str | None = None
+    ) -> None:
+        """Move the agent's cursor to `rev`, never back; of that user's changes, or of everybody's."""
+        await tx.execute(_SQL["advance"], scope.tenant_id, thread_id, agent, rev, user_id)
+
+
+async def erase_cursors(tx: WriteTx, scope: Scope, user_id: str) -> int:
+    """Remove the cursors that name a person, in the transaction of their erasure; how many."""
+    return int((await tx.execute(_SQL["erase"], scope.tenant_id, user_id)).rsplit(" ", 1)[-1])

@@ -8,6 +8,7 @@ from app.domain.lifecycle import LifecyclePolicy
 from app.domain.memory import Memory
 from app.domain.scope import Scope
 from app.storage.consent import consent_texts, erase_consent
+from app.storage.delta import erase_cursors
 from app.storage.engine import LONG_S
 from app.storage.llm import LlmStorage
 from app.storage.rows import memory_columns, memory_from_row
@@ -78,6 +79,7 @@ class LifecycleStorage:
                 _statement("erase"), scope.tenant_id, user_id, hashes, scope.actor
             )
             counts["store_items"] = await erase_items(tx, scope, user_id)
+            counts["delta_cursors"] = await erase_cursors(tx, scope, user_id)
         return {**counts, **consent, "tombstones": len(hashes)}
 
 

@@ -151,6 +151,53 @@ async def test_a_query_shows_what_changed_once_to_each_agent_of_each_thread(http
     assert [await header(agent, "one") for agent in ("planner", "executor", "supervisor")] == [""] * 3
 
 
+async def test_who_asks_about_one_user_is_still_shown_what_changed_of_another(http: httpx.AsyncClient) -> None:
+    async def header(user: str | None, agent: str = "planner") -> list[str]:
+        answer = await ask(http, agent=agent, thread_id="main", filters={"user_id": user})
+        return str(answer["header"]).splitlines()[1:]
+
+    ana, ben, late = (f"- +created: [Tasks] {text} (imp=2)" for text in ("Ana sails.", "Ben paints.", "Ben cooks."))
+    await remember(http, "Ana sails.", user_id="ana", category="tasks", thread_id="main")
+    await remember(http, "Ben paints.", user_id="ben", category="tasks", thread_id="main")
+    assert [await header("ana"), await header("ana")] == [[ana], []]
+    assert [await header("ben"), await header("ben")] == [[ben], []]
+    assert [await header(None), await header(None)] == [[ben, ana], []], "who asks about all has a cursor of its own"
+    await remember(http, "Ben cooks.", user_id="ben", category="tasks", thread_id="main")
+    assert [await header("ana"), await header(None), await header("ben")] == [[], [late], []], "shown with all"
+    assert await header("ana", "executor") == [ana], "each agent has its own"
+    assert (await delta(http, "main", agent="executor", user_id="ana"))["header"] == ""
+    assert (await delta(http, "main", agent="executor", user_id="ben"))["header"].splitlines()[1:] == [late, ben]
+
+
+async def test_a_cursor_from_before_users_had_their_own_stands_for_each(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    for text in ("Ship v1 by Sep", "Hire a tester"):
+        await remember(http, text, category="tasks", thread_id="t")
+    await sql(
+        database,
+        """INSERT INTO delta_cursors (tenant_id, thread_id, agent, rev)
+        SELECT tenant_id, thread_id, 'planner', 1 FROM thread_revision""",
+    )
+    answer = await ask(http, agent="planner", thread_id="t")
+    assert answer["header"] == "Memory updates since rev 1:\n- +created: [Tasks] Hire a tester (imp=2)"
+    assert (await ask(http, agent="planner", thread_id="t", filters={}))["delta"]["since_rev"] == 1
+
+
+async def test_nobody_who_is_not_known_is_told_of_anothers_end_or_named_in_a_cursor(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    written = await remember(http, "Ship v1 by Sep", category="tasks", thread_id="t")
+    await remember(http, "Ben paints.", user_id="ben", category="tasks", thread_id="t")
+    assert (await ask(http, agent="planner", thread_id="t"))["header"]
+    await http.delete(f"/memory/{written['id']}", params={"purge": True})
+    assert (await http.post("/users/maya/erase")).json()["counts"]["delta_cursors"] == 1
+    for user, told in (("maya", False), ("zoe", False), ("ben", True)):
+        assert ("−deleted" in (await delta(http, "t", since_rev=1, user_id=user))["header"]) is told
+        assert bool((await ask(http, agent="planner", thread_id="t", filters={"user_id": user}))["header"]) is told
+    assert [row["user_id"] for row in await sql(database, "SELECT user_id FROM delta_cursors")] == ["ben"]
+
+
 async def test_two_keys_that_speak_as_one_agent_share_its_cursor(app: Application, server: str, caller: Caller) -> None:
     other = await make_caller(app, ["query"], ["planner"], tenant=caller)
     async with caller.client(server) as admin, other.client(server) as client:
@@ -203,8 +250,9 @@ async def test_looking_at_a_threads_delta_moves_no_cursor(http: httpx.AsyncClien
             assert (await delta(http, "t", **params))["header"]
     assert await sql(database, "SELECT 1 FROM delta_cursors") == []
     assert (await ask(http, agent="planner", thread_id="t"))["header"]
-    assert (await delta(http, "t", agent="planner"))["header"] == ""
-    assert (await delta(http, "t", agent="planner"))["since_rev"] == 1
+    seen = await delta(http, "t", agent="planner", user_id="maya")
+    assert (seen["header"], seen["since_rev"]) == ("", 1)
+    assert (await delta(http, "t", agent="planner"))["header"], "who asks about everybody was not shown it"
     assert (await delta(http, "t"))["header"]
 
 

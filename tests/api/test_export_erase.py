@@ -229,6 +229,7 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
     await http.delete(f"/memory/{gone['id']}")
     purged = await remember(http, "Wild epazote.", **place)
     assert (await http.delete(f"/memory/{purged['id']}", params={"purge": True})).status_code == 204
+    assert (await ask(http, thread_id="t", filters={"user_id": user}))["header"]
     return {"fact": fact["id"], "plan": plan["id"], "purged": purged["id"]}
 
 
@@ -253,6 +254,7 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "context_values": "user_context WHERE user_id = $2",
         "context_patches": "context_patches WHERE user_id = $2",
         "store_items": "store_items WHERE user_id = $2",
+        "delta_cursors": "delta_cursors WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(
         f"SELECT '{name}', count(*) FROM {part} AND tenant_id = $1" for name, part in parts.items()

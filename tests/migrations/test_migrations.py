@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from app.domain.filters import Filters
 from app.domain.merge_bands import MergeBands
 from app.storage import admin
+from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
 from app.storage.memories import MemoryStorage
 from app.storage.search import Search, SearchStorage
@@ -132,6 +133,25 @@ async def test_two_spaces_with_vectors_go_down_and_up_again(database: Database) 
             search = Search(Filters(), ("preferences",), "the of", near, 10, 0)
             candidates = await SearchStorage(space.name).candidates(tx, scope, search)
         assert [round(c.similarity or 0, 2) for c in candidates] == [1.0]
+    await engine.close()
+
+
+async def test_where_readers_stood_is_kept_up_and_down_again(database: Database) -> None:
+    """Going down a reader of several users stands where it was least far along: told again rather than never."""
+    engine = Engine(database.app, min_size=1, max_size=2)
+    uow = UnitOfWork(engine)
+    scope, cursors = await new_tenant(uow), DeltaStorage()
+    await journal_of(uow).record(scope, [creation(scope), creation(scope, user_id="ben")])
+    async with uow.write(scope) as tx:
+        for agent, rev, user in (("a", 5, "maya"), ("a", 3, "ben"), ("b", 4, "maya"), ("b", 2, None), ("c", 7, None)):
+            await cursors.advance(tx, scope, "t", agent, rev, user)
+    await engine.close()
+    await downgrade(database, "0011")
+    await admin.migrate(database.admin)
+    engine = Engine(database.app, min_size=1, max_size=2)
+    async with UnitOfWork(engine).read(scope) as tx:
+        states = [await cursors.state(tx, scope, "t", agent, user) for agent in "abc" for user in ("maya", None)]
+    assert [state.cursor for state in states] == [3, 3, 2, 2, 7, 7]
     await engine.close()
 
 

@@ -59,7 +59,7 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
     second = replace(second, edges=(edge,), observations=(Observation("hotpath", "create"),))
     await journal.record(scope, [first, second], keys=[KeyRecord(IdempotencyKey("POST /memory", "k", b"h"), {})])
     async with uow.write(scope) as tx:
-        await DeltaStorage().advance(tx, scope, "t", "planner", 1)
+        await DeltaStorage().advance(tx, scope, "t", "planner", 1, "maya")
         await tx.execute("INSERT INTO tombstones (tenant_id, hash) VALUES ($1, '\\x00')", scope.tenant_id)
         await tx.execute(
             "INSERT INTO memory_access (tenant_id, memory_id, last_accessed) VALUES ($1, $2, now())",

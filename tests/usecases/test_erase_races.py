@@ -13,9 +13,11 @@ import pytest
 from app.bootstrap import Application
 from app.domain.changes import Observation
 from app.domain.errors import DuplicateText, ErasedText, NotFound, WriteContention, WrongState
+from app.domain.filters import Filters
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
+from app.usecases.memories.query import Query
 from tests.factories import Caller, draft
 from tests.storage.building import Gate
 from tests.usecases.crowd import SeededEmbedder
@@ -124,6 +126,20 @@ async def test_a_write_that_began_before_the_erasure_ended_meets_it(
     await erasing
     assert [(w.action, w.reason) for w in await asyncio.gather(*writing)] == [("skipped", "erased"), ("created", None)]
     assert await orphans(sql) == []
+
+
+async def test_a_query_that_began_before_the_erasure_ended_leaves_no_cursor_that_names_the_person(
+    app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
+) -> None:
+    await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    erasing = asyncio.create_task(app.erase.erase(replace(caller.scope, agent="slow"), "maya"))
+    await gate.waiting(1)
+    query = Query("supervisor", "Lisbon", filters=Filters(user_id="maya"), thread_id="t")
+    asking = asyncio.create_task(app.query.ask(caller.scope, query))
+    await gate.waiting(2)
+    await gate.open()
+    await asyncio.gather(erasing, asking)
+    assert await sql.fetchval("SELECT count(*) FROM delta_cursors") == 0
 
 
 class Writer:

@@ -1,7 +1,9 @@
 -- name: state
--- $2 thread, $3 agent or null: the thread's revision, the agent's cursor, and the oldest revision still in the log.
+-- $2 thread, $3 agent or null, $4 the user asked about or null: the thread's revision, the agent's cursor, and the oldest revision
+-- still in the log. What was shown of everybody (user '') was shown of each user.
 SELECT coalesce((SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread_id = $2), 0) AS rev,
-       coalesce((SELECT rev FROM delta_cursors WHERE tenant_id = $1 AND thread_id = $2 AND agent = $3::text), 0) AS cursor,
+       coalesce((SELECT max(rev) FROM delta_cursors WHERE tenant_id = $1 AND user_id IN ('', $4::text) AND thread_id = $2
+                 AND agent = $3::text), 0) AS cursor,
        coalesce((SELECT min(rev) FROM change_log WHERE tenant_id = $1 AND thread_id = $2), 0) AS oldest
 
 -- name: changes
@@ -25,10 +27,16 @@ WHERE CASE WHEN gone THEN next_rev IS NULL AND first_event NOT IN ('created', 'r
                               AND coalesce(category_after, category_before) = ANY ($4)
                               AND coalesce(CASE WHEN gone THEN first_category ELSE m.category END, category_before) = ANY ($4)))
   AND (told.meta ? 'text' OR event = 'deleted')  -- what was erased is not told again
-  AND ($7::text IS NULL OR NOT told.meta ? 'text' OR m.user_id = $7)
+  AND ($7::text IS NULL OR m.user_id = $7 OR NOT told.meta ? 'text' AND user_pk_of($1, $7) IS NOT NULL)
 ORDER BY (told.meta->>'importance')::int DESC NULLS LAST, rev DESC LIMIT $5
 
 -- name: advance
--- The cursor moves forward only.
-INSERT INTO delta_cursors AS c (tenant_id, thread_id, agent, rev) VALUES ($1, $2, $3, $4)
-ON CONFLICT (tenant_id, thread_id, agent) DO UPDATE SET rev = excluded.rev, updated_at = now() WHERE c.rev < excluded.rev
+-- $5 the user asked about or null. The cursor moves forward only; it names nobody who was erased: an erasure under way is waited for.
+INSERT INTO delta_cursors AS c (tenant_id, user_id, thread_id, agent, rev)
+SELECT $1, coalesce($5::text, ''), $2, $3, $4
+WHERE $5::text IS NULL OR EXISTS (SELECT FROM users WHERE tenant_id = $1 AND user_id = $5 FOR KEY SHARE)
+ON CONFLICT (tenant_id, user_id, thread_id, agent) DO UPDATE
+    SET rev = excluded.rev, updated_at = now() WHERE c.rev < excluded.rev
+
+-- name: erase
+DELETE FROM delta_cursors WHERE tenant_id = $1 AND user_id = $2

@@ -58,6 +58,7 @@ delta_cursors = Table(
     "delta_cursors",
     metadata,
     tenant(),
+    text("user_id", key=True),
     text("thread_id", key=True),
     text("agent", key=True),
     bigint("rev"),

@@ -55,11 +55,11 @@ class ReadDelta:
         categories: Sequence[str] | None,
         user_id: str | None,
     ) -> Delta:
-        """The delta inside an open transaction, since `since_rev` or the agent's cursor.
+        """The delta inside an open transaction, since `since_rev` or the agent's cursor for that user, or for all.
 
         With a `user_id` of what changed of that user's memories only: two users may have threads of one name.
         """
-        state = await self._storage.state(tx, scope, thread_id, agent)
+        state = await self._storage.state(tx, scope, thread_id, agent, user_id)
         since = state.cursor if since_rev is None else since_rev
         if state.rev <= since:
             return Delta(since, state.rev, None, 0, False)

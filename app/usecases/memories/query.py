@@ -205,7 +205,7 @@ class QueryMemories:
             return
         work.answer.header = header.text
         if isinstance(tx, WriteTx):
-            await self._cursors.advance(tx, work.scope, query.thread_id, query.agent, delta.rev)
+            await self._cursors.advance(tx, work.scope, query.thread_id, query.agent, delta.rev, query.filters.user_id)
 
     def _fit_header(self, delta: Delta, budget: Budget) -> Header | None:
         header = delta.header

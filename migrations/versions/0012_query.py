@@ -1,0 +1,16 @@
+"""How far an agent was shown a thread is known of each user it asked about."""
+
+from migrations.scripts import run_sql
+
+revision = "0012"
+down_revision = "0011"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    run_sql("0012_cursors.sql")
+
+
+def downgrade() -> None:
+    run_sql("0012_down.sql")
