@@ -117,7 +117,7 @@ class Dropped(NamedTuple):
     """A candidate that was considered and not answered, and why."""
 
     scored: Scored
-    reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity", "budget"]
+    reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity"]
 
 
 def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked = Asked()) -> list[Scored]:

@@ -2,18 +2,22 @@
 
 from app.api.schemas.memories import HistoryPageOut, WrittenOut
 from app.domain.text_rules import one_line
-from app.usecases.memories.query import Answer
+from app.usecases.memories.answering import Answer
 
 NOTHING = "Nothing stored matches."
+TOO_LONG = "What matches does not fit the budget."
 
 
 def answer_text(answer: Answer) -> str:
     """The delta header, then a bullet a line, then the related ones.
 
-    These are the lines the budget has counted, and nothing is put around them: so the text fits the budget too.
+    These are the lines the budget has counted, and nothing is put around them: so the text fits the budget too. Where
+    there is none, it says why.
     """
     bullets = [item.text for item in (*answer.items, *answer.related)]
-    return "\n".join([answer.header, *bullets] if answer.header else bullets) or NOTHING
+    return "\n".join([answer.header, *bullets] if answer.header else bullets) or (
+        TOO_LONG if answer.left_out else NOTHING
+    )
 
 
 def written_text(written: WrittenOut) -> str:

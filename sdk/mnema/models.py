@@ -137,6 +137,7 @@ class Item(Answered):
     thread_id: str | None = None
     seq: int | None = None
     agent_id: str | None = None
+    run_id: str | None = None
     actor_id: str | None = None
     role: str | None = None
     steps_text: str | None = None
@@ -154,7 +155,7 @@ class Dropped(Answered):
     id: UUID
     category: str
     reason: str
-    score: Score
+    score: Score | None = None
 
 
 class Delta(Answered):

@@ -69,6 +69,7 @@ async def test_full_answers_bring_text_metadata_times_importance_and_scores(http
         "thread_id",
         "seq",
         "agent_id",
+        "run_id",
     )
     times_and_more = ("actor_id", "role", "source", "metadata", "created_at", "updated_at")
     assert {n: item[n] for n in (*names, *times_and_more)} == {n: stored[n] for n in (*names, *times_and_more)}

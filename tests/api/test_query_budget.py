@@ -121,3 +121,46 @@ async def test_the_header_is_paid_for_before_whole_and_ranked_lines_share_the_re
     whole = sum(cost(item["text"]) for item in answer["items"] if item["category"] == "profile")
     assert header > 50
     assert 0 < whole <= (300 - header) / 2
+
+
+async def test_what_ranked_ones_do_not_use_goes_to_whole_categories_in_their_order(http: httpx.AsyncClient) -> None:
+    for number in range(40):
+        text = f"Fact {number:02} of Maya is long enough to fill a line of its own."
+        await remember(http, text, category="profile", importance=1 + number % 5)
+    await remember(http, "Maya went to a concert by bus.", category="event", type="episodic")
+    answer = await ask(http, "concert", budget_tokens=300)
+    profile = [item for item in answer["items"] if item["category"] == "profile"]
+    assert 300 - cost(profile[0]["text"]) < answer["tokens"] <= 300
+    assert [item["category"] for item in answer["items"]] == ["profile"] * len(profile) + ["event"]
+    whole = await ask(http, "concert", budget_tokens=8192)
+    assert texts(answer)[:-1] == texts(whole)[: len(profile)]
+
+
+async def test_whole_ones_that_the_budget_drops_are_explained(http: httpx.AsyncClient) -> None:
+    for number in range(20):
+        await remember(http, f"Fact {number} of Maya is long enough to fill a line.", category="profile")
+    answer = await ask(http, budget_tokens=60, explain=True)
+    assert {(d["category"], d["reason"], "score" in d) for d in answer["dropped"]} == {("profile", "budget", False)}
+    assert {item["id"] for item in answer["items"]}.isdisjoint(dropped["id"] for dropped in answer["dropped"])
+    assert 0 < len(answer["items"]) < len(answer["items"]) + len(answer["dropped"]) == 20
+
+
+async def test_relations_of_what_is_answered_come_before_those_of_what_is_not(http: httpx.AsyncClient) -> None:
+    await remember(http, "Maya plays chess on Sundays.", category="profile", importance=5)
+    for number in range(4):
+        await remember(http, f"Maya likes walks in the rain, says note {number}.", category="profile", importance=1)
+    for category in ("tasks", "goals", "event"):
+        await remember(http, f"Maya likes walks in the rain, as {category} go.", category=category)
+    chess = await remember(http, "Maya wants to win a chess tournament.", category="goals")
+    answer = await ask(http, "quarterly freight tariffs", budget_tokens=40, threshold=0.9)
+    assert texts(answer)[0] == "Maya plays chess on Sundays."
+    assert [item["id"] for item in answer["related"]] == [chess["id"]]
+
+
+async def test_what_a_full_answer_says_beside_the_text_is_paid_for(http: httpx.AsyncClient) -> None:
+    for number in range(3):
+        await remember(http, f"Maya notes number {number}.", category="event", metadata={"pages": "x" * 4000})
+    assert len((await ask(http, "notes"))["items"]) == 3
+    assert (await ask(http, "notes", **{"return": "full"}))["items"] == []
+    [item] = (await ask(http, "notes", budget_tokens=2000, **{"return": "full"}))["items"]
+    assert len(item["metadata"]["pages"]) == 4000

@@ -15,7 +15,8 @@ from app.bootstrap import Application, Doubles, application
 from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.storage.search import Search, SearchStorage
-from app.usecases.memories.query import Answer, Query
+from app.usecases.memories.answering import Answer
+from app.usecases.memories.query import Query
 from tests.factories import Caller, Clock, make_caller
 from tests.usecases.crowd import (
     STEPS,

@@ -99,6 +99,16 @@ async def test_reading_counts_without_touching_a_memory_its_vector_or_its_histor
     assert {"node": "context", "op": "search", "status": "ok", "count": 4} in counts
 
 
+async def test_what_comes_as_related_counts_as_read(app: Application, caller: Caller) -> None:
+    await app.write.remember(caller.scope, draft("Maya plays chess on Sundays."))
+    goal = await app.write.remember(caller.scope, draft("Maya wants to win a chess tournament.", category="goals"))
+    query = Query(agent="supervisor", query="plays chess on Sundays", top_k=1, filters=Filters(user_id="maya"))
+    answer = await app.query.ask(caller.scope, query)
+    assert [item.memory.id for item in answer.related] == [goal.id]
+    await app.access.flush()
+    assert (await app.read.get(caller.scope, goal.id)).hits == 1
+
+
 async def test_what_was_purged_before_the_counts_are_written_is_passed_over(app: Application, caller: Caller) -> None:
     gone = await app.write.remember(caller.scope, draft())
     kept = await app.write.remember(caller.scope, draft("Maya likes tea."))

@@ -10,7 +10,8 @@ from app.bootstrap import Application
 from app.bootstrap.spaces import embedding
 from app.domain.filters import Filters
 from app.domain.memory import MemoryType, NewMemory
-from app.usecases.memories.query import Answer, Query
+from app.usecases.memories.answering import Answer
+from app.usecases.memories.query import Query
 from tests.factories import Caller
 from tests.usecases.stored import VECTORS
 

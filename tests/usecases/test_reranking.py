@@ -15,7 +15,8 @@ from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.ports import Embedder
 from app.storage.uow import UnitOfWork
-from app.usecases.memories.query import Answer, Query
+from app.usecases.memories.answering import Answer
+from app.usecases.memories.query import Query
 from tests.factories import Caller, Clock, KeepOpen, draft, make_caller
 from tests.rerank_server import Fault, RerankServer, overlap, rerank_server
 from tests.usecases.conftest import Configured

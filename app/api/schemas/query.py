@@ -8,9 +8,12 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import Identifier, Importance, Moment, Request, Sequence, TypeName, Whole, Zone
+from app.domain.candidates import Candidate
 from app.domain.filters import Filters
-from app.domain.scoring import Dropped
-from app.usecases.memories.query import Answer, Item, Query
+from app.domain.memory import Memory
+from app.domain.scoring import Scored
+from app.usecases.memories.answering import Answer, Item
+from app.usecases.memories.query import Query
 
 SEED_EXAMPLE: dict[str, Any] = {
     "agent": "planner",
@@ -55,7 +58,9 @@ class QueryIn(Request):
     filters: FiltersIn | None = None
     top_k: Annotated[int, Field(ge=1, le=50, strict=True), Whole] | None = None
     returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
-    budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True), Whole] | None = None
+    budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True), Whole] | None = Field(
+        default=None, description="of header and bullets; with return=full of tags, source and metadata too"
+    )
     threshold: Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None = Field(
         default=None, description="least cosine similarity"
     )
@@ -82,6 +87,7 @@ class QueryIn(Request):
             explain=self.explain,
             profile=self.profile,
             zone=ZoneInfo(self.timezone),
+            full=self.returns == "full",
         )
 
 
@@ -107,6 +113,7 @@ class ItemOut(BaseModel):
     thread_id: str | None = None
     seq: int | None = None
     agent_id: str | None = None
+    run_id: str | None = None
     actor_id: str | None = None
     role: str | None = None
     steps_text: str | None = None
@@ -118,13 +125,16 @@ class ItemOut(BaseModel):
     strength: float | None = Field(default=None, description="of the relation, on related items")
 
 
+Reason = Literal["threshold", "score_threshold", "rag_length", "rank", "diversity", "budget"]
+
+
 class DroppedOut(BaseModel):
     """A candidate that was considered and not answered."""
 
     id: UUID
     category: str
-    reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity", "budget"]
-    score: ScoreOut
+    reason: Reason
+    score: ScoreOut | None = Field(default=None, description="of what was ranked")
 
 
 class DeltaOut(BaseModel):
@@ -160,7 +170,7 @@ class AnswerOut(BaseModel):
                 "tokens": answer.tokens,
                 "took_ms": answer.took_ms,
                 "degraded": answer.degraded,
-                "dropped": [_dropped(d) for d in answer.dropped] if explain else None,
+                "dropped": _dropped(answer) if explain else None,
             }
         )
 
@@ -178,13 +188,18 @@ def _item(item: Item, full: bool, explain: bool) -> dict[str, Any]:
     return values | {"strength": item.strength}
 
 
-def _score(scored: Any) -> ScoreOut:
+def _score(scored: Scored) -> ScoreOut:
     return ScoreOut(total=scored.total, parts=scored.parts, similarity=scored.candidate.similarity)
 
 
-def _dropped(dropped: Dropped) -> DroppedOut:
-    candidate = dropped.scored.candidate
-    return DroppedOut(id=candidate.id, category=candidate.category, reason=dropped.reason, score=_score(dropped.scored))
+def _dropped(answer: Answer) -> list[DroppedOut]:
+    early = [_dropped_out(d.scored.candidate, d.reason, d.scored) for d in answer.dropped]
+    late = answer.left_out.keys() - {dropped.id for dropped in early}  # those may be related to the best
+    return early + [_dropped_out(i.memory, "budget", i.scored) for id_, i in answer.left_out.items() if id_ in late]
+
+
+def _dropped_out(what: Candidate | Memory, reason: Reason, scored: Scored | None) -> DroppedOut:
+    return DroppedOut(id=what.id, category=what.category, reason=reason, score=_score(scored) if scored else None)
 
 
 class ThreadDeltaOut(DeltaOut):

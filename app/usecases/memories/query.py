@@ -5,21 +5,16 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
-from typing import Any
 
 from app.config.loader import Policies
-from app.domain.budget import Budget, line_tokens
+from app.domain.budget import Budget
 from app.domain.candidates import Candidate
 from app.domain.changes import Observation
-from app.domain.delta import Header, shrink
 from app.domain.errors import EmbedderUnavailable, InvalidInput, RerankerUnavailable
 from app.domain.filters import Filters
-from app.domain.memory import Memory
-from app.domain.presentation import bullet
 from app.domain.scope import Scope
 from app.domain.scoring import (
     Asked,
-    Dropped,
     Profile,
     Scored,
     cap_categories,
@@ -35,8 +30,9 @@ from app.storage.access import AccessLog
 from app.storage.delta import DeltaStorage
 from app.storage.search import Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
+from app.usecases.memories.answering import Answer, Filling
 from app.usecases.memories.candidates import Candidates
-from app.usecases.memories.delta import Delta, ReadDelta
+from app.usecases.memories.delta import ReadDelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +51,7 @@ class Query:
     explain: bool = False
     profile: str | None = None
     zone: tzinfo = UTC
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One memory of the answer. `scored` is None for a context-mode `all` category: it was not ranked."""
-
-    memory: Memory
-    text: str
-    scored: Scored | None = None
-    strength: float | None = None
-
-
-@dataclass(slots=True)
-class Answer:
-    """What is answered. `tokens` never exceeds the budget; `degraded` names what was not available."""
-
-    items: list[Item] = field(default_factory=list)
-    related: list[Item] = field(default_factory=list)
-    header: str = ""
-    delta: dict[str, Any] | None = None
-    tokens: int = 0
-    took_ms: float = 0.0
-    degraded: str | None = None
-    dropped: list[Dropped] = field(default_factory=list)
+    full: bool = False
 
 
 @dataclass(slots=True)
@@ -93,8 +66,8 @@ class _Work:
     whole: list[str]
     lengths: dict[str, int]
     top_k: int
-    budget: Budget
     answer: Answer
+    filling: Filling
 
 
 class QueryMemories:
@@ -137,7 +110,7 @@ class QueryMemories:
             await self._add_delta(tx, work)
             await self._add_items(tx, work, await self._choose(tx, work, read))
         answer = work.answer
-        answer.tokens = work.budget.total - work.budget.left
+        answer.tokens = work.filling.spent
         self._remember_access(work)
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
@@ -170,10 +143,11 @@ class QueryMemories:
             exact=policies.query.exact_up_to,
         )
         budget = Budget(query.budget_tokens or policies.query.budget_tokens)
+        filling = Filling(answer, budget, self._tokens, full=query.full)
         whole = [c for c, mode in modes.items() if mode == "all"]
         asked = Asked(text, *((embedding.tokens, embedding.words) if embedding else (None, ())), query.zone)
         lengths = {c: policies.categories.get(c).rag_length for c in ranked}
-        return _Work(scope, query, search, profile, asked, whole, lengths, top_k, budget, answer)
+        return _Work(scope, query, search, profile, asked, whole, lengths, top_k, answer, filling)
 
     async def _embed(self, text: str, answer: Answer) -> Embedding | None:
         try:
@@ -194,26 +168,15 @@ class QueryMemories:
             return
         whose = (query.agent, self._policies.categories.told(work.scope, query.agent), query.filters.user_id)
         delta = await self._delta.within(tx, work.scope, query.thread_id, query.since_rev, *whose)
-        header = self._fit_header(delta, work.budget)
+        header = work.filling.header(delta.header)
         work.answer.delta = {
             "since_rev": delta.since_rev,
             "rev": delta.rev,
             "more": delta.more + (delta.header.shown if delta.header else 0) - (header.shown if header else 0),
             "truncated": delta.truncated,
         }
-        if header is None:
-            return
-        work.answer.header = header.text
-        if isinstance(tx, WriteTx):
+        if header is not None and isinstance(tx, WriteTx):
             await self._cursors.advance(tx, work.scope, query.thread_id, query.agent, delta.rev, query.filters.user_id)
-
-    def _fit_header(self, delta: Delta, budget: Budget) -> Header | None:
-        header = delta.header
-        while header is not None:
-            if budget.take(sum(self._cost(line) for line in header.lines)):
-                return header
-            header = shrink(header, header.shown - 1)
-        return None
 
     async def _read_before(self, work: _Work) -> list[Candidate] | None:
         """The candidates if a reranker is to read them, which no transaction may wait for; None otherwise."""
@@ -250,6 +213,7 @@ class QueryMemories:
         """What comes whole, what was chosen and what is related to them, as far as the budget goes."""
         if not work.whole and not chosen:
             return
+        most = self._policies.query.related
         found = await self._search.answer(
             tx,
             work.scope,
@@ -257,34 +221,17 @@ class QueryMemories:
             whole=work.whole,
             whole_limit=self._policies.query.whole_limit,
             chosen=[s.candidate.id for s in chosen],
-            related=self._policies.query.related,
+            related=most,
         )
-        self._add_whole(work, found.whole)
-        for s in chosen:
-            if (memory := found.chosen.get(s.candidate.id)) is None:
-                continue  # deleted since it was looked at
-            item = Item(memory, bullet(memory), s)
-            if work.budget.take(self._cost(item.text)):
-                work.answer.items.append(item)
-            else:
-                work.answer.dropped.append(Dropped(s, "budget"))
-        answered = {item.memory.id for item in work.answer.items}
-        for related in found.related:
-            item = Item(related.memory, bullet(related.memory), strength=related.strength)
-            if related.via in answered and work.budget.take(self._cost(item.text)):
-                work.answer.related.append(item)
-
-    def _add_whole(self, work: _Work, memories: Sequence[Memory]) -> None:
-        """Context-mode `all`: extra to top_k; leaves at least half of what is left to the ranked categories."""
-        reserve = -(-work.budget.left // 2) if work.lengths else 0
-        for memory in memories:
-            item = Item(memory, bullet(memory))
-            cost = self._cost(item.text)
-            if work.budget.left - cost >= reserve and work.budget.take(cost):
-                work.answer.items.append(item)
-
-    def _cost(self, line: str) -> int:
-        return line_tokens(line, self._tokens.count(line))
+        filling, related = work.filling, found.related
+        filling.whole(found.whole, ranked=bool(work.lengths))
+        filling.chosen(chosen, found.chosen)
+        if answered := filling.answered:
+            if any(r.via not in answered for r in related):  # of what there was no room for: it gives way
+                kin = await self._search.answer(tx, work.scope, work.search, chosen=answered, related=most)
+                related = kin.related
+            filling.related(related)
+        filling.rest()
 
     def _remember_access(self, work: _Work) -> None:
         similarities = [i.scored.candidate.similarity for i in work.answer.items if i.scored]
@@ -297,4 +244,4 @@ class QueryMemories:
             category=work.search.categories[0] if len(work.search.categories) == 1 else None,
             sim=max((s for s in similarities if s is not None), default=None),
         )
-        self._access.seen(work.scope, (item.memory.id for item in work.answer.items), event)
+        self._access.seen(work.scope, work.filling.answered, event)
