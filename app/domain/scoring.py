@@ -29,12 +29,13 @@ _MATCHES = frozenset({"dense", "lexical", "late", "rerank", "relevance"})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The question, as text and as `ports.Embedding` has its tokens and words, and the asker's time zone."""
+    """The question, as text and as `ports.Embedding` has its tokens and words, the asker's time zone and thread."""
 
     text: str = ""
     tokens: bytes | None = None
     words: tuple[str, ...] = ()
     zone: tzinfo = UTC
+    thread_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Profile:
     recency: float = 0.0
     recency_days: float = 30.0
     relation: float = 0.0
+    thread: float = 0.0
     insight: float = 0.0
     score_threshold: float | None = None
     mmr_lambda: float = 1.0
@@ -123,15 +125,18 @@ class Dropped(NamedTuple):
 def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked = Asked()) -> list[Scored]:
     """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
     candidates = sorted(candidates, key=_ID)  # so that no sum depends on the order of arrival
-    columns = _FUSIONS[profile.fusion](candidates, profile, asked, now) | _boosts(candidates, profile, now)
+    columns = _FUSIONS[profile.fusion](candidates, profile, asked, now) | _boosts(candidates, profile, asked, now)
     totals = _sum(columns, len(candidates))
     values = totals.tolist()
     best = np.argsort(-totals, kind="stable").tolist()
     return [_scored((candidates[at], values[at], columns, at)) for at in best]
 
 
-def _boosts(candidates: Sequence[Candidate], profile: Profile, now: datetime) -> dict[str, Values]:
-    """By what each memory is, whatever the question. Recency: exp(-age / days) since the change, 1 for the future."""
+def _boosts(candidates: Sequence[Candidate], profile: Profile, asked: Asked, now: datetime) -> dict[str, Values]:
+    """By what each memory is, and whether it is of the asker's thread, whatever the question says.
+
+    Recency: exp(-age / days) since the change, 1 for the future.
+    """
     boosts: dict[str, Values] = {}
     if profile.recency:
         days = np.array([(now - c.updated_at).total_seconds() for c in candidates], np.float64) / _DAY
@@ -142,6 +147,8 @@ def _boosts(candidates: Sequence[Candidate], profile: Profile, now: datetime) ->
         boosts["pinned"] = profile.pinned * np.array([c.pinned for c in candidates], np.float64)
     if profile.relation:
         boosts["relation"] = profile.relation * np.array([c.strength or 0.0 for c in candidates], np.float64)
+    if profile.thread and asked.thread_id is not None:
+        boosts["thread"] = profile.thread * np.array([c.thread_id == asked.thread_id for c in candidates], np.float64)
     if profile.insight:
         insight = MemoryType.insight.value
         boosts["insight"] = profile.insight * np.array([c.type == insight for c in candidates], np.float64)

@@ -119,9 +119,9 @@ class Question(Sent):
     """A question to the memory (seed 003 §6).
 
     `categories`: none = all of the agent's, less procedural; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
-    exceeded; `threshold`: least cosine similarity, 0 to 1. `thread_id` selects the delta header and never filters;
-    without `since_rev` the header says what changed since this agent was last shown, once. `timezone`: IANA name, what
-    the asker means by yesterday.
+    exceeded; `threshold`: least cosine similarity, 0 to 1. `thread_id` selects the delta header, decides near ties and
+    never filters; without `since_rev` the header says what changed since this agent was last shown, once. `timezone`:
+    IANA name, what the asker means by yesterday.
     """
 
     agent: str

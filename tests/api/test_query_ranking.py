@@ -64,6 +64,18 @@ async def test_the_parts_of_a_score_add_up(stories: httpx.AsyncClient, profile: 
         assert totals == sorted(totals, reverse=True)
 
 
+async def test_the_thread_of_a_query_is_told_in_the_score_and_filters_nothing(stories: httpx.AsyncClient) -> None:
+    for thread in ("here", "there"):
+        told = await remember(stories, f"Maya plays chess at {thread}.", category="event", thread_id=thread)
+    fields: dict[str, Any] = {"query": "Who plays chess?", "top_k": 50, "budget_tokens": 4096, "explain": True}
+    plain, answer = [await ask(stories, **fields, thread_id=thread) for thread in (None, "there")]
+    parts = [{item["id"]: item["score"]["parts"] for item in reply["items"]} for reply in (plain, answer)]
+    expected = parts[0] | {told["id"]: parts[0][told["id"]] | {"thread": 0.03}}
+    assert parts[1] == {memory_id: pytest.approx(some, abs=1e-6) for memory_id, some in expected.items()}
+    for item in answer["items"]:
+        assert item["score"]["total"] == pytest.approx(sum(item["score"]["parts"].values()), abs=1e-9)
+
+
 async def test_every_candidate_is_either_answered_or_explained(stories: httpx.AsyncClient) -> None:
     for fields in ({"top_k": 2}, {"threshold": 0.4}, {"budget_tokens": 30}, {"profile": "seed002", "top_k": 2}):
         answer = await ask(stories, explain=True, **fields)

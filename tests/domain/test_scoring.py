@@ -15,6 +15,7 @@ from app.config.loader import load_policies
 from app.domain.candidates import Candidate
 from app.domain.memory import MemoryType
 from app.domain.scoring import (
+    Asked,
     Profile,
     Scored,
     cap_categories,
@@ -63,6 +64,7 @@ def candidates(draw: st.DrawFn, min_size: int = 0) -> list[Candidate]:
             similarity=draw(st.none() | st.floats(-1, 1, width=32)),
             lexical=draw(st.none() | SHARES),
             strength=draw(SHARES),
+            thread_id=draw(st.sampled_from([None, "here", "there"])),
             embedding=draw(st.none() | st.integers(0, 50).map(unit)),
         )
         for number in numbers
@@ -80,19 +82,23 @@ PROFILES = st.sampled_from(list(SHIPPED.values())) | st.builds(
     recency=SHARES,
     relation=SHARES,
     insight=st.floats(-1, 1),
+    thread=SHARES,
 )
+ASKED = st.sampled_from([Asked(), Asked(thread_id="here"), Asked(thread_id="nowhere")])
 
 
-@given(candidates(), PROFILES)
-def test_the_parts_add_up_to_the_total_and_nobody_is_lost(found: list[Candidate], profile: Profile) -> None:
-    scored = score(found, profile, NOW)
+@given(candidates(), PROFILES, ASKED)
+def test_the_parts_add_up_to_the_total_and_nobody_is_lost(
+    found: list[Candidate], profile: Profile, asked: Asked
+) -> None:
+    scored = score(found, profile, NOW, asked)
     assert {s.candidate.id for s in scored} == {c.id for c in found}
     for s in scored:
         assert s.total == pytest.approx(sum(s.parts.values()), abs=1e-12)
         assert math.isfinite(s.total)
         assert set(s.parts) <= {
             *("dense", "lexical", "relevance"),
-            *("recency", "importance", "pinned", "relation", "insight"),
+            *("recency", "importance", "pinned", "relation", "insight", "thread"),
         }
     assert [s.total for s in scored] == sorted((s.total for s in scored), reverse=True)
 
@@ -249,6 +255,38 @@ def test_standard_scores_have_mean_zero_and_weigh_as_the_profile_says(values: li
 def test_the_default_profile_prefers(better: dict[str, object], worse: dict[str, object]) -> None:
     found = [candidate(1, **worse, similarity=0.5), candidate(2, **better, similarity=0.5)]
     assert [s.candidate.id.int for s in score(found, SHIPPED["default"], NOW)] == [2, 1]
+
+
+@given(candidates(), PROFILES, st.floats(0, 1))
+def test_without_a_thread_its_weight_changes_nothing(found: list[Candidate], profile: Profile, weight: float) -> None:
+    with_weight, without = (score(found, replace(profile, thread=w), NOW) for w in (weight, 0.0))
+    assert [(s.candidate.id, s.total, s.parts) for s in with_weight] == [
+        (s.candidate.id, s.total, s.parts) for s in without
+    ]
+
+
+@pytest.mark.parametrize("profile", ["default", "facts"])
+@pytest.mark.parametrize(("elsewhere", "here", "first"), [(0.5, 0.5, 2), (0.502, 0.5, 2), (0.6, 0.5, 1)])
+def test_a_near_tie_goes_to_the_thread_and_a_better_match_elsewhere_still_wins(
+    profile: str, elsewhere: float, here: float, first: int
+) -> None:
+    found = [
+        candidate(1, similarity=elsewhere, thread_id="there"),
+        candidate(2, similarity=here, thread_id="here"),
+        *(candidate(number, similarity=number / 20) for number in range(3, 9)),
+    ]
+    scored = score(found, SHIPPED[profile], NOW, Asked(thread_id="here"))
+    assert scored[0].candidate.id.int == first
+    assert {s.candidate.id.int: s.parts["thread"] for s in scored if "thread" in s.parts} == {
+        2: SHIPPED[profile].thread
+    }
+    assert score(found, SHIPPED[profile], NOW)[0].candidate.id.int == 1
+
+
+def test_the_threads_weight_is_small_and_none_in_the_seeds_formula() -> None:
+    default = SHIPPED["default"]
+    assert 0 < default.thread < min(default.importance, default.relation)
+    assert SEED.thread == 0
 
 
 def test_a_candidate_without_a_vector_counts_as_the_least_similar() -> None:

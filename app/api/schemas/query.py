@@ -65,7 +65,8 @@ class QueryIn(Request):
         default=None, description="least cosine similarity"
     )
     thread_id: Identifier | None = Field(
-        default=None, description="selects the delta header, of the filtered user's memories; never filters"
+        default=None,
+        description="selects the delta header, of the filtered user's memories, and decides near ties; never filters",
     )
     since_rev: Sequence | None = None
     explain: bool = Field(default=False, strict=True)

@@ -120,10 +120,8 @@ class QueryMemories:
         categories = policies.categories.resolve(scope, query.agent, query.categories, query.filters.category)
         if not (text := normalise(query.query)):
             raise InvalidInput("query is empty")
-        name = query.profile or policies.query.profile
-        if name not in policies.profiles:
+        if (profile := policies.profiles.get(query.profile or policies.query.profile)) is None:
             raise InvalidInput(f"profile is one of {', '.join(policies.profiles)}")
-        profile = policies.profiles[name]
         answer = Answer()
         modes = {c: policies.categories.get(c).context for c in categories}
         ranked = [c for c, mode in modes.items() if mode == "rag"]
@@ -145,7 +143,8 @@ class QueryMemories:
         budget = Budget(query.budget_tokens or policies.query.budget_tokens)
         filling = Filling(answer, budget, self._tokens, full=query.full)
         whole = [c for c, mode in modes.items() if mode == "all"]
-        asked = Asked(text, *((embedding.tokens, embedding.words) if embedding else (None, ())), query.zone)
+        heard = (embedding.tokens, embedding.words) if embedding else (None, ())
+        asked = Asked(text, *heard, query.zone, query.thread_id)
         lengths = {c: policies.categories.get(c).rag_length for c in ranked}
         return _Work(scope, query, search, profile, asked, whole, lengths, top_k, answer, filling)
 
