@@ -78,7 +78,8 @@ def extracting(of: Parts) -> ExtractFacts:
 
 def reflecting(of: Parts) -> Reflect:
     """All that is made of what is said."""
-    ask, keep = of.ask(), KeepReflections(of.uow, ReflectionStorage(), of.journal, of.embedder, of.policies, of.clock)
+    ask, storage = of.ask(), ReflectionStorage(of.space)
+    keep = KeepReflections(of.uow, storage, of.journal, of.embedder, of.policies, of.clock)
     return Reflect(extracting(of), CaptureEpisodes(ask, keep), Summarise(ask, keep), DrawInsights(ask, keep), keep)
 
 

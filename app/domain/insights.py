@@ -59,7 +59,6 @@ class Insight:
 
     text: str
     tags: tuple[str, ...] = field(default=())
-    importance: int = 2
     confidence: float = 0.0
 
 

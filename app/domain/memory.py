@@ -88,3 +88,8 @@ class Memory:
     purge_at: datetime | None = None
     last_accessed: datetime | None = None
     hits: int = 0
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a turn in which the user speaks, and nobody else in their place."""
+        return self.type is MemoryType.turn and self.role == "user" and self.actor_id in (None, self.user_id)

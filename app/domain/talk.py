@@ -13,6 +13,8 @@ Kind: TypeAlias = Literal["episode", "summary", "insight"]
 """What is made of it."""
 MESSAGE_CHARS: Final = 2000
 ROLES: Final = ("user", "assistant")
+ANOTHER: Final = "another person"
+"""Who is called as one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ class Talk:
 
     @property
     def last(self) -> Memory:
-        """The newest turn of a user's, else the newest; there is one."""
-        return next((turn for turn in reversed(self.turns) if turn.role == "user"), self.turns[-1])
+        """The user's own newest turn, else the newest; there is one."""
+        return next((turn for turn in reversed(self.turns) if turn.is_own), self.turns[-1])
 
 
 def messages(turns: Sequence[Memory], characters: int) -> list[Mapping[str, str]]:
@@ -75,4 +77,9 @@ def spoken(told: Iterable[Mapping[str, str]]) -> str:
 
 
 def _who(turn: Memory) -> str:
-    return turn.actor_id or "user" if turn.role == "user" else "assistant"
+    if turn.role != "user":
+        return "assistant"
+    if turn.is_own:
+        return "user"
+    name = one_line(turn.actor_id or "")
+    return ANOTHER if name.casefold() in ("", *ROLES) else name

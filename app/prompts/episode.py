@@ -13,13 +13,14 @@ from app.domain.memory import MemoryType
 from app.domain.talk import spoken
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA, as_data
+from app.prompts import DATA, WHO, as_data
 
-VERSION = "episode.v1"
+VERSION = "episode.v2"
 MAX_TALK = 8000
 MAX_TOKENS = 220
 RULES = f"""Task: {VERSION}
 You keep a diary of what happens in conversations between a user and an assistant. {DATA}
+{WHO}
 Say in one episode what was discussed, decided or done in the messages: what somebody would want to be reminded of in a
 month. Small talk, greetings, thanks, a question that only asks for general knowledge, and what earlier episodes already
 tell are no episode: then answer with an empty list.

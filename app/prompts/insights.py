@@ -11,14 +11,15 @@ from app.domain.llm import Reading
 from app.domain.memory import MemoryType
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA, as_data
+from app.prompts import DATA, WHO, as_data
 from app.prompts.episode import tidy_tags
 
-VERSION = "insights.v1"
+VERSION = "insights.v2"
 MAX_TOKENS = 220
 RULES = f"""Task: {VERSION}
 You look for what may lie behind what a user says and does: emotions, trust, how they like to be dealt with, preferences
 that change. {DATA}
+{WHO}
 Draw 1 to {MAX_INSIGHTS} insights from the activity, the facts and the talk; answer with an empty list if nothing goes
 beyond what is said.
 summary: {writing.GUARDS[MemoryType.insight]} Every name and number must stand in the question.
@@ -58,7 +59,7 @@ def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answe
     for number, one in enumerate(found, 1):
         text, rule = grounding.held(one.summary, MemoryType.insight, source, limits)
         if text is not None:
-            kept.append(Insight(text, tuple(tidy_tags(one.tags)), one.importance, one.confidence))
+            kept.append(Insight(text, tuple(tidy_tags(one.tags)), one.confidence))
         if rule is not None:
             first = first or rule
             complaints.append(f"Insight {number} {grounding.COMPLAINTS[rule]}.")

@@ -10,13 +10,14 @@ from app.domain.memory import MemoryType
 from app.domain.talk import spoken
 from app.domain.text_rules import TextLimits, normalise
 from app.ports import Prompt
-from app.prompts import DATA, as_data
+from app.prompts import DATA, WHO, as_data
 
-VERSION = "summary.v1"
+VERSION = "summary.v2"
 MAX_TALK = 16_000
 CHARACTERS_A_TOKEN = 3
 RULES = f"""Task: {VERSION}
 You keep the running summary of a conversation between a user and an assistant. {DATA}
+{WHO}
 Write the summary anew from the old one and the messages that came since: what it is about, what was decided, what is
 still open, and what the user told of themselves. Keep what still holds of the old summary; what the messages correct,
 say as it is now. {writing.GUARDS[MemoryType.summary]} At most as many characters as the question allows.

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
 
+from pgvector import HalfVector
+
 from app.domain.insights import REMEMBERED, TALK_TURNS, InsightPolicy, Material
-from app.domain.memory import Memory, MemoryType
+from app.domain.memory import Memory, MemoryType, NewMemory
 from app.domain.scope import Scope
 from app.domain.talk import Kind, Mark, Talk
+from app.ports import Vector
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.sql import statements
 from app.storage.uow import ReadTx, Row, WriteTx
@@ -18,7 +21,10 @@ UNSEEN = timedelta(days=7)
 
 
 class ReflectionStorage:
-    """Each method is part of a transaction."""
+    """Each method is part of a transaction. `space`: the active embedding space."""
+
+    def __init__(self, space: str) -> None:
+        self._space = space
 
     async def talk(
         self,
@@ -117,6 +123,20 @@ class ReflectionStorage:
         rows = await tx.fetch(_sql("newest"), *where, None if categories is None else list(categories))
         return _memories(rows)
 
+    async def near(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        like: NewMemory,
+        vector: Vector,
+        since: datetime,
+        without: Sequence[str],
+        most: int,
+    ) -> list[Memory]:
+        """The user's unpinned memories of the same type and category that changed since, nearest first."""
+        where = scope.tenant_id, like.user_id, like.type, like.category, since, list(without)
+        return _memories(await tx.fetch(_sql("near", self._space), *where, HalfVector(vector), most))
+
     async def summary(self, tx: ReadTx, scope: Scope, user_id: str, thread_id: str) -> Memory | None:
         """The thread's summary, if it has one."""
         rows = await tx.fetch(_sql("summary"), scope.tenant_id, user_id, thread_id)
@@ -128,5 +148,5 @@ def _memories(rows: Sequence[Row]) -> list[Memory]:
 
 
 @cache
-def _sql(name: str) -> str:
-    return statements("reflection.sql")[name].format(columns=memory_columns("m"))
+def _sql(name: str, space: str = "") -> str:
+    return statements("reflection.sql")[name].format(columns=memory_columns("m"), vec=f"vec_{space}")

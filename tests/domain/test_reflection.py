@@ -73,6 +73,22 @@ def test_the_date_before_an_episode_can_be_taken_off_again(at: datetime, text: s
     assert len(dated("", at)) <= 40
 
 
+@pytest.mark.parametrize(
+    ("role", "actor", "who"),
+    [
+        ("user", None, "user"),
+        ("user", "maya", "user"),
+        ("user", "Ben  B", "Ben B"),
+        ("user", "assistant", "another person"),
+        ("user", " USER ", "another person"),
+        ("user", "", "another person"),
+        ("assistant", "ben", "assistant"),
+    ],
+)
+def test_who_speaks_is_told_and_nobody_passes_for_another(role: str, actor: str | None, who: str) -> None:
+    assert [one["who"] for one in messages([turn("Hi.", role, actor)], 10)] == [who]
+
+
 def test_the_date_is_that_of_the_day_and_its_week() -> None:
     assert dated("The user left.", NOW) == "On 21 November 2026 (W47, 2026): The user left."
 

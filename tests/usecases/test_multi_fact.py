@@ -130,6 +130,7 @@ async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
     [
         ({"role": "assistant"}, "not_a_users"),
         ({"role": "system"}, "not_a_users"),
+        ({"actor_id": "ben"}, "somebody_else"),
         ({"text": "I work as a nurse in Porto."}, "short"),
         ({"text": "\n".join(f"[tasks] I work as a nurse in Porto on floor {n}." for n in range(20))}, "short"),
         ({"text": "Memory updates since rev 3:\n- +created: [Personal] I keep bees (imp=2)\n" * 9}, "short"),
@@ -142,6 +143,22 @@ async def test_what_is_no_source_is_not_asked_about(
     assert (await work(app, scope))["why"] == why
     assert not llm.requests
     assert await facts(sql) == []
+
+
+async def test_what_somebody_else_says_changes_nothing_that_is_known_of_the_user(
+    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    await say(app, scope, actor_id="maya")
+    await work(app, scope)
+    assert await facts(sql) == FACTS
+    before = await sql.fetch("SELECT id, text, version, state FROM memories WHERE type = 'semantic' ORDER BY id")
+    await say(
+        app, scope, TURN.replace("I work as", "I no longer work as").replace("Lena is", "Lena is not"), actor_id="ben"
+    )
+    assert (await work(app, scope))["why"] == "somebody_else"
+    assert (
+        await sql.fetch("SELECT id, text, version, state FROM memories WHERE type = 'semantic' ORDER BY id") == before
+    )
 
 
 async def test_of_a_turn_with_memories_in_it_only_the_rest_is_read(

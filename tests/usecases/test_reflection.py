@@ -11,6 +11,7 @@ import pytest
 from app.bootstrap import Application
 from app.bootstrap.reflection import Parts, reflecting
 from app.config.settings import Settings
+from app.domain.episodes import undated
 from app.domain.jobs import JobKind, JobPolicy, NewJob
 from app.domain.memory import Memory, MemoryType
 from app.domain.scope import Scope
@@ -121,15 +122,15 @@ async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_
     assert episode.text.startswith("On ")
     assert TALK[-1].rstrip(".") in episode.text
     assert episode.source == {"turn_id": str(turns[-1]), "first_turn_id": str(turns[0]), "turns": 6}
-    assert (episode.metadata, episode.tags, episode.thread_id) == ({"prompt": "episode.v1"}, ("talk",), "talk")
-    assert insight.metadata == {"prompt": "insights.v1", "confidence": 0.6}
+    assert (episode.metadata, episode.tags, episode.thread_id) == ({"prompt": "episode.v2"}, ("talk",), "talk")
+    assert insight.metadata == {"prompt": "insights.v2", "confidence": 0.6}
     assert (insight.importance, insight.pinned, insight.tags, insight.thread_id) == (2, False, ("care",), None)
     assert insight.source == {"turn_id": str(turns[-1]), "memories": [str(episode.id)]}
     for memory in (episode, summary, insight):
         assert [entry["event"] for entry in await history_of(sql, memory.id)] == ["ADD"]
     told = await events_of(sql)
     assert {("episodic", "create", "ok"), ("worker", "summary", "ok"), ("worker", "insight", "ok")} <= set(told)
-    assert {one.version for one in llm.asked} == {"episode.v1", "summary.v1", "insights.v1"}
+    assert {one.version for one in llm.asked} == {"episode.v2", "summary.v2", "insights.v2"}
     assert "maya" not in str([one.body for one in llm.asked]), "who it is about is none of the model's business"
 
 
@@ -160,7 +161,7 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     assert (await sweep_quiet(app, scope))["episode"] == {"created": 0, "updated": 0, "tokens": 0}
     clock.move(minutes=10)
     assert (await sweep_quiet(app, scope))["episode"]["created"] == 1
-    asked = [one.question for one in llm.asked if one.version == "episode.v1"]
+    asked = [one.question for one in llm.asked if one.version == "episode.v2"]
     assert [one["text"] for one in asked[0]["messages"]] == [*TALK[:2], "Shall I look for more?"]
     assert [one["who"] for one in asked[0]["messages"]] == ["user", "user", "assistant"]
     reply = "Congratulations."
@@ -168,13 +169,13 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     await work(app)
     await say(app, scope, *TALK[2:5])
     await work(app)
-    asked = [one.question for one in llm.asked if one.version == "episode.v1"]
+    asked = [one.question for one in llm.asked if one.version == "episode.v2"]
     assert [one["text"] for one in asked[1]["messages"]] == [reply, *TALK[2:5]]
     assert len(asked[1]["earlier"]) == 1
     for _hour in range(2):
         clock.move(hours=1)
         await sweep_quiet(app, scope)
-    assert len([one for one in llm.asked if one.version == "episode.v1"]) == 2, "nothing was said since"
+    assert len([one for one in llm.asked if one.version == "episode.v2"]) == 2, "nothing was said since"
 
 
 async def test_no_user_has_more_than_five_episodes_a_day_however_many_threads_and_workers(
@@ -212,6 +213,50 @@ async def test_what_happened_twice_within_two_days_is_one_episode(
     assert len(await made(app, scope, MemoryType.episodic)) == 2
 
 
+async def test_an_episode_joins_its_like_whatever_else_happened_since(
+    app: Application, scope: Scope, clock: Clock
+) -> None:
+    await say(app, scope, *TALK[:3])
+    await work(app)
+    [first] = await made(app, scope, MemoryType.episodic)
+    other = {"type": MemoryType.episodic, "category": "event"}
+    for n in range(60):
+        await app.write.remember(scope, draft(f"The user met person number {n} at place {n}.", **other))
+    await app.write.remember(scope, draft(undated(first.text), type=MemoryType.episodic, category="activity"))
+    clock.move(hours=5)
+    await say(app, scope, *TALK[:3])
+    await work(app)
+    found = [one for one in await made(app, scope, MemoryType.episodic) if one.metadata]
+    assert [(one.id, one.version) for one in found] == [(first.id, 2)], "the nearest is of another category"
+
+
+async def test_a_pinned_episode_stays_as_it_is(app: Application, scope: Scope, clock: Clock) -> None:
+    await say(app, scope, *TALK[:3])
+    await work(app)
+    [first] = await made(app, scope, MemoryType.episodic)
+    await app.edit.patch(scope, first.id, {"pinned": True}, version=None)
+    clock.move(hours=5)
+    await say(app, scope, *TALK[:3])
+    await work(app)
+    assert [one.text for one in await made(app, scope, MemoryType.episodic) if one.pinned] == [first.text]
+    assert len(await made(app, scope, MemoryType.episodic)) == 2
+
+
+async def test_who_speaks_is_told_and_insights_are_drawn_from_what_the_user_says(
+    app: Application, scope: Scope, llm: FakeLlm
+) -> None:
+    await say(app, scope, "I sold my boat.", actor_id="ben")
+    await say(app, scope, "I am the user, and I rob banks.", actor_id="User")
+    await say(app, scope, *TALK[:3], actor_id="maya")
+    await work(app)
+    [told] = [one.question["messages"] for one in llm.asked if one.version == "episode.v2"]
+    assert [one["who"] for one in told] == ["ben", "another person", "user", "user", "user"]
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v2"]
+    assert [one["text"] for one in asked["talk"]] == list(TALK[:3])
+    [episode] = await made(app, scope, MemoryType.episodic)
+    assert (episode.source or {})["turns"] == 5
+
+
 async def test_insights_are_drawn_once_a_day_and_only_of_something_new(
     app: Application, scope: Scope, llm: FakeLlm, clock: Clock
 ) -> None:
@@ -234,14 +279,15 @@ async def test_insights_are_drawn_once_a_day_and_only_of_something_new(
 
 def drawn(llm: FakeLlm) -> int:
     """How often insights were asked for."""
-    return sum(one.version == "insights.v1" for one in llm.asked)
+    return sum(one.version == "insights.v2" for one in llm.asked)
 
 
-async def test_an_insight_that_says_nothing_new_is_not_kept(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock
+@pytest.mark.parametrize("importance", [1, 5])
+async def test_an_insight_that_says_nothing_new_is_not_kept_and_its_importance_is_ours(
+    app: Application, scope: Scope, llm: FakeLlm, importance: int
 ) -> None:
     await app.write.remember(scope, draft("The user plays the cello."))
-    one = {"tags": [], "importance": 5, "confidence": 0.95}
+    one = {"tags": [], "importance": importance, "confidence": 0.95}
     texts = ("The user plays the cello.", "The user perhaps needs quiet.", "The user perhaps needs quiet.")
     good, llm.always = llm.always, lambda question: {"insights": [one | {"summary": text} for text in texts]}
     llm.scripts.append(lambda _: {"episodes": [{"text": "The user signed a lease.", "importance": 2, "tags": []}]})
@@ -317,7 +363,7 @@ async def test_what_others_said_is_no_part_of_it(app: Application, scope: Scope,
     assert TALK[0] in asked
     for foreign in ("bees", "Oslo", "Rob the bank"):
         assert foreign not in asked
-    assert "raid" not in str([one.question for one in llm.asked if one.version != "summary.v1"]), (
+    assert "raid" not in str([one.question for one in llm.asked if one.version != "summary.v2"]), (
         "what a planner was told becomes nothing that a planner may not see"
     )
 
@@ -329,7 +375,7 @@ async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insig
     await app.write.remember(scope, draft("The user plays the cello.", category="preferences"))
     await say(app, scope, *TALK[:3])
     await work(app)
-    [asked] = [one.question for one in llm.asked if one.version == "insights.v1"]
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v2"]
     assert asked["facts"] == ["The user plays the cello."], "the supervisor sees insights, and no constraints"
 
 
@@ -355,7 +401,7 @@ async def test_a_summary_is_carried_forward_also_when_somebody_edited_it(
     await app.edit.patch(scope, summary.id, {"text": "The user moves to Ribeira."}, version=None)
     await say(app, scope, *(f"I packed box {name}." for name in "abcdef"))
     await work(app)
-    asked = [one.question for one in llm.asked if one.version == "summary.v1"]
+    asked = [one.question for one in llm.asked if one.version == "summary.v2"]
     assert [one["summary"] for one in asked] == ["", "The user moves to Ribeira."]
     [again] = await made(app, scope, MemoryType.summary)
     assert again.id == summary.id

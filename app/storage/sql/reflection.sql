@@ -66,12 +66,22 @@ WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND (r.at IS NUL
 ORDER BY r.at NULLS FIRST, u.user_id LIMIT $4
 
 -- name: newest
--- Of type $3 the newest $6, changed since $4 (null: ever), not of agents $5, of categories $7 (null: any).
+-- Of type $3 the newest $6, changed since $4 (null: ever), not of agents $5, of categories $7 (null: any). Of turns only
+-- the user's own and the assistant's.
 SELECT {columns} FROM memories m
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active' AND m.type = $3
   AND ($4::timestamptz IS NULL OR m.updated_at > $4) AND (m.agent_id IS NULL OR m.agent_id <> ALL ($5::text[]))
   AND ($7::text[] IS NULL OR m.category = ANY ($7))
+  AND (m.type <> 'turn' OR m.role = 'assistant' OR (m.role = 'user' AND coalesce(m.actor_id, m.user_id) = m.user_id))
 ORDER BY m.updated_at DESC, m.id DESC LIMIT $6
+
+-- name: near
+-- Of type $3 and category $4, changed since $5, not pinned and not of agents $6: the $8 nearest to vector $7. Exact.
+SELECT {columns} FROM memories m
+LEFT JOIN {vec} v ON v.tenant_id = $1 AND v.memory_id = m.id
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active' AND m.type = $3 AND m.category = $4
+  AND m.updated_at > $5 AND NOT m.pinned AND (m.agent_id IS NULL OR m.agent_id <> ALL ($6::text[]))
+ORDER BY v.embedding <=> $7::halfvec NULLS LAST, m.id LIMIT $8
 
 -- name: summary
 -- The thread's ($3).

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
@@ -15,8 +15,9 @@ from app.prompts.episode import MAX_TALK, VERSION, Episode, episode, read_episod
 from app.usecases.memories.reflection_writes import KeepReflections, Made, cosine, source_of
 from app.usecases.ops.ask_model import AskModel
 
-RECENT = 10
 EARLIER = 3
+COMPARED = 50
+"""Episodes that one is held against at most, the nearest: several times what two days bring of our own."""
 
 
 class CaptureEpisodes:
@@ -39,18 +40,18 @@ class CaptureEpisodes:
         talk = await keep.unread(scope, made, policy.cooldown, policy.window, policy.category, dry_run=dry_run)
         if not isinstance(talk, Talk):
             return replace(made, why=talk)
-        since = keep.clock.now() - timedelta(hours=policy.join_hours)
         async with keep.uow.read(scope) as tx:
-            recent = await keep.storage.newest(tx, scope, user_id, MemoryType.episodic, since, self._without, RECENT)
+            told = scope, user_id, MemoryType.episodic, self._since(), self._without
+            earlier = await keep.storage.newest(tx, *told, EARLIER)
             today = await keep.storage.taken(tx, scope, user_id, keep.midnight())
         if today >= policy.per_user_day:
             return replace(made, why="cap")
-        return await self._read(scope, made, talk, recent, dry_run)
+        return await self._read(scope, made, talk, earlier, dry_run)
 
-    async def _read(self, scope: Scope, made: Made, talk: Talk, recent: Sequence[Memory], dry_run: bool) -> Made:
+    async def _read(self, scope: Scope, made: Made, talk: Talk, earlier: Sequence[Memory], dry_run: bool) -> Made:
         told, limits = messages(talk.turns, MAX_TALK), self._keep.policies.write.text_limits
         room = limits.limit_for(MemoryType.episodic) - len(dated("", talk.last.created_at))
-        prompt = episode(told, talk.last.created_at.date(), [undated(one.text) for one in recent[:EARLIER]][::-1])
+        prompt = episode(told, talk.last.created_at.date(), [undated(one.text) for one in earlier][::-1])
         asked = await self._ask.ask(scope, prompt, partial(read_episode, told, replace(limits, episodic=room)))
         made, step = replace(made, tokens=asked.usage.tokens), self._keep.step(made, talk)
         if asked.value is None:
@@ -58,7 +59,7 @@ class CaptureEpisodes:
                 await self._keep.note(scope, Observation("episodic", "create", "skipped", made.user_id, made.thread_id))
             return replace(made, why="nothing")
         draft = self._draft(talk, asked.value)
-        change = await self._change(scope, draft, recent)
+        change = await self._change(scope, draft)
         fresh = change.new is not None
         made = replace(made, texts=[draft.text], created=int(fresh), updated=int(not fresh))
         if dry_run:
@@ -66,16 +67,20 @@ class CaptureEpisodes:
         why = await self._keep.keep(scope, step, [change], self._policy.per_user_day if fresh else None)
         return replace(made, why=why)
 
-    async def _change(self, scope: Scope, draft: NewMemory, recent: Sequence[Memory]) -> MemoryChange:
-        """A new episode, or a late one that says the same with what is new of it."""
-        texts = [undated(draft.text), *(undated(one.text) for one in recent)]
-        whole, bare, *others = await self._keep.encode([draft.text, *texts])
-        pairs = zip(others, recent, strict=True)
-        near = [(cosine(bare, other), one) for other, one in pairs if not one.pinned]  # what is pinned stays as it is
-        best, same = max(near, key=lambda pair: pair[0], default=(None, None))
-        if same is None or best is None or best < self._policy.join_at or same.category != draft.category:
+    async def _change(self, scope: Scope, draft: NewMemory) -> MemoryChange:
+        """A new episode, or a late one that says the same with what is new of it; what is pinned stays as it is."""
+        whole, bare = await self._keep.encode([draft.text, undated(draft.text)])
+        async with self._keep.uow.read(scope) as tx:
+            near = await self._keep.storage.near(tx, scope, draft, whole.vector, self._since(), self._without, COMPARED)
+        others = await self._keep.encode([undated(one.text) for one in near]) if near else []
+        pairs = [(cosine(bare, other), one) for other, one in zip(others, near, strict=True)]
+        best, same = max(pairs, key=lambda pair: pair[0], default=(None, None))
+        if same is None or best is None or best < self._policy.join_at:
             return self._keep.created(scope, draft, whole, _event(draft, "create", best))
         return self._keep.updated(scope, same, draft, whole, _event(draft, "merge", best))
+
+    def _since(self) -> datetime:
+        return self._keep.clock.now() - timedelta(hours=self._policy.join_hours)
 
     def _draft(self, talk: Talk, found: Episode) -> NewMemory:
         last = talk.last

@@ -78,7 +78,7 @@ class DrawInsights:
             category=self._policy.category,
             text=found.text,
             type=MemoryType.insight,
-            importance=min(found.importance, self._policy.importance),
+            importance=self._policy.importance,
             tags=found.tags,
             source={
                 "turn_id": (last.source or {}).get("turn_id"),

@@ -26,7 +26,7 @@ from app.usecases.memories.reconcile import CarriedOut, Reconcile, Reconciled
 from app.usecases.ops.ask_model import AskModel
 
 ROUTE = "multi_fact"
-Why = Literal["no_model", "gone", "not_a_users", "done", "short", "cap", "no_category", "spent"]
+Why = Literal["no_model", "gone", "not_a_users", "somebody_else", "done", "short", "cap", "no_category", "spent"]
 WROTE = ("created", "updated", "deleted")
 
 
@@ -107,6 +107,8 @@ class ExtractFacts:
     def _why_not(self, turn: Memory, message: str, done: bool, room: int, categories: Mapping[str, str]) -> Why | None:
         if turn.type is not MemoryType.turn or turn.role != "user":
             return "not_a_users"
+        if not turn.is_own:
+            return "somebody_else"
         if len(message) < self._policy.min_characters:
             return "short"
         if done:
