@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from app.bootstrap.adapters import broker_settings, chat_model_settings, embedder_settings, reranker_settings
+from app.bootstrap.database import database
 from app.bootstrap.reflection import asking, judging
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
-from app.ports import ChatModel, Clock, Reranker
+from app.ports import ChatModel, Reranker
 from app.providers.broker import check_broker
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.none import NoModel
@@ -39,12 +40,9 @@ DOCTORS_PATIENCE_S = 10.0
 @asynccontextmanager
 async def tenancy(settings: Settings) -> AsyncIterator[Tenants]:
     """Tenants and keys alone, for operators: needs the database, not the model."""
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     policies = load_policies(settings.embedding_model, settings.config_dir)
-    try:
-        yield Tenants(TenantStorage(UnitOfWork(engine)), policies, SystemClock(), settings.key_cache_s)
-    finally:
-        await engine.close()
+    async with database(settings) as uow:
+        yield Tenants(TenantStorage(uow), policies, SystemClock(), settings.key_cache_s)
 
 
 async def remove_tenant(settings: Settings, admin_url: str, name_or_id: str) -> dict[str, int]:
@@ -53,43 +51,35 @@ async def remove_tenant(settings: Settings, admin_url: str, name_or_id: str) -> 
 
 
 @asynccontextmanager
-async def forgetting(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Lifecycle]:
+async def forgetting(settings: Settings) -> AsyncIterator[Lifecycle]:
     """The lifecycle jobs alone, for operators: needs the database, not the model."""
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
-    policies = load_policies(settings.embedding_model, settings.config_dir)
-    uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
-    try:
+    policies, secret = load_policies(settings.embedding_model, settings.config_dir), settings.erasure_secret()
+    async with database(settings) as uow:
         journal = Journal(uow, (await active_space(uow)).name, secret)
-        yield Lifecycle(uow, LifecycleStorage(uow, secret), journal, policies, clock)
-    finally:
-        await engine.close()
+        yield Lifecycle(uow, LifecycleStorage(uow, secret), journal, policies, SystemClock())
 
 
 @asynccontextmanager
-async def consolidating(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Consolidate]:
+async def consolidating(settings: Settings) -> AsyncIterator[Consolidate]:
     """Consolidation alone, for operators: needs the database, its vectors and, if there is one, the chat model."""
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
-    uow, secret, clock = UnitOfWork(engine), settings.erasure_secret(), clock or SystemClock()
+    secret, clock = settings.erasure_secret(), SystemClock()
     chat = build_chat_model(chat_model_settings(settings))
     try:
-        space = await active_space(uow)
-        policies, journal = load_policies(space.model, settings.config_dir), Journal(uow, space.name, secret)
-        judge = judging(asking(uow, journal, chat, policies, clock), policies)
-        yield Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock, judge)
+        async with database(settings) as uow:
+            space = await active_space(uow)
+            policies, journal = load_policies(space.model, settings.config_dir), Journal(uow, space.name, secret)
+            judge = judging(asking(uow, journal, chat, policies, clock), policies)
+            yield Consolidate(uow, ConsolidationStorage(space.name), journal, policies, clock, judge)
     finally:
         await chat.close()
-        await engine.close()
 
 
 @asynccontextmanager
 async def supervising(settings: Settings) -> AsyncIterator[Jobs]:
     """The tenants' jobs alone, for operators: needs the database, not the model."""
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     policies = load_policies(settings.embedding_model, settings.config_dir)
-    try:
-        yield Jobs(JobStorage(UnitOfWork(engine), policies.jobs))
-    finally:
-        await engine.close()
+    async with database(settings) as uow:
+        yield Jobs(JobStorage(uow, policies.jobs))
 
 
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
@@ -138,7 +128,6 @@ async def diagnose(settings: Settings) -> dict[str, str]:
         load_policies(settings.embedding_model, settings.config_dir)
     except ConfigError as error:
         checks["configuration"] = error.detail
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     embedder = build_embedder(embedder_settings(settings))
     reranker: Reranker = NoReranker()
     chat: ChatModel = NoModel()
@@ -149,10 +138,10 @@ async def diagnose(settings: Settings) -> dict[str, str]:
         checks["configuration"] = error.detail
     broker = partial(check_broker, broker_settings(settings))
     try:
-        parts = UnitOfWork(engine), embedder, reranker, chat, broker
-        return checks | await Readiness(*parts, DOCTORS_PATIENCE_S).checks()
+        async with database(settings) as uow:
+            parts = uow, embedder, reranker, chat, broker
+            return checks | await Readiness(*parts, DOCTORS_PATIENCE_S).checks()
     finally:
         await chat.close()
         await reranker.close()
         await embedder.close()
-        await engine.close()

@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from app.bootstrap.database import database
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.ports import Clock
 from app.providers.clock import SystemClock
 from app.storage.consent import ConsentStorage
-from app.storage.engine import Engine
 from app.storage.journal import Journal
 from app.storage.lifecycle import LifecycleStorage
 from app.storage.spaces import active_space
@@ -27,12 +27,9 @@ def recording(
 
 
 @asynccontextmanager
-async def consenting(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Consent]:
+async def consenting(settings: Settings) -> AsyncIterator[Consent]:
     """Consent alone, for operators: needs the database, not the model."""
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
-    policies, uow = load_policies(settings.embedding_model, settings.config_dir), UnitOfWork(engine)
-    try:
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    async with database(settings) as uow:
         space = (await active_space(uow)).name
-        yield recording(uow, space, settings.erasure_secret(), policies, clock or SystemClock())[2]
-    finally:
-        await engine.close()
+        yield recording(uow, space, settings.erasure_secret(), policies, SystemClock())[2]

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from app.bootstrap.adapters import chat_model_settings, embedder_settings
+from app.bootstrap.database import database
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.domain.jobs import JobKind, JobPolicy
@@ -13,7 +14,6 @@ from app.providers.chat_models import build_chat_model
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.storage.access import AccessLog
-from app.storage.engine import Engine
 from app.storage.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.llm import LlmStorage
@@ -94,45 +94,41 @@ def scheduled(policy: JobPolicy, chat: ChatModel) -> JobPolicy:
 
 
 @asynccontextmanager
-async def reflection(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Reflect]:
+async def reflection(settings: Settings) -> AsyncIterator[Reflect]:
     """Reflection alone, for operators: needs the database, the embedder and the chat model."""
-    async with _by_hand(settings, clock) as parts:
+    async with _by_hand(settings) as parts:
         yield reflecting(parts)
 
 
 @asynccontextmanager
-async def extraction(settings: Settings, clock: Clock | None = None) -> AsyncIterator[ExtractFacts]:
+async def extraction(settings: Settings) -> AsyncIterator[ExtractFacts]:
     """Facts out of turns alone, for operators: needs the database, the embedder and the chat model."""
-    async with _by_hand(settings, clock) as parts:
+    async with _by_hand(settings) as parts:
         yield extracting(parts)
 
 
 @asynccontextmanager
-async def _by_hand(settings: Settings, clock: Clock | None) -> AsyncIterator[Parts]:
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
-    uow, clock, secret = UnitOfWork(engine), clock or SystemClock(), settings.erasure_secret()
+async def _by_hand(settings: Settings) -> AsyncIterator[Parts]:
+    clock, secret = SystemClock(), settings.erasure_secret()
     policies = load_policies(settings.embedding_model, settings.config_dir)
     chat, embedder = build_chat_model(chat_model_settings(settings)), build_embedder(embedder_settings(settings))
     try:
-        space = (await require_space(uow, embedder.model, embedder.dimension)).name
-        journal, memories = Journal(uow, space, secret), MemoryStorage(uow, space)
-        access = AccessLog(uow, journal, clock)
-        limits = Limits(policies.limits, None, TenantStorage(uow).name, access, clock)
-        write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-        yield Parts(uow, space, journal, chat, embedder, policies, clock, write)
-        await access.flush()
+        async with database(settings) as uow:
+            space = (await require_space(uow, embedder.model, embedder.dimension)).name
+            journal, memories = Journal(uow, space, secret), MemoryStorage(uow, space)
+            access = AccessLog(uow, journal, clock)
+            limits = Limits(policies.limits, None, TenantStorage(uow).name, access, clock)
+            write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
+            yield Parts(uow, space, journal, chat, embedder, policies, clock, write)
+            await access.flush()
     finally:
         await embedder.close()
         await chat.close()
-        await engine.close()
 
 
 @asynccontextmanager
 async def accounting(settings: Settings) -> AsyncIterator[ReportModel]:
     """What the calls of the chat model came to, for operators: needs the database, no model."""
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     policies = load_policies(settings.embedding_model, settings.config_dir)
-    try:
-        yield ReportModel(LlmStorage(UnitOfWork(engine)), policies.llm, SystemClock())
-    finally:
-        await engine.close()
+    async with database(settings) as uow:
+        yield ReportModel(LlmStorage(uow), policies.llm, SystemClock())

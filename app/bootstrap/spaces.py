@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import embedder_settings
+from app.bootstrap.database import database
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, WrongState
 from app.ports import Embedder
 from app.providers.embeddings import build_embedder
 from app.storage import space_admin
-from app.storage.engine import Engine
 from app.storage.item_vectors import ItemVectorStorage
 from app.storage.journal import Journal
 from app.storage.spaces import named_space, require_space
@@ -24,11 +24,8 @@ from app.usecases.ops.spaces import FillSpace, SpaceReport, Spaces
 @asynccontextmanager
 async def spaces(settings: Settings) -> AsyncIterator[Spaces]:
     """What the spaces hold: needs the database, not the model."""
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
-    try:
-        yield Spaces(UnitOfWork(engine))
-    finally:
-        await engine.close()
+    async with database(settings) as uow:
+        yield Spaces(uow)
 
 
 @asynccontextmanager
@@ -50,24 +47,22 @@ async def _embedding(
     settings: Settings, name: str | None, embedder: Embedder | None
 ) -> AsyncIterator[tuple[UnitOfWork, EmbedMissing]]:
     policies = load_policies(settings.embedding_model, settings.config_dir)
-    engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     embedder = embedder or build_embedder(embedder_settings(settings))
-    uow = UnitOfWork(engine)
     try:
-        if name is None:
-            space = await require_space(uow, embedder.model, embedder.dimension)
-        else:
-            space = (await named_space(uow, name)).space
-        if (space.model, space.dimension) != (embedder.model, embedder.dimension):
-            raise ConfigError(
-                f"embedding space {space.name} is of {space.model} ({space.dimension} dimensions), but the configured "
-                f"embedder is {embedder.model} ({embedder.dimension}): set MNEMA_EMBEDDER, MNEMA_EMBEDDING_MODEL and "
-                "MNEMA_EMBEDDING_DIMENSION for this command"
-            )
-        yield uow, embedding(uow, space.name, embedder, policies.query.exact_up_to)
+        async with database(settings) as uow:
+            if name is None:
+                space = await require_space(uow, embedder.model, embedder.dimension)
+            else:
+                space = (await named_space(uow, name)).space
+            if (space.model, space.dimension) != (embedder.model, embedder.dimension):
+                raise ConfigError(
+                    f"embedding space {space.name} is of {space.model} ({space.dimension} dimensions), but the "
+                    f"configured embedder is {embedder.model} ({embedder.dimension}): set MNEMA_EMBEDDER, "
+                    "MNEMA_EMBEDDING_MODEL and MNEMA_EMBEDDING_DIMENSION for this command"
+                )
+            yield uow, embedding(uow, space.name, embedder, policies.query.exact_up_to)
     finally:
         await embedder.close()
-        await engine.close()
 
 
 def embedding(uow: UnitOfWork, space: str, embedder: Embedder, exact_up_to: int) -> EmbedMissing:

@@ -136,9 +136,10 @@ def key_create(
 
     async def work() -> None:
         expires = datetime.now(UTC) + timedelta(days=days) if days else None
+        bound = None if agents is None else _split(agents)  # an empty one is refused, not taken for none
         async with tenancy(settings()) as tenants:
             owner = await tenants.find(tenant)
-            key, plain = await tenants.create_key(owner.id, name, _split(scopes), _split(agents) or None, expires)
+            key, plain = await tenants.create_key(owner.id, name, _split(scopes), bound, expires)
         out.print(f"{key.id}  {plain}", highlight=False)
 
     run(work())

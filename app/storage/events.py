@@ -9,6 +9,7 @@ from app.domain.scope import Scope
 from app.storage.uow import ReadTx
 
 COUNTABLE = ("node", "op", "status", "category", "user_id", "thread_id")
+MOST_GROUPS = 10_000
 
 
 class EventStorage:
@@ -19,7 +20,7 @@ class EventStorage:
     ) -> list[dict[str, Any]]:
         """One dict a group, with `count`; a key bound to agents counts only events of its categories.
 
-        Raises InvalidInput for an unknown column.
+        Raises InvalidInput for an unknown column and for more than MOST_GROUPS groups.
         """
         if not by or set(by) - set(COUNTABLE) or len(set(by)) != len(by):
             raise InvalidInput(f"by: one or more of {', '.join(COUNTABLE)}")
@@ -28,10 +29,12 @@ class EventStorage:
             f"""SELECT {columns}, count(*) AS count FROM events
             WHERE tenant_id = $1 AND ($2::timestamptz IS NULL OR ts >= $2) AND ($3::timestamptz IS NULL OR ts < $3)
               AND ($4::text[] IS NULL OR category = ANY ($4))
-            GROUP BY {columns} ORDER BY {columns}""",  # noqa: S608 - names checked against COUNTABLE
+            GROUP BY {columns} ORDER BY {columns} LIMIT {MOST_GROUPS + 1}""",  # noqa: S608 - names checked against COUNTABLE
             scope.tenant_id,
             since,
             until,
             scope.category_list,
         )
+        if len(rows) > MOST_GROUPS:
+            raise InvalidInput(f"more than {MOST_GROUPS} groups: narrow since and until, or group by less")
         return [dict(row) for row in rows]

@@ -12,7 +12,7 @@ from mnema.transport import Call
 
 LINES_A_REQUEST = 1000
 BYTES_A_REQUEST = 4 << 20
-RESUMED_AT_MOST = 5
+SENT_AT_MOST = 5
 
 
 def batches(memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False) -> Iterator["Batch"]:
@@ -41,7 +41,7 @@ class Batch:
         self._first = first
         self._left = len(lines)
         self._answered = 0
-        self._resumed = 0
+        self._sent = 0
 
     def read(self, document: Any) -> BulkResult | None:
         """One line of the answer, numbered as the caller counts; None when it was answered before."""
@@ -53,10 +53,10 @@ class Batch:
         return result.model_copy(update={"line": self._first + result.line - 1})
 
     def unanswered(self, error: BrokenOff | None) -> bool:
-        """Whether to send it again now that its answer has ended; raises the error when that was tried enough."""
+        """Whether to send it, for the first time or again; raises the error when that was tried enough."""
         if not self._left:
             return False
-        self._resumed += 1
-        if self._resumed > RESUMED_AT_MOST:
+        self._sent += 1
+        if self._sent > SENT_AT_MOST:
             raise error or BrokenOff(f"{self._left} lines have no answer", code="broken_off")
         return True

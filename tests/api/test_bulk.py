@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -17,6 +17,7 @@ from app.domain.scope import Scope
 from app.ports import Vector
 from app.storage.journal import Journal, Outcome
 from app.usecases.memories.bulk import BATCH, BulkLine
+from app.usecases.ops.limits import Limits
 from tests.api.calls import history_of, listed, refused, row_counts, settled_counts, sql
 from tests.conftest import Database
 from tests.factories import Caller, body, draft, make_caller, serve
@@ -278,6 +279,28 @@ async def test_lines_whose_commit_nobody_heard_of_are_not_stored_twice(
     assert [getattr(r.outcome, "status", "written") for r in results] == [503, 503, 503]
     async with app.uow.read(caller.scope) as tx:
         assert await tx.fetchval("SELECT count(*) FROM memories") == 3
+
+
+async def test_lines_that_were_counted_and_never_stored_cost_no_quota(
+    app: Application, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned = Counter[Scope]()
+    monkeypatch.setattr(Limits, "give_back", lambda _self, scope: returned.update([scope]))
+
+    def lines() -> Iterator[BulkLine]:
+        for number in range(BATCH + 3):
+            yield BulkLine(number, draft(f"Turn {number}.", type=MemoryType.turn, category="activity"))
+        raise ConnectionError("the caller has gone")
+
+    stored = []
+
+    async def read() -> None:
+        async for result in app.bulk.run(caller.scope, lines()):
+            stored.append(result.number)
+
+    with pytest.raises(ConnectionError):
+        await read()
+    assert (len(stored), returned) == (BATCH, {caller.scope: 3})
 
 
 async def test_it_takes_a_key_that_may_write_and_writes_in_its_tenant_alone(

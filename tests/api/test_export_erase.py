@@ -5,6 +5,7 @@ import base64
 import json
 import subprocess
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -133,6 +134,14 @@ async def test_an_export_holds_every_checkpoint_however_many_pages_they_take(htt
     assert [r["checkpoint_id"] for r in records if r["kind"] == "checkpoint_lineage"] == [f"{n:02}" for n in range(23)]
     assert {r["version"] for r in records if r["kind"] == "checkpoint_value"} == {str(n) for n in range(23)}
     assert sorted(-r["idx"] for r in records if r["kind"] == "checkpoint_write") == list(range(23))
+
+
+async def test_numbers_of_any_size_are_exported(http: httpx.AsyncClient) -> None:
+    written = await remember(http, metadata={"n": 2**70, "wide": 1e20})
+    lines = [json.loads(line) for line in (await http.get("/users/maya/export")).text.splitlines()]
+    [memory] = [line for line in lines if line["kind"] == "memory"]
+    assert (memory["id"], memory["metadata"]) == (written["id"], {"n": 2**70, "wide": 1e20})
+    assert datetime.fromisoformat(memory["created_at"]).tzinfo is not None
 
 
 async def test_an_export_of_many_pages_holds_every_row_once(

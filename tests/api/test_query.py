@@ -12,6 +12,7 @@ from app.bootstrap import Application, Doubles
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
 from app.ports import Embedder
+from app.storage import events
 from tests.api.calls import ask, listed, refused, remember, send, texts
 from tests.factories import Caller, make_caller, serve
 
@@ -48,6 +49,16 @@ async def test_the_request_of_the_seed_is_answered_in_the_shape_of_the_seed(http
     ]
     assert answer["header"] == ""
     assert answer["took_ms"] > 0
+
+
+async def test_more_groups_than_anybody_reads_are_refused(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "MOST_GROUPS", 2)
+    for user in ("ana", "ben", "cleo"):
+        await remember(http, user_id=user)
+    refused(await http.get("/events/counts", params={"by": "user_id"}), 422, "invalid_request")
+    assert len((await http.get("/events/counts", params={"by": "node"})).json()["counts"]) <= 2
 
 
 async def test_full_answers_bring_text_metadata_times_importance_and_scores(http: httpx.AsyncClient) -> None:

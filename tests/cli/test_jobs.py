@@ -71,7 +71,8 @@ async def test_jobs_are_listed_shown_and_replayed(
     assert (shown["id"], shown["state"], shown["payload"]) == (str(turn), "dead", {"memory_id": "[/]"})
     assert await said(env, caller, "replay", turn) == f"{turn}  after_turn is queued\n"
     again = await mnema(env, caller, "replay", turn)
-    assert again.stderr == "error invalid_state: the job is queued; only a dead or done one can be replayed\n"
+    reason = "only one that is dead, done or waits for later can be replayed"
+    assert again.stderr == f"error invalid_state: the job is queued; {reason}\n"
     for command in ("show", "replay"):
         for job_id in (uuid4(), theirs):
             missing = await mnema(env, caller, command, job_id)

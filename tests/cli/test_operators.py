@@ -105,6 +105,7 @@ async def test_keys_that_cannot_be_are_refused_with_the_reason(env: dict[str, An
         ("--agents", "gardener"): "error unknown_agent: no allowlist for agent 'gardener'\n",
         ("--scopes", "read"): "error invalid_request: scopes are query, write, chat, admin; got read\n",
         ("--scopes", ""): "error invalid_request: scopes are query, write, chat, admin; got none\n",
+        ("--agents", ""): "error invalid_request: agents: name at least one; a key of none would be bound to nobody\n",
         ("--agents", "planner", "--scopes", "admin"): "error invalid_request: an admin key cannot be bound to agents\n",
     }
     said = await asyncio.gather(*(refused("key", "create", "--tenant", "acme", *options, **env) for options in cases))
@@ -207,7 +208,7 @@ async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
     )
     assert "beginning with `mnema embeddings add --model x --dimension 384`" in other.stdout
     assert "bad  embedder: The embedding endpoint cannot be reached." in other.stdout
-    assert "needs the base URL of its endpoint" in homeless.stderr
+    assert "MNEMA_EMBEDDING_BASE_URL: must be where POST /embeddings is" in homeless.stderr
     assert small.stderr == "error settings: MNEMA_POOL_MIN: Input should be greater than or equal to 1\n"
     assert "bad  configuration: cannot read policies.yaml: " in lost.stdout
 

@@ -47,6 +47,9 @@ async def test_an_endpoint() -> None:
         EmbedderSettings(dimension=768, cache_dir=Path("unused")),
         EmbedderSettings(model="another", cache_dir=Path("unused")),
         EmbedderSettings(kind="openai", cache_dir=Path("unused")),
+        EmbedderSettings(kind="openai", base_url="http://", cache_dir=Path("unused")),
+        EmbedderSettings(kind="openai", base_url="http://localhost:99999", cache_dir=Path("unused")),
+        EmbedderSettings(kind="openai", base_url="http://localhost:9", api_key="ключ", cache_dir=Path("unused")),
     ],
 )
 def test_a_configuration_that_cannot_work(settings: EmbedderSettings) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import ormsgpack
 import pytest
 from langchain_core.runnables import RunnableConfig
-from mnema import ApiError, NoAnswer
+from mnema import ApiError, NoAnswer, UnexpectedAnswer
 from mnema.langgraph import MnemaSaver
 from mnema.transport import Retry
 
@@ -101,6 +101,16 @@ async def test_what_is_no_http_is_an_error_and_the_connection_is_not_used_again(
         assert await saver.aget_tuple(AT) is None
         await saver.aclose()
     assert len(heads) == 2
+
+
+async def test_a_redirect_is_no_answer() -> None:
+    moved = answer(b"", "302 Found", "Location: /saver/get")
+    async with scripted(moved, answer()) as (url, heads):
+        saver = MnemaSaver(url, KEY, user_id="maya", retry=QUICK)
+        with pytest.raises(UnexpectedAnswer):
+            await saver.aget_tuple(AT)
+        await saver.aclose()
+    assert len(heads) == 1
 
 
 async def test_a_refusal_is_an_error_of_its_code() -> None:

@@ -85,11 +85,21 @@ async def test_where_everything_is_refused_a_run_ends(
 ) -> None:
     monkeypatch.setattr(embedding_of, "MOST_REFUSED", 3)
     await without_vectors(app, caller, sql, [f"Maya owns thing{n} {n}q." for n in range(6)])
-    model = Fastidious("Maya")
+    model = Fastidious("")
     fill = embedding(app.uow, "minilm_l6_v2", model, 5000)
     with pytest.raises(EmbedderRefused, match="refused 3 texts"):
         await fill.all(Scope(caller.scope.tenant_id))
-    assert sum(len(call) == 1 for call in model.calls) == 3
+    assert [call for call in model.calls if len(call) == 1][-1] == ["ready"]
+    assert sum(len(call) == 1 for call in model.calls) == 4
+
+
+async def test_texts_that_are_always_refused_hold_up_no_other(
+    app: Application, caller: Caller, sql: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding_of, "MOST_REFUSED", 3)
+    await without_vectors(app, caller, sql, [f"Maya owns thing{n} {n}q." for n in range(6)] + ["Ben drinks tea."])
+    report = await embedding(app.uow, "minilm_l6_v2", Fastidious("Maya"), 5000).all(Scope(caller.scope.tenant_id))
+    assert (report["embedded"], report["refused"]) == (1, 6)
 
 
 def test_a_failed_job_says_what_the_endpoint_answered() -> None:

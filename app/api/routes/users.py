@@ -1,6 +1,8 @@
 """/users: everything held of a person, and its erasure."""
 
+import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
@@ -54,10 +56,21 @@ async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
     return ReceiptOut.model_validate(await app.erase.erase(scope, user_id))
 
 
+def _line(record: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # a number of more than 64 bits
+        return json.dumps(record, default=_text, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
 async def _lines(records: AsyncIterator[dict[str, Any]], app: Application, request: Request) -> AsyncIterator[bytes]:
     try:
         async for record in records:
             await still_valid(app, request)
-            yield orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE)
+            yield _line(record)
     except MnemaError as error:
         raise BrokenOff(error.code) from error

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
-from app.providers.addresses import is_http
+from app.providers.addresses import check_endpoint
 from app.providers.chat_models.none import NoModel
 
 ChatModelKind: TypeAlias = Literal["none", "openai"]
@@ -26,12 +26,9 @@ def build_chat_model(settings: ChatModelSettings) -> ChatModel:
     """The model `settings` ask for; it is not called yet. Raises ConfigError for what cannot work."""
     if settings.kind == "none":
         return NoModel()
-    if not is_http(settings.base_url):
-        raise ConfigError("MNEMA_LLM_BASE_URL: must be where POST /chat/completions is, http:// or https://")
+    check_endpoint("MNEMA_LLM", "/chat/completions", settings.base_url, settings.api_key)
     if not settings.model:
         raise ConfigError("MNEMA_LLM_MODEL: must be a model of the endpoint")
-    if not (settings.api_key.isascii() and settings.api_key.isprintable()):
-        raise ConfigError("MNEMA_LLM_API_KEY: must be of characters that a header can hold")
     from app.providers.chat_models.openai import OpenAIModel
 
     return OpenAIModel(settings.base_url, settings.api_key, settings.model, settings.timeout_s)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from app.domain.errors import ConfigError
 from app.ports import Embedder
+from app.providers.addresses import check_endpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +37,7 @@ def build_embedder(settings: EmbedderSettings) -> Embedder:
 
 
 def _openai(settings: EmbedderSettings) -> Embedder:
-    # Without this check the client would send texts to its default host.
-    if not settings.base_url.startswith(("http://", "https://")):
-        raise ConfigError("The openai embedder needs the base URL of its endpoint, http:// or https://.")
+    check_endpoint("MNEMA_EMBEDDING", "/embeddings", settings.base_url, settings.api_key)
     from app.providers.embeddings.openai import OpenAIEmbedder
 
     return OpenAIEmbedder(

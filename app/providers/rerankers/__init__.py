@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from app.domain.errors import ConfigError
 from app.ports import Embedder, Reranker
-from app.providers.addresses import is_http
+from app.providers.addresses import check_endpoint
 from app.providers.rerankers.late_interaction import LateInteraction
 from app.providers.rerankers.none import NoReranker
 
@@ -40,10 +40,7 @@ def build_reranker(settings: RerankerSettings, embedder: Embedder) -> Reranker:
 
 
 def _http(settings: RerankerSettings) -> Reranker:
-    if not is_http(settings.base_url):
-        raise ConfigError("MNEMA_RERANKER_BASE_URL: must be where POST /rerank is, http:// or https://")
-    if not (settings.api_key.isascii() and settings.api_key.isprintable()):
-        raise ConfigError("MNEMA_RERANKER_API_KEY: must be of characters that a header can hold")
+    check_endpoint("MNEMA_RERANKER", "/rerank", settings.base_url, settings.api_key)
     if settings.api != "tei" and not settings.model:
         raise ConfigError("MNEMA_RERANKER_MODEL: must be a model of the endpoint")
     from app.providers.rerankers.http import HttpReranker

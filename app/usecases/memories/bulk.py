@@ -66,13 +66,19 @@ class BulkWrite:
         """Results in the order of `lines`, a batch at a time. `permitted` is asked before each batch: a batch takes a
         while, and what it raises refuses the lines of that batch."""
         batch: list[BulkLine] = []
-        for line in lines:
-            batch.append(await self._checked(scope, line, trim))
-            await asyncio.sleep(0)  # reading a line may take a while: other requests come between
-            if len(batch) == BATCH:
-                for result in await self._batch(scope, batch, permitted):
-                    yield result
-                batch = []
+        try:
+            for line in lines:
+                batch.append(await self._checked(scope, line, trim))
+                await asyncio.sleep(0)  # reading a line may take a while: other requests come between
+                if len(batch) == BATCH:
+                    full, batch = batch, []
+                    for result in await self._batch(scope, full, permitted):
+                        yield result
+        except BaseException:  # the caller has gone
+            for line in batch:
+                if not isinstance(line.draft, MnemaError):
+                    self._limits.give_back(scope)
+            raise
         for result in await self._batch(scope, batch, permitted):
             yield result
 

@@ -17,7 +17,7 @@ from app.storage.vectors import Unembedded, VectorStorage
 M = TypeVar("M", Unembedded, UnembeddedItem)
 BATCH = 64
 MOST_REFUSED = 100
-"""In a run: where so many texts are refused, it is not their fault."""
+"""After so many refused texts the model is asked for one that nobody can refuse: whose fault is it?"""
 TEXTS_AT_ONCE = 128
 """Of agents' values: each has one text mostly, a thousand at most."""
 INDEXED_AT_ONCE = 50
@@ -57,7 +57,7 @@ class EmbedMissing:
         """Every memory of the tenant without vector or tokens, every value of its agents without vectors, and then the
         index; how many got what. `told` hears of each batch how many it embedded.
 
-        Raises EmbedderUnavailable, WriteContention; EmbedderRefused when MOST_REFUSED are.
+        Raises EmbedderUnavailable, WriteContention; EmbedderRefused when the model embeds nothing at all.
         """
         embedded, after, refused = 0, None, list[UUID]()
         while found := await self._vectors.missing(scope, after, BATCH, tokens=self._embedder.tells_tokens):
@@ -120,9 +120,16 @@ class EmbedMissing:
         refused.append(one.id)
         memory_id = one.id if isinstance(one, Unembedded) else None
         await self._journal.note(scope, [Observation("worker", "embed", "error", memory_id=memory_id)])
-        if len(refused) >= MOST_REFUSED:
-            raise EmbedderRefused(f"The embedding model refused {len(refused)} texts: check its settings.")
+        if len(refused) % MOST_REFUSED == 0:
+            await self._say_something(len(refused))
         return 0
+
+    async def _say_something(self, refused: int) -> None:
+        """Whether it is the texts' fault: a model that embeds nothing at all is not asked for the rest."""
+        try:
+            await self._embedder.encode(["ready"])
+        except EmbedderRefused as error:
+            raise EmbedderRefused(f"The embedding model refused {refused} texts: check its settings.") from error
 
 
 def _lots(items: Sequence[UnembeddedItem]) -> Iterator[list[UnembeddedItem]]:

@@ -83,7 +83,8 @@ class Lifecycle:
         return await self._sweep(scope, "evict", find, self._evicted, dry_run=False)
 
     async def retention(self, scope: Scope, *, dry_run: bool = False) -> Report:
-        """Drop old revisions of the change log, events, idempotency records and finished jobs."""
+        """Drop what is older than its days: revisions of the change log, events, idempotency records, finished jobs,
+        store items, calls of the model and its daily budgets."""
         counts = await self._storage.expire(scope, self._policy, self._clock.now(), dry_run=dry_run)
         return Report("retention", dry_run, counts)
 

@@ -257,7 +257,7 @@ class Jobs:
         replayed = await self._jobs.replay(scope, job_id)
         job = await self.get(scope, job_id)
         if not replayed:
-            raise WrongState(f"the job is {job.state}; only a dead or done one can be replayed")
+            raise WrongState(f"the job is {job.state}; only one that is dead, done or waits for later can be replayed")
         return job
 
     async def pause(self, scope: Scope, kind: str) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from app.domain.errors import EmbedderUnavailable, WriteContention
+from app.domain.errors import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.scope import Scope
 from app.storage.item_vectors import ItemVectorStorage
 from app.storage.spaces import Registered, named_space, registered
@@ -124,7 +124,7 @@ class FillSpace:
     async def follow(self, told: Callable[[int], None], every_s: float) -> None:
         """Again and again, until it is cancelled: servers of another model go on writing, and this one may be away."""
         while True:
-            with suppress(EmbedderUnavailable, WriteContention):
+            with suppress(DatabaseUnavailable, EmbedderUnavailable, WriteContention):
                 await self.run(told)
             await self._wait(every_s)
 

@@ -92,11 +92,11 @@ class Tenants:
         for agent in agents or ():
             if agent not in self._policies.categories.allowlists:
                 raise UnknownAgent(f"no allowlist for agent {agent!r}")
+        if agents == []:
+            raise InvalidInput("agents: name at least one; a key of none would be bound to nobody")
         if agents and "admin" in chosen:
             raise InvalidInput("an admin key cannot be bound to agents")
-        return await self._storage.create_key(
-            Scope(tenant_id), check_identifier(name), chosen, agents or None, expires_at
-        )
+        return await self._storage.create_key(Scope(tenant_id), check_identifier(name), chosen, agents, expires_at)
 
     async def keys(self, tenant_id: UUID) -> list[ApiKey]:
         """The tenant's keys, without their text."""

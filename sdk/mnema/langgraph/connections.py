@@ -33,7 +33,8 @@ class AiohttpSender(AsyncSender):
         content, url = call.content or b"", f"{self._where.base_url.rstrip('/')}{call.path}"
         data = io.BytesIO(content) if len(content) > WHOLE else content
         try:
-            async with self._session().request(call.method, url, data=data, headers=call.headers) as answer:
+            request = self._session().request(call.method, url, data=data, headers=call.headers, allow_redirects=False)
+            async with request as answer:
                 if (answer.content_length or 0) > MOST_ANSWER:
                     raise httpx.RemoteProtocolError("the answer has no end")
                 return httpx.Response(answer.status, headers=answer.raw_headers, content=await answer.read())
@@ -48,6 +49,7 @@ class AiohttpSender(AsyncSender):
 
     def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
+        silence = self._where.timeout_s
         if self._session_in is None or self._session_in[0] is not loop:  # connections cannot leave their loop
             self._session_in = (
                 loop,
@@ -55,7 +57,8 @@ class AiohttpSender(AsyncSender):
                     connector=aiohttp.TCPConnector(limit=MOST_CONNECTIONS),
                     headers={"Authorization": f"Bearer {self._where.api_key}"},
                     cookie_jar=aiohttp.DummyCookieJar(),
-                    timeout=aiohttp.ClientTimeout(total=self._where.timeout_s),
+                    # for each silence, as httpx has it
+                    timeout=aiohttp.ClientTimeout(sock_connect=silence, sock_read=silence),
                     auto_decompress=False,  # httpx's answer does that
                     trust_env=httpx.URL(self._where.base_url).host not in LOOPBACK,
                 ),
