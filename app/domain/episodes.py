@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from app.domain.talk import Cooldown
+from app.domain.talk import Cooldown, check_rounds
 
 MAX_TAGS: Final = 5
 MAX_TAG: Final = 40
@@ -14,10 +14,12 @@ _WHEN: Final = re.compile(r"On \d{1,2} \w+ \d{4} \(W\d{1,2}, \d{4}\): ")
 
 @dataclass(frozen=True, slots=True)
 class EpisodePolicy:
-    """`window`: turns read at most; an episode joins one of the last `join_hours` from cosine `join_at` up."""
+    """`window`: turns read at most in one of `rounds`; an episode joins one of the last `join_hours` from cosine
+    `join_at` up."""
 
     turns: int = 3
     minutes: int = 10
+    rounds: int = 4
     window: int = 10
     per_user_day: int = 5
     join_hours: int = 48
@@ -25,6 +27,7 @@ class EpisodePolicy:
     category: str = "event"
 
     def __post_init__(self) -> None:
+        check_rounds(self.rounds)
         if not 1 <= self.window <= 50 or self.per_user_day < 0 or self.join_hours < 0:
             raise ValueError("window must be from 1 to 50, per_user_day and join_hours at least 0")
         if not 0.5 <= self.join_at <= 1:

@@ -1,6 +1,6 @@
 """Insights: what may lie behind what a user says and does, guessed seldom and told as a guess (seed 003 §3)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -49,8 +49,8 @@ class Material:
 
     def question(self, talk_characters: int) -> dict[str, Any]:
         """As it is asked about."""
-        told: list[Mapping[str, str]] = messages(self.turns[::-1], talk_characters) if talk_characters else []
-        return {"activity": _texts(self.activity), "facts": _texts(self.facts), "talk": told}
+        told, _count = messages(self.turns if talk_characters else (), talk_characters)
+        return {"activity": _texts(self.activity), "facts": _texts(self.facts), "talk": told[::-1]}
 
 
 @dataclass(frozen=True, slots=True)

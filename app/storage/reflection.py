@@ -40,17 +40,16 @@ class ReflectionStorage:
         *,
         begin: bool,
     ) -> Talk | None:
-        """What `kind` has not read of a thread yet. With `begin`, one it never saw counts as waiting from now on; None
-        when somebody else is beginning it this moment, or nothing is held of the user."""
+        """The oldest of what `kind` has not read of a thread. With `begin`, one it never saw counts as waiting from now
+        on; None when somebody else is beginning it this moment, or nothing is held of the user."""
         where = scope.tenant_id, user_id, thread_id
         row = await tx.fetchrow(_sql("mark" if begin else "seen"), *where, kind, *([now] if begin else []))
         if row is None and begin:
             return None
         mark = Mark(row["rev"], row["at"]) if row else Mark(0, now)
         rows = await tx.fetch(_sql("turns"), *where, mark.rev, category, window, list(without))
-        if not rows:
-            return Talk(mark, await tx.fetchval(_sql("rev"), scope.tenant_id, thread_id) or mark.rev, 0)
-        return Talk(mark, rows[0]["at_rev"], rows[0]["unread"], tuple(_memories(rows[::-1])))
+        revs, unread = tuple(row["at_rev"] for row in rows), rows[0]["unread"] if rows else 0
+        return Talk(mark, unread, tuple(_memories(rows)), revs)
 
     async def advance(
         self, tx: WriteTx, scope: Scope, user_id: str, thread_id: str, kind: Kind, old: Mark | None, new: Mark
@@ -70,12 +69,22 @@ class ReflectionStorage:
         return row["rev"] if row and row["at"] == day else 0
 
     async def waiting(
-        self, tx: ReadTx, scope: Scope, user_id: str | None, kind: Kind, before: datetime, category: str, most: int
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        user_id: str | None,
+        kind: Kind,
+        before: datetime,
+        category: str,
+        without: Sequence[str],
+        most: int,
+        day: datetime,
+        cap: int | None,
     ) -> list[tuple[str, str]]:
-        """Users and threads where something was said since `kind` read last, before `before`; also threads of the last
-        UNSEEN that it never saw."""
-        since = before - UNSEEN
-        rows = await tx.fetch(_sql("waiting"), scope.tenant_id, user_id, kind, before, most, since, category)
+        """Users and threads where a user said what `kind` did not read when it read there last, before `before`; also
+        threads of the last UNSEEN that it never saw. Users who had `cap` episodes of the `day` wait for the next."""
+        where = scope.tenant_id, user_id, kind, before, most, before - UNSEEN, category, list(without)
+        rows = await tx.fetch(_sql("waiting"), *where, day, cap)
         return [(row["user_id"], row["thread_id"]) for row in rows]
 
     async def guessable(self, tx: ReadTx, scope: Scope, user_id: str | None, before: datetime, most: int) -> list[str]:

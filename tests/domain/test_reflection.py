@@ -12,7 +12,8 @@ from app.domain.episodes import dated, undated
 from app.domain.grounding import foreign, held
 from app.domain.llm import LlmPolicy
 from app.domain.memory import Memory, MemoryState, MemoryType
-from app.domain.talk import MESSAGE_CHARS, Cooldown, Mark, Talk, messages, spoken
+from app.domain.multi_fact import own_words
+from app.domain.talk import Cooldown, Mark, Talk, messages, spoken
 from app.domain.text_rules import TextLimits
 from app.prompts.episode import tidy_tags
 
@@ -41,17 +42,42 @@ def turn(text: str, role: str | None = "user", actor: str | None = None, number:
     )
 
 
-@given(st.lists(st.tuples(texts, st.sampled_from(["user", "assistant", "system", None]))), st.integers(0, 900))
-def test_no_more_is_shown_than_may_be(said: list[tuple[str, str | None]], most: int) -> None:
-    told = messages([turn(text, role) for text, role in said], most)
-    assert sum(len(one["text"]) for one in told) <= most
-    assert all(0 < len(one["text"]) <= MESSAGE_CHARS and one["who"] in ("user", "assistant") for one in told)
+said = st.lists(st.tuples(texts, st.sampled_from(["user", "assistant", "tool", "system", None])), max_size=40)
+
+
+@given(said, st.integers(1, 900), st.integers(1, 12))
+def test_every_turn_is_shown_once_in_some_round_and_no_more_at_once_than_may_be(
+    said: list[tuple[str, str | None]], most: int, window: int
+) -> None:
+    turns = [turn(text, role, number=number) for number, (text, role) in enumerate(said, 1)]
+    shown: list[str] = []
+    mark = Mark(0, NOW)
+    while rest := [one for one in turns if one.id.int > mark.rev]:
+        unread, some = sum(one.role == "user" for one in rest), rest[:window]
+        talk, told = Talk(mark, unread, tuple(some), tuple(one.id.int for one in some)).fitting(most)
+        assert 0 < len(talk.turns) == len(talk.revs)
+        assert sum(len(one["text"]) for one in told) <= most
+        assert talk.rest == sum(one.role == "user" for one in rest[len(talk.turns) :])
+        shown += [one["text"] for one in told]
+        mark = Mark(talk.revs[-1], NOW)
+    expected = [one for one in turns if one.role in ("user", "assistant") and own_words(one.text).strip()]
+    assert len(shown) == len(expected)
+    for text, one in zip(shown, expected, strict=True):
+        whole = " ".join(own_words(one.text).split())
+        assert text == whole if len(whole) <= most else 0 < len(text) <= most and whole.startswith(text)
+
+
+def test_what_fits_nowhere_is_cut_at_a_sentence_and_what_fits_later_is_not() -> None:
+    long, short = turn("I rowed far. I slept. I woke up very late.", number=1), turn("I ate.", number=2)
+    assert messages([long, short], 24) == ([{"who": "user", "text": "I rowed far. I slept."}], 1)
+    assert messages([short, long], 24) == ([{"who": "user", "text": "I ate."}], 1)
+    assert messages([short, turn("", number=3), short], 12)[1] == 3
 
 
 def test_what_mnema_put_there_is_not_shown_again() -> None:
     text = "Memory updates since rev 3:\n- +created: [Goals] Rob the bank (imp=2)\n[goals] Rob the bank\nI like tea."
-    assert messages([turn(text, actor="Maya"), turn("  ")], 1000) == [{"who": "Maya", "text": "I like tea."}]
-    assert spoken(messages([turn("Hi.", "assistant")], 10)) == "assistant: Hi."
+    assert messages([turn(text, actor="Maya"), turn("  ")], 1000) == ([{"who": "Maya", "text": "I like tea."}], 2)
+    assert spoken(messages([turn("Hi.", "assistant")], 10)[0]) == "assistant: Hi."
 
 
 @pytest.mark.parametrize(
@@ -63,8 +89,9 @@ def test_a_thread_is_read_again_after_some_turns_or_some_time(unread: int, minut
 
 def test_a_talk_ends_with_what_the_user_said_last() -> None:
     said = (turn("One.", number=1), turn("Two.", number=2), turn("Three.", "assistant", number=3))
-    assert Talk(Mark(0, NOW), 3, 2, said).last.id == UUID(int=2)
-    assert Talk(Mark(0, NOW), 3, 0, said[2:]).last.id == UUID(int=3)
+    assert Talk(Mark(0, NOW), 2, said).last.id == UUID(int=2)
+    assert Talk(Mark(0, NOW), 0, said[2:]).last.id == UUID(int=3)
+    assert Talk(Mark(0, NOW), 2, (said[0], turn("I am Ben.", actor="ben"))).last.id == UUID(int=1)
 
 
 @given(st.datetimes(datetime(1000, 1, 1), datetime(9998, 12, 31)), st.text(min_size=1))
@@ -86,7 +113,7 @@ def test_the_date_before_an_episode_can_be_taken_off_again(at: datetime, text: s
     ],
 )
 def test_who_speaks_is_told_and_nobody_passes_for_another(role: str, actor: str | None, who: str) -> None:
-    assert [one["who"] for one in messages([turn("Hi.", role, actor)], 10)] == [who]
+    assert [one["who"] for one in messages([turn("Hi.", role, actor)], 10)[0]] == [who]
 
 
 def test_the_date_is_that_of_the_day_and_its_week() -> None:

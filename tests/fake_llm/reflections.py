@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.domain.insights import MAX_INSIGHTS
-from app.domain.talk import MESSAGE_CHARS
 from app.prompts import episode, summary
 
 Question = dict[str, Any]
@@ -18,7 +17,7 @@ def wrong_talk(told: Any, most: int) -> Iterator[str]:
         yield "messages are not who said what"
         return
     texts = [one["text"] for one in told]
-    if not all(0 < len(text) <= MESSAGE_CHARS for text in texts) or sum(map(len, texts)) > most:
+    if not all(texts) or sum(map(len, texts)) > most:
         yield "messages are empty or too long"
     if any("Memory updates since rev" in text for text in texts):
         yield "a message has what Mnema put there"
@@ -54,13 +53,16 @@ def wrong_material(question: Question) -> Iterator[str]:
 
 
 def capture(question: Question) -> Any:
-    """What the user said last, as an episode."""
-    return {"episodes": [{"text": f"The user talked, and said {_last(question)}.", "importance": 2, "tags": ["Talk"]}]}
+    """What the user said last, as an episode; none where an assistant speaks alone."""
+    if (said := _last(question)) is None:
+        return {"episodes": []}
+    return {"episodes": [{"text": f"The user talked, and said {said}.", "importance": 2, "tags": ["Talk"]}]}
 
 
 def summarise(question: Question) -> Any:
     """The old one, and what the user said last."""
-    text = f"{question['summary']} The user said {_last(question)}.".strip()
+    said = _last(question)
+    text = f"{question['summary']} The user said {said}.".strip() if said else question["summary"]
     return {"summary": text[-question["characters"] :] if len(text) > question["characters"] else text}
 
 
@@ -76,6 +78,8 @@ def guess(question: Question) -> Any:
     return {"insights": [one][:MAX_INSIGHTS]}
 
 
-def _last(question: Question) -> str:
+def _last(question: Question) -> str | None:
     said = [one["text"] for one in question["messages"] if one["who"] != "assistant"]
+    if not said:
+        return None
     return '"' + re.sub(r'["\s]+', " ", said[-1])[:100].strip(" .!?") + '"'

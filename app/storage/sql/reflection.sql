@@ -15,17 +15,14 @@ UNION ALL SELECT rev, at FROM reflections WHERE tenant_id = $1 AND user_id = $2 
 SELECT rev, at FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
 
 -- name: turns
--- The newest $6 turns of thread $3 behind revision $4, of category $5 and not of agents $7; how many of a user's in all.
+-- The oldest $6 turns of thread $3 behind revision $4 that a model is shown, of category $5 and not of agents $7; how many
+-- of a user's there are in all.
 SELECT {columns}, c.rev AS at_rev, count(*) FILTER (WHERE m.role = 'user') OVER () AS unread
 FROM change_log c JOIN memories m ON m.tenant_id = $1 AND m.id = c.memory_id::uuid
 WHERE c.tenant_id = $1 AND c.thread_id = $3 AND c.rev > $4 AND c.event = 'created' AND m.type = 'turn'
-  AND m.state = 'active' AND m.category = $5 AND m.user_pk = user_pk_of($1, $2) AND m.thread_id = $3
+  AND m.role IN ('user', 'assistant') AND m.state = 'active' AND m.category = $5 AND m.user_pk = user_pk_of($1, $2) AND m.thread_id = $3
   AND (m.agent_id IS NULL OR m.agent_id <> ALL ($7::text[]))
-ORDER BY c.rev DESC LIMIT $6
-
--- name: rev
--- Of the thread ($2), now.
-SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread_id = $2
+ORDER BY c.rev LIMIT $6
 
 -- name: advance
 -- Kind $4 has read thread $3 up to $5 at $6, if it stood at $7 and $8 until now (null: nowhere).
@@ -41,19 +38,28 @@ ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
 WHERE r.at <> excluded.at OR r.rev < $4 RETURNING true
 
 -- name: waiting
--- Threads of user $2, or of all (null), that went on since kind $3 read them before $4, or that it never saw and had turns
--- of category $7 since $6; those that wait longest, at most $5.
+-- Threads of user $2, or of all (null), with turns of a user's, of category $7 and not of agents $8, that kind $3 did not read
+-- when it read there last, before $4, or that it never saw, since $6; those that wait longest, at most $5. Not of users who
+-- had $10 episodes of the day that began at $9 (null: it does not matter).
 SELECT user_id, thread_id FROM (
     SELECT r.user_id, r.thread_id, r.at FROM reflections r
     JOIN thread_revision t ON t.tenant_id = $1 AND t.thread_id = r.thread_id
     WHERE r.tenant_id = $1 AND r.kind = $3 AND t.rev > r.rev AND r.at <= $4 AND ($2::text IS NULL OR r.user_id = $2)
+      AND EXISTS (
+        SELECT 1 FROM change_log c JOIN memories m ON m.tenant_id = $1 AND m.id = c.memory_id::uuid
+        WHERE c.tenant_id = $1 AND c.thread_id = r.thread_id AND c.rev > r.rev AND c.event = 'created' AND m.type = 'turn'
+          AND m.role = 'user' AND m.state = 'active' AND m.category = $7 AND m.user_id = r.user_id
+          AND m.thread_id = r.thread_id AND (m.agent_id IS NULL OR m.agent_id <> ALL ($8::text[])))
     UNION ALL
     SELECT m.user_id, m.thread_id, min(m.created_at) FROM memories m
     WHERE m.tenant_id = $1 AND m.created_at >= $6 AND m.type = 'turn' AND m.role = 'user' AND m.state = 'active'
       AND m.category = $7 AND m.thread_id IS NOT NULL AND ($2::text IS NULL OR m.user_id = $2)
+      AND (m.agent_id IS NULL OR m.agent_id <> ALL ($8::text[]))
       AND NOT EXISTS (SELECT 1 FROM reflections r WHERE r.tenant_id = $1 AND r.user_id = m.user_id AND r.kind = $3
                                                     AND r.thread_id = m.thread_id)
     GROUP BY m.user_id, m.thread_id) w
+WHERE NOT EXISTS (SELECT 1 FROM reflections d WHERE d.tenant_id = $1 AND d.user_id = w.user_id AND d.kind = 'day'
+                                                AND d.thread_id = '' AND d.at = $9 AND d.rev >= $10::bigint)
 ORDER BY at, user_id, thread_id LIMIT $5
 
 -- name: guessable

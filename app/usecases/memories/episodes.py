@@ -10,9 +10,9 @@ from app.domain.changes import MemoryChange, Observation
 from app.domain.episodes import dated, undated
 from app.domain.memory import Memory, MemoryType, NewMemory
 from app.domain.scope import Scope
-from app.domain.talk import Talk, messages
+from app.domain.talk import Message, Talk
 from app.prompts.episode import MAX_TALK, VERSION, Episode, episode, read_episode
-from app.usecases.memories.reflection_writes import KeepReflections, Made, cosine, source_of
+from app.usecases.memories.reflection_writes import Bounds, KeepReflections, Made, cosine, source_of
 from app.usecases.ops.ask_model import AskModel
 
 EARLIER = 3
@@ -28,44 +28,52 @@ class CaptureEpisodes:
         self._keep = keep
         self._policy = keep.policies.episodes
         self._without = keep.policies.categories.agents_without(self._policy.category)
+        of = self._policy
+        self.bounds = Bounds(of.cooldown, of.rounds, of.window, of.category, of.per_user_day)
 
-    async def thread(self, scope: Scope, user_id: str, thread_id: str, *, dry_run: bool = False) -> Made:
-        """Read what was not read yet, if enough was said or time has passed; dry, nothing is stored.
+    async def thread(
+        self, scope: Scope, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
+    ) -> Made:
+        """Read what was not read yet, if enough was said or time has passed, or `again`; dry, nothing is stored.
 
         Raises ChatModelUnavailable, TokensSpent, EmbedderUnavailable: then nothing counts as read.
         """
-        made, policy, keep = Made("episode", user_id, thread_id), self._policy, self._keep
+        made, keep = Made("episode", user_id, thread_id), self._keep
         if not self._ask.able:
             return replace(made, why="no_model")
-        talk = await keep.unread(scope, made, policy.cooldown, policy.window, policy.category, dry_run=dry_run)
+        talk = await keep.unread(scope, made, self.bounds, dry_run=dry_run, again=again)
         if not isinstance(talk, Talk):
             return replace(made, why=talk)
         async with keep.uow.read(scope) as tx:
             told = scope, user_id, MemoryType.episodic, self._since(), self._without
             earlier = await keep.storage.newest(tx, *told, EARLIER)
             today = await keep.storage.taken(tx, scope, user_id, keep.midnight())
-        if today >= policy.per_user_day:
+        if today >= self._policy.per_user_day:
             return replace(made, why="cap")
         return await self._read(scope, made, talk, earlier, dry_run)
 
     async def _read(self, scope: Scope, made: Made, talk: Talk, earlier: Sequence[Memory], dry_run: bool) -> Made:
-        told, limits = messages(talk.turns, MAX_TALK), self._keep.policies.write.text_limits
-        room = limits.limit_for(MemoryType.episodic) - len(dated("", talk.last.created_at))
-        prompt = episode(told, talk.last.created_at.date(), [undated(one.text) for one in earlier][::-1])
-        asked = await self._ask.ask(scope, prompt, partial(read_episode, told, replace(limits, episodic=room)))
-        made, step = replace(made, tokens=asked.usage.tokens), self._keep.step(made, talk)
-        if asked.value is None:
-            if not dry_run and await self._keep.keep(scope, step) is None:
-                await self._keep.note(scope, Observation("episodic", "create", "skipped", made.user_id, made.thread_id))
-            return replace(made, why="nothing")
-        draft = self._draft(talk, asked.value)
+        keep, (talk, told) = self._keep, talk.fitting(MAX_TALK)
+        made, found = await self._ask_of(scope, made, talk, told, earlier) if told else (made, None)
+        if found is None:
+            skipped = Observation("episodic", "create", "skipped", made.user_id, made.thread_id)
+            return await keep.passed(scope, made, talk, skipped, dry_run=dry_run)
+        draft = self._draft(talk, found)
         change = await self._change(scope, draft)
         fresh = change.new is not None
         made = replace(made, texts=[draft.text], created=int(fresh), updated=int(not fresh))
         if dry_run:
             return made
-        why = await self._keep.keep(scope, step, [change], self._policy.per_user_day if fresh else None)
-        return replace(made, why=why)
+        return await keep.keep_talk(scope, made, talk, change, self._policy.per_user_day if fresh else None)
+
+    async def _ask_of(
+        self, scope: Scope, made: Made, talk: Talk, told: Sequence[Message], earlier: Sequence[Memory]
+    ) -> tuple[Made, Episode | None]:
+        limits, at = self._keep.policies.write.text_limits, talk.last.created_at
+        room = limits.limit_for(MemoryType.episodic) - len(dated("", at))
+        prompt = episode(told, at.date(), [undated(one.text) for one in earlier][::-1])
+        asked = await self._ask.ask(scope, prompt, partial(read_episode, told, replace(limits, episodic=room)))
+        return replace(made, tokens=asked.usage.tokens), asked.value
 
     async def _change(self, scope: Scope, draft: NewMemory) -> MemoryChange:
         """A new episode, or a late one that says the same with what is new of it; what is pinned stays as it is."""

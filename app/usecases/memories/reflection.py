@@ -1,7 +1,6 @@
 """All that a model makes of what is said: at each turn, and by the hour of what went quiet (SPEC §7)."""
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +10,7 @@ from app.domain.talk import Kind
 from app.usecases.memories.episodes import CaptureEpisodes
 from app.usecases.memories.insights import DrawInsights
 from app.usecases.memories.multi_fact import ExtractFacts
-from app.usecases.memories.reflection_writes import KeepReflections, Made
+from app.usecases.memories.reflection_writes import KeepReflections, Made, summed
 from app.usecases.memories.summaries import Summarise
 
 AT_ONCE = 200
@@ -48,31 +47,35 @@ class Reflect:
         if facts.why == "spent":
             raise TokensSpent()
         report = {"multi_fact": facts.as_json()}
-        for made in (
-            await self._episodes.thread(scope, user_id, thread_id),
-            await self._summaries.thread(scope, user_id, thread_id),
-            await self._insights.user(scope, user_id),
-        ):
+        for part in (self._episodes, self._summaries):
+            made = summed([one async for one in self._rounds(part, scope, user_id, thread_id)])
             report[made.kind] = made.as_json()
-        return report
+        drawn = await self._insights.user(scope, user_id)
+        return {**report, drawn.kind: drawn.as_json()}
 
     async def waiting(
         self, scope: Scope, kind: Kind, *, user_id: str | None = None, dry_run: bool = False
     ) -> AsyncIterator[Made]:
         """What went on and was not read since, of one user or all, AT_ONCE at most; raises as `turn`."""
-        keep, now = self._keep, self._keep.clock.now()
+        keep = self._keep
         if kind == "insight":
-            before = keep.policies.insights.before(now)
+            before = keep.policies.insights.before(keep.clock.now())
             async with keep.uow.read(scope) as tx:
                 users = await keep.storage.guessable(tx, scope, user_id, before, AT_ONCE)
             for user in users:
                 yield await self._insights.user(scope, user, dry_run=dry_run)
             return
         part = self._episodes if kind == "episode" else self._summaries
-        policy = keep.policies.episodes if kind == "episode" else keep.policies.summaries
-        quiet = now - timedelta(minutes=policy.minutes)
-        async with keep.uow.read(scope) as tx:
-            category = keep.policies.turn_category
-            threads = await keep.storage.waiting(tx, scope, user_id, kind, quiet, category, AT_ONCE)
-        for user, thread in threads:
-            yield await part.thread(scope, user, thread, dry_run=dry_run)
+        for user, thread in await keep.waiting(scope, kind, part.bounds, user_id, AT_ONCE):
+            async for made in self._rounds(part, scope, user, thread, dry_run=dry_run):
+                yield made
+
+    async def _rounds(
+        self, part: CaptureEpisodes | Summarise, scope: Scope, user_id: str, thread_id: str, *, dry_run: bool = False
+    ) -> AsyncIterator[Made]:
+        """Read in a thread, if it is time, until nothing that a user said is left, or for so many rounds."""
+        for number in range(part.bounds.rounds):
+            made = await part.thread(scope, user_id, thread_id, dry_run=dry_run, again=number > 0)
+            yield made
+            if not made.rest:
+                return

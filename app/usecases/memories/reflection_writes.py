@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from app.config.loader import Policies
@@ -13,6 +13,7 @@ from app.domain.scope import Scope
 from app.domain.talk import Cooldown, Kind, Mark, Talk
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Embedding
+from app.storage.engine import LONG_S
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from app.storage.reflection import WHOLE, ReflectionStorage
@@ -24,7 +25,10 @@ Why: TypeAlias = Literal["no_model", "resting", "nothing_new", "nothing", "cap",
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of one reading. `why`: the reason nothing was kept; `texts`: what was, or dry would have been."""
+    """What came of one reading. `why`: the reason nothing was kept; `texts`: what was, or dry would have been.
+
+    `rest`: how many of a user's turns can be read on with at once.
+    """
 
     kind: Kind
     user_id: str
@@ -34,12 +38,27 @@ class Made:
     updated: int = 0
     texts: Sequence[str] = ()
     tokens: int = 0
+    rest: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Counts, without anything anybody said."""
         if self.why is not None:
             return {"why": self.why, **({"tokens": self.tokens} if self.tokens else {})}
         return {"created": self.created, "updated": self.updated, "tokens": self.tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """When a thread is read, how often in one job, and how many turns each time.
+
+    `category`: of what becomes of it; turns of agents that may not see it are left out. `per_user_day`: None: no limit.
+    """
+
+    cooldown: Cooldown
+    rounds: int
+    window: int
+    category: str
+    per_user_day: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +70,13 @@ class Step:
     kind: Kind
     old: Mark | None
     new: Mark
+
+
+def summed(rounds: Sequence[Made]) -> Made:
+    """Several readings of a thread, at least one, as one."""
+    kept = [one for one in rounds if one.why is None] or rounds
+    created, updated = sum(one.created for one in kept), sum(one.updated for one in kept)
+    return replace(kept[-1], created=created, updated=updated, tokens=sum(one.tokens for one in rounds))
 
 
 class _Full(Exception):
@@ -76,38 +102,45 @@ class KeepReflections:
         self._journal = journal
         self._embedder = embedder
 
-    async def unread(
-        self,
-        scope: Scope,
-        made: Made,
-        cooldown: Cooldown,
-        window: int,
-        category: str,
-        *,
-        dry_run: bool,
-    ) -> Talk | Why:
-        """The turns that this kind has not read of the thread, if it is time; else why there is nothing to do.
+    async def unread(self, scope: Scope, made: Made, bounds: Bounds, *, dry_run: bool, again: bool) -> Talk | Why:
+        """The oldest turns that this kind has not read of the thread, if it is time; else why there is nothing to do.
 
-        `category`: of what becomes of them; turns of agents that may not see it are left out.
+        `again`: it was time when the reading began that this one goes on with. An answer alone waits for what the user
+        says next.
         """
         assert made.thread_id is not None
-        now, without = self.clock.now(), self.policies.categories.agents_without(category)
+        now, without = self.clock.now(), self.policies.categories.agents_without(bounds.category)
         async with self.uow.write(scope) as tx:
             where = made.user_id, made.thread_id, made.kind
-            read = self.policies.turn_category, window, without
+            read = self.policies.turn_category, bounds.window, without
             talk = await self.storage.talk(tx, scope, *where, *read, now, begin=not dry_run)
-        if talk is None:
+        if talk is None or not talk.unread:
             return "nothing_new"
-        if not talk.unread:
-            quiet = cooldown.over(1, talk.mark.at, now)  # until then an answer may belong to what is said next
-            if talk.rev != talk.mark.rev and quiet and not dry_run:  # what happened there was nothing a user said
-                await self.keep(scope, Step(*where, talk.mark, Mark(talk.rev, talk.mark.at)))
-            return "nothing_new"
-        return talk if cooldown.over(talk.unread, talk.mark.at, now) else "resting"
+        return talk if again or bounds.cooldown.over(talk.unread, talk.mark.at, now) else "resting"
+
+    async def waiting(
+        self, scope: Scope, kind: Kind, bounds: Bounds, user_id: str | None, most: int
+    ) -> list[tuple[str, str]]:
+        """Users and threads with something that has waited to be read for as long as it may."""
+        before = self.clock.now() - timedelta(minutes=bounds.cooldown.minutes)
+        of = self.policies.turn_category, self.policies.categories.agents_without(bounds.category), most
+        async with self.uow.read(scope, timeout_s=LONG_S) as tx:  # it looks at all that was ever read
+            where = scope, user_id, kind, before
+            return await self.storage.waiting(tx, *where, *of, self.midnight(), bounds.per_user_day)
 
     def step(self, made: Made, talk: Talk) -> Step:
-        """The talk is read now."""
-        return Step(made.user_id, made.thread_id or WHOLE, made.kind, talk.mark, Mark(talk.rev, self.clock.now()))
+        """The talk is read now, all of it."""
+        new = Mark(talk.revs[-1], self.clock.now())
+        return Step(made.user_id, made.thread_id or WHOLE, made.kind, talk.mark, new)
+
+    async def keep_talk(
+        self, scope: Scope, made: Made, talk: Talk, change: MemoryChange | None, most_a_day: int | None = None
+    ) -> Made:
+        """As `keep`: what was made of a talk, None: nothing; and what is left of the thread."""
+        changes = [] if change is None else [change]
+        why = await self.keep(scope, self.step(made, talk), changes, most_a_day)
+        rest = talk.rest if why in (None, "erased") else 0
+        return replace(made, why=why or (None if changes else "nothing"), rest=rest)
 
     async def encode(self, texts: Sequence[str]) -> list[Embedding]:
         """One embedding a text; raises EmbedderUnavailable."""
@@ -180,6 +213,15 @@ class KeepReflections:
             return "overtaken"
         except _Full:
             return "cap"
+
+    async def passed(self, scope: Scope, made: Made, talk: Talk, skipped: Observation, *, dry_run: bool) -> Made:
+        """Nothing came of a talk: it counts as read."""
+        if dry_run:
+            return replace(made, why="nothing")
+        made = await self.keep_talk(scope, made, talk, None)
+        if made.why == "nothing":
+            await self.note(scope, skipped)
+        return made
 
     async def _keep(
         self, scope: Scope, step: Step, changes: Sequence[MemoryChange], most_a_day: int | None

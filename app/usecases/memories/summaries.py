@@ -1,14 +1,15 @@
 """One summary a user and thread: written when enough was said, carried forward after (SPEC §7; seed 002)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from app.domain.changes import Observation
 from app.domain.memory import Memory, MemoryType, NewMemory
 from app.domain.scope import Scope
-from app.domain.talk import Talk, messages
+from app.domain.talk import Message, Talk
 from app.prompts.summary import MAX_TALK, VERSION, read_summary, summary
-from app.usecases.memories.reflection_writes import KeepReflections, Made, source_of
+from app.usecases.memories.reflection_writes import Bounds, KeepReflections, Made, source_of
 from app.usecases.ops.ask_model import AskModel
 
 
@@ -20,16 +21,19 @@ class Summarise:
         self._keep = keep
         self._policy = keep.policies.summaries
         self._category = keep.policies.turn_category
+        self.bounds = Bounds(self._policy.cooldown, self._policy.rounds, self._policy.window, self._category)
 
-    async def thread(self, scope: Scope, user_id: str, thread_id: str, *, dry_run: bool = False) -> Made:
-        """Read what was not read yet, if enough was said or time has passed; dry, nothing is stored.
+    async def thread(
+        self, scope: Scope, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
+    ) -> Made:
+        """Read what was not read yet, if enough was said or time has passed, or `again`; dry, nothing is stored.
 
         Raises ChatModelUnavailable, TokensSpent, EmbedderUnavailable: then nothing counts as read.
         """
-        made, policy, keep = Made("summary", user_id, thread_id), self._policy, self._keep
+        made, keep = Made("summary", user_id, thread_id), self._keep
         if not self._ask.able:
             return replace(made, why="no_model")
-        talk = await keep.unread(scope, made, policy.cooldown, policy.window, self._category, dry_run=dry_run)
+        talk = await keep.unread(scope, made, self.bounds, dry_run=dry_run, again=again)
         if not isinstance(talk, Talk):
             return replace(made, why=talk)
         async with keep.uow.read(scope) as tx:
@@ -37,15 +41,12 @@ class Summarise:
         return await self._read(scope, made, talk, old, dry_run)
 
     async def _read(self, scope: Scope, made: Made, talk: Talk, old: Memory | None, dry_run: bool) -> Made:
-        told, before, room = messages(talk.turns, MAX_TALK), old.text if old else "", self._policy.characters
-        asked = await self._ask.ask(scope, summary(before, told, room), partial(read_summary, before, told, room))
-        made, step = replace(made, tokens=asked.usage.tokens), self._keep.step(made, talk)
+        talk, told = talk.fitting(MAX_TALK)
+        made, text = await self._ask_of(scope, made, told, old) if told else (made, None)
         event = Observation("worker", "summary", "ok", made.user_id, made.thread_id, None, self._category)
-        if asked.value is None:
-            if not dry_run and await self._keep.keep(scope, step) is None:
-                await self._keep.note(scope, replace(event, status="skipped"))
-            return replace(made, why="nothing")
-        draft = self._draft(talk, asked.value)
+        if text is None:
+            return await self._keep.passed(scope, made, talk, replace(event, status="skipped"), dry_run=dry_run)
+        draft = self._draft(talk, text)
         [embedding] = await self._keep.encode([draft.text])
         made = replace(made, texts=[draft.text], created=int(old is None), updated=int(old is not None))
         if dry_run:
@@ -54,7 +55,14 @@ class Summarise:
             change = self._keep.created(scope, draft, embedding, event)
         else:
             change = self._keep.updated(scope, old, draft, embedding, event)
-        return replace(made, why=await self._keep.keep(scope, step, [change]))
+        return await self._keep.keep_talk(scope, made, talk, change)
+
+    async def _ask_of(
+        self, scope: Scope, made: Made, told: Sequence[Message], old: Memory | None
+    ) -> tuple[Made, str | None]:
+        before, room = old.text if old else "", self._policy.characters
+        asked = await self._ask.ask(scope, summary(before, told, room), partial(read_summary, before, told, room))
+        return replace(made, tokens=asked.usage.tokens), asked.value
 
     def _draft(self, talk: Talk, text: str) -> NewMemory:
         last = talk.last
