@@ -56,8 +56,8 @@ def query(
     agent: Annotated[str, typer.Option()],
     category: Annotated[list[str] | None, typer.Option(help="repeat for several")] = None,
     user: Annotated[str | None, typer.Option()] = None,
-    top_k: Annotated[int, typer.Option(min=1, max=50)] = 5,
-    budget: Annotated[int, typer.Option(help="tokens", min=1, max=8192)] = 512,
+    top_k: Annotated[int | None, typer.Option(min=1, max=50)] = None,
+    budget: Annotated[int | None, typer.Option(help="tokens", min=1, max=8192)] = None,
     threshold: Annotated[float | None, typer.Option(min=0, max=1)] = None,
     thread: Annotated[str | None, typer.Option()] = None,
     since_rev: Annotated[int | None, typer.Option(min=0)] = None,
@@ -77,8 +77,9 @@ def query(
         "since_rev": since_rev,
         "explain": explain,
     }
+    asked = {name: value for name, value in body.items() if value is not None}  # what is not said, the server decides
     with open_client() as client:
-        answer = request(client, "POST", "/memory/query", json=body)
+        answer = request(client, "POST", "/memory/query", json=asked)
     if as_json:
         out.print_json(json.dumps(answer))
     else:

@@ -2,13 +2,18 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.bootstrap import Application, Doubles
+from app.config.loader import CONFIG_DIR
+from app.config.settings import Settings
+from app.ports import Embedder
 from tests.acceptance.processes import mnema
-from tests.factories import Caller
+from tests.factories import Caller, draft, serve
 
 TEXT = "Maya likes [bold]dark[/bold] roast, black :coffee:."
 REMEMBER = ("remember", "--user", "maya", "--category", "tasks")
@@ -61,6 +66,34 @@ async def test_refusals_are_one_line_with_the_problems_code(env: dict[str, Any])
     for done, expected in zip(ended, cases.values(), strict=True):
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
         assert done.stderr.startswith(expected)
+
+
+async def test_how_much_is_answered_the_servers_policies_say_where_the_command_does_not(
+    app: Application, caller: Caller, settings: Settings, embedder: Embedder, env: dict[str, Any], tmp_path: Path
+) -> None:
+    shutil.copytree(CONFIG_DIR, tmp_path / "config")
+    policies = tmp_path / "config" / "policies.yaml"
+    text = policies.read_text(encoding="utf-8").replace(
+        "  top_k: 5\n  budget_tokens: 512\n", "  top_k: 8\n  budget_tokens: 2000\n"
+    )
+    policies.write_text(text, encoding="utf-8")
+    for word in ("Coffee", "Tax", "Chess", "Boat", "Roof", "Piano", "Garden", "Visa"):
+        await app.write.remember(
+            caller.scope, draft(f"{word} papers: " + f"the {word} file is due. " * 10, category="tasks")
+        )
+    async with serve(
+        settings.model_copy(update={"config_dir": tmp_path / "config"}), Doubles(embedder=embedder)
+    ) as url:
+        env["MNEMA_URL"] = url
+        bare, few, small = await asyncio.gather(
+            mnema(*ASK, "--json", **env),
+            mnema(*ASK, "--json", "--top-k", "3", **env),
+            mnema(*ASK, "--json", "--budget", "200", **env),
+        )
+    answers = [json.loads(done.stdout) for done in (bare, few, small)]
+    assert [len(answer["items"]) for answer in answers[:2]] == [8, 3]
+    assert answers[0]["tokens"] > 512
+    assert answers[2]["tokens"] <= 200
 
 
 async def test_what_is_no_id_is_not_asked_for(env: dict[str, Any]) -> None:
