@@ -149,11 +149,12 @@ class Journal:
 
     def _tombstones(self, scope: Scope, change: MemoryChange) -> list[bytes]:
         """The hashes of what this change would store: its texts, and the turn it was learnt from."""
+        names = ("text", "steps_text", "source")
         if change.new is None:
-            texts, turns = [change.fields.get("text"), change.fields.get("steps_text")], []
+            text, steps, source = (change.fields.get(name) for name in names)
         else:
-            texts, turns = [change.new.text, change.new.steps_text], [(change.new.source or {}).get("turn_id")]
-        return tombstones(self._secret, scope.tenant_id, change.user_id, texts, turns)
+            text, steps, source = (getattr(change.new, name) for name in names)
+        return tombstones(self._secret, scope.tenant_id, change.user_id, [text, steps], [(source or {}).get("turn_id")])
 
     async def consent(self, tx: WriteTx, scope: Scope, actor: str, entry: Entry) -> None:
         """What was done about a proposal, in its transaction; its id stands where a memory's would (seed 003 §10)."""

@@ -76,6 +76,7 @@ async def test_what_is_learnt_anew_from_an_erased_turn_is_skipped_too(http: http
     assert await written(http, "Maya has a new home.", source=source) == REFUSED
     fresh = {"turn_id": "another", "quote": "a new home"}
     assert (await written(http, "Maya has a new home.", source=fresh))["action"] == "created"
+    assert await written(http, "MAYA has a new home.", source=source) == REFUSED
 
 
 async def test_a_memory_cannot_be_changed_into_erased_text(http: httpx.AsyncClient, turn: str) -> None:

@@ -81,6 +81,26 @@ async def test_the_same_fact_in_other_words_is_one_memory_with_the_fuller_text(
     assert float(await vector_of(sql, first.id) @ expected) == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.parametrize("said", [{"turn_id": "t2", "quote": "chess and tennis"}, None])
+async def test_a_text_that_is_replaced_takes_its_source_with_it(
+    app: Application, caller: Caller, said: dict[str, str] | None
+) -> None:
+    told = {"turn_id": "t1", "quote": "I play chess"}
+    first = await app.write.remember(caller.scope, draft("Maya plays chess.", source=told))
+    fuller = await app.write.remember(caller.scope, draft("Maya plays chess and tennis.", source=said))
+    assert fuller.id == first.id
+    assert (await app.read.get(caller.scope, first.id)).source == said
+
+
+@pytest.mark.parametrize("again", ["Maya plays chess.", "Maya plays chess and tennis."])
+async def test_a_text_that_stays_keeps_its_source(app: Application, caller: Caller, again: str) -> None:
+    told = {"turn_id": "t1", "quote": "chess and tennis"}
+    first = await app.write.remember(caller.scope, draft("Maya plays chess and tennis.", source=told))
+    second = await app.write.remember(caller.scope, draft(again, source={"turn_id": "t2", "quote": "chess"}))
+    assert second.id == first.id
+    assert (await app.read.get(caller.scope, first.id)).source == told
+
+
 async def test_texts_that_only_look_alike_stay_two(app: Application, caller: Caller, sql: asyncpg.Connection) -> None:
     merged = []
     for number, (one, other) in enumerate(APART):

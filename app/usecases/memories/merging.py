@@ -93,14 +93,14 @@ def _update(intent: Intent, match: Compared) -> tuple[list[MemoryChange], Writte
         "tags": list(merged.tags),
         "updated_at": intent.now,
     }
-    if intent.decision.rule == "reconcile":  # the old source does not say the new text
-        fields["source"] = intent.new.source
+    if changed:  # the old source does not say the new text
+        fields |= {"text": merged.text, "source": intent.new.source}
     change = MemoryChange(
         kind=ChangeKind.updated,
         memory_id=old.id,
         user_id=merged.user_id,
         actor=intent.scope.actor,
-        fields=fields | ({"text": merged.text} if changed else {}),
+        fields=fields,
         vector=intent.embedding.vector if changed else None,
         tokens=intent.embedding.tokens if changed else None,
         threads=threads_of(merged.thread_id, match.thread_id),
