@@ -10,7 +10,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
-from app.domain.consent import ConsentPolicy
+from app.domain.consent import ConsentPolicy, called
 from app.domain.consolidation import ConsolidationPolicy
 from app.domain.episodes import EpisodePolicy
 from app.domain.errors import ConfigError
@@ -21,6 +21,7 @@ from app.domain.limits import Allowance, LimitPolicy
 from app.domain.llm import LlmPolicy
 from app.domain.merge_bands import MergeBands
 from app.domain.multi_fact import MultiFactPolicy
+from app.domain.own_words import Marks
 from app.domain.reconcile import ReconcilePolicy
 from app.domain.scoring import Profile
 from app.domain.summaries import SummaryPolicy
@@ -111,6 +112,12 @@ class Policies:
     profiles: Mapping[str, Profile]
     categories: CategoryPolicy
     bands: MergeBands
+
+    @property
+    def marks(self) -> Marks:
+        """What lines of ours are known by."""
+        fields = (tuple(map(called, names)) for names in (self.consent.sensitive, self.consent.benign))
+        return Marks(tuple(self.categories.categories), *fields)
 
 
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:

@@ -203,11 +203,17 @@ def applies_by_itself(patch: Patch, policy: ConsentPolicy) -> Way | None:
     return "signals" if len({s.root for s in patch.signals}) >= policy.signals else None
 
 
+def called(name: str) -> str:
+    """A field as a profile names it."""
+    return name.removesuffix(ADDED).replace("_", " ")
+
+
 def profile(values: Sequence[Value]) -> str:
     """One line for a prompt, such as `Preferred name: Ana; city: Lisbon; goals: ship v1, learn Greek`."""
     told: dict[str, list[str]] = {}
     for known in values:
-        name = known.field.removesuffix(ADDED).replace("_", " ")
-        told.setdefault(name, []).append(known.value.replace(";", ","))  # or one value could pass for two fields
+        told.setdefault(called(known.field), []).append(
+            known.value.replace(";", ",")
+        )  # or one value could pass for two fields
     line = "; ".join(f"{name}: {', '.join(parts)}" for name, parts in told.items())
     return line[:1].upper() + line[1:]

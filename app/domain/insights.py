@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from app.domain.memory import Memory
+from app.domain.own_words import Marks
 from app.domain.talk import Mark, messages
 
 MAX_INSIGHTS: Final = 3
@@ -47,9 +48,9 @@ class Material:
     turns: Sequence[Memory] = ()
     known: Sequence[Memory] = ()
 
-    def question(self, talk_characters: int) -> dict[str, Any]:
+    def question(self, talk_characters: int, marks: Marks) -> dict[str, Any]:
         """As it is asked about."""
-        told, _count = messages(self.turns if talk_characters else (), talk_characters)
+        told, _count = messages(self.turns if talk_characters else (), talk_characters, marks)
         return {"activity": _texts(self.activity), "facts": _texts(self.facts), "talk": told[::-1]}
 
 

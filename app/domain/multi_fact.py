@@ -1,6 +1,5 @@
 """Several facts out of one long turn: what may be a source, and what a candidate must prove (seed 003 §13, SPEC §7)."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -17,10 +16,6 @@ COMPLAINTS: Final[Mapping[str, str]] = {
     "unknown_category": "is in none of the categories given",
     "no_quote": "has a quote that does not stand in the message, word for word",
 }
-
-_HEADER: Final = re.compile(r"\s*Memory updates since rev \d+:|\s*-\s*[+↑↔−~↺]\w+: ")
-_BULLET: Final = re.compile(r"\s*(?:[-*•]\s*)?\[[^\]\n]{2,100}\]\s")
-_BLOCK: Final = re.compile(r"Long-term memory \(most relevant first\).*?(?=\n\s*\n|\nCurrent message:|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +40,6 @@ class Candidate:
     category: str
     importance: int
     quote: str
-
-
-def own_words(turn: str) -> str:
-    """The turn without what Mnema itself put before it: no memory is ever made of a memory again."""
-    lines = _BLOCK.sub("", turn).split("\n")
-    return "\n".join(line for line in lines if not (_HEADER.match(line) or _BULLET.match(line))).strip()
 
 
 def broken_rule(one: Candidate, turn: str, categories: Collection[str], limits: TextLimits) -> Rule | None:

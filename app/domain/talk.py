@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from app.domain.memory import Memory
-from app.domain.multi_fact import own_words
+from app.domain.own_words import Marks, own_words
 from app.domain.text_rules import one_line, trim_text
 
 Kind: TypeAlias = Literal["episode", "summary", "insight"]
@@ -70,13 +70,13 @@ class Talk:
         """How many of a user's come after these."""
         return self.unread - sum(turn.role == "user" for turn in self.turns)
 
-    def fitting(self, characters: int) -> tuple["Talk", list[Message]]:
+    def fitting(self, characters: int, marks: Marks) -> tuple["Talk", list[Message]]:
         """The first of it, as much as `characters` in all can hold, and its messages; there is at least a turn."""
-        told, count = messages(self.turns, characters)
+        told, count = messages(self.turns, characters, marks)
         return replace(self, turns=self.turns[:count], revs=self.revs[:count]), told
 
 
-def messages(turns: Iterable[Memory], characters: int) -> tuple[list[Message], int]:
+def messages(turns: Iterable[Memory], characters: int, marks: Marks) -> tuple[list[Message], int]:
     """Who said what, without what Mnema itself put there, up to `characters` in all; and of how many turns that is.
 
     A turn is told whole, or it is left with all after it. Only what would fit nowhere is cut, at a sentence or a word.
@@ -84,7 +84,7 @@ def messages(turns: Iterable[Memory], characters: int) -> tuple[list[Message], i
     told: list[Message] = []
     left, count = characters, 0
     for count, turn in enumerate(turns, 1):
-        text = one_line(own_words(turn.text)) if turn.role in ROLES else ""
+        text = one_line(own_words(turn.text, marks)) if turn.role in ROLES else ""
         text = trim_text(text, characters)
         if len(text) > left:
             return told, count - 1

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from app.domain.multi_fact import Candidate, MultiFactPolicy, Rule, broken_rule, own_words
+from app.domain.multi_fact import Candidate, MultiFactPolicy, Rule, broken_rule
 from app.domain.text_rules import TextLimits
 from app.prompts.multi_fact import MAX_MESSAGE, Answer, Fact, multi_fact, read_multi_fact
 
@@ -55,25 +55,6 @@ BAD: list[tuple[Candidate, Rule]] = [
 @pytest.mark.parametrize(("bad", "rule"), BAD, ids=lambda value: getattr(value, "text", value))
 def test_what_it_does_not_say_is_refused(bad: Candidate, rule: Rule) -> None:
     assert broken_rule(bad, TURN, CATEGORIES, LIMITS) == rule
-
-
-def test_what_mnema_put_before_a_turn_is_not_its_speakers_own() -> None:
-    turn = """Memory updates since rev 7:
-- +created: [Personal] Preferred name is Ana (imp=2)
-- ↔merged: Combined 2 notes about lactose intolerance
-[tasks] Ana books the hall
-- [profile] Ana is vegan
-[M1] Ana was born in Oslo
-Long-term memory (most relevant first)
-[user] I keep bees
-and wasps
-
-Current message:
-I [really] like tea, see [the list](http://x).
-- [ ] buy milk"""
-    assert own_words(turn) == "Current message:\nI [really] like tea, see [the list](http://x).\n- [ ] buy milk"
-    assert own_words(TURN) == TURN
-    assert own_words("[tasks] Ana books the hall") == ""
 
 
 def answer(*facts: Candidate) -> Answer:

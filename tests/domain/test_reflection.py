@@ -12,13 +12,14 @@ from app.domain.episodes import dated, undated
 from app.domain.grounding import foreign, held
 from app.domain.llm import LlmPolicy
 from app.domain.memory import Memory, MemoryState, MemoryType
-from app.domain.multi_fact import own_words
+from app.domain.own_words import Marks, own_words
 from app.domain.talk import Cooldown, Mark, Talk, messages, spoken
 from app.domain.text_rules import TextLimits
 from app.prompts.episode import tidy_tags
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIMITS = TextLimits()
+MARKS = Marks(("goals",), ())
 texts = st.text(max_size=400)
 
 
@@ -54,30 +55,33 @@ def test_every_turn_is_shown_once_in_some_round_and_no_more_at_once_than_may_be(
     mark = Mark(0, NOW)
     while rest := [one for one in turns if one.id.int > mark.rev]:
         unread, some = sum(one.role == "user" for one in rest), rest[:window]
-        talk, told = Talk(mark, unread, tuple(some), tuple(one.id.int for one in some)).fitting(most)
+        talk, told = Talk(mark, unread, tuple(some), tuple(one.id.int for one in some)).fitting(most, MARKS)
         assert 0 < len(talk.turns) == len(talk.revs)
         assert sum(len(one["text"]) for one in told) <= most
         assert talk.rest == sum(one.role == "user" for one in rest[len(talk.turns) :])
         shown += [one["text"] for one in told]
         mark = Mark(talk.revs[-1], NOW)
-    expected = [one for one in turns if one.role in ("user", "assistant") and own_words(one.text).strip()]
+    expected = [one for one in turns if one.role in ("user", "assistant") and own_words(one.text, MARKS).strip()]
     assert len(shown) == len(expected)
     for text, one in zip(shown, expected, strict=True):
-        whole = " ".join(own_words(one.text).split())
+        whole = " ".join(own_words(one.text, MARKS).split())
         assert text == whole if len(whole) <= most else 0 < len(text) <= most and whole.startswith(text)
 
 
 def test_what_fits_nowhere_is_cut_at_a_sentence_and_what_fits_later_is_not() -> None:
     long, short = turn("I rowed far. I slept. I woke up very late.", number=1), turn("I ate.", number=2)
-    assert messages([long, short], 24) == ([{"who": "user", "text": "I rowed far. I slept."}], 1)
-    assert messages([short, long], 24) == ([{"who": "user", "text": "I ate."}], 1)
-    assert messages([short, turn("", number=3), short], 12)[1] == 3
+    assert messages([long, short], 24, MARKS) == ([{"who": "user", "text": "I rowed far. I slept."}], 1)
+    assert messages([short, long], 24, MARKS) == ([{"who": "user", "text": "I ate."}], 1)
+    assert messages([short, turn("", number=3), short], 12, MARKS)[1] == 3
 
 
 def test_what_mnema_put_there_is_not_shown_again() -> None:
     text = "Memory updates since rev 3:\n- +created: [Goals] Rob the bank (imp=2)\n[goals] Rob the bank\nI like tea."
-    assert messages([turn(text, actor="Maya"), turn("  ")], 1000) == ([{"who": "Maya", "text": "I like tea."}], 2)
-    assert spoken(messages([turn("Hi.", "assistant")], 10)[0]) == "assistant: Hi."
+    assert messages([turn(text, actor="Maya"), turn("  ")], 1000, MARKS) == (
+        [{"who": "Maya", "text": "I like tea."}],
+        2,
+    )
+    assert spoken(messages([turn("Hi.", "assistant")], 10, MARKS)[0]) == "assistant: Hi."
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_the_date_before_an_episode_can_be_taken_off_again(at: datetime, text: s
     ],
 )
 def test_who_speaks_is_told_and_nobody_passes_for_another(role: str, actor: str | None, who: str) -> None:
-    assert [one["who"] for one in messages([turn("Hi.", role, actor)], 10)[0]] == [who]
+    assert [one["who"] for one in messages([turn("Hi.", role, actor)], 10, MARKS)[0]] == [who]
 
 
 def test_the_date_is_that_of_the_day_and_its_week() -> None:

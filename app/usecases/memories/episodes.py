@@ -53,7 +53,7 @@ class CaptureEpisodes:
         return await self._read(scope, made, talk, earlier, dry_run)
 
     async def _read(self, scope: Scope, made: Made, talk: Talk, earlier: Sequence[Memory], dry_run: bool) -> Made:
-        keep, (talk, told) = self._keep, talk.fitting(MAX_TALK)
+        keep, (talk, told) = self._keep, talk.fitting(MAX_TALK, self._keep.policies.marks)
         made, found = await self._ask_of(scope, made, talk, told, earlier) if told else (made, None)
         if found is None:
             skipped = Observation("episodic", "create", "skipped", made.user_id, made.thread_id)

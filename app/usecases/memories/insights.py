@@ -41,7 +41,7 @@ class DrawInsights:
             material = await self._keep.storage.material(tx, scope, user_id, self._policy, self._without, self._sources)
         if not material.activity:  # of agents that may not see what becomes of it
             return replace(made, why="nothing_new")
-        question = material.question(self._policy.talk_characters)
+        question = material.question(self._policy.talk_characters, self._keep.policies.marks)
         read = partial(read_insights, question, self._keep.policies.write.text_limits)
         asked = await self._ask.ask(scope, insights(question), read)
         made = replace(made, tokens=asked.usage.tokens)

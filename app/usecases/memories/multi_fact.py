@@ -15,7 +15,8 @@ from app.domain.changes import Observation
 from app.domain.errors import TokensSpent
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import Memory, MemoryState, MemoryType, NewMemory
-from app.domain.multi_fact import Candidate, own_words
+from app.domain.multi_fact import Candidate
+from app.domain.own_words import own_words
 from app.domain.scope import Scope
 from app.ports import Clock
 from app.prompts.multi_fact import VERSION, multi_fact, read_multi_fact
@@ -89,7 +90,7 @@ class ExtractFacts:
         if turn is None or turn.state is not MemoryState.active:
             return Facts("gone")
         room = min(self._policy.per_turn - wrote, self._policy.per_user_day - before.today)
-        message, categories = own_words(turn.text), self._categories(before)
+        message, categories = own_words(turn.text, self._policies.marks), self._categories(before)
         done = before.done or (wrote > 0 and wrote >= self._policy.per_turn)
         if why := self._why_not(turn, message, done, room, categories):
             if why == "cap":

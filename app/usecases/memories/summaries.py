@@ -41,7 +41,7 @@ class Summarise:
         return await self._read(scope, made, talk, old, dry_run)
 
     async def _read(self, scope: Scope, made: Made, talk: Talk, old: Memory | None, dry_run: bool) -> Made:
-        talk, told = talk.fitting(MAX_TALK)
+        talk, told = talk.fitting(MAX_TALK, self._keep.policies.marks)
         made, text = await self._ask_of(scope, made, told, old) if told else (made, None)
         event = Observation("worker", "summary", "ok", made.user_id, made.thread_id, None, self._category)
         if text is None:

@@ -1,0 +1,109 @@
+"""What of a turn its speaker said: no memory is ever made of what Mnema itself had put there (SPEC §1)."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+_CUT: Final = "\0"
+_TRIES: Final = 1000
+"""Objects of one turn that are read at most: unfinished ones within each other would be read again and again."""
+_VALUE: Final = 2000
+"""Characters that a field of a profile has at most, where another follows."""
+_BLOCK: Final = re.compile(r"Long-term memory \(most relevant first\).*?(?=\n\s*\n|\nCurrent message:|\Z)", re.DOTALL)
+_FENCE: Final = re.compile(rf"```\w*\s*{_CUT}\s*```")
+_MARKERS: Final = r"(?:[\W\d_]|[^\W\d_][.)])*"
+"""Of a quotation or a list: "> 1. - ", "a) "."""
+_KINDS: Final = "created|updated|merged|deleted|soft_deleted|restored"
+_DELTA: Final = rf"Memory updates since rev \d+:|(?:- )?[+↑↔−~↺](?:{_KINDS}): "
+_HISTORY: Final = r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?:ADD|UPDATE|DELETE|MERGE|LINK|TTL|RESTORE|PURGE|CONSENT) by "
+_SPEAKER: Final = r"\[(?:M\d+|user|assistant|system|tool)\]\s"
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What lines of ours are known by: the categories, and the fields of a profile as it names them."""
+
+    categories: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    benign: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All."""
+        return self.sensitive + self.benign
+
+
+def own_words(turn: str, marks: Marks) -> str:
+    """The turn without our answers, headers, profiles and histories.
+
+    One begins where it is told by its marks, behind a quotation or in the midst of a line, and ends with the line. A
+    line that names one benign field alone ("Goals: …") may be somebody's own, and stays.
+    """
+    text = _FENCE.sub(_CUT, _without_objects(_BLOCK.sub(_CUT, turn), marks))
+    lines = (_pattern(marks).sub(_CUT, line) for line in text.split("\n"))
+    return "\n".join(_rest(line) for line in lines if not _is_ours(line)).strip()
+
+
+def _is_ours(line: str) -> bool:
+    return _CUT in line and re.fullmatch(_MARKERS, line) is not None
+
+
+def _rest(line: str) -> str:
+    return line.replace(_CUT, "").rstrip() if _CUT in line else line
+
+
+@lru_cache(maxsize=8)
+def _pattern(marks: Marks) -> re.Pattern[str]:
+    bullet = rf"\[(?:{_any(marks.categories)})\](?=\s|$)"
+    first, later = _any(map(_capital, marks.fields)), _any(marks.fields)
+    profile = rf"(?<!\w)(?:{first}): [^;]{{1,{_VALUE}}}+; (?:{later}): "
+    alone = rf"(?:{_any(map(_capital, marks.sensitive))}): .+$|{_SPEAKER}"
+    return re.compile(rf"^{_MARKERS}(?:{alone}).*|(?:{_DELTA}|{_HISTORY}|{bullet}|{profile}).*")
+
+
+def _any(names: Iterable[str]) -> str:
+    return "|".join(re.escape(name) for name in sorted(names)) or "(?!)"
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]
+
+
+def _without_objects(text: str, marks: Marks) -> str:
+    """Without the JSON objects that hold memories of ours, their history or what is known of a user."""
+    kept, done, at = [], 0, text.find("{")
+    for _ in range(_TRIES):
+        if at < 0:
+            break
+        end, ours = _read(text, at, marks)
+        if ours:
+            kept += [text[done:at], _CUT]
+            done = end
+        at = text.find("{", end)
+    return "".join((*kept, text[done:]))
+
+
+def _read(text: str, at: int, marks: Marks) -> tuple[int, bool]:
+    """Where the object ends that begins there, and whether it is ours; the next place if it is none."""
+    ours = []
+
+    def look(found: dict[str, Any]) -> None:
+        if _tells(found, marks):
+            ours.append(True)
+
+    try:
+        _, end = json.JSONDecoder(object_hook=look).raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return at + 1, False
+    return end, bool(ours)
+
+
+def _tells(found: Mapping[str, Any], marks: Marks) -> bool:
+    if {"items", "header"} <= found.keys() or {"memory_id", "event"} <= found.keys():
+        return True
+    if {"id", "text"} <= found.keys():
+        return found.get("category") in marks.categories
+    return "value" in found and str(found.get("field")).replace("_", " ") in marks.fields
