@@ -16,6 +16,7 @@ class LifecyclePolicy:
     events_days: int = 90
     idempotency_days: int = 30
     batch: int = 200
+    records_batch: int = 1000
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -1,6 +1,7 @@
 """Access counts and what was observed in reading, gathered in memory and written in batches: reading never waits."""
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from uuid import UUID
@@ -28,7 +29,7 @@ class AccessLog:
         self._journal = journal
         self._clock = clock
         self._hits: defaultdict[UUID, Counter[UUID]] = defaultdict(Counter)
-        self._events: defaultdict[UUID, list[Observation]] = defaultdict(list)
+        self._events: defaultdict[UUID, list[tuple[float, Observation]]] = defaultdict(list)
         self._flushing = asyncio.Lock()
 
     def seen(self, scope: Scope, memories: Iterable[UUID], *events: Observation) -> None:
@@ -38,7 +39,7 @@ class AccessLog:
         """
         if len(self._events[scope.tenant_id]) < MAX_PENDING:
             self._hits[scope.tenant_id].update(memories)
-            self._events[scope.tenant_id].extend(events)
+            self._events[scope.tenant_id].extend((time.monotonic(), event) for event in events)
 
     async def flush(self) -> None:
         """Write what is pending, one transaction a tenant; what cannot be written is kept for the next time.
@@ -53,7 +54,7 @@ class AccessLog:
         hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
         scope = Scope(tenant)
         try:
-            await self._journal.note(scope, events)
+            await self._journal.note(scope, [event for _seen, event in events], [seen for seen, _event in events])
         except MnemaError as error:
             self._events[tenant][:0] = events
             self._hits[tenant].update(hits)

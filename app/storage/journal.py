@@ -4,6 +4,7 @@ The database applies the changes and writes the record in one call (migrations/s
 trigger refuses a change that came any other way.
 """
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,27 +24,10 @@ from app.domain.text_rules import text_key
 from app.storage.identity import new_id
 from app.storage.jobs import new_job_row
 from app.storage.rows import memory_from_json
+from app.storage.sql import statements
 from app.storage.uow import UnitOfWork, WriteTx
 
-_NOTE = """
-WITH known AS MATERIALIZED (  -- an erasure waits for this, or this for it
-    SELECT user_id FROM users WHERE tenant_id = $1
-    AND user_id IN (SELECT e->>'user_id' FROM jsonb_array_elements($2::jsonb) e) ORDER BY user_id FOR KEY SHARE)
-INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
-SELECT $1, r.id, CASE WHEN k.known THEN r.user_id END, CASE WHEN k.known THEN r.thread_id END, r.node, r.op, r.status,
-       CASE WHEN k.known THEN r.memory_id END, r.category, r.sim
-FROM jsonb_to_recordset($2::jsonb) AS r(id uuid, user_id text, thread_id text, node text, op text, status text,
-                                        memory_id text, category text, sim real),
-    LATERAL (SELECT r.node = 'context' OR r.status <> 'ok' OR r.user_id IN (SELECT user_id FROM known) AS known) k
-"""
-"""What follows a write of somebody who was erased since is counted, and says no more of whom it was."""
-_CONSENT = """
-INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
-VALUES ($1, $2, $3, 'CONSENT', $4, $5, $6, $7, clock_timestamp())
-"""
-_ANSWERED = """
-SELECT response, body_hash FROM idempotency_keys WHERE tenant_id = $1 AND key_id = $2 AND route = $3 AND key = $4
-"""
+_SQL = statements("journal.sql")
 REMOVED = """
 INSERT INTO history (tenant_id, id, memory_id, event, actor, meta)
 SELECT DISTINCT ON (ref) $1::uuid, gen_random_uuid(), ref, 'PURGE', 'operator', '{}'::jsonb
@@ -62,10 +46,11 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """An idempotency key, the answer to keep for it and the memory that answer is about."""
+    """An idempotency key, the answer to keep for it, and the user and the memory it is about."""
 
     key: IdempotencyKey
     response: dict[str, Any]
+    user_id: str
     memory_id: UUID | None = None
 
 
@@ -117,7 +102,7 @@ class Journal:
     async def answered(self, scope: Scope, key: IdempotencyKey) -> dict[str, Any] | None:
         """What is kept for a key that was used before, None for a new one; raises IdempotencyMismatch."""
         async with self._uow.read(scope) as tx:
-            row: Any = await tx.fetchrow(_ANSWERED, scope.tenant_id, _key_id(scope), key.route, key.key)
+            row: Any = await tx.fetchrow(_SQL["answered"], scope.tenant_id, _key_id(scope), key.route, key.key)
         if row is None:
             return None
         if row["body_hash"] != key.body_hash:
@@ -160,12 +145,18 @@ class Journal:
         """What was done about a proposal, in its transaction; its id stands where a memory's would (seed 003 §10)."""
         refs = (str(ref) if ref else None for ref in (entry.old_ref, entry.new_ref))
         meta = {"action": entry.action, **entry.meta}
-        await tx.execute(_CONSENT, scope.tenant_id, new_id(), str(entry.patch), *refs, actor, meta)
+        await tx.execute(_SQL["consent"], scope.tenant_id, new_id(), str(entry.patch), *refs, actor, meta)
 
-    async def note(self, scope: Scope, observations: Iterable[Observation]) -> None:
-        """Keep events in a transaction of their own, so that they stay when the work rolled back."""
+    async def note(self, scope: Scope, observations: Sequence[Observation], seen_at: Sequence[float] = ()) -> None:
+        """Keep events in a transaction of their own, so that they stay when the work rolled back.
+
+        `seen_at`: when each was observed (`time.monotonic`); now, where it is not given.
+        """
         async with self._uow.write(scope) as tx:
-            await tx.execute(_NOTE, scope.tenant_id, [_observation(o) for o in observations])
+            now = time.monotonic()
+            ages = [now - moment for moment in seen_at] or [0.0] * len(observations)
+            events = [_observation(o) | {"age": age} for o, age in zip(observations, ages, strict=True)]
+            await tx.execute(_SQL["note"], scope.tenant_id, events)
 
 
 def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
@@ -282,6 +273,7 @@ def _key_record(scope: Scope, record: KeyRecord) -> dict[str, Any]:
         "route": record.key.route,
         "key": record.key.key,
         "body_hash": _bytes(record.key.body_hash),
+        "user_id": record.user_id,
         "memory_id": str(record.memory_id) if record.memory_id else None,
         "response": record.response,
     }

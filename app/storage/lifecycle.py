@@ -50,14 +50,19 @@ class LifecycleStorage:
         return [memory_from_row(row) for row in rows]
 
     async def expire(self, scope: Scope, policy: LifecyclePolicy, now: datetime, *, dry_run: bool) -> dict[str, int]:
-        """Drop records kept only for a time; how many, by table."""
+        """Drop a batch of the records kept only for a time: the policy's `records_batch` of each table at most.
+
+        How many, by table; dry, how many there are. What was dropped stays dropped whatever comes after.
+        """
+        events_before, keys_before = policy.records_before(now)
+        limit = policy.records_batch
         rows = await self._uow.call(
-            scope, _statement("expire"), policy.change_log_revisions, *policy.records_before(now), dry_run
+            scope, _statement("expire"), policy.change_log_revisions, events_before, keys_before, limit, dry_run
         )
         counts: dict[str, int] = rows[0]["counts"]
-        counts["store_items"] = await ItemRecords(self._uow).expire(scope, now, dry_run=dry_run)
-        events_before, _ = policy.records_before(now)
-        return {**counts, "llm_calls": await LlmStorage(self._uow).expire(scope, events_before, dry_run=dry_run)}
+        items = await ItemRecords(self._uow).expire(scope, now, limit, dry_run=dry_run)
+        calls = await LlmStorage(self._uow).expire(scope, events_before, limit, dry_run=dry_run)
+        return {**counts, "store_items": items, "llm_calls": calls}
 
     async def erase_user(self, scope: Scope, user_id: str) -> dict[str, int] | None:
         """Remove everything of a user, also text in history and delta; counts by table, None for an unknown user.

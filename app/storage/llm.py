@@ -40,13 +40,13 @@ class LlmStorage:
         async with self._uow.read(scope) as tx:
             return [_report(row) for row in await tx.fetch(self._sql["report"], scope.tenant_id, since)]
 
-    async def expire(self, scope: Scope, before: datetime, *, dry_run: bool) -> int:
-        """Drop calls and days older than this; how many calls, or how many it would be."""
+    async def expire(self, scope: Scope, before: datetime, limit: int, *, dry_run: bool) -> int:
+        """Drop days and at most `limit` calls older than this; how many calls, or how many there are."""
         if dry_run:
             async with self._uow.read(scope, timeout_s=LONG_S) as tx:
                 return int(await tx.fetchval(self._sql["expired"], scope.tenant_id, before))
         async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-            tag = await tx.execute(self._sql["expire"], scope.tenant_id, before)
+            tag = await tx.execute(self._sql["expire"], scope.tenant_id, before, limit)
         return int(tag.rsplit(" ", 1)[-1])
 
 

@@ -27,7 +27,6 @@ from app.storage.identity import new_id
 from app.storage.sql import statements
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
-EXPIRED_AT_ONCE = 1000
 TURNSTILES = 128
 _END, _BEHIND_END, _BEHIND_ALL = LABEL_END, chr(ord(LABEL_END) + 1), chr(0x10FFFF) * (MAX_LABEL + 1)
 
@@ -131,18 +130,13 @@ class ItemRecords:
         self._uow = uow
         self._sql = statements("store.sql")
 
-    async def expire(self, scope: Scope, now: datetime, *, dry_run: bool) -> int:
-        """Remove what has expired, a thousand a transaction; how many, or how many it would be."""
+    async def expire(self, scope: Scope, now: datetime, limit: int, *, dry_run: bool) -> int:
+        """Remove at most `limit` of what has expired; how many, or how many there are."""
         if dry_run:
             async with self._uow.read(scope, timeout_s=LONG_S) as tx:
                 return int(await tx.fetchval(self._sql["expired"], scope.tenant_id, now))
-        removed = 0
-        while True:
-            async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-                done = _affected(await tx.execute(self._sql["expire"], scope.tenant_id, now, EXPIRED_AT_ONCE))
-            removed += done
-            if done < EXPIRED_AT_ONCE:
-                return removed
+        async with self._uow.write(scope, timeout_s=LONG_S) as tx:
+            return _affected(await tx.execute(self._sql["expire"], scope.tenant_id, now, limit))
 
 
 async def erase_items(tx: WriteTx, scope: Scope, user_id: str) -> int:

@@ -18,13 +18,13 @@ from app.bootstrap import Application
 from app.cli.embedded.postgres import EmbeddedPostgres
 from app.domain.text_rules import text_key
 from app.ports import Vector
+from app.storage.export import KINDS
 from tests.api.calls import ask, delta, history_of, listed, propose, refused, remember, row_counts, settled_counts, sql
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 from tests.usecases.crowd import SeededEmbedder, seeded
 
 SAVED = ["checkpoint_lineage", "checkpoint_value", "checkpoint_write"]
-KINDS = ["user", "memory", "history", "relation", "event", "checkpoint", *SAVED]
 Record = dict[str, Any]
 
 
@@ -90,7 +90,7 @@ async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> 
     await sql(database, job, tenant, uuid4(), user, held)
 
 
-async def test_the_export_holds_every_kind_and_memories_in_every_state(
+async def test_the_export_holds_memories_in_every_state_with_all_that_is_told_of_them(
     http: httpx.AsyncClient, database: Database, caller: Caller
 ) -> None:
     kept = await remember(http, "Oat milk is what Maya drinks.", thread_id="t", tags=["food"], metadata={"a": [1, "é"]})
@@ -102,7 +102,6 @@ async def test_the_export_holds_every_kind_and_memories_in_every_state(
     await remember(http, "Oat milk is what Ben drinks.", user_id="ben")
     await ask(http, "oat milk")
     records = await exported(http)
-    assert list(dict.fromkeys(record["kind"] for record in records)) == KINDS
     states = {r["id"]: (r["state"], r["text"]) for r in records if r["kind"] == "memory"}
     assert states == {
         kept["id"]: ("active", "Oat milk is what Maya orders."),
@@ -114,11 +113,46 @@ async def test_the_export_holds_every_kind_and_memories_in_every_state(
     told = [h["event"] for h in records if h["kind"] == "history" and h["memory_id"] == kept["id"]]
     assert told[::-1] == [row["event"] for row in await history_of(http, kept["id"])]
     assert {h["memory_id"] for h in records if h["kind"] == "history"} == states.keys()
+    changes = [(c["memory_id"], c["rev"], c["event"], c["meta"]["text"]) for c in records if c["kind"] == "change"]
+    assert changes == [
+        (kept["id"], 1, "created", "Oat milk is what Maya drinks."),
+        (kept["id"], 2, "updated", "Oat milk is what Maya orders."),
+    ]
     assert [(r["from_id"], r["to_id"]) for r in records if r["kind"] == "relation"] == [(gone["id"], kept["id"])]
     assert {r["op"] for r in records if r["kind"] == "event"} >= {"create", "update", "delete", "search"}
     assert {r["checkpoint_data"].get("text") for r in records if r["kind"] == "checkpoint"} == {"resume", None}
     saved = [(r["kind"], r["thread_id"], base64.b64decode(r["data"])) for r in records if r["kind"] in SAVED]
     assert Counter(saved) == {(kind, "run", b"resume"): 1 if kind == "checkpoint_value" else 2 for kind in SAVED}
+
+
+async def judge_and_read(database: Database, tenant: UUID, user: str, rows: int = 1) -> None:
+    """Pairs that were judged, threads that were read and shown, and jobs: so many of each."""
+    for statement in (
+        """INSERT INTO consolidation_pairs SELECT $1, gen_random_uuid(), gen_random_uuid(), 0.71, user_pk, true, now()
+           FROM users, generate_series(1, $3::int) WHERE tenant_id = $1 AND user_id = $2""",
+        "INSERT INTO reflections SELECT $1, $2, 'summary', 'thread ' || n, n, now() FROM generate_series(1, $3::int) n",
+        """INSERT INTO delta_cursors (tenant_id, user_id, thread_id, agent, rev)
+           SELECT $1, $2, 'thread ' || n, 'supervisor', n FROM generate_series(1, $3::int) n""",
+        """INSERT INTO jobs (tenant_id, id, kind, user_id) SELECT $1, gen_random_uuid(), 'embed', $2
+           FROM generate_series(1, $3::int)""",
+    ):
+        await sql(database, statement, tenant, user, rows)
+
+
+async def test_an_export_has_records_of_every_kind(http: httpx.AsyncClient, database: Database, caller: Caller) -> None:
+    tenant = caller.scope.tenant_id
+    await settle_in(http)
+    await settle_in(http, "ben")
+    for user in ("maya", "ben"):
+        await keep_apart(database, tenant, user, f"hyssop of {user}")
+        await judge_and_read(database, tenant, user)
+    records = await exported(http)
+    assert list(dict.fromkeys(record["kind"] for record in records)) == ["user", *KINDS]
+    assert "hyssop of maya" in str(records)
+    assert "ben" not in str(records)
+    assert [(r["made"], r["rev"]) for r in records if r["kind"] == "reflection"] == [("summary", 1)]
+    [(route, answer)] = [(r["route"], r["response"]["action"]) for r in records if r["kind"] == "retry_key"]
+    assert (route, answer) == ("POST /memory", "created")
 
 
 async def test_an_export_holds_every_checkpoint_however_many_pages_they_take(http: httpx.AsyncClient) -> None:
@@ -147,12 +181,15 @@ async def test_numbers_of_any_size_are_exported(http: httpx.AsyncClient) -> None
 async def test_an_export_of_many_pages_holds_every_row_once(
     http: httpx.AsyncClient, database: Database, caller: Caller
 ) -> None:
-    turns = (json.dumps(body(f"Turn {n}.", category="activity", type="turn")) for n in range(610))
-    assert (await http.post("/memory/bulk", content="\n".join(turns))).status_code == 200
+    turns = (json.dumps(body(f"Turn {n}.", category="activity", type="turn", thread_id="t")) for n in range(610))
+    key = {"Idempotency-Key": "many"}
+    assert (await http.post("/memory/bulk", content="\n".join(turns), headers=key)).status_code == 200
+    await judge_and_read(database, caller.scope.tenant_id, "maya", 610)
     records = await exported(http)
     assert {r["text"] for r in records if r["kind"] == "memory"} == {f"Turn {n}." for n in range(610)}
-    for kind in ("memory", "history", "event"):
-        ids = [r["id"] for r in records if r["kind"] == kind]
+    kinds = ("memory", "history", "change", "event", "reflection", "compared", "cursor", "job", "retry_key")
+    for kind in kinds:
+        ids = [str(r["id"]) for r in records if r["kind"] == kind]
         assert (len(ids), len(set(ids))) == (610, 610), kind
 
 
@@ -171,8 +208,19 @@ async def test_of_an_unknown_user_or_another_tenants_nothing_is_exported(
     assert len(await listed(http)) == 1
 
 
-async def test_a_user_who_was_only_asked_about_can_see_that_and_have_it_erased(http: httpx.AsyncClient) -> None:
-    await ask(http, "oat milk", filters={"user_id": "ben"})
+async def test_of_a_user_who_was_only_asked_about_nothing_is_held(http: httpx.AsyncClient, database: Database) -> None:
+    await ask(http, "oat milk", filters={"user_id": "ben"}, thread_id="t1")
+    refused(await http.get("/users/ben/export"), 404, "not_found")
+    refused(await http.post("/users/ben/erase"), 404, "not_found")
+    [event] = await sql(database, "SELECT op, user_id, thread_id FROM events")
+    assert tuple(event) == ("search", None, None)
+
+
+async def test_events_of_a_user_without_memories_are_exported_and_erased(
+    http: httpx.AsyncClient, database: Database, caller: Caller
+) -> None:
+    event = "INSERT INTO events (tenant_id, id, user_id, node, op, status) VALUES ($1, $2, 'ben', 'context', 'a', 'ok')"
+    await sql(database, event, caller.scope.tenant_id, uuid4())
     assert [record["kind"] for record in await exported(http, "ben")] == ["user", "event"]
     assert (await erase(http, "ben"))["counts"]["events"] == 1
     refused(await http.get("/users/ben/export"), 404, "not_found")
@@ -191,11 +239,13 @@ async def test_user_ids_of_any_spelling_are_exported_and_erased(http: httpx.Asyn
 
 
 async def test_a_key_bound_to_an_agent_exports_only_its_categories_and_erases_nobody(
-    app: Application, http: httpx.AsyncClient, server: str, caller: Caller
+    app: Application, http: httpx.AsyncClient, server: str, caller: Caller, database: Database
 ) -> None:
     style = await remember(http, "Green is worn by Maya.", category="style", thread_id="t")
     task = await remember(http, "Green is painted by Maya.", category="tasks", thread_id="t")
-    moved = await remember(http, "Green was secret once.", category="tasks")
+    moved = await remember(http, "Green was secret once.", category="tasks", thread_id="t")
+    await keep_apart(database, caller.scope.tenant_id, "maya", "hyssop")
+    await judge_and_read(database, caller.scope.tenant_id, "maya")
     await http.patch(f"/memory/{moved['id']}", json={"category": "style", "text": "Green is no secret."})
     assert len([r for r in await exported(http) if r["kind"] == "relation"]) == 3
     stylist = await make_caller(app, ["query", "write", "chat"], ["stylist"], caller)
@@ -206,7 +256,9 @@ async def test_a_key_bound_to_an_agent_exports_only_its_categories_and_erases_no
     assert "secret once" not in str(records)
     assert task["id"] not in str(records)
     assert {r["id"] for r in records if r["kind"] == "memory"} == {style["id"], moved["id"]}
+    assert {r["kind"] for r in records} == {"user", "memory", "history", "change", "relation", "event"}
     assert {r["memory_id"] for r in records if r["kind"] == "history"} == {style["id"]}
+    assert {r["memory_id"] for r in records if r["kind"] == "change"} == {style["id"]}
     assert [{r["from_id"], r["to_id"]} for r in records if r["kind"] == "relation"] == [{style["id"], moved["id"]}]
     assert {r["category"] for r in records if r["kind"] == "event"} == {"style"}
     assert len(await listed(http)) == 3
@@ -257,7 +309,7 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "changes_blanked": f"change_log WHERE memory_id IN {mine}",
         "relations": f"relations WHERE (from_id IN {mine} OR to_id IN {mine})",
         "events": "events WHERE user_id = $2",
-        "idempotency_keys": f"idempotency_keys WHERE response->>'id' IN {mine}",
+        "idempotency_keys": "idempotency_keys WHERE user_id = $2",
         "jobs": "jobs WHERE user_id = $2",
         "checkpoints": "supervisor_checkpoints WHERE user_id = $2",
         "context_values": "user_context WHERE user_id = $2",
@@ -309,6 +361,43 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     header = (await delta(http, "t", since_rev=0, agent="supervisor"))["header"]
     assert "+created: [Preferences] Ben loves basil. (imp=2)" in header
     assert header.count("+created") == 1
+
+
+async def test_the_records_of_every_keyed_write_go_with_the_user(http: httpx.AsyncClient, database: Database) -> None:
+    """Also of one that stored nothing, of one that took the memory away, and of one of before they said whose it is."""
+    fact = (await remember(http, "Ship v1 by Sep.", category="tasks"))["id"]
+    gone = (await remember(http, "Ship v2 by Oct.", category="tasks"))["id"]
+    patch = await propose(http, "Porto")
+    turn = {"user_id": "maya", "thread_id": "talk", "role": "user", "content": "Shall we talk?"}
+    city = {"field": "city", "value": "Lisbon"}
+    writes: list[tuple[str, str, Any]] = [
+        ("POST", "/memory", body("Maya plays chess.")),
+        ("POST", "/turns", turn),
+        ("PATCH", f"/memory/{fact}", {"importance": 5}),
+        ("POST", f"/memory/{fact}/pin", None),
+        ("DELETE", f"/memory/{fact}", None),
+        ("POST", f"/memory/{fact}/restore", None),
+        ("DELETE", f"/memory/{gone}?purge=true", None),
+        ("POST", "/users/maya/context/patches", city),
+        ("POST", f"/users/maya/context/patches/{patch['id']}/reject", None),
+    ]
+    for number, (method, path, content) in enumerate(writes):
+        response = await http.request(method, path, json=content, headers={"Idempotency-Key": f"maya {number}"})
+        assert response.is_success, response.text
+    lines = json.dumps(body("Maya swims.", idempotency_key="maya bulk")) + "\n" + json.dumps(body("Maya runs."))
+    await http.post("/memory/bulk", content=lines, headers={"Idempotency-Key": "maya all"})
+    await http.post("/memory", json=body("Ben plays chess.", user_id="ben"), headers={"Idempotency-Key": "ben"})
+    keys = "SELECT user_id, count(*) FROM idempotency_keys GROUP BY 1 ORDER BY 1"
+    assert [tuple(row) for row in await sql(database, keys)] == [("ben", 1), ("maya", len(writes) + 2)]
+    await sql(database, "UPDATE idempotency_keys SET user_id = NULL WHERE key = 'maya 0'")
+    await erase(http)
+    assert [tuple(row) for row in await sql(database, keys)] == [("ben", 1)]
+    again = await http.post("/memory", json=body("Maya plays chess."), headers={"Idempotency-Key": "new"})
+    assert (again.json()["action"], again.json()["reason"]) == ("skipped", "erased")
+    assert [record["kind"] for record in await exported(http)] == ["user", "retry_key"]
+    assert (await erase(http))["counts"]["idempotency_keys"] == 1
+    assert [tuple(row) for row in await sql(database, keys)] == [("ben", 1)]
+    refused(await http.get("/users/maya/export"), 404, "not_found")
 
 
 async def test_erasing_takes_an_admins_key_and_a_second_time_there_is_nobody(

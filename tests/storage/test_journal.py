@@ -223,7 +223,10 @@ async def test_many_at_once_with_one_key_make_one_memory_and_equal_answers(
 ) -> None:
     changes = [creation(a, f"Maya drank {n} cups.", threads=["t"]) for n in range(16)]
     outcomes = await asyncio.gather(
-        *(journal.record(a, [c], keys=[KeyRecord(KEY, {"id": str(c.memory_id)}, c.memory_id)]) for c in changes)
+        *(
+            journal.record(a, [c], keys=[KeyRecord(KEY, {"id": str(c.memory_id)}, c.user_id, c.memory_id)])
+            for c in changes
+        )
     )
     answers = [answer(outcome, c) for outcome, c in zip(outcomes, changes, strict=True)]
     assert answers == [answers[0]] * 16
@@ -232,21 +235,23 @@ async def test_many_at_once_with_one_key_make_one_memory_and_equal_answers(
 
 
 async def test_another_body_under_the_same_key_is_refused(journal: Journal, a: Scope) -> None:
-    await journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {})])
+    await journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {}, "maya")])
     with pytest.raises(IdempotencyMismatch):
         await journal.record(
-            a, [creation(a, "Maya plays chess.")], keys=[KeyRecord(replace(KEY, body_hash=b"other"), {})]
+            a, [creation(a, "Maya plays chess.")], keys=[KeyRecord(replace(KEY, body_hash=b"other"), {}, "maya")]
         )
 
 
 async def test_a_key_belongs_to_its_route_its_caller_and_its_tenant(journal: Journal, a: Scope, b: Scope) -> None:
     uses = [(a, KEY), (a, replace(KEY, route="POST /turns")), (a, replace(KEY, key="l")), (b, KEY)]
     for n, (scope, key) in enumerate([*uses, (replace(a, key_id=new_id()), KEY)]):
-        outcome = await journal.record(scope, [creation(scope, f"Maya has {n} cats.")], keys=[KeyRecord(key, {})])
+        outcome = await journal.record(
+            scope, [creation(scope, f"Maya has {n} cats.")], keys=[KeyRecord(key, {}, "maya")]
+        )
         assert outcome.replay is None
 
 
 async def test_a_write_that_failed_does_not_use_up_its_key(journal: Journal, a: Scope) -> None:
     with pytest.raises(NotFound):
-        await journal.record(a, [change(a, new_id(), fields={"importance": 5})], keys=[KeyRecord(KEY, {})])
-    assert (await journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {})])).replay is None
+        await journal.record(a, [change(a, new_id(), fields={"importance": 5})], keys=[KeyRecord(KEY, {}, "maya")])
+    assert (await journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {}, "maya")])).replay is None

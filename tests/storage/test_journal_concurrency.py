@@ -153,9 +153,13 @@ async def test_whoever_waited_for_a_purge_finds_nothing(journal: Journal, gate: 
 
 async def test_a_retry_waits_for_the_first_try_and_repeats_its_answer(journal: Journal, gate: Gate, a: Scope) -> None:
     new = creation(slow(a), threads=["t"])
-    first = asyncio.create_task(journal.record(slow(a), [new], keys=[KeyRecord(KEY, {"id": "1"}, new.memory_id)]))
+    first = asyncio.create_task(
+        journal.record(slow(a), [new], keys=[KeyRecord(KEY, {"id": "1"}, "maya", new.memory_id)])
+    )
     await gate.waiting(1)
-    retry = asyncio.create_task(journal.record(a, [creation(a, threads=["t"])], keys=[KeyRecord(KEY, {"id": "2"})]))
+    retry = asyncio.create_task(
+        journal.record(a, [creation(a, threads=["t"])], keys=[KeyRecord(KEY, {"id": "2"}, "maya")])
+    )
     await gate.waiting(2)
     await gate.open()
     await first
@@ -165,9 +169,9 @@ async def test_a_retry_waits_for_the_first_try_and_repeats_its_answer(journal: J
 async def test_a_retry_of_a_write_that_died_does_the_work(
     journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope
 ) -> None:
-    first = asyncio.create_task(journal.record(slow(a), [creation(slow(a))], keys=[KeyRecord(KEY, {})]))
+    first = asyncio.create_task(journal.record(slow(a), [creation(slow(a))], keys=[KeyRecord(KEY, {}, "maya")]))
     [pid] = await gate.waiting(1)
-    retry = asyncio.create_task(journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {})]))
+    retry = asyncio.create_task(journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {}, "maya")]))
     await gate.waiting(2)
     await superuser.execute("SELECT pg_terminate_backend($1)", pid)
     assert (await retry).replay is None

@@ -182,7 +182,9 @@ async def full_life(uow: UnitOfWork, journal: Journal, scope: Scope) -> Memory:
         history_meta={"incoming": SECRET},
     )
     key = IdempotencyKey("POST /memory", "k", b"body")
-    await journal.record(scope, [new], keys=[KeyRecord(key, {"id": str(new.memory_id), "action": "created"})])
+    await journal.record(
+        scope, [new], keys=[KeyRecord(key, {"id": str(new.memory_id), "action": "created"}, new.user_id)]
+    )
     told = {"text": f"Now {SECRET}", "importance": 2}
     fields = {"text": f"Maya loves {SECRET}.", "steps_text": f"1. Sell {SECRET}."}
     again = change(scope, new.memory_id, fields=fields, vector=vector_of("x"), threads=("t", "u"), delta_meta=told)

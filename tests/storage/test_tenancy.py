@@ -57,7 +57,9 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
     second = creation(scope, "Maya plays chess.", threads=["t"])
     edge = Edge(second.memory_id, first.memory_id, "preferences", 0.5)
     second = replace(second, edges=(edge,), observations=(Observation("hotpath", "create"),))
-    await journal.record(scope, [first, second], keys=[KeyRecord(IdempotencyKey("POST /memory", "k", b"h"), {})])
+    await journal.record(
+        scope, [first, second], keys=[KeyRecord(IdempotencyKey("POST /memory", "k", b"h"), {}, "maya")]
+    )
     async with uow.write(scope) as tx:
         await DeltaStorage().advance(tx, scope, "t", "planner", 1, "maya")
         await tx.execute("INSERT INTO tombstones (tenant_id, hash) VALUES ($1, '\\x00')", scope.tenant_id)

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 from uuid import UUID
 
 import asyncpg
@@ -17,9 +18,11 @@ from app.domain.filters import Filters
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
+from app.storage.access import AccessLog
+from app.storage.journal import KeyRecord
 from app.usecases.memories.query import Query
-from tests.factories import Caller, draft
-from tests.storage.building import Gate
+from tests.factories import Caller, Clock, draft
+from tests.storage.building import Gate, journal_of
 from tests.usecases.crowd import SeededEmbedder
 
 LOST = (NotFound, ErasedText, WriteContention, DuplicateText, WrongState)
@@ -142,6 +145,39 @@ async def test_a_query_that_began_before_the_erasure_ended_leaves_no_cursor_that
     assert await sql.fetchval("SELECT count(*) FROM delta_cursors") == 0
 
 
+async def test_the_record_of_a_write_that_stores_nothing_is_waited_for_and_goes(
+    app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
+) -> None:
+    await app.write.remember(caller.scope, draft("Maya lives in Lisbon."))
+    held, go = asyncio.Event(), asyncio.Event()
+
+    async def skip() -> None:
+        async with app.uow.write(caller.scope) as tx:
+            record = KeyRecord(key("skipped"), {"id": None, "action": "skipped"}, "maya")
+            await journal_of(app.uow).record(caller.scope, [], keys=[record], tx=tx)
+            held.set()
+            await go.wait()
+
+    skipping = asyncio.create_task(skip())
+    await held.wait()
+    erasing = asyncio.create_task(app.erase.erase(caller.scope, "maya"))
+    await gate.waiting(1)
+    go.set()
+    await asyncio.gather(skipping, erasing)
+    assert await sql.fetchval("SELECT count(*) FROM idempotency_keys") == 0
+
+
+async def test_work_that_ends_after_the_erasure_names_nobody(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    await app.write.remember(caller.scope, draft("Ben lives in Faro.", user_id="ben"))
+    own = Scope(caller.scope.tenant_id)
+    for user in ("ben", "maya"):
+        await journal_of(app.uow).record(own, [], keys=[KeyRecord(key(f"end {user}"), {"id": None}, user)])
+    rows = await sql.fetch("SELECT key, user_id FROM idempotency_keys ORDER BY key")
+    assert [tuple(row) for row in rows] == [("end ben", "ben"), ("end maya", None)]
+
+
 class Writer:
     """Writes, changes and deletes memories of maya, and remembers what was acknowledged, and when."""
 
@@ -217,15 +253,51 @@ async def test_after_an_erasure_amid_eight_writers_only_what_was_written_since_i
     assert await traces(sql, "lisbon") == []
 
 
+@pytest.fixture
+def replica(app: Application, clock: Clock) -> AccessLog:
+    """What another server has observed and not written yet."""
+    return AccessLog(app.uow, journal_of(app.uow), clock)
+
+
+def observed(memory_id: UUID | None = None) -> list[Observation]:
+    """An event of maya in thread t1, of each node and status."""
+    nodes: list[Literal["hotpath", "context", "episodic", "worker"]] = ["hotpath", "context", "episodic", "worker"]
+    statuses: list[Literal["ok", "error", "skipped"]] = ["ok", "error", "skipped"]
+    return [
+        Observation(node, "late", status, "maya", "t1", memory_id, "preferences")
+        for node, status in itertools.product(nodes, statuses)
+    ]
+
+
+async def named(sql: asyncpg.Connection) -> dict[tuple[str | None, str | None, str | None, str], int]:
+    """How many late events name whom, and where."""
+    rows = await sql.fetch(
+        "SELECT user_id, thread_id, memory_id, category, count(*) FROM events WHERE op = 'late' GROUP BY 1, 2, 3, 4"
+    )
+    return {(user, thread, memory, category): count for user, thread, memory, category, count in rows}
+
+
 async def test_what_was_observed_late_of_an_erased_user_names_nobody(
-    app: Application, caller: Caller, sql: asyncpg.Connection
+    app: Application, caller: Caller, sql: asyncpg.Connection, replica: AccessLog
 ) -> None:
     written = await app.write.remember(caller.scope, draft(thread_id="t1"))
+    replica.seen(caller.scope, (), *observed(written.id))
     await app.erase.erase(caller.scope, "maya")
-    late = Observation("hotpath", "classify", "ok", "maya", "t1", written.id, "preferences")
-    app.access.seen(caller.scope, (), late)
-    await app.access.flush()
-    [event] = await sql.fetch("SELECT * FROM events WHERE op = 'classify' ORDER BY id DESC LIMIT 1")
-    assert (event["user_id"], event["thread_id"], event["memory_id"]) == (None, None, None)
-    assert event["category"] == "preferences"
+    await replica.flush()
+    assert await named(sql) == {(None, None, None, "preferences"): 12}
     assert await sql.fetchval("SELECT count(*) FROM events WHERE user_id = 'maya'") == 0
+
+
+async def test_what_was_observed_before_an_erased_user_was_stored_anew_names_nobody(
+    app: Application, caller: Caller, sql: asyncpg.Connection, replica: AccessLog
+) -> None:
+    await app.write.remember(caller.scope, draft(thread_id="t1"))
+    replica.seen(caller.scope, (), *observed())
+    await app.erase.erase(caller.scope, "maya")
+    again = await app.write.remember(caller.scope, draft("Maya plays chess.", thread_id="t1"))
+    replica.seen(caller.scope, (), *observed(again.id))
+    await replica.flush()
+    assert await named(sql) == {
+        (None, None, None, "preferences"): 12,
+        ("maya", "t1", str(again.id), "preferences"): 12,
+    }

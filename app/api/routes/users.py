@@ -33,8 +33,10 @@ _RESPONSE = {
     responses={200: _RESPONSE, **documented(401, 403, 404, 422, 503)},
 )
 async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> StreamingResponse:
-    """Everything held of a user, streamed: the user, memories in every state, history, relations, events, what
-    is known with their consent and what was proposed, checkpoints, items of the store.
+    """Everything held of a user, streamed. Kinds: `user`; `memory` (in every state), `history`, `change` (what threads
+    were told), `relation`, `event`; `reflection` (how far a chat model has read), `compared` (pairs judged), `cursor`,
+    `job`, `retry_key`; `context_value`, `context_patch`, `context_history`; `checkpoint`, `checkpoint_lineage`,
+    `checkpoint_value`, `checkpoint_write`; `item` of the store.
 
     A key bound to agents gets what lies in its categories. The stream breaks off, and so is seen to be incomplete, when
     the key is revoked or the database goes away meanwhile.

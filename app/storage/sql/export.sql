@@ -15,6 +15,15 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
                               AND coalesce(h.meta#>>'{{after,category}}', m.category) = ANY ($3)))
   AND ($4::uuid IS NULL OR h.id > $4) ORDER BY h.id LIMIT $5
 
+-- name: change
+-- What threads were told: with the rule of the delta, of a category before and after.
+SELECT c.id, c.thread_id, c.rev, c.memory_id, c.event, c.category_before, c.category_after, c.meta, c.ts
+FROM memories m JOIN change_log c ON c.tenant_id = m.tenant_id AND c.memory_id = m.id::text
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
+  AND ($3::text[] IS NULL OR (m.category = ANY ($3) AND coalesce(c.category_before, m.category) = ANY ($3)
+                              AND coalesce(c.category_after, m.category) = ANY ($3)))
+  AND ($4::uuid IS NULL OR c.id > $4) ORDER BY c.id LIMIT $5
+
 -- name: relation
 SELECT r.id, r.from_id, r.to_id, r.relation_type, r.strength, r.created_at
 FROM memories m JOIN relations r ON r.tenant_id = m.tenant_id AND r.from_id = m.id::text
@@ -27,6 +36,34 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
 SELECT id, thread_id, node, op, status, memory_id, category, sim, ts FROM events
 WHERE tenant_id = $1 AND user_id = $2 AND ($3::text[] IS NULL OR category = ANY ($3))
   AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+
+-- name: reflection
+-- How far a chat model has read what the user said, and when.
+SELECT ARRAY[kind, thread_id] AS id, kind AS made, thread_id, rev, at FROM reflections
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL
+  AND ($4::text[] IS NULL OR (kind, thread_id) > (($4::text[])[1], ($4::text[])[2])) ORDER BY kind, thread_id LIMIT $5
+
+-- name: compared
+-- Pairs of memories that were judged to say the same or not.
+SELECT ARRAY[low::text, high::text, score::text] AS id, low, high, score, same, checked_at FROM consolidation_pairs
+WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2) AND $3::text[] IS NULL
+  AND ($4::text[] IS NULL OR (low, high, score) > (($4::text[])[1]::uuid, ($4::text[])[2]::uuid, ($4::text[])[3]::real))
+ORDER BY low, high, score LIMIT $5
+
+-- name: cursor
+SELECT ARRAY[thread_id, agent] AS id, thread_id, agent, rev, updated_at FROM delta_cursors
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL
+  AND ($4::text[] IS NULL OR (thread_id, agent) > (($4::text[])[1], ($4::text[])[2])) ORDER BY thread_id, agent LIMIT $5
+
+-- name: job
+SELECT id, kind AS job, state, payload, slot, attempts, next_run, last_error, report, created_at, updated_at FROM jobs
+WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+
+-- name: retry_key
+SELECT ARRAY[key_id::text, route, key] AS id, route, key, encode(body_hash, 'hex') AS body_hash, response, created_at
+FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL
+  AND ($4::text[] IS NULL OR (key_id, route, key) > (($4::text[])[1]::uuid, ($4::text[])[2], ($4::text[])[3]))
+ORDER BY key_id, route, key LIMIT $5
 
 -- name: context_value
 -- What is known with the person's consent, what was proposed, and what was done about it.
@@ -85,7 +122,7 @@ SELECT id, store_labels(path) AS namespace, key, value, expires_at, created_at, 
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
 -- name: user
--- Also one without memories, of whom only events or checkpoints speak; since when is not known then. A key bound to
+-- Also one who is not stored, of whom only events, checkpoints, items, retry keys or jobs speak; since when is not known then. A key bound to
 -- agents ($3) knows only people it can see a memory of.
 SELECT $2::text AS user_id, (SELECT created_at FROM users WHERE tenant_id = $1 AND user_id = $2) AS created_at
 WHERE CASE WHEN $3::text[] IS NULL
@@ -93,5 +130,7 @@ WHERE CASE WHEN $3::text[] IS NULL
         OR EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM supervisor_checkpoints WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
+        OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
+        OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
     ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
                                               AND m.category = ANY ($3)) END

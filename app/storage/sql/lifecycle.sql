@@ -33,7 +33,7 @@ ORDER BY m.created_at, m.id LIMIT least($3, greatest(0, (
                                       AND e.state = 'active' AND e.type <> 'summary') - $2))
 
 -- name: expire
-SELECT expire_records($1, $2, $3, $4, $5) AS counts
+SELECT expire_records($1, $2, $3, $4, $5, $6) AS counts
 
 -- name: lock_user
 -- A write of this user waits here until the erasure is done.
@@ -45,10 +45,12 @@ SELECT count(*) FROM (SELECT 1 FROM memories WHERE tenant_id = $1 AND user_pk = 
                       ORDER BY id FOR UPDATE) locked
 
 -- name: traces
--- Whether anything names a user who has no memories: one who was only asked about, or whose writes were all refused.
+-- Whether anything names a user who is not stored: one with checkpoints or items alone, or whose writes were all refused.
 SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM supervisor_checkpoints WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
+    OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
+    OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
 
 -- name: texts
 -- Every text ever stored of a user, and the turns: what tombstones are made of.

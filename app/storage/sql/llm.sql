@@ -32,7 +32,8 @@ GROUP BY prompt, version ORDER BY prompt, version
 
 -- name: expire
 WITH days AS (DELETE FROM llm_budget WHERE tenant_id = $1 AND day < $2::timestamptz::date)
-DELETE FROM llm_calls WHERE tenant_id = $1 AND ts < $2
+DELETE FROM llm_calls WHERE tenant_id = $1 AND id = ANY (ARRAY (
+    SELECT id FROM llm_calls WHERE tenant_id = $1 AND ts < $2 ORDER BY ts LIMIT $3))
 
 -- name: expired
 SELECT count(*) FROM llm_calls WHERE tenant_id = $1 AND ts < $2

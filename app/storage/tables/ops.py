@@ -105,7 +105,15 @@ idempotency_keys = Table(
     Column("body_hash", LargeBinary, nullable=False),
     Column("response", JSONB, nullable=False),
     Column("created_at", _time, nullable=False),
+    text("user_id", null=True),
 )
+Index(
+    "idempotency_keys_of_user",
+    idempotency_keys.c.tenant_id,
+    idempotency_keys.c.user_id,
+    postgresql_where=sql("user_id IS NOT NULL"),
+)
+Index("idempotency_keys_by_age", idempotency_keys.c.tenant_id, idempotency_keys.c.created_at)
 tombstones = Table(
     "tombstones",
     metadata,
@@ -139,6 +147,7 @@ jobs = Table(
 Index("jobs_due", jobs.c.next_run, postgresql_where=sql("state IN ('queued', 'running')"))
 Index("jobs_listed", jobs.c.tenant_id, desc("created_at"), desc("id"))
 Index("jobs_of_user", jobs.c.tenant_id, jobs.c.user_id, postgresql_where=sql("user_id IS NOT NULL"))
+Index("jobs_ended", jobs.c.tenant_id, jobs.c.updated_at, postgresql_where=sql("state IN ('done', 'dead')"))
 job_pauses = Table(
     "job_pauses",
     metadata,

@@ -52,12 +52,12 @@ class Decisions:
             raise NotFound(f"nothing is held of user {user_id!r}")
 
     async def replay(
-        self, tx: WriteTx, scope: Scope, key: IdempotencyKey | None, response: dict[str, Any]
+        self, tx: WriteTx, scope: Scope, user_id: str, key: IdempotencyKey | None, response: dict[str, Any]
     ) -> dict[str, Any] | None:
         """What was answered to this key before, None the first time; raises IdempotencyMismatch."""
         if key is None:
             return None
-        return (await self._journal.record(scope, [], keys=[KeyRecord(key, response)], tx=tx)).replay
+        return (await self._journal.record(scope, [], keys=[KeyRecord(key, response, user_id)], tx=tx)).replay
 
     async def open(
         self, tx: WriteTx, scope: Scope, user_id: str, patch_id: UUID, key: IdempotencyKey | None
@@ -68,7 +68,7 @@ class Decisions:
         """
         await self.require(tx, scope, user_id)
         patch = await self.stored(tx, scope, user_id, patch_id)
-        if await self.replay(tx, scope, key, {"id": str(patch_id)}) is not None:
+        if await self.replay(tx, scope, user_id, key, {"id": str(patch_id)}) is not None:
             return None
         if not patch.open_at(self.clock.now()):
             raise WrongState(f"the proposal is {patch.state}")

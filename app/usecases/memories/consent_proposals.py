@@ -67,7 +67,7 @@ class Proposals:
         old, action = await self._same(tx, scope, proposal)
         patch = self._new(scope, proposal) if old is None or action == "created" else old
         response = {"id": str(patch.id), "action": action}
-        if (first := await self._decisions.replay(tx, scope, key, response)) is not None:
+        if (first := await self._decisions.replay(tx, scope, proposal.user_id, key, response)) is not None:
             before = await self._decisions.stored(tx, scope, proposal.user_id, UUID(first["id"]))
             return Proposed(before, first["action"])
         if action in ("created", "joined"):

@@ -1,8 +1,8 @@
 """Change, pin, delete, restore and purge one memory; each is one journaled change."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from app.config.loader import Policies
@@ -29,7 +29,6 @@ from app.storage.uow import UnitOfWork
 from app.usecases.memories.relations import delta_meta, edges_to, threads_of
 
 T = TypeVar("T")
-Keys: TypeAlias = Sequence[KeyRecord]
 _TOO_LATE = (NotFound, WrongState, VersionConflict, DuplicateText)
 
 
@@ -72,15 +71,15 @@ class EditMemories:
         when another active memory says the same, and the text rules' errors.
         """
 
-        async def work(keys: Keys) -> Memory:
+        async def work() -> Memory:
             before = await self._load(scope, memory_id)
             if before.state is not MemoryState.active:
                 raise WrongState(f"the memory is {before.state.value}")
             wanted = self._checked(scope, before, fields, trim)
             changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
             if not changed and version in (None, before.version):
-                return await self._unchanged(scope, before, keys)
-            return await self._change(scope, before, changed, version, keys)
+                return await self._unchanged(scope, before, key)
+            return await self._change(scope, before, changed, version, key)
 
         return await self._once(scope, memory_id, key, work)
 
@@ -91,10 +90,10 @@ class EditMemories:
     async def soft_delete(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
         """Take it out of every answer; it can be restored until `purge_at`. Deleting twice changes nothing."""
 
-        async def work(keys: Keys) -> Memory:
+        async def work() -> Memory:
             before = await self._load(scope, memory_id)
             if before.state is MemoryState.soft_deleted:
-                return await self._unchanged(scope, before, keys)
+                return await self._unchanged(scope, before, key)
             now = self._clock.now()
             fields = {
                 "state": "soft_deleted",
@@ -103,11 +102,11 @@ class EditMemories:
             }
             states = ("active", "superseded")
             try:
-                return await self._transition(scope, before, ChangeKind.soft_deleted, fields, states, keys)
+                return await self._transition(scope, before, ChangeKind.soft_deleted, fields, states, key)
             except WrongState:
                 after = await self._load(scope, memory_id)  # somebody else deleted it meanwhile: then it is done
                 if after.state is MemoryState.soft_deleted:
-                    return await self._unchanged(scope, after, keys)
+                    return await self._unchanged(scope, after, key)
                 raise
 
         return await self._once(scope, memory_id, key, work)
@@ -120,18 +119,18 @@ class EditMemories:
         to. What that one took over from it stays.
         """
 
-        async def work(keys: Keys) -> Memory:
+        async def work() -> Memory:
             before = await self._load(scope, memory_id)
             fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
             states = ("soft_deleted", "superseded")
-            return await self._transition(scope, before, ChangeKind.restored, fields, states, keys)
+            return await self._transition(scope, before, ChangeKind.restored, fields, states, key)
 
         return await self._once(scope, memory_id, key, work)
 
     async def purge(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> None:
         """Remove it for good: row, vector, relations, and its text from history and delta."""
 
-        async def work(keys: Keys) -> None:
+        async def work() -> None:
             before = await self._load(scope, memory_id)
             change = MemoryChange(
                 kind=ChangeKind.purged,
@@ -142,38 +141,38 @@ class EditMemories:
                 delta_meta={"importance": before.importance},
                 observations=(_event(before, "delete"),),
             )
-            await self._apply(scope, before, change, keys)
+            await self._apply(scope, before, change, key)
 
         await self._unless_done(scope, memory_id, key, work)
 
     async def _once(
-        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[Keys], Awaitable[Memory]]
+        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[Memory]]
     ) -> Memory:
         done = await self._unless_done(scope, memory_id, key, work)
         return await self._load(scope, memory_id) if done is None else done
 
     async def _unless_done(
-        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[Keys], Awaitable[T]]
+        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[T]]
     ) -> T | None:
         """What `work` answers; None if it was done before with this key, or by another while it worked."""
         if key is None:
-            return await work(())
+            return await work()
         if await self._journal.answered(scope, key) is not None:
             return None
         try:
-            return await work((KeyRecord(key, {"id": str(memory_id)}, memory_id),))
+            return await work()
         except _TOO_LATE:
             if await self._journal.answered(scope, key) is None:
                 raise
             return None
 
-    async def _unchanged(self, scope: Scope, memory: Memory, keys: Keys) -> Memory:
-        if keys:
-            await self._journal.record(scope, [], keys=keys)
+    async def _unchanged(self, scope: Scope, memory: Memory, key: IdempotencyKey | None) -> Memory:
+        if key is not None:
+            await self._journal.record(scope, [], keys=_keys(key, memory.id, memory.user_id))
         return memory
 
     async def _change(
-        self, scope: Scope, before: Memory, changed: Mapping[str, Any], version: int | None, keys: Keys
+        self, scope: Scope, before: Memory, changed: Mapping[str, Any], version: int | None, key: IdempotencyKey | None
     ) -> Memory:
         embedding, compared = await self._embedded(scope, replace(before, **changed), "text" in changed)
         change = MemoryChange(
@@ -191,7 +190,7 @@ class EditMemories:
             edges=edges_to(before.id, before.created_at, compared),
             observations=(_event(before, "update"),),
         )
-        return await self._record(scope, before, change, keys)
+        return await self._record(scope, before, change, key)
 
     async def _transition(
         self,
@@ -200,7 +199,7 @@ class EditMemories:
         kind: ChangeKind,
         fields: dict[str, Any],
         states: tuple[str, ...],
-        keys: Keys,
+        key: IdempotencyKey | None,
     ) -> Memory:
         if before.state not in states:
             raise WrongState(f"the memory is {before.state.value}")
@@ -215,7 +214,7 @@ class EditMemories:
             delta_meta=delta_meta(before.text, before.importance),
             observations=(_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
         )
-        return await self._record(scope, before, change, keys)
+        return await self._record(scope, before, change, key)
 
     async def _load(self, scope: Scope, memory_id: UUID) -> Memory:
         async with self._uow.read(scope) as tx:
@@ -224,24 +223,26 @@ class EditMemories:
             raise NotFound()
         return memory
 
-    async def _record(self, scope: Scope, before: Memory, change: MemoryChange, keys: Keys) -> Memory:
-        memory = await self._apply(scope, before, change, keys)
+    async def _record(self, scope: Scope, before: Memory, change: MemoryChange, key: IdempotencyKey | None) -> Memory:
+        memory = await self._apply(scope, before, change, key)
         return await self._load(scope, before.id) if memory is None else memory
 
-    async def _apply(self, scope: Scope, before: Memory, change: MemoryChange, keys: Keys) -> Memory | None:
+    async def _apply(
+        self, scope: Scope, before: Memory, change: MemoryChange, key: IdempotencyKey | None
+    ) -> Memory | None:
         """The row after it, None when it was purged or done before. A key bound to agents changes a row only as it saw
         it: meanwhile the row may have moved to a category that is not the key's."""
         if scope.categories is None or change.expect_version is not None:
-            return await self._recorded(scope, change, keys)
+            return await self._recorded(scope, change, key)
         for _attempt in range(self._policies.write.attempts):
             try:
-                return await self._recorded(scope, replace(change, expect_version=before.version), keys)
+                return await self._recorded(scope, replace(change, expect_version=before.version), key)
             except VersionConflict:
                 before = await self._load(scope, before.id)
         raise WriteContention()
 
-    async def _recorded(self, scope: Scope, change: MemoryChange, keys: Keys) -> Memory | None:
-        outcome = await self._journal.record(scope, [change], keys=keys)
+    async def _recorded(self, scope: Scope, change: MemoryChange, key: IdempotencyKey | None) -> Memory | None:
+        outcome = await self._journal.record(scope, [change], keys=_keys(key, change.memory_id, change.user_id))
         return None if outcome.replay is not None else outcome.recorded[0].memory
 
     def _checked(self, scope: Scope, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
@@ -278,6 +279,10 @@ class EditMemories:
             scope, after.user_id, after.category, after.text, embedding.vector, self._policies.bands
         )
         return embedding, compared
+
+
+def _keys(key: IdempotencyKey | None, memory_id: UUID, user_id: str) -> list[KeyRecord]:
+    return [] if key is None else [KeyRecord(key, {"id": str(memory_id)}, user_id, memory_id)]
 
 
 def _event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -> Observation:

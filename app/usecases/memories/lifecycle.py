@@ -3,6 +3,7 @@
 Every run is bounded by batches, can be repeated, and with `dry_run` only tells what it would do.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -84,9 +85,13 @@ class Lifecycle:
 
     async def retention(self, scope: Scope, *, dry_run: bool = False) -> Report:
         """Drop what is older than its days: revisions of the change log, events, idempotency records, finished jobs,
-        store items, calls of the model and its daily budgets."""
-        counts = await self._storage.expire(scope, self._policy, self._clock.now(), dry_run=dry_run)
-        return Report("retention", dry_run, counts)
+        store items, calls of the model and its daily budgets; batch by batch, the oldest first."""
+        now, counts = self._clock.now(), Counter[str]()
+        while True:
+            done = await self._storage.expire(scope, self._policy, now, dry_run=dry_run)
+            counts.update(done)
+            if dry_run or max(done.values()) < self._policy.records_batch:
+                return Report("retention", dry_run, dict(counts))
 
     async def _sweep(
         self,

@@ -146,7 +146,7 @@ class ExtractFacts:
         ]
         if events:
             await self._journal.note(scope, events)
-        end = KeyRecord(_key(turn, str(turn.id)), {"id": str(turn.id)})
+        end = KeyRecord(_key(turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
         await self._journal.record(scope, [], keys=[end])
         return done
 

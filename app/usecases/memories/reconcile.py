@@ -195,7 +195,8 @@ class Reconcile:
             history_meta={"rule": "reconcile", "incoming": fact.new.text, **_told(turn)},
             observations=(replace(event, sim=beside.similarities[fact.order]),),
         )
-        record = KeyRecord(key(str(memory.id)), {"id": str(memory.id), "action": "deleted"}, memory.id)
+        response = {"id": str(memory.id), "action": "deleted"}
+        record = KeyRecord(key(str(memory.id)), response, memory.user_id, memory.id)
         try:
             return (await self._journal.record(scope, [change], keys=[record])).replay is None
         except RACE_LOST:

@@ -103,7 +103,7 @@ class StoreTurn:
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
-        outcome = await self._journal.record(scope, [change], keys=_keys(key, turn))
+        outcome = await self._journal.record(scope, [change], keys=_keys(key, new, turn))
         if outcome.replay is None:
             self._queue.publish(scope.tenant_id, job_id)
         return _answer(new, turn, outcome)
@@ -111,14 +111,14 @@ class StoreTurn:
     async def _refuse(self, scope: Scope, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
         refused = StoredTurn(None, reason=ErasedText.code)
         if key is not None:
-            outcome = await self._journal.record(scope, [], keys=_keys(key, refused))
+            outcome = await self._journal.record(scope, [], keys=_keys(key, new, refused))
             if outcome.replay is not None:
                 return _answer(new, refused, outcome)
         await self._journal.note(scope, [event(new, "create", "skipped")])
         return refused
 
 
-def _keys(key: IdempotencyKey | None, turn: StoredTurn) -> list[KeyRecord]:
+def _keys(key: IdempotencyKey | None, new: NewMemory, turn: StoredTurn) -> list[KeyRecord]:
     if key is None:
         return []
     response = {
@@ -126,7 +126,7 @@ def _keys(key: IdempotencyKey | None, turn: StoredTurn) -> list[KeyRecord]:
         "jobs": [str(job_id) for job_id in turn.jobs],
         "reason": turn.reason,
     }
-    return [KeyRecord(key, response, turn.id)]
+    return [KeyRecord(key, response, new.user_id, turn.id)]
 
 
 def _answer(new: NewMemory, turn: StoredTurn, outcome: Outcome) -> StoredTurn:

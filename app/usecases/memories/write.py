@@ -147,7 +147,7 @@ class WriteMemories:
             if composed is None or {c.memory_id for c in composed[0]} & {c.memory_id for c in changes}:
                 raise WriteContention()
             changes += composed[0]
-            keys += _keys(key, composed[1])
+            keys += _keys(key, new, composed[1])
             last.append((composed[1], len(changes) - 1))
         outcome = await self._journal.record(scope, changes, keys=keys)
         if outcome.replay is not None:  # one key only, and it was used before
@@ -224,7 +224,7 @@ class WriteMemories:
         self, scope: Scope, new: NewMemory, composed: tuple[list[MemoryChange], Written], key: IdempotencyKey | None
     ) -> Written:
         changes, written = composed
-        outcome = await self._journal.record(scope, changes, keys=_keys(key, written))
+        outcome = await self._journal.record(scope, changes, keys=_keys(key, new, written))
         if outcome.replay is not None:
             return _replayed(new, outcome.replay)
         return self._stored(scope, new, written, outcome.recorded[-1])
@@ -248,7 +248,7 @@ class WriteMemories:
     async def skip(self, scope: Scope, new: NewMemory, skipped: Written, key: IdempotencyKey | None) -> Written:
         """Store nothing but the event, and the answer for a retry."""
         if key is not None:
-            outcome = await self._journal.record(scope, [], keys=_keys(key, skipped))
+            outcome = await self._journal.record(scope, [], keys=_keys(key, new, skipped))
             if outcome.replay is not None:
                 return _replayed(new, outcome.replay)
         await self._journal.note(scope, [event(new, "classify", "skipped", skipped.similarity)])
@@ -266,7 +266,7 @@ class WriteMemories:
         )
 
 
-def _keys(key: IdempotencyKey | None, written: Written) -> list[KeyRecord]:
+def _keys(key: IdempotencyKey | None, new: NewMemory, written: Written) -> list[KeyRecord]:
     if key is None:
         return []
     response = {
@@ -276,7 +276,7 @@ def _keys(key: IdempotencyKey | None, written: Written) -> list[KeyRecord]:
         "similarity": written.similarity,
         "reason": written.reason,
     }
-    return [KeyRecord(key, response, written.id)]
+    return [KeyRecord(key, response, new.user_id, written.id)]
 
 
 def _replayed(new: NewMemory, first: dict[str, Any]) -> Written:

@@ -20,7 +20,7 @@ class ExportUser:
         self._access = access
 
     async def records(self, scope: Scope, user_id: str) -> AsyncIterator[dict[str, Any]]:
-        """Dicts with `kind`: user, then memories, history, relations, events, context, checkpoints, store items.
+        """Dicts with `kind`: `user`, then those of KINDS.
 
         Raises NotFound.
         """
