@@ -132,7 +132,9 @@ async def test_two_spaces_with_vectors_go_down_and_up_again(database: Database) 
         async with uow.calls() as tx:
             search = Search(Filters(), ("preferences",), "the of", near, 10, 0)
             candidates = await SearchStorage(space.name).candidates(tx, scope, search)
-        assert [round(c.similarity or 0, 2) for c in candidates] == [1.0]
+        assert [c.similarity and round(c.similarity, 2) for c in candidates] == [
+            1.0 if s is space else None for s in spaces
+        ]
     await engine.close()
 
 

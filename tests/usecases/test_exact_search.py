@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import numpy as np
@@ -31,6 +32,7 @@ from tests.usecases.crowd import (
     seeded,
     settle,
 )
+from tests.usecases.stored import VECTORS as TABLE
 
 SIZE = 3_000
 RANKED = ("preferences", "event", "goals", "tasks")
@@ -142,7 +144,7 @@ async def test_without_a_vector_as_many_are_found_the_pinned_and_most_important_
     places = town.crowd.matching(wanted, categories)
     rows = sorted(
         (town.crowd.rows[p] for p in places),
-        key=lambda r: (r["pinned"], r["importance"], r["updated_at"]),
+        key=_precedence,
         reverse=True,
     )
     found = await town.candidates(Search(wanted, categories, STOP_WORDS, None, k, 50))
@@ -175,6 +177,36 @@ async def test_an_answer_is_full_whenever_enough_matches_and_never_leaves_the_fi
     for dropped in answer.dropped:
         assert dropped.scored.candidate.id in visible
     assert not {i.memory.id for i in answer.related} & {i.memory.id for i in answer.items}
+
+
+def _precedence(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["pinned"], row["importance"], row["updated_at"]
+
+
+@pytest.fixture
+async def hardly_embedded(town: Town, sql: asyncpg.Connection) -> set[UUID]:
+    """The ids of one crowd that have a vector: nobody's of ben, one in sixty of the others."""
+    kept = {row["id"] for at, row in enumerate(town.crowd.rows) if row["user_id"] != "ben" and at % 60 == 0}
+    await sql.execute(f"DELETE FROM {TABLE} WHERE memory_id <> ALL ($1)", kept)
+    return kept
+
+
+@many
+@given(wanted=filters(), categories=CATEGORIES, vector=VECTORS, k=st.integers(1, 150))
+async def test_what_has_no_vector_yet_follows_those_that_do_the_pinned_and_most_important_first(
+    town: Town, hardly_embedded: set[UUID], wanted: Filters, categories: tuple[str, ...], vector: np.ndarray, k: int
+) -> None:
+    places = town.crowd.matching(wanted, categories)
+    near = [p for p in places if town.crowd.rows[p]["id"] in hardly_embedded]
+    sure, maybe = town.crowd.nearest(near, vector, k)
+    found = await town.candidates(Search(wanted, categories, STOP_WORDS, vector, k, 50, True))
+    embedded, rest = (ids_of(c for c in found if (c.similarity is None) is none) for none in (False, True))
+    assert sure <= embedded <= maybe
+    assert len(embedded) == min(k, len(near))
+    assert all((c.similarity is None) == (c.embedding is None) for c in found)
+    order = sorted((town.crowd.rows[p] for p in places if p not in set(near)), key=_precedence, reverse=True)
+    chosen = [_precedence(row) for row in order if row["id"] in rest]
+    assert chosen == [_precedence(row) for row in order[: k - len(embedded)]]
 
 
 async def test_the_category_filter_is_a_filter_like_the_others(town: Town) -> None:

@@ -1,6 +1,8 @@
 """What follows from a turn: a vector if it has none yet, and room in its thread (SPEC §7)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
 from typing import Any
 from uuid import UUID
 
@@ -8,10 +10,12 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
+from app.domain.filters import Filters
 from app.domain.jobs import JobKind, JobPolicy, JobState, NewJob
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.storage.jobs import JobStorage
+from app.usecases.memories.query import Query
 from app.usecases.memories.turns import StoredTurn
 from tests.factories import Caller, draft
 from tests.usecases.conftest import Configured
@@ -78,6 +82,23 @@ async def test_many_turns_without_a_vector_get_theirs_in_batches_and_only_once(
         await store.enqueue(scope, [NewJob(JobKind.embed)])
         assert await run_all(app, scope) == {"embedded": expected}
     assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS}") == 130
+
+
+async def test_turns_are_answered_before_they_have_a_vector(
+    app: Application, scope: Scope, embedder: SeededEmbedder
+) -> None:
+    embedder.failing = True
+    for n in range(6):
+        await say(app, scope, f"Turn {n}.", seq=n)
+    embedder.failing = False
+    for profile, threshold in product(("default", "facts", "dense"), (None, 0.9)):
+        query = Query("supervisor", "Which violin was it?", filters=Filters(user_id="maya"), profile=profile)
+        answer = await app.query.ask(scope, replace(query, top_k=5, threshold=threshold, explain=True))
+        assert (len(answer.items), [d.reason for d in answer.dropped], answer.degraded) == (5, ["rank"], None)
+        for item in answer.items:
+            assert item.scored is not None
+            assert item.scored.candidate.similarity is None
+            assert item.scored.total == pytest.approx(sum(item.scored.parts.values()), abs=1e-9)
 
 
 @pytest.mark.parametrize("payload", [{}, {"memory_id": "x", "thread_id": "t"}, {"memory_id": None, "thread_id": "t"}])

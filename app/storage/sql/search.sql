@@ -1,5 +1,5 @@
--- Statements of memory.query; the functions are in migrations/sql/0006_recall.sql. Both bind the tenant. $1 tenant, $2 user or
--- null, $3 categories, $4 row filters or null.
+-- Statements of memory.query; the functions are in migrations/sql, 0012_recall.sql and 0006_recall.sql. Both bind the tenant.
+-- $1 tenant, $2 user or null, $3 categories, $4 row filters or null.
 
 -- name: recall
 -- $5 query text, $6 query vector or null, $7 dense and $8 lexical candidates, $9 of how many best the turns beside, $10 of how many
