@@ -13,10 +13,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 
 from app.domain.filters import Filters
+from app.domain.idempotency import IdempotencyKey
 from app.domain.merge_bands import MergeBands
 from app.storage import admin
 from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine
+from app.storage.identity import new_id
+from app.storage.journal import KeyRecord
 from app.storage.memories import MemoryStorage
 from app.storage.search import Search, SearchStorage
 from app.storage.space_admin import add_space
@@ -155,6 +158,24 @@ async def test_where_readers_stood_is_kept_up_and_down_again(database: Database)
         states = [await cursors.state(tx, scope, "t", agent, user) for agent in "abc" for user in ("maya", None)]
     assert [state.cursor for state in states] == [3, 3, 2, 2, 7, 7]
     await engine.close()
+
+
+async def test_retry_keys_of_before_are_found_with_their_user(database: Database) -> None:
+    engine = Engine(database.app, min_size=1, max_size=2)
+    uow = UnitOfWork(engine)
+    scope, other = await new_tenant(uow), await new_tenant(uow)
+    for one in (scope, other):
+        new = creation(one)
+        answers = {"stored": {"id": str(new.memory_id)}, "nothing": {"id": None}, "gone": {"id": str(new_id())}}
+        keys = [KeyRecord(IdempotencyKey("r", name, b"h"), said, "maya") for name, said in answers.items()]
+        await journal_of(uow).record(one, [new], keys=keys)
+    await engine.close()
+    await downgrade(database, "0012")
+    await admin.migrate(database.admin)
+    connection = await asyncpg.connect(database.superuser)
+    rows = await connection.fetch("SELECT key, user_id, count(*) FROM idempotency_keys GROUP BY 1, 2 ORDER BY 1")
+    await connection.close()
+    assert [tuple(row) for row in rows] == [("gone", None, 2), ("nothing", None, 2), ("stored", "maya", 2)]
 
 
 async def test_migrating_again_changes_nothing(database: Database) -> None:
