@@ -191,6 +191,29 @@ CHAT: Final = (
     "We can stop here.",
     "We need to change the title.",
 )
+WORK: Final = (
+    "I moved the button to the left.",
+    "I changed the field to a string.",
+    "I have two columns in my dataset.",
+    "I started the server again.",
+    "I quit the app and opened it.",
+    "My server is down.",
+    "My app crashes at the start.",
+    "My internet is slow today.",
+    "I have a list of names.",
+    "I broke the build.",
+    "I left the field empty.",
+    "I run the tests in a container.",
+    "I use the second function here.",
+    "I like how this reads.",
+    "I have the same here.",
+    "I'm a bit lost.",
+    "I'm writing a letter to the council.",
+    "I'm working on the slides.",
+    "I had to stop the process.",
+    "I want to open the second folder.",
+)
+"""Chat of somebody at work, added when the rule was made: what people do to their things is not their life."""
 UNSEEN_FACTS: Final = (
     "I switched to a standing desk last week.",
     "My cousin Felix is getting married in May.",

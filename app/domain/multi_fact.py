@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from app.domain import grounding, writing
 from app.domain.memory import MemoryType
+from app.domain.telling import tells_of_self
 from app.domain.text_rules import TextLimits, normalise, one_line
 
 MAX_CANDIDATES: Final = 5
@@ -20,16 +21,28 @@ COMPLAINTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class MultiFactPolicy:
-    """Characters, counts, and the categories that facts of a turn may be put into."""
+    """Characters, counts, and the categories that facts of a turn may be put into.
+
+    A turn is read from `min_characters` on; from `confident_characters` on if it plainly tells of its speaker.
+    """
 
     min_characters: int = 200
+    confident_characters: int = 20
     per_turn: int = 3
     per_user_day: int = 20
     categories: tuple[str, ...] = ("profile", "goals", "preferences", "relationships", "tasks", "interests")
 
     def __post_init__(self) -> None:
+        if self.confident_characters < 1:
+            raise ValueError("confident_characters must be at least 1")
         if self.min_characters < 1 or not 0 <= self.per_turn <= MAX_CANDIDATES or self.per_user_day < 0:
             raise ValueError(f"min_characters must be at least 1, per_turn from 0 to {MAX_CANDIDATES}")
+
+    def worth_asking(self, message: str) -> bool:
+        """Whether a message may well have facts: it is long, or says so."""
+        if len(message) >= self.min_characters:
+            return True
+        return len(message) >= self.confident_characters and tells_of_self(message)
 
 
 @dataclass(frozen=True, slots=True)

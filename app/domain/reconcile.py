@@ -100,6 +100,17 @@ class Plan:
     known: Mapping[int, int] = field(default_factory=dict)
     left: Sequence[int] = ()
 
+    @property
+    def size(self) -> int:
+        """How many writes it is."""
+        return len(self.writes) + len(self.forgets)
+
+    def within(self, room: int) -> "Plan":
+        """As much of it as `room` writes are, facts first."""
+        writes, over = self.writes[:room], self.writes[room:]
+        forgets = self.forgets[: room - len(writes)]
+        return replace(self, writes=writes, forgets=forgets, left=[*(one.fact for one in over), *self.left])
+
 
 def broken_rule(answer: Decisions, memories: Collection[int], facts: Collection[int]) -> Rule | None:
     """The first rule that an answer breaks; `memories` and `facts`: those in the question."""

@@ -104,6 +104,15 @@ def trim_text(text: str, limit: int) -> str:
     return text[:end] if end else cut_at_word(text, limit)
 
 
+def pieces(text: str, limit: int) -> list[str]:
+    """All of it, cut as `trim_text` does into parts of at most `limit` characters."""
+    found, rest = [], text.strip()
+    while rest:
+        found.append(trim_text(rest, limit))
+        rest = rest[len(found[-1]) :].strip()
+    return found
+
+
 def sentence_ends(text: str, start: int = 0, stop: int | None = None) -> list[int]:
     """Where the sentences end that end between `start` and `stop`; an abbreviation ends none."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text, start, len(text) if stop is None else stop)]

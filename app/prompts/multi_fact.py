@@ -48,7 +48,7 @@ class Answer(BaseModel):
 
 
 def multi_fact(message: str, said_on: date, categories: Mapping[str, str]) -> Prompt[Answer]:
-    """`categories`: what each is for, by name. Of a long message the first MAX_MESSAGE characters are read."""
+    """`categories`: what each is for, by name. Longer messages than MAX_MESSAGE come in pieces."""
     question = {
         "date": f"{said_on:%A} {said_on.isoformat()}",
         "categories": dict(categories),

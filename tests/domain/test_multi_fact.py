@@ -94,7 +94,24 @@ def test_the_prompt_quotes_the_message_and_bounds_it() -> None:
     assert "ignore it" not in prompt.rules
 
 
-@pytest.mark.parametrize("wrong", [{"min_characters": 0}, {"per_turn": 6}, {"per_turn": -1}, {"per_user_day": -1}])
+@pytest.mark.parametrize(
+    ("message", "asked"),
+    [
+        ("I am allergic to nuts.", True),
+        ("I am very ill today.", False),
+        ("I hate fish.", False),
+        ("What is the capital of France?", False),
+        ("x" * 200, True),
+    ],
+)
+def test_a_message_is_read_when_it_is_long_or_plainly_tells_of_its_speaker(message: str, asked: bool) -> None:
+    assert MultiFactPolicy().worth_asking(message) is asked
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"confident_characters": 0}, {"min_characters": 0}, {"per_turn": 6}, {"per_turn": -1}, {"per_user_day": -1}],
+)
 def test_a_policy_that_cannot_be(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="min_characters"):
+    with pytest.raises(ValueError, match="_characters"):
         MultiFactPolicy(**wrong)

@@ -10,6 +10,7 @@ from app.domain.reconcile import (
     Forget,
     OfFact,
     OfMemory,
+    Plan,
     ReconcilePolicy,
     Stored,
     Write,
@@ -317,3 +318,12 @@ def test_the_file_and_the_defaults_say_the_same() -> None:
 def test_a_wrong_policy_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="neighbours from 0"):
         ReconcilePolicy(**wrong)  # type: ignore[arg-type]
+
+
+def test_of_a_plan_that_is_too_large_facts_are_kept_first() -> None:
+    whole = Plan([Write(0), Write(1, 2)], [Forget(3, 0)], {4: 5}, [6])
+    assert whole.size == 3
+    assert whole.within(3) == whole
+    assert whole.within(2) == Plan(whole.writes, [], {4: 5}, [6])
+    assert whole.within(1) == Plan([Write(0)], [], {4: 5}, [1, 6])
+    assert whole.within(0) == Plan([], [], {4: 5}, [0, 1, 6])

@@ -14,6 +14,7 @@ from app.domain.text_rules import (
     keep_lines_for,
     normalise,
     one_line,
+    pieces,
     text_key,
     trim_text,
 )
@@ -223,3 +224,10 @@ def test_key_is_32_bytes_and_blind_to_normalisation(raw: str) -> None:
     key = text_key(raw)
     assert len(key) == 32
     assert key == text_key(normalise(raw)) == text_key(raw + "  ")
+
+
+@given(st.text(max_size=400), st.integers(1, 60))
+def test_pieces_are_all_of_a_text_and_none_is_too_long(text: str, limit: int) -> None:
+    parts = pieces(text, limit)
+    assert all(0 < len(part) <= limit for part in parts)
+    assert "".join("".join(parts).split()) == "".join(text.split())

@@ -131,7 +131,8 @@ async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
         ({"role": "assistant"}, "not_a_users"),
         ({"role": "system"}, "not_a_users"),
         ({"actor_id": "ben"}, "somebody_else"),
-        ({"text": "I work as a nurse in Porto."}, "short"),
+        ({"text": "Could you find me a hotel in Porto, please?"}, "short"),
+        ({"text": "I hate fish."}, "short"),
         ({"text": "\n".join(f"[tasks] I work as a nurse in Porto on floor {n}." for n in range(20))}, "short"),
         ({"text": "Memory updates since rev 3:\n- +created: [Personal] I keep bees (imp=2)\n" * 9}, "short"),
     ],
@@ -143,6 +144,59 @@ async def test_what_is_no_source_is_not_asked_about(
     assert (await work(app, scope))["why"] == why
     assert not llm.requests
     assert await facts(sql) == []
+
+
+async def test_a_short_turn_that_plainly_tells_of_its_speaker_is_read(
+    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    quotes = {
+        "The user moved to Porto.": "I moved to Porto",
+        "The user's sister Ana is vegan.": "my sister Ana is vegan",
+        "The user is allergic to nuts.": "I am allergic to nuts",
+    }
+    one = {"category": "profile", "importance": 3}
+    llm.scripts.append(lambda _: {"facts": [one | {"text": text, "quote": quotes[text]} for text in quotes]})
+    await say(app, scope, "I moved to Porto, my sister Ana is vegan and I am allergic to nuts.")
+    assert (await work(app, scope))["facts"] == 3
+    assert await facts(sql) == list(quotes)
+
+
+async def test_of_a_very_long_turn_all_is_read_in_pieces(
+    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    noise = "The river is long and has boats. " * 600
+    await say(app, scope, f"I work as a nurse in Porto. {noise} My daughter Lena is allergic to peanuts.")
+    assert (await work(app, scope))["facts"] == 2
+    assert await facts(sql) == ["The user works as a nurse in Porto.", FACTS[1]]
+    read = [one.question["message"] for one in llm.asked if one.version == "multi_fact.v1"]
+    assert len(read) == 3
+    assert all(one.endswith(".") for one in read)
+
+
+async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
+    configured: Configured, scope: Scope, sql: asyncpg.Connection, clock: Clock
+) -> None:
+    app = await configured(policies={"multi_fact": {"per_user_day": 4}})
+    for n, (name, verb) in enumerate([("Lena", "trains"), ("Mia", "boats"), ("Ida", "buses"), ("Eva", "mules")] * 2):
+        await say(app, scope, TURN.replace("Lena", f"{name}{n}").replace("trains", f"{verb}{n}"))
+    for kind in ("after_turn", "reflect_turn"):
+        jobs = [(tenant, job) for tenant, job, of in await app.run_jobs.sweep() if of == kind]
+        assert set(await asyncio.gather(*(app.run_jobs.run(*job, "test") for job in jobs))) == {"done"}
+    assert (await events_of(sql)).count(("worker", "extract", "ok")) == 4
+    assert await sql.fetchval("SELECT rev FROM reflections WHERE thread_id = 'facts'") == 4
+    clock.move(days=1)
+    await say(app, scope, TURN.replace("Lena", "Zoe").replace("trains", "ships"))
+    assert (await work(app, scope))["facts"] == 3, "the next day has room again"
+
+
+async def test_what_was_taken_of_the_day_and_not_written_is_given_back(
+    configured: Configured, scope: Scope, sql: asyncpg.Connection
+) -> None:
+    app = await configured(policies={"write": {"min_importance": 4}})
+    await say(app, scope)
+    report = await work(app, scope)
+    assert (report["facts"], report["candidates"]) == (0, 4)
+    assert await sql.fetchval("SELECT rev FROM reflections WHERE thread_id = 'facts'") == 0
 
 
 async def test_what_somebody_else_says_changes_nothing_that_is_known_of_the_user(

@@ -41,6 +41,12 @@ def embedder() -> WordsEmbedder:
 
 
 @pytest.fixture
+async def app(configured: Configured) -> Application:
+    """Where short turns are not read for facts, so that the calls are those of reflection."""
+    return await configured(policies={"multi_fact": {"confident_characters": 200}})
+
+
+@pytest.fixture
 def scope(caller: Caller) -> Scope:
     """Whose conversations they are."""
     return caller.scope

@@ -1,8 +1,8 @@
 -- name: before
--- What was made of user $2's turns since $3; whether turn $5 is done with, and what a run that ended early did for it: $4
+-- How many writes user $2's turns took of the day that begins at $3; whether turn $5 is done with, and what a run that ended early did for it: $4
 -- is the route of its keys. `bound`: the agents of the key that stored it, where it names none itself.
-SELECT (SELECT count(*) FROM events WHERE tenant_id = $1 AND user_id = $2 AND ts >= $3 AND node = 'worker'
-                                      AND op IN ('extract', 'reconcile') AND status = 'ok') AS today,
+SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'facts'
+                                               AND at = $3), 0) AS today,
        EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND key_id = '00000000-0000-0000-0000-000000000000'
                                                 AND route = $4 AND key = $5) AS done,
        (SELECT jsonb_object_agg(split_part(key, ':', 2), response->>'action') FROM idempotency_keys
@@ -10,3 +10,16 @@ SELECT (SELECT count(*) FROM events WHERE tenant_id = $1 AND user_id = $2 AND ts
           AND starts_with(key, $5 || ':')) AS settled,
        (SELECT k.agents FROM history h JOIN api_keys k ON k.tenant_id = h.tenant_id AND h.actor = 'key:' || k.id
         WHERE h.tenant_id = $1 AND h.memory_id = $5 AND h.event = 'ADD' LIMIT 1) AS bound
+
+-- name: day
+-- How many writes user $2's turns took of the day that begins at $3; its row makes others wait. Nothing of who is gone.
+INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at)
+SELECT $1, u.user_id, 'day', 'facts', 0, $3 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
+ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
+    SET rev = CASE WHEN r.at < excluded.at THEN 0 ELSE r.rev END, at = greatest(r.at, excluded.at)
+RETURNING rev
+
+-- name: count
+-- $3 writes more, or fewer.
+UPDATE reflections SET rev = greatest(0, rev + $3)
+WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'facts'

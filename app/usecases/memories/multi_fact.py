@@ -1,11 +1,13 @@
-"""Facts out of a long turn: a model finds candidates, each proves itself and is held against what is known (SPEC §7).
+"""Facts out of a turn: a model finds candidates, each proves itself and is held against what is known (SPEC §7).
 
-Only a user's own turns are a source, and of these only what Mnema did not put there itself. A turn is done once,
-however often its job runs: each of its facts has a key of its own, and so has their end.
+It is asked of long turns, and of short ones that plainly tell of their speaker. Only a user's own turns are a source,
+and of these only what Mnema did not put there itself. A turn is done once, however often its job runs: each of its
+facts has a key of its own, and so has their end.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 from uuid import UUID
@@ -15,20 +17,20 @@ from app.domain.changes import Observation
 from app.domain.errors import TokensSpent
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import Memory, MemoryState, MemoryType, NewMemory
-from app.domain.multi_fact import Candidate
+from app.domain.multi_fact import MAX_CANDIDATES, Candidate
 from app.domain.own_words import own_words
 from app.domain.scope import Scope
+from app.domain.text_rules import pieces
 from app.ports import Clock
-from app.prompts.multi_fact import VERSION, multi_fact, read_multi_fact
+from app.prompts.multi_fact import MAX_MESSAGE, VERSION, multi_fact, read_multi_fact
 from app.storage.journal import Journal, KeyRecord
 from app.storage.multi_fact import Before, TurnFacts
 from app.usecases.memories.merging import Written
-from app.usecases.memories.reconcile import CarriedOut, Reconcile, Reconciled
+from app.usecases.memories.reconcile import WROTE, CarriedOut, Reconcile, Reconciled
 from app.usecases.ops.ask_model import AskModel
 
 ROUTE = "multi_fact"
 Why = Literal["no_model", "gone", "not_a_users", "somebody_else", "done", "short", "cap", "no_category", "spent"]
-WROTE = ("created", "updated", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,13 @@ class ExtractFacts:
         return self._ask.able
 
     async def turn(self, scope: Scope, turn_id: UUID, *, dry_run: bool = False) -> Facts:
-        """At most `per_turn` changes by its facts, about `per_user_day` of its user in a day; dry, none is written.
+        """At most `per_turn` changes by its facts, `per_user_day` of its user in a day; dry, none is written.
 
         When the day's tokens are spent the turn is left as it is. Raises ChatModelUnavailable, EmbedderUnavailable.
         """
         if not self._ask.able:
             return Facts("no_model")
-        midnight = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        before = await self._storage.before(scope, turn_id, midnight, ROUTE)
+        before = await self._storage.before(scope, turn_id, self._midnight(), ROUTE)
         turn, wrote = before.turn, sum(action in WROTE for action in before.settled.values())
         if turn is None or turn.state is not MemoryState.active:
             return Facts("gone")
@@ -110,7 +111,7 @@ class ExtractFacts:
             return "not_a_users"
         if not turn.is_own:
             return "somebody_else"
-        if len(message) < self._policy.min_characters:
+        if not self._policy.worth_asking(message):
             return "short"
         if done:
             return "done"
@@ -121,9 +122,14 @@ class ExtractFacts:
     async def _candidates(
         self, scope: Scope, turn: Memory, message: str, categories: Mapping[str, str]
     ) -> tuple[list[Candidate], int]:
-        read = partial(read_multi_fact, message, categories, self._policies.write.text_limits)
-        asked = await self._ask.ask(scope, multi_fact(message, turn.created_at.date(), categories), read)
-        return sorted(asked.value or [], key=lambda one: -one.importance), asked.usage.tokens
+        """The most important of all, a message that is too long for one question in pieces; and what they cost."""
+        found, tokens = [], 0
+        for piece in pieces(message, MAX_MESSAGE):
+            read = partial(read_multi_fact, piece, categories, self._policies.write.text_limits)
+            asked = await self._ask.ask(scope, multi_fact(piece, turn.created_at.date(), categories), read)
+            found += asked.value or []
+            tokens += asked.usage.tokens
+        return sorted(found, key=lambda one: -one.importance)[:MAX_CANDIDATES], tokens
 
     def _visible(self, before: Before) -> frozenset[str] | None:
         """What the agent of the turn may see, or the agents that its key may speak as; None: everything."""
@@ -137,8 +143,17 @@ class ExtractFacts:
         names = [name for name in self._policy.categories if own is None or name in own]
         return {name: policy.get(name).description or policy.get(name).label or "" for name in names}
 
+    def _midnight(self) -> datetime:
+        return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
     async def _store(self, scope: Scope, turn: Memory, made: Reconciled) -> CarriedOut:
+        """As much of it as the day has room for. What a run took that was cut short stays taken."""
+        of, day, plan = turn.user_id, self._midnight(), made.plan
+        room = await self._storage.take(scope, of, day, plan.size, self._policy.per_user_day) if plan.size else 0
+        made = replace(made, plan=plan.within(room))
         done = await self._reconcile.carry_out(scope, turn, made, lambda name: _key(turn, f"{turn.id}:{name}"))
+        if left := room - done.wrote:
+            await self._storage.give_back(scope, of, day, left)
         events = [
             _event(turn, "ok", one, made.facts[number].new.category)
             for number, one in done.written.items()

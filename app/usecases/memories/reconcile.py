@@ -27,6 +27,8 @@ from app.usecases.memories.relations import delta_meta, threads_of
 from app.usecases.memories.write import RACE_LOST, WriteMemories
 from app.usecases.ops.ask_model import AskModel
 
+WROTE = ("created", "updated", "deleted")
+"""What counts as a write."""
 Keys = Callable[[str], IdempotencyKey]
 """The key of a fact by its number, of a memory to be deleted by its id."""
 
@@ -60,6 +62,11 @@ class CarriedOut:
 
     written: Mapping[int, Written]
     forgotten: Sequence[Memory] = ()
+
+    @property
+    def wrote(self) -> int:
+        """How many changes it made."""
+        return sum(one.action in WROTE for one in self.written.values()) + len(self.forgotten)
 
 
 class Reconcile:
