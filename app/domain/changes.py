@@ -1,4 +1,4 @@
-"""The one table that maps a change to its history event, its sign in the delta and its operational event."""
+"""The one table that maps a change to its history event and its sign in the delta."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,6 @@ class ChangeKind(StrEnum):
     created = "created"
     updated = "updated"
     merged = "merged"
-    deleted = "deleted"
     soft_deleted = "soft_deleted"
     restored = "restored"
     expired = "expired"
@@ -31,20 +30,18 @@ class ChangeRule:
 
     history: str
     delta: str | None
-    op: str
 
 
 CHANGES: Mapping[ChangeKind, ChangeRule] = {
-    ChangeKind.created: ChangeRule("ADD", "created", "create"),
-    ChangeKind.updated: ChangeRule("UPDATE", "updated", "update"),
-    ChangeKind.merged: ChangeRule("MERGE", "merged", "merge"),
-    ChangeKind.deleted: ChangeRule("DELETE", "deleted", "delete"),
-    ChangeKind.soft_deleted: ChangeRule("DELETE", "soft_deleted", "delete"),
-    ChangeKind.restored: ChangeRule("RESTORE", "restored", "update"),
-    ChangeKind.expired: ChangeRule("TTL", "soft_deleted", "delete"),
-    ChangeKind.purged: ChangeRule("PURGE", "deleted", "delete"),
-    ChangeKind.superseded: ChangeRule("UPDATE", None, "update"),  # its successor tells the thread
-    ChangeKind.recreated: ChangeRule("ADD", "updated", "update"),
+    ChangeKind.created: ChangeRule("ADD", "created"),
+    ChangeKind.updated: ChangeRule("UPDATE", "updated"),
+    ChangeKind.merged: ChangeRule("MERGE", "merged"),
+    ChangeKind.soft_deleted: ChangeRule("DELETE", "soft_deleted"),
+    ChangeKind.restored: ChangeRule("RESTORE", "restored"),
+    ChangeKind.expired: ChangeRule("TTL", "soft_deleted"),
+    ChangeKind.purged: ChangeRule("PURGE", "deleted"),
+    ChangeKind.superseded: ChangeRule("UPDATE", None),  # its successor tells the thread
+    ChangeKind.recreated: ChangeRule("ADD", "updated"),
 }
 
 

@@ -15,8 +15,11 @@ from app.domain.text_rules import normalise, text_key
 ALWAYS_SENSITIVE: Final = frozenset({"preferred_name", "pronouns", "city", "language"})
 """Configuration may add to them; the database knows them too."""
 ADDED: Final = "_add"
-"""A field of this ending holds several values, each proposed alone; it is read without the ending, in the plural."""
+"""A field of this ending holds several values, each proposed alone; the profile names it without the ending."""
 MAX_SIGNALS: Final = 20
+ORIGINS: Final = frozenset({"turn", "semantic"})
+"""Types of memory that go back to one turn. An episode is made of several turns, an insight of other memories: they may
+repeat what is counted already."""
 MAX_QUESTION: Final = 500
 _FIELD: Final = re.compile("[a-z][a-z_]{0,63}")
 Way = Literal["route", "chat", "signals", "insight", "expiry"]
@@ -107,7 +110,7 @@ def erasure_text(name: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A memory that a value was learnt from. `root`: what that memory goes back to, the turn if it names one; signals
+    """A memory that a value was learnt from. `root`: the turn that it goes back to, itself if it names none; signals
     with the same root are one. `confidence`: of an insight, as its metadata have it."""
 
     memory_id: UUID
@@ -116,6 +119,11 @@ class Signal:
     confidence: float | None
     actor: str
     at: datetime
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of several that agree, where it has a root of its own."""
+        return self.kind in ORIGINS
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +168,9 @@ class Patch:
         return replace(self, state=PatchState.expired) if late else self
 
     def takes(self, signal: Signal) -> bool:
-        """Whether the signal says anything new."""
-        return len(self.signals) < MAX_SIGNALS and signal.root not in {s.root for s in self.signals}
+        """Whether the signal says anything new; those that count are not crowded out by those that do not."""
+        alike = {s.root for s in self.signals if s.counts == signal.counts}
+        return len(alike) < MAX_SIGNALS and signal.root not in alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +209,7 @@ def applies_by_itself(patch: Patch, policy: ConsentPolicy) -> Way | None:
         return None
     if any(s.kind == "insight" and (s.confidence or 0) >= policy.insight_confidence for s in patch.signals):
         return "insight"
-    return "signals" if len({s.root for s in patch.signals}) >= policy.signals else None
+    return "signals" if len({s.root for s in patch.signals if s.counts}) >= policy.signals else None
 
 
 def called(name: str) -> str:

@@ -19,6 +19,7 @@ from app.domain.consent import (
     value_key,
 )
 from app.domain.consent_answers import Told
+from app.domain.errors import WriteContention
 from app.domain.paging import Position
 from app.domain.scope import Scope
 from app.storage.sql import statements
@@ -42,6 +43,13 @@ class ConsentStorage:
         if isinstance(tx, WriteTx) and await tx.fetchrow(_sql("lock_user"), scope.tenant_id, user_id) is None:
             return False
         return bool(await tx.fetchval(_sql("known"), scope.tenant_id, user_id, scope.category_list))
+
+    async def know(self, tx: WriteTx, scope: Scope, user_id: str) -> None:
+        """Make the user known, as a write of a memory does, and lock their row. Raises WriteContention when an erasure
+        was in the way."""
+        await tx.execute(_sql("know_user"), scope.tenant_id, user_id)
+        if await tx.fetchrow(_sql("lock_user"), scope.tenant_id, user_id) is None:
+            raise WriteContention
 
     async def erased(self, tx: WriteTx, scope: Scope, hashes: Sequence[bytes]) -> bool:
         """Whether one of these was erased."""
@@ -172,7 +180,7 @@ def item_of(name: str, value: str) -> str:
 
 @cache
 def _sql(name: str) -> str:
-    return statements("consent.sql")[name].format(columns=_COLUMNS, lock="FOR NO KEY UPDATE OF p SKIP LOCKED")
+    return statements("consent.sql")[name].format(columns=_COLUMNS)
 
 
 def _patch(row: Mapping[str, Any]) -> Patch:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +43,20 @@ NO_URL = "MNEMA_DATABASE_URL must be a URL of PostgreSQL: postgresql://mnema_app
 
 UNPREPARED = "the database is not prepared: run `mnema migrate`"
 
-_ROLE = """
+ROLE = """
 SELECT r.rolname, r.rolsuper OR r.rolbypassrls AS free, pg_has_role(r.rolname, 'mnema_owner', 'MEMBER') AS owner,
        EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'public' AND c.relowner = r.oid) AS owns
 FROM pg_roles r WHERE r.rolname = current_user
 """
+"""What this connection's role may do beyond what row-level security lets it."""
+
+_POWERS = {
+    "free": ("superuser or BYPASSRLS", "ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS"),
+    "owner": ("member of mnema_owner", "REVOKE mnema_owner FROM mnema_app"),
+    "owns": ("owner of relations", "REASSIGN OWNED BY mnema_app TO mnema_owner"),
+}
+"""What it is then, and how mnema_app gets rid of it."""
 
 
 async def _prepare(connection: asyncpg.Connection) -> None:
@@ -147,7 +156,7 @@ class Engine:
         except ValueError as e:  # an address that cannot be read, or the codec of vectors has no type in the database
             raise ConfigError(UNPREPARED if "unknown type" in str(e) else NO_URL) from e
         try:
-            await _refuse_privileged_role(pool)
+            refuse_privileged(await pool.fetchrow(ROLE))
         except UNREACHABLE as e:
             pool.terminate()
             raise DatabaseUnavailable() from e
@@ -180,10 +189,12 @@ async def give_back(pool: asyncpg.Pool, connection: Any, timeout_s: float) -> No
         await connection._holder.release(timeout_s)
 
 
-async def _refuse_privileged_role(pool: asyncpg.Pool) -> None:
-    """The server runs only as a role that owns nothing and bypasses nothing."""
-    role = await pool.fetchrow(_ROLE)
-    if role["free"] or role["owner"] or role["owns"]:
+def refuse_privileged(role: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a row of `ROLE` that owns or bypasses anything."""
+    wrong = [powers for what, powers in _POWERS.items() if role[what]]
+    if wrong:
+        held, cures = ", ".join(power for power, _cure in wrong), "; ".join(cure for _power, cure in wrong)
+        mend = f"as a superuser: {cures}" if role["rolname"] == "mnema_app" else "use mnema_app"
         raise ConfigError(
-            f"refusing to serve as database role {role['rolname']!r}: it can bypass row-level security; use mnema_app"
+            f"refusing to serve as database role {role['rolname']!r}: it can bypass row-level security ({held}); {mend}"
         )

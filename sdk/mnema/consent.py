@@ -38,7 +38,8 @@ class Withdrawal(Sent):
 
 
 class Signal(Answered):
-    """A memory that speaks for a value; those with the same `root` count as one. `confidence`: of an insight."""
+    """A memory that speaks for a value. Turns and facts are counted, those with the same `root` as one; an insight
+    speaks by its `confidence` alone."""
 
     memory_id: UUID
     root: str
@@ -84,7 +85,7 @@ class Proposed(Proposal):
 
 
 class KnownValue(Answered):
-    """A value that is known, and the proposal that was decided."""
+    """A value that is known, and the proposal that was decided; `field` as it was proposed, such as goals_add."""
 
     field: str
     value: str
@@ -117,7 +118,7 @@ def propose(
     idempotency_key: str | None = None,
 ) -> Call[Proposed]:
     """Propose a value. A sensitive one (preferred_name, pronouns, city, language) waits for the user's decision; a
-    benign one (tone, goals_add) applies once memories of different origin, or one sure insight, say it.
+    benign one (tone, goals_add) applies once turns or facts of different origin, or one sure insight, say it.
 
     `evidence`: the id of the memory it was learnt from.
     """

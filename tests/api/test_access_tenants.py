@@ -37,6 +37,7 @@ ITEM = "Zorblax hides the second vault key in a beehive."
 STEPS = "1. Wake the zorblax engine. 2. Whisper the zorblax word."
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
 CONFIGURED = {"unknown_agent", "category_not_allowed"}  # says what is configured, not what a tenant holds
+PROPOSING = "POST /users/{user_id}/context/patches"  # makes its user known, the caller's own of that name
 
 
 async def seed(client: httpx.AsyncClient) -> dict[str, str]:
@@ -137,7 +138,7 @@ def judged(operation: Operation, response: httpx.Response, secrets: dict[str, st
     status, code = verdict(response)
     if found := leaked(response, secrets):
         return f"leaks {found}"
-    if any(place in operation.path for place in ("{memory_id}", "{user_id}", "{job_id}")):
+    if operation.name != PROPOSING and any(p in operation.path for p in ("{memory_id}", "{user_id}", "{job_id}")):
         return None if (status, code) == (404, "not_found") or (status == 422 and not plain) else response.text
     return None if status in (200, 201, 204, 404, 422) or code in CONFIGURED else response.text
 

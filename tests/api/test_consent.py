@@ -53,6 +53,23 @@ async def test_a_question_a_yes_and_a_profile(app: Application, maya: httpx.Asyn
     assert {row["event"] for row in await history_of(maya, patch["id"])} == {"CONSENT"}
 
 
+async def test_a_settings_page_begins_with_a_user_nobody_knows(http: httpx.AsyncClient) -> None:
+    refused(await http.get(CONTEXT), 404, "not_found")
+    patch = await propose(http, "Ana", "preferred_name")
+    assert (await http.post(f"{PATCHES}/{patch['id']}/approve")).status_code == 200
+    assert await known(http) == {"preferred_name": "Ana"}
+
+
+async def test_a_field_has_one_name_wherever_it_is_told(maya: httpx.AsyncClient) -> None:
+    patch = await propose(maya, "ship v1", "goals_add")
+    await maya.post(f"{PATCHES}/{patch['id']}/approve")
+    context = (await maya.get(CONTEXT)).json()
+    [value] = context["values"]
+    assert (patch["field"], value["field"], context["profile"]) == ("goals_add", "goals_add", "Goals: ship v1")
+    gone = await maya.post(f"{CONTEXT}/withdraw", json={"field": value["field"], "value": value["value"]})
+    assert gone.json() == {"withdrawn": 1}
+
+
 async def test_who_may_propose_may_not_decide(
     app: Application, server: str, caller: Caller, maya: httpx.AsyncClient
 ) -> None:

@@ -73,7 +73,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
         {
             "status": "degraded",
             "checks": dict.fromkeys(
-                ("database", "migrations", "embedding_space", "embedder", "reranker", "llm", "workers"), "ok"
+                ("database", "migrations", "role", "embedding_space", "embedder", "reranker", "llm", "workers"), "ok"
             )
             | {"broker": "no broker configured: set MNEMA_REDIS_URL; background jobs wait"},
         },
@@ -85,7 +85,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
         report = response.json()
     assert report["status"] == "unavailable"
     assert report["checks"]["embedder"] == "ok"
-    assert "ok" not in {report["checks"][name] for name in ("database", "migrations", "embedding_space")}
+    assert "ok" not in {report["checks"][name] for name in ("database", "migrations", "role", "embedding_space")}
     assert (await http.get("/ready")).status_code == 200
 
 

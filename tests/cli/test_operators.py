@@ -17,7 +17,7 @@ from tests.acceptance.processes import mnema
 from tests.conftest import PASSWORDS, Database, database_url, model_cache
 
 KEY = re.compile(r"^(\S{36})  (mnema_\S{43})\n$")
-OK = ("configuration", "database", "migrations", "embedding_space", "embedder", "reranker", "llm")
+OK = ("configuration", "database", "migrations", "role", "embedding_space", "embedder", "reranker", "llm")
 NO_BROKER = "warn broker: no broker configured: set MNEMA_REDIS_URL; background jobs wait\nok   workers\n"
 
 

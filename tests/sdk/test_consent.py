@@ -21,5 +21,10 @@ async def test_a_proposal_goes_its_way(either: Either) -> None:
     assert (await either.context("maya")).profile == "City: Lisbon"
     assert (await either.withdraw("maya", "city")).withdrawn == 1
     assert (await either.context("maya")).values == []
+    goal = await either.propose("maya", "goals_add", "ship v1")
+    await either.approve("maya", goal.id)
+    [known] = (await either.context("maya")).values
+    assert (known.field, known.value) == (goal.field, "ship v1")
+    assert (await either.withdraw("maya", known.field, known.value)).withdrawn == 1
     with pytest.raises(NotFound):
         await either.context("nobody")

@@ -1,13 +1,21 @@
-"""Moving threads from LangGraph's in-memory saver: equal, again, and after an interruption."""
+"""Moving threads from LangGraph's savers: equal, again, and after an interruption."""
 
-from typing import Any
+import operator
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, TypedDict
+from uuid import uuid4
 
+import asyncpg
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
 from mnema.langgraph import MigrationError, MnemaSaver, amigrate, migrate
 
+from tests.conftest import database_url
 from tests.factories import Caller
 from tests.sdk.conftest import apart
 
@@ -35,7 +43,7 @@ def everything(saver: Any) -> dict[tuple[str, str, str], CheckpointTuple]:
     return {(n["thread_id"], n["checkpoint_ns"], n["checkpoint_id"]): found for n, found in named}
 
 
-def equal(source: InMemorySaver, target: MnemaSaver) -> bool:
+def equal(source: Any, target: MnemaSaver) -> bool:
     one, other = everything(source), everything(target)
     assert one.keys() == other.keys()
     for place, found in one.items():
@@ -101,3 +109,89 @@ async def test_what_does_not_come_out_as_it_went_in_is_told(
         await amigrate(source, nobodys, user_of=lambda found: None)
     for saver in (target, nobodys):
         await saver.aclose()
+
+
+class Log(TypedDict, total=False):
+    """What happened, in order."""
+
+    log: Annotated[list[str], operator.add]
+
+
+class Town:
+    """A graph that asks twice, fails while `broken`, and does something beside it."""
+
+    def __init__(self, saver: Any) -> None:
+        self.broken = True
+        made = StateGraph(Log)
+        for name, node in (("ask", self._ask), ("fail", self._fail), ("beside", self._beside)):
+            made.add_node(name, node)
+            made.add_edge(START, name)
+            made.add_edge(name, END)
+        self._graph: Any = made.compile(checkpointer=saver)
+
+    def run(self, thread: str, what: Any) -> Any:
+        """One turn of a thread: a beginning, an answer to what it asks, or None: again."""
+        return self._graph.invoke(what, {"configurable": {"thread_id": thread, "user_id": "maya"}})
+
+    def _ask(self, _state: Log) -> Log:
+        return {"log": [f"{interrupt('Which way?')}, {interrupt('How far?')}"]}
+
+    def _fail(self, _state: Log) -> Log:
+        if self.broken:
+            raise RuntimeError("the bridge is closed")
+        return {"log": ["over the bridge"]}
+
+    def _beside(self, _state: Log) -> Log:
+        return {"log": ["beside"]}
+
+
+def walked(saver: Any) -> None:
+    """Four threads: one that failed, one that asks, one that was answered once, one that came to its end."""
+    town = Town(saver)
+    with pytest.raises(RuntimeError, match="closed"):
+        town.run("failed", {"log": ["go"]})
+    town.broken = False
+    for thread, answers in (("asks", []), ("answered", ["left"]), ("done", ["left", "a mile"])):
+        town.run(thread, {"log": ["go"]})
+        for answer in answers:
+            town.run(thread, Command(resume=answer))
+
+
+@pytest.fixture
+async def elsewhere(superuser_url: str) -> AsyncIterator[str]:
+    """The URL of an empty database."""
+    name = f"t_{uuid4().hex}"
+    connection = await asyncpg.connect(superuser_url)
+    await connection.execute(f"CREATE DATABASE {name}")
+    yield database_url(superuser_url, name)
+    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await connection.close()
+
+
+async def test_threads_of_langgraphs_postgres_saver_are_equal_and_go_on(
+    server: str, caller: Caller, elsewhere: str
+) -> None:
+    def run() -> None:
+        with PostgresSaver.from_conn_string(elsewhere) as source:
+            source.setup()
+            walked(source)
+            target = MnemaSaver(server, caller.key, user_id="maya")
+            done = migrate(source, target)
+            found = everything(source)
+            written = sum(len(one.pending_writes or ()) for one in found.values())
+            assert (done.copied, done.writes, done.threads) == (len(found), written, 4)
+            assert equal(source, target)
+            channels = {write[1] for one in found.values() for write in one.pending_writes or ()}
+            assert channels >= {"__interrupt__", "__resume__", "__error__", "log"}, "nothing of it is missing"
+            assert migrate(source, target).copied == 0
+            there, here = Town(source), Town(target)
+            there.broken = here.broken = False
+            for thread, what in (
+                ("failed", None),
+                ("asks", Command(resume="right")),
+                ("answered", Command(resume="far")),
+            ):
+                assert there.run(thread, what) == here.run(thread, what), thread
+            target.close()
+
+    await apart(run)

@@ -104,6 +104,37 @@ async def test_two_memories_of_different_origin_apply_a_benign_value(app: Applic
     ]
 
 
+async def test_what_is_made_of_other_memories_does_not_count_beside_them(app: Application, scope: Scope) -> None:
+    turns = [await say(app, scope, text) for text in ("Please keep it short.", "I went home.", "I slept well.")]
+    told = {"turn_id": str(turns[-1]), "first_turn_id": str(turns[0]), "turns": 3}
+    fact = (await app.write.remember(scope, draft("Maya wants short answers.", source={"turn_id": str(turns[0])}))).id
+    episode = draft("Maya asked for short answers.", type=MemoryType.episodic, thread_id="talk", source=told)
+    drawn = {"type": MemoryType.insight, "source": {"turn_id": None, "memories": [str(fact)]}}
+    unsure = draft("Maya may like short answers.", metadata={"confidence": 0.5}, **drawn)
+    made = [(await app.write.remember(scope, new)).id for new in (episode, unsure)]
+    for evidence in (turns[0], fact, *made):
+        patch = (await propose(app, scope, "tone", "short", evidence=evidence)).patch
+        assert (patch.state, await known(app, scope)) == ("pending", {})
+    assert [(s.memory_id, s.counts) for s in patch.signals] == [
+        (turns[0], True),
+        *((memory_id, False) for memory_id in made),
+    ]
+    sure = (await app.write.remember(scope, draft("Maya likes it short.", metadata={"confidence": 1}, **drawn))).id
+    applied = (await propose(app, scope, "tone", "short", evidence=sure)).patch
+    assert (applied.state, applied.way) == ("applied", "insight")
+
+
+@pytest.mark.parametrize("names", ["the turn", "the turn in capitals", "the turn where it comes from"])
+async def test_a_fact_goes_back_to_its_turn_by_whichever_name(app: Application, scope: Scope, names: str) -> None:
+    turn = await say(app, scope, "Please keep it short.", source={"turn_id": "chat-17"})
+    name = {"the turn": str(turn), "the turn in capitals": str(turn).upper()}.get(names, "chat-17")
+    fact = (await app.write.remember(scope, draft("Maya wants short answers.", source={"turn_id": name}))).id
+    for evidence in (turn, fact):
+        assert (await propose(app, scope, "tone", "short", evidence=evidence)).patch.state == "pending"
+    other = (await app.write.remember(scope, draft("Maya skips long texts.", source={"turn_id": "chat-18"}))).id
+    assert (await propose(app, scope, "tone", "short", evidence=other)).patch.state == "applied"
+
+
 @pytest.mark.parametrize(
     ("confidence", "state"), [(0.95, "applied"), (0.5, "pending"), ("1", "pending"), (None, "pending")]
 )
@@ -313,10 +344,10 @@ async def test_another_tenant_finds_nothing_and_changes_nothing(app: Application
         lambda: app.consent.chat.ask(other, "maya", patch.id, "talk", "Shall I?"),
         lambda: propose(app, other, "city", "Lisbon"),
     )
-    for call in calls:
+    for call in calls[:-1]:
         with pytest.raises(NotFound):
             await call()
-    await say(app, other, "Good morning.")
+    assert (await calls[-1]()).patch.id != patch.id  # type: ignore[union-attr]
     for call in calls[2], calls[4]:
         with pytest.raises(NotFound, match="no such proposal"):
             await call()
@@ -355,11 +386,10 @@ async def test_erasure_leaves_nothing_of_it_and_it_does_not_come_back(
     )
     assert sorted(row["event"] for row in left) == ["CONSENT"] * 4 + ["PURGE"] * 2
     assert all(row["meta"] == {} for row in left)
-    with pytest.raises(NotFound):
-        await propose(app, scope, "city", "Atlantis")
-    await say(app, scope, "I am back.")
     with pytest.raises(ErasedText):
         await propose(app, scope, "city", "atlantis.")
+    with pytest.raises(NotFound):
+        await app.consent.context(scope, "maya")
     assert (await propose(app, scope, "city", "Lisbon")).action == "created"
 
 
@@ -375,8 +405,25 @@ async def test_erasure_and_proposals_at_once_leave_nothing_half(
         return_exceptions=True,
     )
     assert all(not isinstance(a, BaseException) or isinstance(a, MnemaError) for a in answers), answers
-    assert await sql.fetchval("SELECT count(*) FROM context_patches") == 0
-    assert await sql.fetchval("SELECT count(*) FROM history WHERE event = 'CONSENT' AND meta <> '{}'") == 0
+    later = await sql.fetch("SELECT id::text, value FROM context_patches")  # they came back, and are known again
+    assert {row["value"] for row in later} <= {f"goal {n}" for n in range(10)}
+    left = "SELECT count(*) FROM history WHERE event = 'CONSENT' AND meta <> '{}' AND memory_id <> ALL ($1)"
+    assert await sql.fetchval(left, [row["id"] for row in later]) == 0
+    memories = await sql.fetchval("SELECT count(*) FROM memories")
+    assert (await sql.fetchval("SELECT count(*) FROM users"), memories) == (int(bool(later)), 0)
+
+
+async def test_a_proposal_makes_its_user_known_or_leaves_nothing(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    with pytest.raises(InvalidInput, match="evidence"):
+        await propose(app, caller.scope, "city", "Lisbon", evidence=uuid4())
+    assert await sql.fetchval("SELECT count(*) FROM users") == 0
+    first = await propose(app, caller.scope, "preferred_name", "Ana")
+    await app.consent.decide(caller.scope, "maya", first.patch.id, approve=True)
+    assert (await app.consent.context(caller.scope, "maya")).profile == "Preferred name: Ana"
+    with pytest.raises(NotFound):
+        await app.consent.context(caller.scope, "noor")
 
 
 async def test_an_unknown_field_is_refused(app: Application, scope: Scope) -> None:

@@ -37,13 +37,13 @@ _DECIDED = {200: {"links": links.DECIDED}, **documented(401, 403, 404, 409, 422,
     _CONTEXT + "/patches",
     status_code=201,
     response_model=ProposedOut,
-    responses={201: {"links": links.PROPOSED}, **documented(400, 401, 403, 404, 409, 413, 422, 503)},
+    responses={201: {"links": links.PROPOSED}, **documented(400, 401, 403, 409, 413, 422, 503)},
 )
 async def propose(
     app: App, scope: Writer, user_id: UserId, body: PatchIn, idempotency_key: Retry = None
 ) -> ProposedOut:
-    """Propose a value. A sensitive one waits for the user's decision and then expires; a benign one applies by itself
-    once memories of different origin, or one confident insight, say it.
+    """Propose a value, of a new user too. A sensitive one waits for the user's decision and then expires; a benign one
+    applies by itself once turns and facts of different origin, or one confident insight, say it.
 
     Retry with the same `Idempotency-Key` and body to get the same proposal again, as it is by then.
     """

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import NOT_EMPTY, Identifier, Request, storable
-from app.domain.consent import ADDED, MAX_QUESTION, Context, Patch
+from app.domain.consent import MAX_QUESTION, Context, Patch
 from app.usecases.memories.consent_proposals import Proposal, Proposed
 
 FieldName = Annotated[
@@ -73,7 +73,8 @@ class WithdrawnOut(BaseModel):
 
 
 class SignalOut(BaseModel):
-    """A memory that speaks for a value; those with the same `root` (the turn they go back to) count as one."""
+    """A memory that speaks for a value. Turns and facts are counted, those with the same `root` (the turn they go back
+    to) as one; an episode is not, an insight speaks by its confidence alone."""
 
     model_config = ConfigDict(from_attributes=True)
     memory_id: UUID
@@ -144,7 +145,8 @@ class PatchPageOut(BaseModel):
 class KnownOut(BaseModel):
     """A value that is known, and the proposal that was decided."""
 
-    field: str
+    model_config = ConfigDict(from_attributes=True)
+    field: str = Field(description="as it was proposed, such as goals_add; by this name it is withdrawn")
     value: str
     patch_id: UUID
     updated_at: datetime
@@ -162,13 +164,5 @@ class ContextOut(BaseModel):
     @classmethod
     def of(cls, user_id: str, context: Context) -> "ContextOut":
         """From the domain object."""
-        values = [
-            KnownOut(
-                field=known.field.removesuffix(ADDED),
-                value=known.value,
-                patch_id=known.patch_id,
-                updated_at=known.updated_at,
-            )
-            for known in context.values
-        ]
+        values = [KnownOut.model_validate(known) for known in context.values]
         return cls(user_id=user_id, values=values, profile=context.profile)

@@ -2,6 +2,9 @@
 -- One decision about a user at a time; an erasure waits, and is waited for. Other writes of the user go on.
 SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR NO KEY UPDATE
 
+-- name: know_user
+SELECT know_users($1, jsonb_build_array($2::text))
+
 -- name: known
 -- Whether anything is held of a user. A key bound to agents ($3) knows people it can see a memory or a proposal of.
 SELECT EXISTS (SELECT 1 FROM context_patches WHERE tenant_id = $1 AND user_id = $2)
@@ -13,13 +16,20 @@ SELECT EXISTS (SELECT 1 FROM context_patches WHERE tenant_id = $1 AND user_id = 
 SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = $1 AND hash = ANY ($2::bytea[]))
 
 -- name: evidence
--- What a memory ($3) of a user ($2) can tell of them, within the key's categories ($4): a turn must be their own.
-SELECT id, type AS kind, coalesce(source->>'turn_id', id::text) AS root,
-       CASE jsonb_typeof(metadata->'confidence') WHEN 'number' THEN (metadata->>'confidence')::float8 END AS confidence
-FROM memories
-WHERE tenant_id = $1 AND user_id = $2 AND id = $3 AND state = 'active' AND ($4::text[] IS NULL OR category = ANY ($4))
-  AND CASE type WHEN 'turn' THEN role = 'user' AND coalesce(actor_id, user_id) = user_id
-                ELSE type IN ('semantic', 'episodic', 'insight') END
+-- What a memory ($3) of a user ($2) can tell of them, within the key's categories ($4): a turn must be their own. A turn or
+-- a fact goes back to the turn it names, by the name that one has where it comes from if it has any: either may be told.
+-- What is made of several memories is its own.
+SELECT m.id, m.type AS kind, CASE WHEN pg_input_is_valid(r.root, 'uuid') THEN r.root::uuid::text ELSE r.root END AS root,
+       CASE jsonb_typeof(m.metadata->'confidence') WHEN 'number' THEN (m.metadata->>'confidence')::float8 END AS confidence
+FROM memories m
+LEFT JOIN memories t ON t.tenant_id = $1 AND t.user_id = $2
+    AND t.id = CASE WHEN pg_input_is_valid(m.source->>'turn_id', 'uuid') THEN (m.source->>'turn_id')::uuid END
+CROSS JOIN LATERAL (SELECT CASE WHEN m.type IN ('turn', 'semantic')
+    THEN coalesce(t.source->>'turn_id', m.source->>'turn_id', m.id::text) ELSE m.id::text END AS root) r
+WHERE m.tenant_id = $1 AND m.user_id = $2 AND m.id = $3 AND m.state = 'active'
+  AND ($4::text[] IS NULL OR m.category = ANY ($4))
+  AND CASE m.type WHEN 'turn' THEN m.role = 'user' AND coalesce(m.actor_id, m.user_id) = m.user_id
+                  ELSE m.type IN ('semantic', 'episodic', 'insight') END
 
 -- name: patch
 SELECT {columns} FROM context_patches p
@@ -109,7 +119,7 @@ WHERE c.tenant_id = $1 AND c.thread_id = $2 AND c.rev > $3 ORDER BY c.rev LIMIT 
 SELECT {columns} FROM context_patches p
 LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
 WHERE p.tenant_id = $1 AND p.state = 'pending' AND p.expires_at <= $2
-ORDER BY p.expires_at, p.id LIMIT $3 {lock}
+ORDER BY p.expires_at, p.id LIMIT $3 FOR NO KEY UPDATE OF p SKIP LOCKED
 
 -- name: count_due
 SELECT count(*) FROM context_patches WHERE tenant_id = $1 AND state = 'pending' AND expires_at <= $2

@@ -45,10 +45,10 @@ class Proposals:
         self._secret = secret
 
     async def propose(self, scope: Scope, proposal: Proposal, key: IdempotencyKey | None = None) -> Proposed:
-        """Propose a value; one that needs nobody's decision is known at once.
+        """Propose a value; one that needs nobody's decision is known at once. The user need not be known before.
 
-        Raises NotFound for one of whom nothing is held, UnknownField, EmptyText, TextTooLong, NulByte, InvalidInput for
-        what is no evidence, ErasedText, TooManyPatches, AgentNotAllowed, IdempotencyMismatch.
+        Raises UnknownField, EmptyText, TextTooLong, NulByte, InvalidInput for what is no evidence, ErasedText,
+        TooManyPatches, AgentNotAllowed, IdempotencyMismatch, WriteContention.
         """
         self._decisions.allow(scope)
         if proposal.agent_id is not None and scope.agents is not None and proposal.agent_id not in scope.agents:
@@ -58,7 +58,7 @@ class Proposals:
         speaking = scope.speaking_as(proposal.agent_id)
 
         async def work(tx: WriteTx) -> Proposed:
-            await self._decisions.require(tx, speaking, checked.user_id)
+            await self._storage.know(tx, speaking, checked.user_id)
             return await self._propose(tx, speaking, checked, key)
 
         return await self._decisions.attempts(scope, work)

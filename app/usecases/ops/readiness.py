@@ -15,6 +15,7 @@ from app.domain.errors import (
 )
 from app.ports import ChatModel, Embedder, Reranker
 from app.storage.admin import head_revision
+from app.storage.engine import ROLE, refuse_privileged
 from app.storage.spaces import require_space
 from app.storage.uow import Row, UnitOfWork
 
@@ -58,6 +59,7 @@ class Readiness:
         checks: dict[str, Callable[[], Awaitable[None]]] = {
             "database": self._database,
             "migrations": self._migrations,
+            "role": self._role,
             "embedding_space": self._space,
             "embedder": self._model,
             "reranker": self._reading,
@@ -92,6 +94,11 @@ class Readiness:
         current = rows[0]["version_num"] if rows else "none"
         if current != self._head:
             raise ConfigError(f"schema is at {current}, this server needs {self._head}: run `mnema migrate`")
+
+    async def _role(self) -> None:
+        """Asked each time: what the role may do can be changed while connections are open."""
+        [role] = await self._ask(ROLE)
+        refuse_privileged(role)
 
     async def _space(self) -> None:
         async with _answering_database(self._patience_s):
