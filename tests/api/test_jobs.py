@@ -127,8 +127,8 @@ async def test_only_an_administrator_sees_jobs(app: Application, server: str, ca
             refused(await client.post(path, json={"kind": "*"}), 403, "scope_required")
 
 
-async def test_an_export_names_no_jobs(http: httpx.AsyncClient) -> None:
+async def test_an_export_names_the_users_jobs(http: httpx.AsyncClient) -> None:
     job_id = await job_of(http)
     exported = (await http.get("/users/maya/export")).text
     assert "Shall we talk" in exported
-    assert job_id not in exported
+    assert job_id in exported
