@@ -3,7 +3,7 @@
 A false merge destroys a memory and a missed one only leaves a duplicate, so every doubt is a no. Two texts must agree
 word for word (articles, case, contractions and plurals aside) except for three rewordings whose meaning grammar fixes:
 a phrase moved to the front, the two sides of "is" exchanged, a list in another order. One text contains the other only
-when what it adds is one more list element or a plain adjective.
+when what it adds is one more list element or a plain adjective. ADR 17 says what the wider rule would cost.
 """
 
 import re
@@ -150,6 +150,8 @@ def _reordered(left: Words, right: Words) -> bool:
     """The same words in an order that cannot have changed who does what."""
     if any(word.kind is Kind.DIRECTION for word in left + right):
         return False
+    if _time_fronted(left, right) or _time_fronted(right, left):
+        return True
     if _critical(left, right) != _critical(right, left):
         return False
     return (
@@ -164,17 +166,45 @@ def _reordered(left: Words, right: Words) -> bool:
 
 def _fronted(plain: Words, fronted: Words) -> bool:
     """ "Likes hiking on weekends" as "On weekends, the user likes hiking"."""
-    keys = _keys(fronted)
     for at in range(1, len(plain)):
         head, tail = _keys(plain[:at]), plain[at:]
         phrase = tail[0].key in words.ADJUNCTS and len(tail) > 1
-        time = all(word.kind in {Kind.DATE, Kind.TIME_UNIT} and word.key not in words.OCCASIONS for word in tail)
-        if (phrase or time) and keys[: len(tail)] == _keys(tail):
-            rest = keys[len(tail) :]
-            rest = rest[1:] if rest[:1] == [","] else rest
+        if phrase or _tells_time(tail):
+            rest = _behind(tail, fronted)
             if rest == head or (rest[:1] in (["user"], ["user's"]) and rest[1:] == head):
                 return True
     return False
+
+
+def _time_fronted(plain: Words, fronted: Words) -> bool:
+    """ "Maya drinks tea on Sundays" as "On Sundays Maya drinks tea": of all that must keep its order only a time moves,
+    and past nobody but the one the text begins with."""
+    names = next((at for at, word in enumerate(plain) if word.kind not in {Kind.NAME, Kind.CAPITAL}), 0)
+    for at in range(names + 1, len(plain)) if names else ():
+        head, tail = plain[:at], plain[at:]
+        time = tail[1:] if tail[0].key in words.ADJUNCTS else tail
+        if (
+            _tells_time(time)
+            and all(word.kind in PLAIN for word in head[names:])
+            and _behind(tail, fronted) == _keys(head)
+        ):
+            return True
+    return False
+
+
+def _tells_time(text: Words) -> bool:
+    """Nothing but a time, and no occasion."""
+    kinds = {Kind.DATE, Kind.TIME_UNIT}
+    return bool(text) and all(word.kind in kinds and word.key not in words.OCCASIONS for word in text)
+
+
+def _behind(opening: Words, text: Words) -> list[str]:
+    """What follows the opening, and a comma, in a text that has it."""
+    keys = _keys(text)
+    if keys[: len(opening)] != _keys(opening):
+        return []
+    rest = keys[len(opening) :]
+    return rest[1:] if rest[:1] == [","] else rest
 
 
 def _exchanged(left: Words, right: Words) -> bool:
