@@ -75,7 +75,9 @@ class MemoryChange:
 
     `new` for an insert, `fields` for an update, neither for a purge. `threads` are told of it: the thread that wrote
     and the one the memory belongs to. `vector` and `tokens` are the embedding of a new or changed
-    text. `jobs` are the work that follows from it: there if and only if the change is.
+    text; with a new text `edges` are all its relations from now on, otherwise they are added. `delta_meta`: what the
+    delta needs, for a changed memory besides its text and importance. `jobs` are the work that follows from it: there
+    if and only if the change is.
     """
 
     kind: ChangeKind

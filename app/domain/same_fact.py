@@ -168,11 +168,9 @@ def _fronted(plain: Words, fronted: Words) -> bool:
     """ "Likes hiking on weekends" as "On weekends, the user likes hiking"."""
     for at in range(1, len(plain)):
         head, tail = _keys(plain[:at]), plain[at:]
-        phrase = tail[0].key in words.ADJUNCTS and len(tail) > 1
-        if phrase or _tells_time(tail):
-            rest = _behind(tail, fronted)
-            if rest == head or (rest[:1] in (["user"], ["user's"]) and rest[1:] == head):
-                return True
+        rest = _behind(tail, fronted)
+        if rest == head or (rest[:1] in (["user"], ["user's"]) and rest[1:] == head):
+            return (tail[0].key in words.ADJUNCTS and len(tail) > 1) or _tells_time(tail)
     return False
 
 
@@ -182,13 +180,8 @@ def _time_fronted(plain: Words, fronted: Words) -> bool:
     names = next((at for at, word in enumerate(plain) if word.kind not in {Kind.NAME, Kind.CAPITAL}), 0)
     for at in range(names + 1, len(plain)) if names else ():
         head, tail = plain[:at], plain[at:]
-        time = tail[1:] if tail[0].key in words.ADJUNCTS else tail
-        if (
-            _tells_time(time)
-            and all(word.kind in PLAIN for word in head[names:])
-            and _behind(tail, fronted) == _keys(head)
-        ):
-            return True
+        if all(word.kind in PLAIN for word in head[names:]) and _behind(tail, fronted) == _keys(head):
+            return _tells_time(tail[1:] if tail[0].key in words.ADJUNCTS else tail)
     return False
 
 

@@ -1,6 +1,6 @@
 """The journal: every change of a memory goes through `record`, with its history, delta, events and relations.
 
-The database applies the changes and writes the record in one call (migrations/sql/0011_journal.sql); a constraint
+The database applies the changes and writes the record in one call (migrations/sql/0014_journal.sql); a constraint
 trigger refuses a change that came any other way.
 """
 
@@ -176,6 +176,7 @@ def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
         "relations": [_relation(edge) for c in fresh for edge in c.edges],
         "related": {str(c.memory_id): len(c.edges) for c in fresh},
         "edges": [row for c in changes if c.edges and not c.new for row in _edges(c.memory_id, c.actor, c.edges)],
+        "retold": [str(c.memory_id) for c in changes if "text" in c.fields],
         "jobs": [new_job_row(job) for c in changes for job in c.jobs],
     }
     return batch | {name: rows for name, rows in more.items() if rows}

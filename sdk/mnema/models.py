@@ -20,7 +20,7 @@ class Written(Answered):
     """What a write did. `action`: created, updated (the text joined `matched_id`), merged or skipped (`reason`
     says why).
 
-    `similarity`: the best cosine among the compared; `related`: relations made; `revision`: of the thread.
+    `similarity`: the best cosine among the compared; `related`: relations made or renewed; `revision`: of the thread.
     """
 
     id: UUID | None

@@ -187,7 +187,9 @@ async def full_life(uow: UnitOfWork, journal: Journal, scope: Scope) -> Memory:
     )
     told = {"text": f"Now {SECRET}", "importance": 2}
     fields = {"text": f"Maya loves {SECRET}.", "steps_text": f"1. Sell {SECRET}."}
-    again = change(scope, new.memory_id, fields=fields, vector=vector_of("x"), threads=("t", "u"), delta_meta=told)
+    threads = ("t", "u")
+    again = change(scope, new.memory_id, fields=fields, vector=vector_of("x"), threads=threads, delta_meta=told)
+    again = replace(again, edges=new.edges)
     memory = (await journal.record(scope, [again])).recorded[0].memory
     async with uow.write(scope) as tx:
         await DeltaStorage().advance(tx, scope, "t", "planner", 1)
@@ -215,7 +217,7 @@ async def test_a_purge_leaves_the_fact_of_every_change(
 ) -> None:
     memory = await full_life(uow, journal, a)
     await journal.record(a, [change(a, memory.id, ChangeKind.purged, threads=("t",))])
-    assert await events_of(superuser, memory.id) == ["ADD", "LINK", "UPDATE", "PURGE"]
+    assert await events_of(superuser, memory.id) == ["ADD", "LINK", "UPDATE", "LINK", "PURGE"]
     left = set(await mentions(superuser, str(memory.id)))
     assert left == {"history", "change_log", "events", "idempotency_keys"}
     logged = await superuser.fetch(

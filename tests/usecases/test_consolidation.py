@@ -237,6 +237,22 @@ async def test_near_facts_are_related_and_the_survivor_inherits_relations(
     assert await events(sql) == [("link", "ok"), ("merge", "ok")]
 
 
+async def test_a_merge_is_undone_whatever_became_of_the_survivors_text(
+    app: Application, caller: Caller, job: Scope, notes: Notes, sql: asyncpg.Connection
+) -> None:
+    twin, bees, old = await notes(TWIN, BEES, {"text": "The user's uncle was a carpenter.", "category": "history"})
+    relation = (
+        "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, gen_random_uuid(), $2, $3, 0.6)"
+    )
+    await sql.execute(relation, job.tenant_id, str(twin), str(old))
+    assert (await app.consolidate.run(job)).merged == 1
+    assert await edges(sql) == {(twin, old), (bees, old)}
+    await app.edit.patch(caller.scope, bees, {"text": "The parcel from Ghent arrived broken."}, version=None)
+    back = await app.edit.restore(caller.scope, twin)
+    assert (back.state, back.superseded_by, back.text) == (MemoryState.active, None, TWIN)
+    assert await edges(sql) == {(twin, old)}
+
+
 async def test_the_later_number_stands_where_the_category_says_so(
     configured: Configured, job: Scope, notes: Notes, sql: asyncpg.Connection
 ) -> None:

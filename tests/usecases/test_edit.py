@@ -257,6 +257,38 @@ async def test_a_bound_key_edits_what_changed_meanwhile_and_is_still_its_own(
     assert (weighed.version, pinned.version, pinned.pinned, pinned.importance) == (2, 3, True, 5)
 
 
+async def told(sql: asyncpg.Connection) -> list[tuple[str, str, int]]:
+    """Event, text and importance of every revision of thread t1, in order."""
+    rows = await sql.fetch("SELECT event, meta FROM change_log WHERE thread_id = 't1' ORDER BY rev")
+    return [(row["event"], row["meta"].get("text"), row["meta"]["importance"]) for row in rows]
+
+
+PORTO = "Maya lives in Porto."
+
+
+@pytest.mark.parametrize("agents", [None, ["stylist"]])
+async def test_what_is_told_of_a_change_is_what_is_stored_though_another_came_before(
+    app: Application, caller: Caller, memory: Memory, sql: asyncpg.Connection, agents: list[str] | None
+) -> None:
+    scope = (await make_caller(app, ("write",), agents, tenant=caller)).scope
+    moves = app.edit.patch(caller.scope, memory.id, {"text": PORTO, "importance": 5}, version=None)
+    _, pinned = await in_line(sql, memory.id, moves, app.edit.pin(scope, memory.id, True))
+    assert (pinned.text, pinned.importance, pinned.version) == (PORTO, 5, 3)
+    weighs = app.edit.patch(caller.scope, memory.id, {"importance": 3}, version=None)
+    moves = app.edit.patch(scope, memory.id, {"text": "Maya lives in Ghent."}, version=None)
+    await in_line(sql, memory.id, weighs, moves)
+    weighs = app.edit.patch(caller.scope, memory.id, {"text": PORTO, "importance": 4}, version=None)
+    await in_line(sql, memory.id, weighs, app.edit.soft_delete(scope, memory.id))
+    assert (await told(sql))[1:] == [
+        ("updated", PORTO, 5),
+        ("updated", PORTO, 5),
+        ("updated", PORTO, 3),
+        ("updated", "Maya lives in Ghent.", 3),
+        ("updated", PORTO, 4),
+        ("soft_deleted", PORTO, 4),
+    ]
+
+
 async def test_edits_leave_their_events(
     app: Application, caller: Caller, memory: Memory, sql: asyncpg.Connection
 ) -> None:

@@ -30,7 +30,7 @@ async def test_a_purge_leaves_no_word_of_the_text_anywhere(
     await app.query.ask(caller.scope, QUERY)
     await app.access.flush()
     await app.edit.purge(caller.scope, written.id)
-    assert [row["event"] for row in await history_of(sql, written.id)] == ["ADD", "LINK", "UPDATE", "PURGE"]
+    assert [row["event"] for row in await history_of(sql, written.id)] == ["ADD", "LINK", "UPDATE", "LINK", "PURGE"]
     assert await edges(sql) == set()
     assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS}") == 1
     tables = await sql.fetch(

@@ -1,6 +1,10 @@
 """Relations between semantic memories, from the newer to the older (seed 003 §2)."""
 
+import asyncio
 from datetime import timedelta
+from itertools import combinations
+from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -53,7 +57,7 @@ async def test_writing_again_doubles_no_relation_in_either_direction(
     goal = await app.write.remember(caller.scope, draft(GOAL, category="goals", created_at=moment))
     chess = await app.write.remember(caller.scope, draft("Maya plays chess.", created_at=moment))
     fuller = await app.write.remember(caller.scope, draft("Maya plays chess and tennis."))
-    assert (chess.related, fuller.id, fuller.related) == (1, chess.id, 0)
+    assert (chess.related, fuller.id, fuller.related) == (1, chess.id, 1)
     await app.edit.patch(caller.scope, goal.id, {"text": "Maya wants to win the chess tournament."}, version=None)
     assert await edges(sql) == {(chess.id, goal.id)}
 
@@ -67,6 +71,92 @@ async def test_a_changed_text_is_linked_to_its_new_neighbours(
     await app.edit.patch(caller.scope, other.id, {"text": CHESS}, version=None)
     assert await edges(sql) == {(other.id, goal.id)}
     assert [row["event"] for row in await history_of(sql, other.id)] == ["ADD", "UPDATE", "LINK"]
+
+
+async def strengths(sql: asyncpg.Connection) -> dict[frozenset[UUID], float]:
+    """Of every relation, whichever way round."""
+    rows = await sql.fetch("SELECT from_id, to_id, strength FROM relations")
+    return {frozenset((UUID(row["from_id"]), UUID(row["to_id"]))): row["strength"] for row in rows}
+
+
+async def test_a_text_about_something_else_leaves_no_relation_of_the_old_one(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    goal = await app.write.remember(caller.scope, draft(GOAL, category="goals"))
+    chess = await app.write.remember(caller.scope, draft(CHESS))
+    club = await app.write.remember(caller.scope, draft("Maya is in a chess club.", category="goals"))
+    assert {(chess.id, goal.id), (club.id, chess.id), (club.id, goal.id)} == await edges(sql)
+    await app.edit.patch(caller.scope, chess.id, {"text": RAIN}, version=None)
+    assert await edges(sql) == {(club.id, goal.id)}
+    assert [row["event"] for row in await history_of(sql, chess.id)] == ["ADD", "LINK", "UPDATE"]
+    parcel = Query(agent="supervisor", query=RAIN, filters=Filters(category="preferences"), top_k=1)
+    answer = await app.query.ask(caller.scope, parcel)
+    assert ([item.memory.id for item in answer.items], answer.related) == ([chess.id], [])
+
+
+async def test_a_relation_that_stays_gets_the_strength_of_the_new_text(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    goal = await app.write.remember(caller.scope, draft(GOAL, category="goals"))
+    chess = await app.write.remember(caller.scope, draft(CHESS))
+    pair, text = frozenset((goal.id, chess.id)), "Maya plays chess and wants to win a tournament."
+    before = await strengths(sql)
+    await app.edit.patch(caller.scope, chess.id, {"text": text}, version=None)
+    expected = [c.neighbour.similarity for c in await _compared(app, caller, text) if c.neighbour.id == goal.id]
+    after = await strengths(sql)
+    assert after == {pair: pytest.approx(expected[0], abs=1e-3)}
+    assert after[pair] > before[pair] + 0.05
+    linked = (await history_of(sql, chess.id))[-1]
+    assert [edge["strength"] for edge in linked["meta"]["edges"]] == [pytest.approx(after[pair], abs=1e-5)]
+    await app.edit.patch(caller.scope, goal.id, {"text": "Maya wants to win at chess."}, version=None)  # the other end
+    assert list(await strengths(sql)) == [pair]
+    assert (await strengths(sql))[pair] != after[pair]
+
+
+async def test_a_merge_with_a_new_text_renews_relations_too(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    goal = await app.write.remember(caller.scope, draft(GOAL, category="goals"))
+    chess = await app.write.remember(caller.scope, draft("Maya plays chess.", category="goals"))
+    far = await app.write.remember(caller.scope, draft(RAIN))
+    await sql.execute("UPDATE relations SET strength = 0.99")
+    stale = (
+        "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, gen_random_uuid(), $2, $3, 0.9)"
+    )
+    await sql.execute(stale, caller.scope.tenant_id, str(far.id), str(chess.id))
+    fuller = await app.write.remember(caller.scope, draft("Maya plays chess and tennis.", category="goals"))
+    assert (fuller.action, fuller.id, fuller.related) == ("updated", chess.id, 1)
+    [(pair, strength)] = (await strengths(sql)).items()
+    assert pair == frozenset((goal.id, chess.id))
+    assert strength < 0.9
+
+
+@pytest.mark.parametrize("again", [{"importance": 5}, {"category": "tasks"}, {"pinned": True}])
+async def test_without_a_new_text_relations_stay_as_they_are(
+    app: Application, caller: Caller, sql: asyncpg.Connection, again: dict[str, Any]
+) -> None:
+    goal = await app.write.remember(caller.scope, draft(GOAL, category="goals"))
+    await app.write.remember(caller.scope, draft(CHESS))
+    before = await sql.fetch("SELECT xmin::text, * FROM relations")
+    await app.edit.patch(caller.scope, goal.id, again, version=None)
+    await app.write.remember(caller.scope, draft(CHESS, importance=4))
+    assert await sql.fetch("SELECT xmin::text, * FROM relations") == before
+
+
+async def test_many_new_texts_of_related_memories_at_once(
+    app: Application, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    texts = [f"Maya plays chess with {name} on Sundays." for name in ("Ana", "Ben", "Cleo", "Dan", "Eve")]
+    ids = [(await app.write.remember(caller.scope, draft(text))).id for text in texts]
+    for day in ("Mondays", "Fridays"):
+        patches = [
+            app.edit.patch(caller.scope, id_, {"text": text.replace("Sundays", day)}, version=None)
+            for id_, text in zip(ids, texts, strict=True)
+        ]
+        await asyncio.gather(*patches)
+    assert {frozenset(pair) for pair in await edges(sql)} <= {frozenset(two) for two in combinations(ids, 2)}
+    assert len(await edges(sql)) >= len(ids)
+    assert await sql.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0
 
 
 async def test_at_most_the_configured_number_of_the_strongest_is_linked(

@@ -123,7 +123,7 @@ class WrittenOut(BaseModel):
     similarity: float | None = Field(
         default=None, exclude_if=absent, description="best cosine among the compared memories"
     )
-    related: int = Field(default=0, description="relations made")
+    related: int = Field(default=0, description="relations made, or renewed with the text")
     revision: int | None = Field(default=None, exclude_if=absent, description="of the thread, when one was named")
     reason: str | None = Field(
         default=None, exclude_if=absent, description="why it was skipped: below_min_importance or erased"

@@ -15,7 +15,7 @@ from app.domain.scope import Scope
 from app.storage.consolidation import ConsolidationStorage, Related
 from app.storage.journal import Journal
 from app.storage.uow import UnitOfWork
-from app.usecases.memories.relations import delta_meta, threads_of
+from app.usecases.memories.relations import threads_of
 
 CHANGED_MEANWHILE = (NotFound, VersionConflict, WrongState, WriteContention)
 
@@ -139,7 +139,7 @@ def merge_changes(scope: Scope, merge: Merge, related: Iterable[Related], now: d
         threads=threads_of(survivor.thread_id, *threads),
         expect_version=survivor.version,
         expect_states=("active",),
-        delta_meta=delta_meta(survivor.text, merge.importance) | {"combined": len(_members(merge))},
+        delta_meta={"combined": len(_members(merge))},
         history_meta={"absorbed": [{"id": str(one.memory.id), **_why(one)} for one in merge.absorbed]},
         old_ref=str(merge.absorbed[0].memory.id),
         new_ref=str(survivor.id),

@@ -26,7 +26,7 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.journal import Journal, KeyRecord
 from app.storage.memories import Compared, MemoryStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memories.relations import delta_meta, edges_to, threads_of
+from app.usecases.memories.relations import edges_to, threads_of
 
 T = TypeVar("T")
 _TOO_LATE = (NotFound, WrongState, VersionConflict, DuplicateText)
@@ -186,7 +186,6 @@ class EditMemories:
             threads=threads_of(before.thread_id),
             expect_version=version,
             expect_states=("active",),
-            delta_meta=delta_meta(changed.get("text", before.text), changed.get("importance", before.importance)),
             edges=edges_to(before.id, before.created_at, compared),
             observations=(_event(before, "update"),),
         )
@@ -211,7 +210,6 @@ class EditMemories:
             fields=fields,
             threads=threads_of(before.thread_id),
             expect_states=states,
-            delta_meta=delta_meta(before.text, before.importance),
             observations=(_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
         )
         return await self._record(scope, before, change, key)

@@ -18,7 +18,7 @@ from app.ports import Clock
 from app.storage.journal import Journal
 from app.storage.lifecycle import LifecycleStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memories.relations import delta_meta, threads_of
+from app.usecases.memories.relations import threads_of
 
 SAMPLE = 20
 CHANGED_MEANWHILE = (NotFound, VersionConflict, WrongState, WriteContention)
@@ -140,7 +140,6 @@ class Lifecycle:
             threads=threads_of(memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
-            delta_meta=delta_meta(memory.text, memory.importance),
             history_meta={"reason": reason},
             observations=(_event(memory, "ttl" if kind is ChangeKind.expired else "delete"),),
         )

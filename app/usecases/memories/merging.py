@@ -106,7 +106,6 @@ def _update(intent: Intent, match: Compared) -> tuple[list[MemoryChange], Writte
         threads=threads_of(merged.thread_id, match.thread_id),
         expect_version=match.version,
         expect_states=("active",),
-        delta_meta=delta_meta(merged.text, merged.importance),
         history_meta=_incoming(intent),
         edges=edges_to(old.id, old.created_at, intent.compared) if changed else (),
     )

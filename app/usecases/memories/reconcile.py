@@ -23,7 +23,7 @@ from app.storage.journal import Journal, KeyRecord
 from app.storage.memories import Compared
 from app.storage.reconcile import Beside, ReconcileStorage
 from app.usecases.memories.merging import Joining, Written
-from app.usecases.memories.relations import delta_meta, threads_of
+from app.usecases.memories.relations import threads_of
 from app.usecases.memories.write import RACE_LOST, WriteMemories
 from app.usecases.ops.ask_model import AskModel
 
@@ -198,7 +198,6 @@ class Reconcile:
             threads=threads_of(turn.thread_id, memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
-            delta_meta=delta_meta(memory.text, memory.importance),
             history_meta={"rule": "reconcile", "incoming": fact.new.text, **_told(turn)},
             observations=(replace(event, sim=beside.similarities[fact.order]),),
         )

@@ -193,7 +193,6 @@ class KeepReflections:
             threads=threads_of(old.thread_id, draft.thread_id),
             expect_version=old.version,
             expect_states=("active",),
-            delta_meta=delta_meta(text, importance),
             observations=(replace(event, memory_id=old.id),),
         )
 

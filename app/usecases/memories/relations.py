@@ -27,7 +27,7 @@ def edges_to(
 
 
 def delta_meta(text: str, importance: int) -> dict[str, Any]:
-    """What the delta header will need to tell of a change."""
+    """What the delta header will need to tell of a new memory; of a changed one the database takes it from the row."""
     return {"text": text[:DELTA_TEXT], "importance": importance}
 
 
