@@ -230,14 +230,22 @@ async def test_the_sweep_is_bounded_and_takes_what_waits_longest(
 async def test_an_erased_users_jobs_go_and_nobody_elses(
     jobs: JobStorage, uow: UnitOfWork, journal: Journal, a: Scope, b: Scope
 ) -> None:
-    await remembered(journal, a)
     for scope in (a, b):
+        for name in ("maya", "noor"):
+            await remembered(journal, scope, user_id=name)
         await jobs.enqueue(scope, [NewJob(JobKind.after_turn, "maya"), NewJob(JobKind.after_turn, "noor"), TTL])
     counts = await LifecycleStorage(uow, SECRET).erase_user(a, "maya")
     assert counts is not None
     assert counts["jobs"] == 1
     assert {job.user_id for job in await jobs.page(a, None, None, None, 10)} == {"noor", None}
     assert {job.user_id for job in await jobs.page(b, None, None, None, 10)} == {"maya", "noor", None}
+
+
+async def test_of_somebody_unknown_no_job_is_made(jobs: JobStorage, journal: Journal, a: Scope) -> None:
+    await remembered(journal, a)
+    made = await jobs.enqueue(a, [NewJob(JobKind.after_turn, "maya"), NewJob(JobKind.after_turn, "noor"), TTL])
+    assert len(made) == 2
+    assert {job.user_id for job in await jobs.page(a, None, None, None, 10)} == {"maya", None}
 
 
 async def test_a_deleted_tenants_jobs_go_and_none_come(

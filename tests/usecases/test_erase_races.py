@@ -16,9 +16,11 @@ from app.domain.changes import Observation
 from app.domain.errors import DuplicateText, ErasedText, NotFound, WriteContention, WrongState
 from app.domain.filters import Filters
 from app.domain.idempotency import IdempotencyKey
+from app.domain.jobs import JobKind, JobPolicy, NewJob
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.storage.access import AccessLog
+from app.storage.jobs import JobStorage
 from app.storage.journal import KeyRecord
 from app.usecases.memories.query import Query
 from tests.factories import Caller, Clock, draft
@@ -275,6 +277,23 @@ async def named(sql: asyncpg.Connection) -> dict[tuple[str | None, str | None, s
         "SELECT user_id, thread_id, memory_id, category, count(*) FROM events WHERE op = 'late' GROUP BY 1, 2, 3, 4"
     )
     return {(user, thread, memory, category): count for user, thread, memory, category, count in rows}
+
+
+async def test_a_job_that_would_follow_from_one_of_an_erased_user_is_not_made(
+    app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
+) -> None:
+    turn = draft("I live in Lisbon.", type=MemoryType.turn, category="activity", thread_id="t", role="user")
+    await app.turns.store(caller.scope, turn)
+    store, follows = JobStorage(app.uow, JobPolicy()), NewJob(JobKind.reflect_turn, "maya", {"thread_id": "t"})
+    erasing = asyncio.create_task(app.erase.erase(replace(caller.scope, agent="slow"), "maya"))
+    await gate.waiting(1)
+    queueing = asyncio.create_task(store.enqueue(caller.scope, [follows], "turn:1"))
+    await gate.waiting(2)
+    await gate.open()
+    await erasing
+    assert await queueing == []
+    assert await store.enqueue(caller.scope, [follows], "turn:2") == []
+    assert await sql.fetchval("SELECT count(*) FROM jobs") == 0
 
 
 async def test_what_was_observed_late_of_an_erased_user_names_nobody(

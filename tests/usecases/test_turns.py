@@ -105,6 +105,7 @@ async def test_turns_are_answered_before_they_have_a_vector(
 async def test_a_job_that_names_no_turn_is_set_aside_at_once(
     app: Application, scope: Scope, payload: dict[str, Any]
 ) -> None:
+    await say(app, scope, "Good morning.")
     [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue(scope, [NewJob(JobKind.after_turn, "maya", payload)])
     assert await app.run_jobs.run(scope.tenant_id, job_id, "test") == "dead"
     assert (await app.jobs.get(scope, job_id)).last_error == "job_failed: its payload names no turn"

@@ -152,7 +152,7 @@ async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replaye
     other = (await make_caller(app)).scope
     poisoned, sound = await forgettable(app, scope, user_id="poison"), await forgettable(app, other)
     nonsense = [
-        await queued(store, scope, JobKind.after_turn, user_id="maya", payload=payload)
+        await queued(store, scope, JobKind.after_turn, user_id="poison", payload=payload)
         for payload in (
             {},
             {"memory_id": "no id", "thread_id": None},

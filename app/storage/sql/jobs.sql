@@ -42,10 +42,11 @@ UPDATE jobs SET state = 'queued', attempts = greatest(0, attempts - 1), next_run
 WHERE tenant_id = $1 AND id = $2 AND worker = $3 AND state = 'running' RETURNING id
 
 -- name: enqueue
--- $2 jobs, $3 slot or null. A slot that a kind has already is left as it is.
+-- $2 jobs, $3 slot or null. A slot that a kind has already is left as it is; of who was erased meanwhile nothing is made.
 INSERT INTO jobs (tenant_id, id, kind, user_id, payload, slot)
 SELECT $1, j.id, j.kind, j.user_id, j.payload, $3
 FROM jsonb_to_recordset($2::jsonb) AS j(id uuid, kind text, user_id text, payload jsonb)
+WHERE j.user_id IS NULL OR EXISTS (SELECT FROM users u WHERE u.tenant_id = $1 AND u.user_id = j.user_id FOR KEY SHARE)
 ON CONFLICT (tenant_id, kind, slot) DO NOTHING RETURNING id
 
 -- name: schedule
