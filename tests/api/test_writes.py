@@ -225,7 +225,7 @@ async def test_a_purge_leaves_no_text_anywhere(http: httpx.AsyncClient, database
     for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/restore"), ("POST", "/pin")):
         content = {"importance": 1} if method == "PATCH" else None
         refused(await http.request(method, f"/memory/{written['id']}{path}", json=content), 404, "not_found")
-    assert await events_of(http, written["id"]) == ["PURGE", "UPDATE", "LINK", "ADD"]
+    assert await events_of(http, written["id"]) == ["PURGE", "LINK", "UPDATE", "LINK", "ADD"]
     tables = [name for name, count in (await row_counts(database)).items() if count]
     for table in tables:
         rows = await sql(database, f"SELECT to_jsonb(t)::text AS row FROM {table} t")
