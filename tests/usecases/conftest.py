@@ -17,9 +17,11 @@ from pgvector.asyncpg import register_vector
 from app.bootstrap import Application, Doubles, application
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.domain.scope import Scope
 from app.ports import Embedder
 from tests.conftest import Database
-from tests.factories import Clock
+from tests.factories import Caller, Clock
+from tests.fake_llm import FakeLlm, fake_llm
 
 Section = Mapping[str, Any]
 
@@ -48,6 +50,19 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
     await register_vector(connection)
     yield connection
     await connection.close()
+
+
+@pytest.fixture
+def scope(caller: Caller) -> Scope:
+    """Whose conversations they are."""
+    return caller.scope
+
+
+@pytest.fixture
+async def llm() -> AsyncIterator[FakeLlm]:
+    """A scripted model."""
+    async with fake_llm() as running:
+        yield running
 
 
 @pytest.fixture

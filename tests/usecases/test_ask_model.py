@@ -1,7 +1,6 @@
 """A chat model within bounds: what is asked twice, what is kept of a call, and what it may cost (SPEC §7)."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import asyncpg
@@ -14,7 +13,7 @@ from app.prompts.same_fact import Answer, read_same_fact, same_fact
 from app.storage.llm import LlmStorage
 from app.usecases.ops.ask_model import Asked, AskModel
 from tests.factories import Caller, Clock, make_caller
-from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.fake_llm import FakeLlm, Fault
 from tests.usecases.crowd import SeededEmbedder
 from tests.usecases.reflecting import asker, budget, calls, unmeasured
 from tests.usecases.stored import events_of
@@ -29,13 +28,6 @@ GOOD = ("same_fact", 1, 1, True, "ok", None)
 def embedder() -> SeededEmbedder:
     """No model of vectors is needed here."""
     return SeededEmbedder()
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[FakeLlm]:
-    """A scripted model."""
-    async with fake_llm() as running:
-        yield running
 
 
 async def ask(way: AskModel, caller: Caller) -> Asked[object]:

@@ -1,7 +1,7 @@
 """Facts out of long turns: evidenced, few, once, never of what Mnema or others said (seed 003 §13, SPEC §7)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +14,8 @@ from app.domain.jobs import JobState
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.ports import Embedder
-from tests.factories import Caller, Clock, draft, make_caller
-from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.factories import Clock, draft, make_caller
+from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, extract
 from tests.usecases.conftest import Configured
 from tests.usecases.reflecting import budget, calls, with_model
@@ -35,22 +35,9 @@ LAST = "The user plans to run the Berlin marathon in 2027."
 
 
 @pytest.fixture
-async def llm() -> AsyncIterator[FakeLlm]:
-    """A scripted model."""
-    async with fake_llm() as running:
-        yield running
-
-
-@pytest.fixture
 def settings(settings: Settings, llm: FakeLlm) -> Settings:
     """An installation with that model, which soon counts as away."""
     return with_model(settings, llm, timeout_s=2.0)
-
-
-@pytest.fixture
-def scope(caller: Caller) -> Scope:
-    """Whose turns they are."""
-    return caller.scope
 
 
 async def say(app: Application, scope: Scope, text: str = TURN, **fields: Any) -> UUID:

@@ -1,6 +1,5 @@
 """No turn is passed over: what does not fit is read in the next round, job, hour or day, the oldest first (ADR 12)."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -11,21 +10,14 @@ from app.config.settings import Settings
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.prompts import episode, summary
-from tests.factories import Caller, Clock
-from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.factories import Clock
+from tests.fake_llm import FakeLlm, Fault
 from tests.usecases.conftest import Configured
 from tests.usecases.models import WordsEmbedder
 from tests.usecases.reflecting import with_model
 from tests.usecases.test_reflection import made, say, sweep_quiet, work
 
 VERSIONS = (episode.VERSION, summary.VERSION)
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[FakeLlm]:
-    """A scripted model."""
-    async with fake_llm() as running:
-        yield running
 
 
 @pytest.fixture
@@ -44,12 +36,6 @@ def embedder() -> WordsEmbedder:
 async def app(configured: Configured) -> Application:
     """Where short turns are not read for facts, so that the calls are those of reflection."""
     return await configured(policies={"multi_fact": {"confident_characters": 200}})
-
-
-@pytest.fixture
-def scope(caller: Caller) -> Scope:
-    """Whose conversations they are."""
-    return caller.scope
 
 
 def rounds(llm: FakeLlm, version: str) -> list[list[str]]:

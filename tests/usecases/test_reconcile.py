@@ -18,7 +18,7 @@ from app.storage.reconcile import ReconcileStorage
 from app.usecases.memories.multi_fact import _key
 from app.usecases.memories.reconcile import Reconcile
 from tests.factories import Caller, Clock, draft, make_caller
-from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, Script, judge
 from tests.storage.building import SECRET, SPACE
 from tests.usecases.conftest import Configured
@@ -43,22 +43,9 @@ ALL_OF_LENA, VIOLIN = "The user's daughter Lena is allergic to peanuts and dust.
 
 
 @pytest.fixture
-async def llm() -> AsyncIterator[FakeLlm]:
-    """A scripted model."""
-    async with fake_llm() as running:
-        yield running
-
-
-@pytest.fixture
 def settings(settings: Settings, llm: FakeLlm) -> Settings:
     """An installation with that model, which soon counts as away."""
     return with_model(settings, llm, timeout_s=2.0)
-
-
-@pytest.fixture
-def scope(caller: Caller) -> Scope:
-    """Whose turns they are."""
-    return caller.scope
 
 
 def found(*texts: str, category: str = "profile") -> Any:

@@ -20,8 +20,8 @@ from app.storage.jobs import JobStorage
 from app.storage.journal import Journal
 from app.usecases.memories.query import Query
 from app.usecases.memories.reflection import Reflect
-from tests.factories import Caller, Clock, draft, make_caller
-from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.factories import Clock, draft, make_caller
+from tests.fake_llm import FakeLlm, Fault
 from tests.storage.building import SECRET, SPACE
 from tests.usecases.conftest import Configured
 from tests.usecases.models import WordsEmbedder
@@ -36,13 +36,6 @@ TALK = (
     "My cello needs a room of its own.",
     "The neighbours play the piano.",
 )
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[FakeLlm]:
-    """A scripted model."""
-    async with fake_llm() as running:
-        yield running
 
 
 @pytest.fixture
@@ -61,12 +54,6 @@ def embedder() -> WordsEmbedder:
 async def app(configured: Configured) -> Application:
     """Where short turns are not read for facts, so that the calls are those of reflection."""
     return await configured(policies={"multi_fact": {"confident_characters": 200}})
-
-
-@pytest.fixture
-def scope(caller: Caller) -> Scope:
-    """Whose conversations they are."""
-    return caller.scope
 
 
 async def say(app: Application, scope: Scope, *texts: str, **fields: Any) -> list[UUID]:

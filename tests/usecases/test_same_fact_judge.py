@@ -1,7 +1,7 @@
 """Consolidation with a chat model as judge: what it may decide, and what a bad one cannot do (seed 003 §4, SPEC §7)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from app.storage.jobs import JobStorage
 from app.usecases.memories.same_fact_judge import ModelJudge
 from tests.consolidation_cases import all_pairs, memory
 from tests.factories import Caller, Clock, make_caller
-from tests.fake_llm import FakeLlm, Fault, fake_llm
+from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, compare
 from tests.usecases.conftest import Configured
 from tests.usecases.notebook import embedded, store
@@ -31,13 +31,6 @@ TIMEOUT_S = 2.0
 BEES, KEPT = "The user keeps three hives of bees.", "Three hives of bees are kept by the user."
 WINE, NO_WINE = "The user likes red wine.", "The user does not like red wine."
 SON, OLDER_SON = "The user's son Ben is 3 years old.", "The user's son Ben is 4 years old."
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[FakeLlm]:
-    """A scripted model."""
-    async with fake_llm() as running:
-        yield running
 
 
 @pytest.fixture
