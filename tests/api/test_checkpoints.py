@@ -199,6 +199,19 @@ async def test_pages_of_a_list_hold_everything_once(http: httpx.AsyncClient) -> 
     refused(await http.post("/saver/list", json={"cursor": "bm9uZQ"}), 422, "invalid_cursor")
 
 
+async def test_a_page_of_a_list_is_bounded_by_what_the_checkpoints_themselves_hold(http: httpx.AsyncClient) -> None:
+    size = 4_000_000
+    for n in range(4):
+        large = {"checkpoint_id": f"{n}", "data": base64.b64encode(bytes(size)).decode()}
+        assert (await http.post("/saver/put", json=SAVED | large)).status_code == 204
+    pages, cursor = [], None
+    while cursor is not None or not pages:
+        page = (await http.post("/saver/list", json={"limit": 200} | ({"cursor": cursor} if cursor else {}))).json()
+        pages.append([item["checkpoint_id"] for item in page["items"]])
+        cursor = page["next_cursor"]
+    assert pages == [["3", "2"], ["1", "0"]], "two of 4 MB are below 10 MiB, three are not"
+
+
 async def test_a_key_bound_to_agents_reaches_no_checkpoint(app: Application, server: str, caller: Caller) -> None:
     planner = await make_caller(app, ["query", "write"], ["planner"], caller)
     async with caller.client(server) as admin, planner.client(server) as bound:

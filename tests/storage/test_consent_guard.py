@@ -1,6 +1,7 @@
 """The database lets a value of a user's context be put by the proposal that was decided just then, and by nothing else,
 whatever the application does."""
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -16,11 +17,13 @@ Run: TypeAlias = Callable[..., Awaitable[str | None]]
 ONE, TWO = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"
 
 
-def proposal(patch: str = ONE, value: str = "Lisbon", field: str = "city", sensitive: bool = True) -> str:
+def proposal(
+    patch: str = ONE, value: str = "Lisbon", field: str = "city", sensitive: bool = True, signals: str = "[]"
+) -> str:
     return f"""
 INSERT INTO context_patches (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor, created_at,
                              expires_at)
-SELECT current_tenant(), '{patch}', 'maya', '{field}', '{value}', '\\x00', {sensitive}, '[]', 'me', now(),
+SELECT current_tenant(), '{patch}', 'maya', '{field}', '{value}', '\\x00', {sensitive}, '{signals}', 'me', now(),
        now() + '7 days'
 """
 
@@ -44,6 +47,13 @@ INSERT INTO user_context (tenant_id, user_id, field, item, value, patch_id, upda
 VALUES (current_tenant(), '{user}', '{field}', '{item}', '{value}', '{patch}', now())
 ON CONFLICT (tenant_id, user_id, field, item) DO UPDATE SET value = excluded.value, patch_id = excluded.patch_id
 """
+
+
+def applied(*signals: tuple[str, str, object], way: str = "signals") -> list[str]:
+    """A tone that signals apply: (kind, root, confidence) each."""
+    told = json.dumps([{"kind": kind, "root": root, "confidence": sure} for kind, root, sure in signals])
+    benign = proposal(value="warm", field="tone", sensitive=False, signals=told)
+    return [benign, history(), decide(state="applied", way=way), put(value="warm", field="tone")]
 
 
 DECIDED = (proposal(), history(), decide(), put())
@@ -105,8 +115,31 @@ REFUSED = {
     "a borrowed transaction id": ([proposal(), "UPDATE context_patches SET decided_xid = NULL"], FORBIDDEN),
     "a field with odd letters": ([proposal(field="City", sensitive=False), history()], CHECKED),
     "a value without end": ([proposal(value="x" * 501), history()], CHECKED),
+    "signals that are none": (applied(), CHECKED),
+    "one signal": (applied(("turn", "a", None)), CHECKED),
+    "two of one origin": (applied(("turn", "a", None), ("semantic", "a", None)), CHECKED),
+    "an episode beside a turn": (applied(("turn", "a", None), ("episodic", "b", None)), CHECKED),
+    "an unsure insight beside a fact": (applied(("semantic", "a", None), ("insight", "b", 0.4)), CHECKED),
+    "an insight in doubt": (applied(("insight", "a", 0.4), way="insight"), CHECKED),
+    "an insight that does not say how sure": (applied(("insight", "a", "1"), way="insight"), CHECKED),
+    "a turn that is very sure": (applied(("turn", "a", 1), way="insight"), CHECKED),
     "a proposal about nobody": ([proposal().replace("'maya'", "'noor'"), history()], "23503"),
 }
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        applied(("turn", "a", None), ("semantic", "b", None)),
+        applied(("episodic", "a", None), ("insight", "a", 0.9), way="insight"),
+    ],
+    ids=["two origins", "an insight"],
+)
+async def test_signals_that_agree_put_a_benign_value(
+    statements: list[str], run: Run, values: Callable[[], Awaitable[list[str]]]
+) -> None:
+    assert await run(*statements) is None
+    assert await values() == ["warm"]
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -1,0 +1,1 @@
+DROP FUNCTION signals_agree(text, jsonb);
