@@ -58,8 +58,8 @@ async def refused(folder: Path, database_url: str, redis_url: str, *, beat: bool
 @pytest.mark.parametrize(
     ("login", "says"),
     [
-        ("superuser", "it can bypass row-level security; use mnema_app"),
-        ("mnema_admin", "it can bypass row-level security; use mnema_app"),
+        ("superuser", "(superuser or BYPASSRLS, member of mnema_owner); use mnema_app"),
+        ("mnema_admin", "(member of mnema_owner); use mnema_app"),
         ("wrong password", "the database refuses this login"),
         ("mysql://mnema_app:secret@127.0.0.1/x", "MNEMA_DATABASE_URL must be a URL of PostgreSQL"),
         ("", "set MNEMA_DATABASE_URL"),
