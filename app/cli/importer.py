@@ -32,11 +32,15 @@ REFUSED = (400, 403, 409, 422)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the file; `key` tells it from every other line, also when lines before it come or go."""
+    """A line of the file; `key` tells it from every other line, also when lines before it come or go.
+
+    `before` stands for all the lines before it.
+    """
 
     number: int
     text: str
     key: str
+    before: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Entry:
     problem: str
     key: str
     lane: str
+    before: str = ""
 
 
 @dataclass(slots=True)
@@ -76,7 +81,7 @@ def import_turns(file: Path, workers: int, restart: bool) -> None:
         entries = (_turn(line, category) for line in _lines(file) if line.number > report.resumed_after)
 
         def save(last: Entry) -> None:
-            _save(progress_file, file, _passed(file, last, report))
+            _save(progress_file, file, *_passed(file, last, report))
 
         stopped = _send_all(client, pool, _batches(entries, workers * 4), report, (before, total), save)
     _print(report, file, "turns")
@@ -193,21 +198,27 @@ def _is_about_the_line(response: httpx.Response) -> bool:
 def _lines(file: Path) -> Iterator[Line]:
     """Lines, numbered from 1; blank ones are passed over."""
     seen: Counter[bytes] = Counter()
+    before = ""
     name = f"{file.resolve()}\n".encode("utf-8", "surrogateescape")
     with file.open(encoding="utf-8-sig", errors="surrogateescape") as stream:
         for number, text in enumerate(stream, 1):
             if line := text.strip():
                 digest = hashlib.sha256(name + line.encode("utf-8", "surrogateescape")).digest()
                 seen[digest] += 1
-                yield Line(number, line, f"{digest.hex()}-{seen[digest]}")
+                yield Line(number, line, key := f"{digest.hex()}-{seen[digest]}", before)
+                before = _chained(before, key)
+
+
+def _chained(before: str, key: str) -> str:
+    return hashlib.sha256(f"{before} {key}".encode()).hexdigest()
 
 
 def _turn(line: Line, category: str) -> Entry:
     try:
         body = parse_turn(line.text, category)
     except BadLine as error:
-        return Entry(line.number, None, str(error), line.key, "")
-    return Entry(line.number, body, "", line.key, str(body["thread_id"]))
+        return Entry(line.number, None, str(error), line.key, "", line.before)
+    return Entry(line.number, body, "", line.key, str(body["thread_id"]), line.before)
 
 
 def _batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
@@ -221,33 +232,36 @@ def _progress_file(file: Path, url: str) -> Path:
     return Home().path / "imports" / f"{name}.json"
 
 
-def _identity(file: Path) -> dict[str, Any]:
-    """What makes it the same file: its beginning. A grown file goes on; a rewritten one starts anew."""
-    with file.open("rb") as stream:
-        return {"head": hashlib.sha256(stream.readline(65_536).rstrip(b"\r\n")).hexdigest()}
-
-
-def _passed(file: Path, last: Entry, report: Report) -> int:
-    """Up to which line the next run need not look: not past a line that somebody may still be writing."""
+def _passed(file: Path, last: Entry, report: Report) -> tuple[int, str]:
+    """Up to which line the next run need not look, and what stands for all up to there: not past a line that somebody
+    may still be writing."""
     with file.open("rb") as stream:
         stream.seek(-1, os.SEEK_END)
-        if stream.read() == b"\n":
-            return last.number
-    return last.number - any(number == last.number for number, _problem in report.skipped)
+        whole = stream.read() == b"\n"
+    if whole or all(number != last.number for number, _problem in report.skipped):
+        return last.number, _chained(last.before, last.key)
+    return last.number - 1, last.before
 
 
 def _done(progress_file: Path, file: Path) -> int:
+    """Up to which line it was imported before. One that has grown goes on; where a line was changed, added or taken out
+    of what was done, it starts anew: what is sent twice is stored once, for as long as the server keeps its keys."""
     try:
         saved = json.loads(progress_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return 0
-    return int(saved["line"]) if saved.get("head") == _identity(file)["head"] else 0
+    found = ""
+    for line in _lines(file):
+        if line.number > saved["line"]:
+            break
+        found = _chained(line.before, line.key)
+    return int(saved["line"]) if saved.get("lines") == found else 0
 
 
-def _save(progress_file: Path, file: Path, line: int) -> None:
+def _save(progress_file: Path, file: Path, line: int, lines: str) -> None:
     progress_file.parent.mkdir(parents=True, exist_ok=True)
     draft = progress_file.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps({**_identity(file), "line": line, "file": str(file)}), encoding="utf-8")
+    draft.write_text(json.dumps({"line": line, "lines": lines, "file": str(file)}), encoding="utf-8")
     draft.replace(progress_file)
 
 

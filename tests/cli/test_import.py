@@ -269,6 +269,19 @@ async def test_a_grown_file_goes_on_with_the_new_lines_even_after_a_half_written
     assert_each_once_in_order(await stored(database), 1, 4)
 
 
+async def test_a_line_that_was_changed_or_mended_is_sent(
+    env: dict[str, Any], database: Database, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "turns.jsonl", [turn(0), turn(1, content=""), turn(2)])
+    assert "2 turns stored from turns.jsonl, 1 skipped" in (await mnema("import", str(file), **env)).stdout
+    write(file, [turn(0), turn(1), turn(2)])
+    assert "3 turns stored from turns.jsonl, 0 skipped" in (await mnema("import", str(file), **env)).stdout
+    write(file, [turn(0), turn(1), turn(2, content="Another turn 2.")])
+    await mnema("import", str(file), **env)
+    texts = [text for _t, _s, text in await stored(database)]
+    assert sorted(texts) == ["Another turn 2.", "Turn 0.", "Turn 1.", "Turn 2."]
+
+
 async def test_an_empty_file_imports_nothing_and_one_without_any_good_line_fails(
     env: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -130,7 +130,7 @@ Reason = Literal["threshold", "score_threshold", "rag_length", "rank", "diversit
 
 
 class DroppedOut(BaseModel):
-    """A candidate that was considered and not answered."""
+    """A candidate that was considered and is not among the items; it may still be related to one of them."""
 
     id: UUID
     category: str
