@@ -14,9 +14,9 @@ KINDS = {
     **dict.fromkeys(("reflection", "compared", "cursor", "job", "retry_key"), 500),
     **dict.fromkeys(("context_value", "context_patch", "context_history"), 500),
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
-    "item": 500,
+    "item": 50,
 }
-"""In the order they are exported, with how many a page holds: a row of a checkpoint may have megabytes."""
+"""In the order they are exported, with how many a page holds: a checkpoint may have megabytes, an item a quarter."""
 
 
 class ExportStorage:
