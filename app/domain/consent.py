@@ -221,8 +221,7 @@ def profile(values: Sequence[Value]) -> str:
     """One line for a prompt, such as `Preferred name: Ana; city: Lisbon; goals: ship v1, learn Greek`."""
     told: dict[str, list[str]] = {}
     for known in values:
-        told.setdefault(called(known.field), []).append(
-            known.value.replace(";", ",")
-        )  # or one value could pass for two fields
+        value = known.value.replace(";", ",")  # or one value could pass for two fields
+        told.setdefault(called(known.field), []).append(value)
     line = "; ".join(f"{name}: {', '.join(parts)}" for name, parts in told.items())
     return line[:1].upper() + line[1:]
