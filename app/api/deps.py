@@ -57,16 +57,20 @@ def demand(scope: Scope, name: str) -> None:
 
 
 class Needs:
-    """A dependency that authenticates, and demands one of the key's scopes if one is named."""
+    """A dependency: the scope of the admitted key; one of the key's scopes may be demanded."""
 
     def __init__(self, scope_name: str | None = None) -> None:
         self._scope_name = scope_name
 
     async def __call__(
-        self, app: App, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
+        self, request: Request, _documented: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
     ) -> Scope:
-        """The key's scope; raises Unauthenticated, RateLimited, ScopeRequired."""
-        scope = await authenticate(app, credentials)
+        """See `admitted`."""
+        return self.admitted(request)
+
+    def admitted(self, request: Request) -> Scope:
+        """The key's scope, which `app.api.admission` has checked; raises ScopeRequired."""
+        scope: Scope = request.state.caller
         if self._scope_name is not None:
             demand(scope, self._scope_name)
         return scope

@@ -6,10 +6,12 @@ checked, and what is answered to what is wrong, is FastAPI's: `Direct` calls the
 every other route goes to FastAPI.
 """
 
+import asyncio
 import inspect
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -21,16 +23,18 @@ from fastapi.routing import APIRoute
 from pydantic_core import PydanticUndefined
 from starlette._utils import get_route_path
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.deps import Needs, application_of, bearer
+from app.api.deps import Needs, application_of
 from app.api.msgpack import MSGPACK, MsgpackRoute, unpacked
+from app.api.parameters import check_names, parameters_of
 from app.domain.errors import MnemaError
 
 JSON = "application/json"
 NO_CONTENT = 204
+LARGE = 256 << 10
 _UNSUPPORTED = (
     "path_params",
     "cookie_params",
@@ -50,22 +54,22 @@ class _Plain:
     application: str | None
     needs: tuple[tuple[str, Needs], ...]
     request: str | None
+    parameters: frozenset[str]
 
     async def respond(self, request: Request) -> Response:
-        """As FastAPI does: the body is read, the key is checked, the arguments are validated, the endpoint answers."""
+        """Check the key's scopes, decode the body, validate the arguments and call the endpoint."""
         dependant = self.route.dependant
-        body = await self._body(request) if self.route.body_field is not None else PydanticUndefined
         app = await application_of(request)
-        values: dict[str, Any] = {}
-        for name, needs in self.needs:
-            values[name] = await needs(app, await bearer(request))
+        values: dict[str, Any] = {name: needs.admitted(request) for name, needs in self.needs}
+        check_names(self.parameters, request.query_params)
+        body = await self._body(request) if self.route.body_field is not None else PydanticUndefined
         errors: list[Any] = []
         if dependant.query_params:
             _add(values, errors, request_params_to_args(dependant.query_params, request.query_params))
         if dependant.header_params:
             _add(values, errors, request_params_to_args(dependant.header_params, request.headers))
         if dependant.body_params:
-            _add(values, errors, await self._arguments(body))
+            _add(values, errors, await self._arguments(await request.body(), body))
         if errors:
             raise RequestValidationError(errors, body=None if body is PydanticUndefined else body)
         if self.application is not None:
@@ -76,26 +80,26 @@ class _Plain:
 
     async def _body(self, request: Request) -> Any:
         """What the body says, or its bytes where it is not said to be JSON."""
-        raw = await _whole(request.receive)
+        raw = await request.body()
         if not raw:
             return PydanticUndefined
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         try:
             if kind == MSGPACK and isinstance(self.route, MsgpackRoute):
-                return unpacked(raw)
-            return json.loads(raw) if kind == JSON or _is_json(kind) else raw
+                return await _aside(raw, unpacked, raw)
+            return await _aside(raw, json.loads, raw) if kind == JSON or _is_json(kind) else raw
         except json.JSONDecodeError as error:
             place = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error", "input": {}}
             raise RequestValidationError([place], body=error.doc) from error
         except Exception as error:  # what is not Unicode, or nested too deep
             raise HTTPException(400, "There was an error parsing the body") from error
 
-    async def _arguments(self, body: Any) -> tuple[dict[str, Any], list[Any]]:
+    async def _arguments(self, raw: bytes, body: Any) -> tuple[dict[str, Any], list[Any]]:
         """The endpoint's argument that is the body, or what is wrong with it."""
         [field] = self.route.dependant.body_params
         if body is PydanticUndefined:
             return await request_body_to_args([field], body, embed_body_fields=False)
-        value, errors = field.validate(body, {}, loc=("body",))
+        value, errors = await _aside(raw, partial(field.validate, loc=("body",)), body, {})
         return {field.name: value}, errors
 
     def _response(self, answer: Any) -> Response:
@@ -158,7 +162,12 @@ def _plain(route: APIRoute) -> _Plain | None:
         return None
     named = {dependency.call: dependency.name for dependency in dependant.dependencies}
     needs = tuple((name, call) for call, name in named.items() if isinstance(call, Needs) and name is not None)
-    return _Plain(route, named.get(application_of), needs, dependant.request_param_name)
+    return _Plain(route, named.get(application_of), needs, dependant.request_param_name, parameters_of(route))
+
+
+async def _aside(raw: bytes, work: Callable[..., Any], *args: Any) -> Any:
+    """`work(*args)`, in a thread where the body is large: what is Python in it lets other requests go on."""
+    return await asyncio.to_thread(work, *args) if len(raw) > LARGE else work(*args)
 
 
 def _known(dependency: Dependant) -> bool:
@@ -172,18 +181,6 @@ def _add(values: dict[str, Any], errors: list[Any], found: tuple[dict[str, Any],
 
 def _is_json(kind: str) -> bool:
     return kind.startswith("application/") and kind.endswith("+json") and kind.count("/") == 1
-
-
-async def _whole(receive: Receive) -> bytes:
-    """The body; raises ClientDisconnect."""
-    message = await receive()
-    parts = [message.get("body", b"")]
-    while message["type"] == "http.request" and message.get("more_body", False):
-        message = await receive()
-        parts.append(message.get("body", b""))
-    if message["type"] == "http.disconnect":
-        raise ClientDisconnect
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def _refusal(app: FastAPI, request: Request, error: Exception) -> Response:

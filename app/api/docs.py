@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 PATH = "/docs"
 FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
+PATHS = (PATH, *(f"{PATH}/{name}" for name in FILES))
 _BUNDLED = Path(str(files("fastapi_offline"))) / "static"
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.domain.errors import MnemaError, UnsupportedMediaType
+from app.domain.errors import InvalidInput, LimitReached, MnemaError, UnsupportedMediaType
 
 log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -30,6 +30,29 @@ class BrokenOff(Exception):
     def __init__(self, code: str) -> None:
         self.code = code
         super().__init__(code)
+
+
+class EncodedBody(UnsupportedMediaType):
+    """Send the body as it is, without Content-Encoding."""
+
+
+class BodyTooComplex(InvalidInput):
+    """The request body holds more values than this server decodes."""
+
+    code = "body_too_complex"
+
+
+class BodyTimeout(MnemaError):
+    """The request body came too slowly."""
+
+    code = "body_timeout"
+    status = 408
+
+
+class TooManyUploads(LimitReached):
+    """This tenant has as many uploads under way as it may; wait as long as Retry-After says."""
+
+    code = "too_many_uploads"
 
 
 class FieldProblem(BaseModel):
@@ -58,6 +81,13 @@ def problem(
 ) -> JSONResponse:
     """The response for one error."""
     return JSONResponse(document(request_id, status, code, detail, **extra), status, headers, MEDIA_TYPE)
+
+
+def answer(error: MnemaError, request: Request) -> JSONResponse:
+    """The response for one of our errors; those that are the server's fault are logged."""
+    if error.status >= 500:
+        log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id(request))
+    return problem(request_id(request), error.status, error.code, error.detail, _headers(error), **error.extra)
 
 
 def document(request_id: str, status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
@@ -97,7 +127,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
     What wants a key has limits, and what takes JSON wants to be told that it is JSON.
     """
-    implied = {401: 429, 400: 415}
+    implied = {401: 429, 400: 415, 413: 408}
     statuses = (*statuses, *(more for status, more in implied.items() if status in statuses))
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
@@ -111,6 +141,7 @@ _DESCRIPTIONS = {
     401: "No valid API key",
     403: "Not allowed for this key or agent",
     404: "Nothing of that name in this tenant",
+    408: "The body came too slowly",
     409: "Conflict with the current state",
     412: "The version in If-Match is not current",
     413: "The body is too large",
@@ -132,14 +163,12 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(MnemaError)
     async def _mnema(request: Request, error: MnemaError) -> JSONResponse:
-        if error.status >= 500:
-            log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id(request))
-        return problem(request_id(request), error.status, error.code, error.detail, _headers(error), **error.extra)
+        return answer(error, request)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         if isinstance(error.body, bytes):  # not taken for JSON: FastAPI looks at the Content-Type alone
-            return await _mnema(request, UnsupportedMediaType())
+            return answer(UnsupportedMediaType(), request)
         body = invalid(request_id(request), error.errors())
         return JSONResponse(body, body["status"], media_type=MEDIA_TYPE)
 
@@ -163,6 +192,8 @@ def _allowed(app: FastAPI, scope: Scope) -> list[str]:
 def _headers(error: MnemaError) -> dict[str, str] | None:
     if error.status == 429:
         return {"Retry-After": str(error.extra["retry_after"])}
+    if isinstance(error, EncodedBody):
+        return {"Accept-Encoding": "identity"}
     return _FIXED_HEADERS.get(error.status)
 
 

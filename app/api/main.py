@@ -9,7 +9,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from app.api import docs, errors, metrics, openapi
+from app.api.admission import Admission, Limits, Paths
 from app.api.direct import Direct
+from app.api.intake import IntakeLimits
 from app.api.middleware import RequestEnvelope
 from app.api.routes import bulk, checkpoints, consent, jobs, memories, ops, saver, store, threads, turns, users
 from app.api.startup import PlainStart, load_settings, settled
@@ -41,6 +43,11 @@ CORS: dict[str, Any] = {
 
 SERVED = (bulk, memories, turns, threads, consent, users, store, checkpoints, saver, jobs, ops)
 ROUTERS = tuple(routes.router for routes in SERVED)
+PATHS = Paths(
+    open=frozenset({"/health", "/ready", "/openapi.json", metrics.PATH, *docs.PATHS}),
+    own=frozenset({mcp.PATH}),
+    streamed={bulk.PATH: bulk.IN_MEMORY},
+)
 
 
 def create_app(settings: Settings | None = None, doubles: Doubles | None = None) -> FastAPI:
@@ -67,10 +74,9 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         openapi_url="/openapi.json" if settings.docs else None,
         generate_unique_id_function=openapi.operation_id,
     )
-    large = {bulk.PATH: settings.max_bulk_bytes}
-    roomy = checkpoints.limits(settings.max_checkpoint_bytes) | saver.limits(settings.max_checkpoint_bytes)
     app.add_middleware(Direct, routers=ROUTERS)
-    app.add_middleware(RequestEnvelope, max_body=settings.max_body_bytes, large=large, roomy=roomy)
+    app.add_middleware(Admission, limits=_limits(settings), intake=_intake(settings), paths=PATHS)
+    app.add_middleware(RequestEnvelope)
     app.add_middleware(PlainStart)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
@@ -83,3 +89,15 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         docs.install(app)
     openapi.refine(app)
     return app
+
+
+def _limits(settings: Settings) -> Limits:
+    largest = settings.max_checkpoint_bytes
+    roomy = {bulk.PATH: settings.max_bulk_bytes, **checkpoints.limits(largest), **saver.limits(largest)}
+    return Limits(settings.max_body_bytes, roomy)
+
+
+def _intake(settings: Settings) -> IntakeLimits:
+    return IntakeLimits(
+        settings.body_patience_s, settings.body_least_rate, settings.max_bodies_bytes, settings.max_uploads
+    )

@@ -1,10 +1,11 @@
-"""What every request passes: an id, a size limit, one log line, and no exception without an answer."""
+"""What every request passes: an id, one log line, and no exception without an answer."""
 
 import asyncio
 import re
 import time
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 import structlog
 from starlette.requests import ClientDisconnect
@@ -12,7 +13,6 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import BrokenOff, problem
-from app.domain.errors import BodyTooLarge, UnsupportedMediaType
 from app.domain.ids import MAX_LENGTH
 
 log = structlog.get_logger(__name__)
@@ -30,35 +30,28 @@ HSTS = (b"strict-transport-security", b"max-age=31536000")
 TAME = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
 _ADDED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _NAMES = frozenset(name for name, _value in (*_ADDED, HSTS))
-_READ = frozenset({b"x-request-id", b"content-encoding", b"content-length", b"transfer-encoding"})
+CLOSE = (b"connection", b"close")
 
 
 class RequestEnvelope:
     """Plain ASGI, so that streaming stays streaming."""
 
-    def __init__(
-        self, app: ASGIApp, max_body: int, large: Mapping[str, int], roomy: Mapping[str, int] | None = None
-    ) -> None:
-        """`large`: paths with a limit of their own, which their routes enforce while they read; `roomy`: how paths with
-        a limit of their own begin, which is enforced here."""
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._max_body = max_body
-        self._large = large
-        self._roomy = tuple((roomy or {}).items())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = _given(scope)
-        request_id = _request_id(given.get(b"x-request-id"))
-        scope.setdefault("state", {})["request_id"] = request_id
-        reply = _Reply(send, request_id, https=scope["scheme"] == "https")
+        request_id = _request_id(scope)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        reply = _Reply(send, state, https=scope["scheme"] == "https")
         started = time.perf_counter()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
-            await self._handle(scope, receive, reply, request_id, given)
+            await self._app(scope, receive, reply)
         except BrokenOff as broken:
             log.warning("answer_broken_off", path=scope["path"], method=scope["method"], code=broken.code)
         except ClientDisconnect:
@@ -78,48 +71,6 @@ class RequestEnvelope:
             _count(scope, reply.status, took)
             _tell(scope, reply.status, took)
             structlog.contextvars.unbind_contextvars("request_id", "tenant_id")
-
-    async def _handle(
-        self, scope: Scope, receive: Receive, reply: Send, request_id: str, given: Mapping[bytes, str]
-    ) -> None:
-        if given.get(b"content-encoding", "identity").strip().lower() != "identity":
-            error = UnsupportedMediaType("Send the body as it is, without Content-Encoding.")
-            accepted = {"Accept-Encoding": "identity"}
-            await problem(request_id, error.status, error.code, error.detail, accepted)(scope, receive, reply)
-            return
-        limited = await self._within_limit(scope, receive, given)
-        if limited is None:
-            large = BodyTooLarge(f"at most {self._limit(scope['path'])} bytes")
-            await problem(request_id, large.status, large.code, large.detail)(scope, receive, reply)
-        else:
-            await self._app(scope, limited, reply)
-
-    def _limit(self, path: str) -> int:
-        """The most bytes of a body that a path takes."""
-        if (large := self._large.get(path)) is not None:
-            return large
-        for begin, limit in self._roomy:
-            if path.startswith(begin):
-                return limit
-        return self._max_body
-
-    async def _within_limit(self, scope: Scope, receive: Receive, given: Mapping[bytes, str]) -> Receive | None:
-        """The receive channel to go on with, or None when the body is too large."""
-        limit = self._limit(scope["path"])
-        if (length := given.get(b"content-length")) is not None:
-            return receive if length.isdecimal() and int(length) <= limit else None
-        if b"transfer-encoding" not in given or scope["path"] in self._large:
-            return receive
-        body, more = bytearray(), True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                return receive
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > limit:
-                return None
-        return _replay(bytes(body), receive)
 
 
 def _count(scope: Scope, status: int, seconds: float) -> None:
@@ -142,21 +93,13 @@ def _tell(scope: Scope, status: int, seconds: float) -> None:
     tell("request", method=scope["method"], path=scope["path"], status=status, took_ms=round(seconds * 1000, 2))
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replayed() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return replayed
-
-
 class _Reply:
     """Adds our headers to the response as it starts."""
 
-    def __init__(self, send: Send, request_id: str, *, https: bool) -> None:
+    def __init__(self, send: Send, state: Mapping[str, Any], *, https: bool) -> None:
         self._send = send
-        self._request_id = (b"x-request-id", request_id.encode("latin-1"))
+        self._state = state
+        self._request_id = (b"x-request-id", state["request_id"].encode("latin-1"))
         self._added = [*_ADDED, HSTS] if https else _ADDED
         self.started = False
         self.status = 0
@@ -169,18 +112,13 @@ class _Reply:
             present = {name for name, _value in headers}
             added = self._added if present.isdisjoint(_NAMES) else [h for h in self._added if h[0] not in present]
             message["headers"] = [*headers, self._request_id, *added]
+            if (body := self._state.get("body")) is not None and not body.complete:  # it was refused
+                await body.discard()
+                message["headers"] += () if body.complete else (CLOSE,)
         await self._send(message)
 
 
-def _given(scope: Scope) -> dict[bytes, str]:
-    """The headers that are read here; of several of one name the first."""
-    found: dict[bytes, str] = {}
-    for name, value in scope["headers"]:
-        if name in _READ and name not in found:
-            found[name] = value.decode("latin-1")
-    return found
-
-
-def _request_id(given: str | None) -> str:
+def _request_id(scope: Scope) -> str:
     """The caller's id if it is a tame one, else a new one."""
-    return given if given and TAME.fullmatch(given) else uuid.uuid4().hex
+    given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
+    return given if TAME.fullmatch(given) else uuid.uuid4().hex

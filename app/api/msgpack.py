@@ -7,13 +7,14 @@ from typing import Any
 import orjson
 import ormsgpack
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
+
+from app.api.parameters import StrictRoute
 
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 
 
-class MsgpackRoute(APIRoute):
+class MsgpackRoute(StrictRoute):
     """A route that takes either, of which the one is validated as the other; see `app.api.direct`."""
 
 

@@ -213,6 +213,13 @@ class QuotaExceeded(LimitReached):
     code = "quota_exceeded"
 
 
+class ServerBusy(MnemaError):
+    """This server has as much to do as it takes; try again."""
+
+    code = "server_busy"
+    status = 503
+
+
 class WriteContention(MnemaError):
     """Other writers kept changing the same memory; try again."""
 

@@ -7,9 +7,12 @@ from urllib.parse import urlsplit
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.admission import check_complexity
 from app.api.deps import bearer, covers, identify, still_valid
+from app.api.intake import Body, replayed
+from app.api.parameters import check_names
 from app.bootstrap import Application
 from app.domain.errors import InvalidInput, MnemaError, RateLimited, ScopeRequired, Unauthenticated
 from app.domain.scope import Scope as Caller
@@ -17,6 +20,8 @@ from app.mcp.server import ToolServer
 from app.mcp.tools import TOOLS
 
 PATH = "/mcp"
+PARAMETERS = frozenset({"names"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class OriginNotAllowed(MnemaError):
@@ -44,8 +49,7 @@ class Endpoint:
             stateless=True,
             json_response=True,
             max_request_body_size=app.settings.max_body_bytes,
-            # origins are ours to check; a page that rebinds its name to this address has no key, and a list of
-            # hosts would only refuse real ones
+            # origins are ours to check: see _check_origin
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         async with manager.run():
@@ -61,6 +65,7 @@ class Endpoint:
             raise RuntimeError("the application has not started")
         request = Request(scope)
         _check_origin(request, self._app.settings.cors_origins)
+        check_names(PARAMETERS, request.query_params)
         caller = await identify(self._app, await bearer(request))
         if not any(covers(caller, tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
@@ -70,22 +75,23 @@ class Endpoint:
         request.state.caller = caller
         request.state.refusal = await self._refusal(caller)
         request.state.plain_names = names == "plain"
-        await self._protocol(scope, self._checked_again(request, receive), send)
+        content = await self._read(request, caller)
+        await self._protocol(scope, replayed(content, receive), send)
 
-    def _checked_again(self, request: Request, receive: Receive) -> Receive:
-        """The body may be long in coming: when it is there, the key must still be good."""
-
-        async def received() -> Message:
-            message = await receive()
-            if message["type"] == "http.request" and not message.get("more_body", False):
-                assert self._app is not None
-                try:
-                    await still_valid(self._app, request)
-                except Unauthenticated as error:
-                    request.state.refusal = error
-            return message
-
-        return received
+    async def _read(self, request: Request, caller: Caller) -> bytes:
+        """The whole body. It may be long in coming: when it is there, the key must still be good."""
+        assert self._app is not None
+        body: Body | None = getattr(request.state, "body", None)
+        if body is None:
+            return b""
+        body.tenant_id = caller.tenant_id
+        content = await body.whole()
+        await check_complexity(request.headers, content)
+        try:
+            await still_valid(self._app, request)
+        except Unauthenticated as error:
+            request.state.refusal = error
+        return content
 
     async def _refusal(self, caller: Caller) -> RateLimited | None:
         """Why nothing is done for this request. Said by the tool itself: a model reads that, and no HTTP status."""
@@ -98,15 +104,22 @@ class Endpoint:
 
 
 def _check_origin(request: Request, named: Sequence[str]) -> None:
-    """Programs send none; a page's must be this host's or a named one. Raises OriginNotAllowed."""
+    """Raise OriginNotAllowed for a page that may not call. Programs send no Origin.
+
+    A page of this machine may, if it calls the host it came from. Of any other host only a named origin may: a page
+    that rebinds its own name to this address sends that name as Host and as Origin.
+    """
     for origin in request.headers.getlist("origin"):
-        own = _host_of(origin) == request.headers.get("host", "").lower() != ""
+        host, netloc = _host_of(origin)
+        own = host in LOOPBACK and netloc == request.headers.get("host", "").lower()
         if not (own or origin in named or "*" in named):
             raise OriginNotAllowed()
 
 
-def _host_of(origin: str) -> str:
+def _host_of(origin: str) -> tuple[str | None, str]:
+    """The host of an origin, and with its port."""
     try:
-        return urlsplit(origin).netloc.lower()
+        parts = urlsplit(origin)
+        return parts.hostname, parts.netloc.lower()
     except ValueError:  # such as http://[
-        return ""
+        return None, ""

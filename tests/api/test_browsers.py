@@ -102,8 +102,9 @@ async def test_the_docs_load_nothing_from_elsewhere_and_their_policy_lets_them_w
 async def test_the_docs_can_be_left_out(settings: Settings, embedder: Embedder, clock: Clock) -> None:
     silent = settings.model_copy(update={"docs": False})
     async with serve(silent, Doubles(embedder=embedder, clock=clock)) as url, httpx.AsyncClient(base_url=url) as client:
-        for path in ("/docs", "/docs/swagger-ui.css", "/openapi.json", "/redoc"):
+        for path in ("/docs", "/docs/swagger-ui.css", "/openapi.json"):
             refused(await client.get(path), 404, "no_such_route")
+        refused(await client.get("/redoc"), 401, "unauthenticated")
         assert (await client.get("/health")).status_code == 200
 
 

@@ -156,13 +156,21 @@ STRANGERS = ("https://app.example.org", "http://memory.example.org.evil.example"
 LIST = call({}, method="tools/list")
 
 
-async def test_any_host_may_be_named_and_pages_of_the_same_one_may_ask(server: str, caller: Caller) -> None:
+async def test_programs_may_name_any_host_and_pages_of_this_machine_may_ask(server: str, caller: Caller) -> None:
     async with caller.client(server) as client:
         for host in HOSTS:
-            for headers in ({}, {"Origin": f"https://{host}"}, {"Origin": f"http://{host.upper()}"}):
+            own = ({"Origin": f"https://{host}"}, {"Origin": f"http://{host.upper()}"}) if host != HOSTS[0] else ()
+            for headers in ({}, *own):
                 response = await post(client, LIST, Host=host, **headers)
                 assert response.status_code == 200
                 assert "Access-Control-Allow-Origin" not in response.headers
+
+
+async def test_a_page_that_rebinds_its_name_may_not_ask(server: str, caller: Caller) -> None:
+    async with caller.client(server) as client:
+        for host in ("evil.example", "evil.example:8000", "localhost.evil.example"):
+            response = await post(client, LIST, Host=host, Origin=f"http://{host}")
+            calls.refused(response, 403, "origin_not_allowed")
 
 
 async def test_a_page_of_another_origin_may_not_ask(server: str, caller: Caller) -> None:

@@ -12,8 +12,10 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
+from app.api.complexity import check_json
 from app.api.deps import App, Writer, still_valid
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.routes.memories import Trim
 from app.api.schemas.bulk import BulkLineIn
 from app.bootstrap import Application
@@ -22,7 +24,7 @@ from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import NewMemory
 from app.usecases.memories.bulk import BulkLine, BulkResult
 
-router = APIRouter(prefix="/memory", tags=["memory"])
+router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
 NDJSON = "application/x-ndjson"
 PATH = "/memory/bulk"
 IN_MEMORY = 8 << 20
@@ -127,6 +129,7 @@ def _raw_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None
 
 
 def _parsed(raw: bytes, default_importance: int) -> tuple[NewMemory, str | None]:
+    check_json(raw)
     try:
         body = BulkLineIn.model_validate(json.loads(raw))
     except ValidationError as error:

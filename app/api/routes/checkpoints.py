@@ -7,13 +7,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.routes.memories import IfMatch, version_of
 from app.api.schemas.checkpoints import StateOut
 from app.api.schemas.fields import Identifier
 from app.domain.checkpoints import Thread
 from app.domain.errors import UnsupportedMediaType
 
-router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
+router = APIRouter(prefix="/checkpoints", tags=["checkpoints"], route_class=StrictRoute)
 ThreadId = Annotated[Identifier, Path()]
 UserId = Annotated[Identifier, Query(description="the same thread id of another user is another thread")]
 JSON, BINARY = "application/json", "application/octet-stream"

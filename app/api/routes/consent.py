@@ -12,6 +12,7 @@ from fastapi import APIRouter, Path, Query
 from app.api import links
 from app.api.deps import Administrator, App, Reader, Writer
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.retries import Retry, retry_key
 from app.api.schemas.consent import (
     AskIn,
@@ -26,7 +27,7 @@ from app.api.schemas.consent import (
 from app.api.schemas.fields import Identifier, Limit
 from app.domain.consent import PatchState
 
-router = APIRouter(prefix="/users", tags=["consent"])
+router = APIRouter(prefix="/users", tags=["consent"], route_class=StrictRoute)
 UserId = Annotated[Identifier, Path()]
 _CONTEXT = "/{user_id:path}/context"
 _PATCH = _CONTEXT + "/patches/{patch_id:uuid}"

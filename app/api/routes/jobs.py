@@ -8,11 +8,12 @@ from fastapi import APIRouter, Query
 from app.api import links
 from app.api.deps import Administrator, App
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.schemas.fields import Limit
 from app.api.schemas.jobs import JobCountOut, JobCountsOut, JobDetailOut, JobOut, JobPageOut, PauseIn, PausesOut
 from app.domain.jobs import JobKind, JobState
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=StrictRoute)
 
 
 @router.get("", response_model=JobPageOut, responses={200: {"links": links.JOBS}, **documented(401, 403, 422, 503)})

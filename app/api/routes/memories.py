@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Response
 from app.api import links
 from app.api.deps import App, Reader, Writer
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.retries import Retry, retry_key
 from app.api.schemas.fields import Identifier, Limit, Moment, StateName, TypeName
 from app.api.schemas.memories import (
@@ -25,7 +26,7 @@ from app.api.schemas.query import AnswerOut, QueryIn
 from app.domain.errors import InvalidInput, ScopeRequired
 from app.domain.filters import Filters
 
-router = APIRouter(prefix="/memory", tags=["memory"])
+router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
 Trim = Annotated[bool, Query(description="shorten a too long text at a sentence or word end instead of refusing it")]
 Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before")]
 VERSION = r'^(\*|(W/)?"?([0-9]{1,9})"?)$'

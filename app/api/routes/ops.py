@@ -7,10 +7,11 @@ from pydantic import BaseModel
 
 from app.api.deps import App, Reader
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.schemas.fields import Moment
 from app.api.schemas.query import CountOut, CountsOut
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=StrictRoute)
 _COLUMN = " *(node|op|status|category|user_id|thread_id) *"
 COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
 

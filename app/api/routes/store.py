@@ -4,9 +4,10 @@ from fastapi import APIRouter
 
 from app.api.deps import App, Known, demand
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.schemas.store import BatchIn, BatchOut
 
-router = APIRouter(prefix="/store", tags=["store"])
+router = APIRouter(prefix="/store", tags=["store"], route_class=StrictRoute)
 
 
 @router.post("/batch", response_model=BatchOut, responses=documented(400, 401, 403, 413, 422, 503))

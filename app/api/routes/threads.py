@@ -7,10 +7,11 @@ from fastapi import APIRouter, Path, Query
 from app.api import links
 from app.api.deps import App, Reader
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.schemas.fields import Identifier
 from app.api.schemas.query import ThreadDeltaOut
 
-router = APIRouter(prefix="/threads", tags=["threads"])
+router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
 
 
 @router.get(

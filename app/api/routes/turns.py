@@ -7,10 +7,11 @@ from fastapi import APIRouter, Query
 from app.api import links
 from app.api.deps import App, Writer
 from app.api.errors import documented
+from app.api.parameters import StrictRoute
 from app.api.retries import Retry, retry_key
 from app.api.schemas.turns import TurnIn, TurnOut
 
-router = APIRouter(prefix="/turns", tags=["turns"])
+router = APIRouter(prefix="/turns", tags=["turns"], route_class=StrictRoute)
 
 
 @router.post(

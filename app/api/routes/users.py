@@ -12,13 +12,14 @@ from fastapi.responses import StreamingResponse
 from app.api import links
 from app.api.deps import Administrator, App, Reader, still_valid
 from app.api.errors import BrokenOff, documented
+from app.api.parameters import StrictRoute
 from app.api.routes.bulk import NDJSON
 from app.api.schemas.bulk import ReceiptOut
 from app.api.schemas.fields import Identifier
 from app.bootstrap import Application
 from app.domain.errors import MnemaError
 
-router = APIRouter(prefix="/users", tags=["users"])
+router = APIRouter(prefix="/users", tags=["users"], route_class=StrictRoute)
 UserId = Annotated[Identifier, Path()]
 _RESPONSE = {
     "description": "One JSON line a record: its `kind` and its fields",

@@ -1,5 +1,6 @@
 """Tenants and API keys, and who a key speaks for."""
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -7,14 +8,18 @@ from datetime import datetime
 from uuid import UUID
 
 from app.config.loader import Policies
-from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent
+from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, ServerBusy, UnknownAgent
 from app.domain.ids import check_identifier
 from app.domain.scope import Scope
 from app.ports import Clock
-from app.storage.tenants import ApiKey, Tenant, TenantStorage, hash_key
+from app.storage.tenants import ApiKey, KeyOwner, Tenant, TenantStorage, hash_key
 
 SCOPES = ("query", "write", "chat", "admin")
 MAX_CACHED = 10_000
+LOOKUPS = 2
+"""Keys that are looked up at once of those that this process does not know."""
+MAX_WAITING = 200
+"""Requests that may wait for that."""
 
 
 class Tenants:
@@ -25,20 +30,44 @@ class Tenants:
         self._policies = policies
         self._clock = clock
         self._ttl = key_cache_s
-        self._cache: OrderedDict[bytes, tuple[float, Scope]] = OrderedDict()
+        self._cache: OrderedDict[bytes, tuple[float, Scope | None]] = OrderedDict()
+        self._lookups = asyncio.Semaphore(LOOKUPS)
+        self._waiting = 0
 
     async def authenticate(self, key: str) -> Scope | None:
-        """The key's scope, or None. Remembered for `key_cache_s` seconds from when it was asked for, so a revocation
-        takes at most that long, and not beyond the key's expiry."""
+        """The key's scope, or None. Raises ServerBusy while too many keys are looked up that nobody knows.
+
+        Either is remembered for `key_cache_s` seconds from when it was asked for, so a revocation takes at most that
+        long, and not beyond the key's expiry.
+        """
         digest, asked = hash_key(key), time.monotonic()
         cached = self._cache.get(digest)
         if cached and cached[0] > asked:
             return cached[1]
-        owner = await self._storage.authenticate(key)
-        if owner is None:
-            self._cache.pop(digest, None)
-            return None
-        scope = Scope(
+        if cached and cached[1]:
+            owner = await self._storage.authenticate(key)
+        else:
+            owner = await self._look_up(key)
+        scope = None if owner is None else self._scope(owner)
+        self._cache.pop(digest, None)
+        self._cache[digest] = (asked + self._lasting(owner.expires_at if owner else None), scope)
+        while len(self._cache) > MAX_CACHED:
+            self._cache.popitem(last=False)
+        return scope
+
+    async def _look_up(self, key: str) -> KeyOwner | None:
+        """Whose key it is, of one that was not known lately: guesses get few connections, and no queue without end."""
+        if self._waiting >= MAX_WAITING:
+            raise ServerBusy("too many unknown API keys are looked up")
+        self._waiting += 1
+        try:
+            async with self._lookups:
+                return await self._storage.authenticate(key)
+        finally:
+            self._waiting -= 1
+
+    def _scope(self, owner: KeyOwner) -> Scope:
+        return Scope(
             tenant_id=owner.tenant_id,
             key_id=owner.key_id,
             scopes=owner.scopes,
@@ -46,10 +75,6 @@ class Tenants:
             categories=None if owner.agents is None else self._policies.categories.visible_to(owner.agents),
             agent=owner.agents[0] if owner.agents and len(owner.agents) == 1 else None,
         )
-        self._cache[digest] = (asked + self._lasting(owner.expires_at), scope)
-        while len(self._cache) > MAX_CACHED:
-            self._cache.popitem(last=False)
-        return scope
 
     def _lasting(self, expires_at: datetime | None) -> float:
         """For how many seconds a key's scope may be remembered."""
