@@ -182,8 +182,8 @@ async def test_a_body_that_trickles_ends_and_a_steady_one_does_not(
 async def test_bodies_under_way_hold_no_more_than_they_may(
     app: Application, settings: Settings, embedder: Embedder, caller: Caller
 ) -> None:
-    tight = settings.model_copy(update={"max_bodies_bytes": 4 << 20})
-    other, large = await make_caller(app), body("x" * 400_000)
+    tight = settings.model_copy(update={"max_bodies_bytes": 4 << 20, "body_patience_s": 300})
+    other, large = await make_caller(app), {"x": "x" * 400_000}
     begun = ("POST /memory", f"Authorization: Bearer {caller.key}", "Content-Length: 1000000")
     async with (
         serve(tight, Doubles(embedder=embedder)) as url,
@@ -197,7 +197,7 @@ async def test_bodies_under_way_hold_no_more_than_they_may(
             busy = await until(client, large, 503)
             assert "tenant" in refused(busy, 503, "server_busy")["detail"]
             assert (await others.post("/memory", json=body())).status_code == 201, "half is for others"
-        refused(await until(client, large, 422), 422, "text_too_long")
+        refused(await until(client, large, 422), 422, "invalid_request")
 
 
 async def until(client: httpx.AsyncClient, content: Any, status: int) -> httpx.Response:
