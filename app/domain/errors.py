@@ -46,6 +46,12 @@ class TextTooLong(InvalidInput):
     code = "text_too_long"
 
 
+class MarkRun(InvalidInput):
+    """The text has more combining marks in a row than any script needs; leave some out or pass ?trim=true."""
+
+    code = "too_many_marks"
+
+
 class NulByte(InvalidInput):
     """A NUL character or lone surrogate cannot be stored."""
 

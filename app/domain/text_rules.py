@@ -6,17 +6,16 @@ import unicodedata
 from dataclasses import dataclass, fields
 from typing import Final
 
-from app.domain.errors import EmptyText, InvalidInput, NulByte, TextTooLong
+from app.domain.code_points import MAX_MARKS, composed, has_long_run, without_invisible, without_joiners
+from app.domain.errors import EmptyText, InvalidInput, MarkRun, NulByte, TextTooLong
 
 ELLIPSIS: Final = "…"
 _LINE_BREAKS: Final = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-# Zero-width and bidi controls carry no meaning and hide text; ZWJ (U+200D) and ZWNJ (U+200C) stay: emoji and Persian
-# are spelt with them.
-_INVISIBLE: Final = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+_SPELT: Final = str.maketrans(
+    {"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "\u2800": " "}
 )
-_QUOTES: Final = str.maketrans({"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"'})
+"""Smart quotes in ASCII; the blank of Braille is a blank."""
 _SENTENCE_END: Final = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？]+[」』”]*")
 _ABBREVIATION: Final = re.compile(
     r"(?:^|[\s(])(?:[^\W\d_]|[ei]\.[eg]|approx|dr|mr|mrs|ms|no|prof|st|vs)\.$", re.IGNORECASE
@@ -24,18 +23,22 @@ _ABBREVIATION: Final = re.compile(
 _ABBREVIATION_REACH: Final = 12
 _TERMINAL: Final = " .!?…。！？"
 _KEEP_LINES: Final = frozenset({"turn", "summary", "chunk", "procedural"})
+RAW_LIMIT: Final = 4
+"""Times its limit that a text may have before normalisation, which is where its length begins to cost."""
 
 
-def normalise(text: str, *, keep_lines: bool = False) -> str:
-    """NFC, ASCII quotes, no control characters, whitespace folded; idempotent (seed 003 §9).
+def normalise(text: str, *, keep_lines: bool = False, strict: bool = False) -> str:
+    """NFC, ASCII quotes, nothing that is not seen, whitespace folded; idempotent, in linear time (seed 003 §9).
 
-    With `keep_lines` lines stay, each folded and right-stripped, at most one blank line in a row.
-    Raises NulByte on a lone surrogate.
+    With `keep_lines` lines stay, each folded and right-stripped, at most one blank line in a row. Of a run of combining
+    marks the first MAX_MARKS stay; with `strict` a longer one raises MarkRun. Raises NulByte on a lone surrogate.
     """
     if _SURROGATE.search(text):
         raise NulByte("The text holds a lone surrogate, which cannot be stored.")
-    clean = _INVISIBLE.sub("", _LINE_BREAKS.sub("\n", text))
-    clean = unicodedata.normalize("NFC", clean).translate(_QUOTES)
+    clean = without_invisible(_LINE_BREAKS.sub("\n", text))
+    if strict and has_long_run(clean):
+        raise MarkRun(f"A text may have {MAX_MARKS} combining marks in a row; leave some out or pass ?trim=true.")
+    clean = composed(clean).translate(_SPELT)
     if not keep_lines:
         return one_line(clean)
     lines = "\n".join(re.sub(r"\s+", " ", line).rstrip() for line in clean.split("\n"))
@@ -78,19 +81,32 @@ def keep_lines_for(type_: str) -> bool:
 
 
 def check_text(text: str, type_: str, limits: TextLimits, trim: bool) -> str:
-    """The text as it is stored. Raises EmptyText, TextTooLong (unless `trim`) or NulByte (seed 003 §9)."""
+    """Return the text as it is stored (seed 003 §9).
+
+    Raises EmptyText, NulByte and, unless `trim`, TextTooLong and MarkRun. With `trim` the first RAW_LIMIT times its
+    limit are read; TextTooLong if hardly anything of these can be seen.
+    """
     limit = limits.limit_for(type_)
-    clean = normalise(text, keep_lines=keep_lines_for(type_))
+    most = RAW_LIMIT * limit
+    if len(text) > most and not trim:
+        raise _too_long(type_, limit, len(text))
+    clean = normalise(text[:most], keep_lines=keep_lines_for(type_), strict=not trim)
+    if len(clean) <= limit and len(text) > most:
+        raise _too_long(type_, limit, len(text))
     if all(unicodedata.category(char) in {"Zs", "Cf", "Cc", "Mn"} for char in clean):
         raise EmptyText
     if len(clean) <= limit:
         return clean
     if trim:
         return trim_text(clean, limit)
-    raise TextTooLong(
-        f"A {type_} text may have {limit} characters, this one has {len(clean)}; shorten it or pass ?trim=true.",
+    raise _too_long(type_, limit, len(clean))
+
+
+def _too_long(type_: str, limit: int, length: int) -> TextTooLong:
+    return TextTooLong(
+        f"A {type_} text may have {limit} characters, this one has {length}; shorten it or pass ?trim=true.",
         limit=limit,
-        length=len(clean),
+        length=length,
     )
 
 
@@ -144,6 +160,7 @@ def _joins(char: str) -> bool:
 
 
 def text_key(text: str) -> bytes:
-    """32 bytes that two texts share when they are equal after normalisation: case and final punctuation aside."""
-    folded = unicodedata.normalize("NFC", normalise(text).casefold())
+    """32 bytes that two texts share when they are equal after normalisation: case, joiners and final punctuation
+    aside."""
+    folded = unicodedata.normalize("NFC", without_joiners(normalise(text)).casefold())
     return hashlib.sha256((folded.rstrip(_TERMINAL) or folded).encode()).digest()

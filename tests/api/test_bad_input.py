@@ -220,6 +220,27 @@ async def test_a_text_far_too_long_is_refused_like_one_a_little_too_long(http: h
     assert trimmed.status_code == 201
 
 
+MARKS = {"few": "x" + "\u0316\u0301" * 20, "many": "\u0316\u0301" * 80_000}
+
+
+@pytest.mark.parametrize(("marks", "code"), [("few", "too_many_marks"), ("many", "text_too_long")])
+async def test_runs_of_combining_marks_are_refused_on_every_way_in(
+    http: httpx.AsyncClient, marks: str, code: str
+) -> None:
+    text = MARKS[marks]
+    url = f"/memory/{(await remember(http))['id']}"
+    turn = {"user_id": "maya", "thread_id": "t", "role": "user", "content": text}
+    refused(await send(http, body(text)), 422, code)
+    refused(await send(http, turn, "/turns"), 422, code)
+    refused(await send(http, {"text": text}, url, "PATCH"), 422, code)
+    steps = {"category": "procedural", "type": "procedural", "steps_text": f"1. {text}"}
+    refused(await send(http, body("Water the bees", **steps)), 422, code)
+    bulk = await http.post("/memory/bulk", content=json.dumps(body(text)))
+    assert [json.loads(line)["error"]["code"] for line in bulk.text.splitlines()] == [code]
+    found = await http.post("/memory/query", json={"agent": "planner", "query": text[:8000]})
+    assert found.status_code == 200
+
+
 async def test_an_import_from_before_the_calendar_does_not_break_the_tenant(http: httpx.AsyncClient) -> None:
     response = await http.post("/memory", json=body(created_at="0001-01-01T00:00:00+14:00"))
     after = [await http.get("/memory"), await http.post("/memory", json=body("Maya plays chess."))]

@@ -47,6 +47,8 @@ AGAIN: list[tuple[str, dict[str, Any]]] = [
     ("Maya lives in Porto.", {}),
     ("Maya lives in Lisbon.", {}),
     ("maya  LIVES in porto", {"category": "goals", "thread_id": "elsewhere"}),
+    ("Maya lives in Porto\U000e0020", {}),
+    ("Maya\u3164 li\ufe0fves in Porto\u200d", {"type": "episodic", "category": "event"}),
     ("Maya lives in Porto.", {"type": "episodic", "category": "event"}),
     ("I moved to Porto last week!", TURN),
     ("I moved to Porto last week!", TURN | {"thread_id": "u", "seq": 4, "created_at": "2026-01-01"}),

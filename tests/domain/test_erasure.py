@@ -21,7 +21,16 @@ def of(text: str, *, secret: bytes = SECRET, tenant: UUID = TENANT, user: str = 
 
 
 @pytest.mark.parametrize(
-    "same", ["Maya lives in Porto.", "maya LIVES  in\nporto", "\u200bMaya lives in Porto!", "  Maya lives in Porto …"]
+    "same",
+    [
+        *("Maya lives in Porto.", "maya LIVES  in\nporto", "\u200bMaya lives in Porto!", "  Maya lives in Porto …"),
+        *(
+            "Maya lives in Porto\U000e0020",
+            "Maya li\ufe0fves in Porto",
+            "Maya lives in Po\u200drto",
+            "\u3164Maya lives in Porto",
+        ),
+    ],
 )
 def test_a_text_is_known_again_however_it_is_spaced_spelt_or_ended(same: str) -> None:
     assert of(same) == of("Maya lives in Porto")

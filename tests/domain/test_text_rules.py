@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.domain.errors import EmptyText, InvalidInput, NulByte, TextTooLong
+from app.domain.code_points import MAX_MARKS
+from app.domain.errors import EmptyText, InvalidInput, MarkRun, NulByte, TextTooLong
 from app.domain.text_rules import (
     TextLimits,
     check_text,
@@ -26,6 +27,7 @@ HOSTILE = st.text(
         st.characters(exclude_categories=("Cs",)),
         st.sampled_from(
             "\x00\t\n\r\x0b\x0c\x1c\x85\xa0\xad\u0301\u0345\u200b\u200d\u200f\u2028\u202e\u3000\ufeff’“ .e"
+            "\u034f\u0338\u0627\u0654\u0915\u093c\u094d\u09c7\u09be\u0f73\u200c\u2194\u2adc\u2764\ufe0f\U0001f469\U000e0041"
         ),
     )
 )
@@ -44,6 +46,14 @@ HOSTILE = st.text(
         ("non\xa0breaking\u3000wide", "non breaking wide"),
         ("one\x85two\u2028three", "one two three"),
         ("👩\u200d👩\u200d👧 می\u200cخواهم", "👩\u200d👩\u200d👧 می\u200cخواهم"),
+        ("👩🏽\u200d🚀 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3", "👩🏽\u200d🚀 ❤\u200d🔥 1\u20e3"),
+        ("क्\u200dष ക്\u200d ශ්\u200dරී", "क्\u200dष ക്\u200d ශ්\u200dරී"),
+        ("pass\u200cword\u200d 1\u200d2 👍\u200d\u200d👍 می\u200c\u200c\u200dخواهم", "password 12 👍👍 می\u200cخواهم"),
+        ("e\u094d\u200dx", "e\u094dx"),  # a mark of a joining script makes no joining letter
+        ("tags\U000e0001\U000e0020\U000e0041\U000e007f vs\ufe01\ufe0f\U000e0100", "tags vs"),
+        ("a\u180eb\u2061c\u2064d\u206ae\u115ff\u1160g\u3164h\uffa0i\u034fj\ufff9k\U0001d173l", "abcdefghijkl"),
+        ("٥\u06dd آية \u0600١", "٥\u06dd آية \u0600١"),  # seen, though of category Cf
+        ("a\u2800b", "a b"),
         ("\n \t", ""),
     ],
 )
@@ -115,7 +125,38 @@ def test_limits_are_checked() -> None:
         TextLimits().limit_for("poem")
 
 
-@pytest.mark.parametrize("raw", ["", " \n\t ", "\u200b\ufeff", "\x00", "\u200d\u200c", "\ufe0f"])
+def test_what_is_not_seen_is_in_no_text() -> None:
+    """Every code point that Unicode calls a format character, but for signs that are seen."""
+    seen = {
+        char
+        for char in map(chr, range(0x110000))
+        if unicodedata.category(char) == "Cf" and normalise(f"a{char}b") != "ab"
+    }
+    assert {unicodedata.name(char).split()[0] for char in seen} == {"ARABIC", "SYRIAC", "KAITHI"}
+    assert text_key("".join(("a", *sorted(seen), "b"))) == text_key("ab")
+
+
+@pytest.mark.parametrize("mark", ["\u0301", "\u0316", "\u0344", "\u0f73", "\u0301\u200b", "\u0327\u0301\U000e0020"])
+def test_a_run_of_marks_is_cut(mark: str) -> None:
+    clean = normalise("x" + mark * 5000 + "y")
+    assert 2 + MAX_MARKS - 1 <= len(clean) <= 2 + MAX_MARKS
+    assert normalise(clean) == clean
+    assert unicodedata.is_normalized("NFC", clean)
+
+
+@pytest.mark.parametrize("type_", ["semantic", "turn", "procedural"])
+def test_a_run_of_marks_is_refused_unless_it_may_be_trimmed(type_: str) -> None:
+    allowed, long = "x" + "\u0316" * MAX_MARKS, "x" + "\u0316\u200b" * (MAX_MARKS + 1)
+    assert check_text(allowed, type_, TextLimits(), trim=False) == allowed
+    with pytest.raises(MarkRun) as refused:
+        check_text(long, type_, TextLimits(), trim=False)
+    assert refused.value.code == "too_many_marks"
+    assert check_text(long, type_, TextLimits(), trim=True) == allowed
+
+
+@pytest.mark.parametrize(
+    "raw", ["", " \n\t ", "\u200b\ufeff", "\x00", "\u200d\u200c", "\ufe0f", "\u3164\u115f", "\u2800"]
+)
 def test_nothing_visible_is_empty(raw: str) -> None:
     with pytest.raises(EmptyText):
         check_text(raw, "semantic", TextLimits(), trim=True)
@@ -131,6 +172,18 @@ def test_too_long_says_limit_and_length() -> None:
     assert refused.value.extra == {"limit": 280, "length": 281}
 
 
+def test_length_comes_before_normalisation() -> None:
+    """A text is not read beyond a few times its limit, whatever would be left of it."""
+    limits = TextLimits(semantic=10)
+    for blank in (" ", "\u200b"):
+        assert check_text("x" + blank * 38 + "y", "semantic", limits, trim=False).replace(" ", "") == "xy"
+        for trim in (False, True):
+            with pytest.raises(TextTooLong) as refused:
+                check_text("x" + blank * 39 + "y", "semantic", limits, trim)
+            assert refused.value.extra == {"limit": 10, "length": 41}
+    assert check_text("several words " * 100_000, "semantic", limits, trim=True) == "several"
+
+
 def test_turns_keep_lines_and_facts_do_not() -> None:
     assert check_text("a\nb", "turn", TextLimits(), trim=False) == "a\nb"
     assert check_text("a\nb", "semantic", TextLimits(), trim=False) == "a b"
@@ -141,7 +194,7 @@ def test_checked_text_fits_and_stays_checked(raw: str, type_: str, limit: int) -
     limits = TextLimits(**dict.fromkeys(TYPES, limit))
     try:
         text = check_text(raw, type_, limits, trim=True)
-    except EmptyText:
+    except (EmptyText, TextTooLong):
         return
     assert 0 < len(text) <= limit
     assert normalise(text, keep_lines=keep_lines_for(type_)) == text
@@ -198,6 +251,9 @@ def test_a_limit_below_one_is_refused() -> None:
         ("STRASSE", "straße"),
         ("cafe\u0301", "CAFÉ"),
         ("likes\u200b wine ?!", "likes\nwine"),
+        ("likes\U000e0020 wi\ufe0fne\u3164", "likes wine"),
+        ("👩\u200d🚀 می\u200cخواهم", "👩🚀 میخواهم"),
+        ("likes\u070f wine", "likes wine"),
     ],
 )
 def test_equal_keys(a: str, b: str) -> None:

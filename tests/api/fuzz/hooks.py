@@ -24,6 +24,7 @@ ONLY_THE_SERVER_KNOWS = {
     "invalid_cursor": ".*",  # a cursor is what a page before has answered, and opaque
     "empty_text": ".*",  # empty once blanks, control and zero-width characters are out
     "text_too_long": ".*",  # measured after normalisation, by type, with limits that are configured
+    "too_many_marks": ".*",  # counted without what is not seen
     "unknown_category": ".*",  # configured
     "unknown_field": ".*",  # configured
     "invalid_characters": ".*",  # NUL and lone surrogates, which a pattern in a path or a header cannot meet
