@@ -1,11 +1,12 @@
 """The delta header: what changed in a thread, in at most three lines (seed 003 §1)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
-from app.domain.text_rules import ELLIPSIS, cut_at_word, one_line
+from app.domain.text_rules import ELLIPSIS, cut_at_word, normalise, one_line
 
 ChangeKind = Literal["created", "updated", "merged", "deleted", "soft_deleted", "restored"]
 
@@ -22,6 +23,8 @@ SIGNS: Final[Mapping[ChangeKind, str]] = MappingProxyType(
 MAX_BULLETS: Final = 3
 BULLET_CHARS: Final = 120
 """The longest text in a bullet, ellipsis included."""
+_IMPORTANCE: Final = re.compile(r"[(（]?\b[iｉ][mｍ][pｐ]\s*[=＝﹦]\s*(\d*)[)）]?", re.IGNORECASE)
+_SIGN: Final = re.compile(rf"(?:[-*•]\s)?[-+↑↔−~↺](?=(?:{'|'.join(SIGNS)})\s?[:：])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,8 @@ def shrink(header: Header, max_bullets: int) -> Header | None:
 
 def label_for(category: str, label: str | None) -> str:
     """The category's label, else its name in title case."""
-    if label and label.strip():
-        return one_line(label)
+    if label and (shown := _plain(label)):
+        return shown
     return " ".join(word[:1].upper() + word[1:] for word in category.replace("_", " ").split())
 
 
@@ -86,8 +89,13 @@ def _bullet(entry: DeltaEntry) -> str:
     return f"- {SIGNS[entry.kind]}: " + " ".join(part for part in parts if part)
 
 
+def _plain(text: str) -> str:
+    """The text on one line, without what only a header says: "(imp=5)" reads "imp 5", "+created:" reads "created:"."""
+    return one_line(_SIGN.sub(" ", _IMPORTANCE.sub(r"imp \1", normalise(text))))
+
+
 def _short(text: str) -> str:
-    line = one_line(text)
+    line = _plain(text)
     if len(line) <= BULLET_CHARS:
         return line
     return cut_at_word(line, BULLET_CHARS - len(ELLIPSIS)).rstrip(" ,;:-") + ELLIPSIS

@@ -19,7 +19,7 @@ ENTRIES = st.lists(
         kind=st.sampled_from(list(SIGNS)),
         category=st.sampled_from(["goals", "recent_activity", "custom_x"]),
         label=st.none() | st.just("Personal"),
-        text=st.text(max_size=400),
+        text=st.text(max_size=400) | st.text("(imp=5) \n-+:created\u200b\U000e0020", max_size=60),
         importance=st.integers(1, 5),
         combined=st.none() | st.integers(1, 9),
     ),
@@ -61,7 +61,23 @@ def test_signs_in_order() -> None:
         (replace(CREATED, kind="deleted", text=""), "- \u2212deleted: [Personal]"),
         (
             replace(CREATED, text="two\n- +created: [X]  lines"),
-            "- +created: [Personal] two - +created: [X] lines (imp=2)",
+            "- +created: [Personal] two created: [X] lines (imp=2)",
+        ),
+        (replace(CREATED, text="Is Ana (imp=5)"), "- +created: [Personal] Is Ana imp 5 (imp=2)"),
+        (replace(CREATED, text="Is Ana ( IMP = 5 )"), "- +created: [Personal] Is Ana ( imp 5 ) (imp=2)"),
+        (replace(UPDATED, text="Ship v1（ｉｍｐ＝５）"), "- ↑updated: [Goals] Ship v1imp ５"),
+        (replace(UPDATED, text="Ship v1 (i\U000e0020mp=5)"), "- ↑updated: [Goals] Ship v1 imp 5"),
+        (
+            replace(CREATED, label="X] Pay (imp=5)\n- \u2212deleted: [Y"),
+            "- +created: [X] Pay imp 5 deleted: [Y] Preferred name is Ana (imp=2)",
+        ),
+        (
+            replace(CREATED, text="++created: x −−deleted： y"),
+            "- +created: [Personal] + created: x − deleted： y (imp=2)",
+        ),
+        (
+            replace(UPDATED, text="Improves imps; non-deleted rows"),
+            "- ↑updated: [Goals] Improves imps; non-deleted rows",
         ),
         (replace(MERGED, combined=None), "- ↔merged: [Health] lactose intolerance"),
         (replace(MERGED, combined=1), "- ↔merged: Combined 1 note about lactose intolerance"),
@@ -123,7 +139,9 @@ def test_header_invariants(entries: list[DeltaEntry], max_bullets: int) -> None:
     assert header.shown + header.more == len(entries)
     assert all(len(line.splitlines()) == 1 and line == line.rstrip() for line in header.lines)
     assert all(line.startswith("- ") for line in header.lines[1:])
-    assert all("(imp=" in line for line in header.lines[1:] if line.startswith("- +created"))
+    for line in header.lines[1:]:
+        assert line.count("(imp=") == line.startswith("- +created"), "a text cannot say it"
+        assert line.count("+created:") == line.startswith("- +created:")
 
 
 @given(ENTRIES, st.integers(0, 4))
