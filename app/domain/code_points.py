@@ -37,7 +37,7 @@ _JOINER: Final = re.compile(f"[{_JOINERS}]")
 _UNREAD: Final = re.compile(f"[{_JOINERS}{_SIGNS}]")
 _MARKS: Final = "\u0f73\u0f75\u0f81" + "".join(filter(unicodedata.combining, map(chr, range(0x300, 0x1F000))))
 """Non-starters, and three starters that NFC turns into some."""
-_LONG_RUN: Final = re.compile(rf"(?=\W{{{MAX_MARKS + 1}}})([{_MARKS}]{{{MAX_MARKS}}})[{_MARKS}]+")
+_LONG_RUN: Final = re.compile(rf"(?!\w)([{_MARKS}]{{{MAX_MARKS}}})[{_MARKS}]+")
 """The look ahead only spares time: no mark is a letter."""
 
 

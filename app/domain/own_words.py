@@ -9,7 +9,9 @@ from typing import Any, Final
 
 _CUT: Final = "\0"
 _TRIES: Final = 1000
-"""Objects of one turn that are read at most: unfinished ones within each other would be read again and again."""
+_READ: Final = 64
+"""Objects of one turn that are read at most, and times its length that it is read for them: unfinished ones within
+each other would be read again and again."""
 _VALUE: Final = 2000
 """Characters that a field of a profile has at most, where another follows."""
 _BLOCK: Final = re.compile(r"Long-term memory \(most relevant first\).*?(?=\n\s*\n|\nCurrent message:|\Z)", re.DOTALL)
@@ -74,11 +76,12 @@ def _capital(name: str) -> str:
 
 def _without_objects(text: str, marks: Marks) -> str:
     """Without the JSON objects that hold memories of ours, their history or what is known of a user."""
-    kept, done, at = [], 0, text.find("{")
+    kept, done, at, left = [], 0, text.find("{"), _READ * len(text)
     for _ in range(_TRIES):
-        if at < 0:
+        if at < 0 or left < 0:
             break
-        end, ours = _read(text, at, marks)
+        end, seen, ours = _read(text, at, marks)
+        left -= seen - at
         if ours:
             kept += [text[done:at], _CUT]
             done = end
@@ -86,8 +89,9 @@ def _without_objects(text: str, marks: Marks) -> str:
     return "".join((*kept, text[done:]))
 
 
-def _read(text: str, at: int, marks: Marks) -> tuple[int, bool]:
-    """Where the object ends that begins there, and whether it is ours; the next place if it is none."""
+def _read(text: str, at: int, marks: Marks) -> tuple[int, int, bool]:
+    """Where the object ends that begins there, or the next place if it is none; how far that was read; whether it is
+    ours."""
     ours = []
 
     def look(found: dict[str, Any]) -> None:
@@ -96,9 +100,11 @@ def _read(text: str, at: int, marks: Marks) -> tuple[int, bool]:
 
     try:
         _, end = json.JSONDecoder(object_hook=look).raw_decode(text, at)
-    except (ValueError, RecursionError):
-        return at + 1, False
-    return end, bool(ours)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string"):
+            return at + 1, error.pos, False
+        return at + 1, len(text), False
+    return end, end, bool(ours)
 
 
 def _tells(found: Mapping[str, Any], marks: Marks) -> bool:

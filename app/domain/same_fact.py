@@ -17,6 +17,8 @@ from app.domain.text_rules import text_key
 
 SameFact = Literal["same_words", "contains", "numeric"]
 
+_MAX_COMPARED: Final = 4000
+"""Characters: a longer text is one fact with its equal only, for the rewordings take the square of its words."""
 _MIN_CONTAINED: Final = 2
 _MIN_EXCHANGED: Final = 3
 _MAX_ADDED: Final = 4
@@ -40,6 +42,8 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
     """
     if text_key(a) == text_key(b):
         return "same_words"
+    if max(len(a), len(b)) > _MAX_COMPARED:
+        return None
     left, right = read_words(a), read_words(b)
     if not _content(left) or not _content(right) or _numbers_clash(left, right) or _compounds(a) != _compounds(b):
         return None
@@ -166,11 +170,11 @@ def _reordered(left: Words, right: Words) -> bool:
 
 def _fronted(plain: Words, fronted: Words) -> bool:
     """ "Likes hiking on weekends" as "On weekends, the user likes hiking"."""
+    keys, other = _keys(plain), _keys(fronted)
     for at in range(1, len(plain)):
-        head, tail = _keys(plain[:at]), plain[at:]
-        rest = _behind(tail, fronted)
+        head, rest = keys[:at], _behind(keys[at:], other)
         if rest == head or (rest[:1] in (["user"], ["user's"]) and rest[1:] == head):
-            return (tail[0].key in words.ADJUNCTS and len(tail) > 1) or _tells_time(tail)
+            return (keys[at] in words.ADJUNCTS and at + 1 < len(plain)) or _tells_time(plain[at:])
     return False
 
 
@@ -178,10 +182,12 @@ def _time_fronted(plain: Words, fronted: Words) -> bool:
     """ "Maya drinks tea on Sundays" as "On Sundays Maya drinks tea": of all that must keep its order only a time moves,
     and past nobody but the one the text begins with."""
     names = next((at for at, word in enumerate(plain) if word.kind not in {Kind.NAME, Kind.CAPITAL}), 0)
+    keys, other = _keys(plain), _keys(fronted)
     for at in range(names + 1, len(plain)) if names else ():
-        head, tail = plain[:at], plain[at:]
-        if all(word.kind in PLAIN for word in head[names:]) and _behind(tail, fronted) == _keys(head):
-            return _tells_time(tail[1:] if tail[0].key in words.ADJUNCTS else tail)
+        if plain[at - 1].kind not in PLAIN:
+            return False
+        if _behind(keys[at:], other) == keys[:at]:
+            return _tells_time(plain[at + 1 :] if keys[at] in words.ADJUNCTS else plain[at:])
     return False
 
 
@@ -191,10 +197,9 @@ def _tells_time(text: Words) -> bool:
     return bool(text) and all(word.kind in kinds and word.key not in words.OCCASIONS for word in text)
 
 
-def _behind(opening: Words, text: Words) -> list[str]:
+def _behind(opening: list[str], keys: list[str]) -> list[str]:
     """What follows the opening, and a comma, in a text that has it."""
-    keys = _keys(text)
-    if keys[: len(opening)] != _keys(opening):
+    if keys[: len(opening)] != opening:
         return []
     rest = keys[len(opening) :]
     return rest[1:] if rest[:1] == [","] else rest

@@ -1,7 +1,7 @@
 """What agents keep under names of their own: values by namespace and key, each operation as LangGraph means it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -171,7 +171,7 @@ def _check_filter(wanted: Any, *, top: bool = True) -> None:
 
 def texts_of(put: PutItem) -> list[str]:
     """The texts of a value at its indexed paths; no more than can be embedded at once, and one."""
-    found = (text[:MAX_TEXT] for path in put.index for text in texts_at(put.value, path) if text.strip())
+    found = (text[:MAX_TEXT] for path in dict.fromkeys(put.index) for text in texts_at(put.value, path) if text.strip())
     return list(islice(found, MAX_TEXTS + 1))
 
 
@@ -217,8 +217,8 @@ def _at(value: Any, steps: list[str]) -> Iterator[str]:
     step, rest = steps[0], steps[1:]
     if step.startswith("{") and step.endswith("}"):
         if isinstance(value, dict):
-            for path in step[1:-1].split(","):
-                yield from _field(value, steps_of(path.strip()))
+            for names in dict.fromkeys(tuple(steps_of(path.strip())) for path in step[1:-1].split(",")):
+                yield from _field(value, names)
         return
     for inner in _inner(value, step):
         yield from _at(inner, rest)
@@ -242,7 +242,7 @@ def _element(value: list[Any], number: str) -> list[Any]:
     return [value[at]] if -len(value) <= at < len(value) else []
 
 
-def _field(value: Any, names: list[str]) -> Iterator[str]:
+def _field(value: Any, names: Sequence[str]) -> Iterator[str]:
     """The text at plain names, one below the other; what follows such a choice in a path does not count."""
     for name in names:
         if not isinstance(value, dict) or name not in value:

@@ -6,7 +6,8 @@ English; every doubt is a no, for a turn that is not read costs a fact, and one 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import dropwhile
 from typing import Final
 
 from app.domain.text_rules import normalise
@@ -74,6 +75,7 @@ _ITS: Final = _words(
 )
 _ALONE: Final = _words("died hurts retired")
 
+_PARTICLES: Final = _words("to in at as on for up from with off down out of")
 _POINTERS: Final = _words(
     "it this that these those them one ones so to too what how why where who which when something anything nothing "
     "everything him her the here there there's"
@@ -122,9 +124,7 @@ def _tells(clause: str) -> bool:
     low = clause.casefold().replace("by the way", "")
     for pattern, full in _EXPANDED:
         low = pattern.sub(full, low)
-    words = _WORD.findall(low)
-    while words and words[0] in _OPENERS:
-        words = words[1:]
+    words = _behind(_OPENERS, _WORD.findall(low))
     if len(words) < 2 or _YOU & set(words):
         return False
     if words[0] in {"my", "our"}:
@@ -166,8 +166,11 @@ def _of_me(words: Sequence[str], clause: str) -> bool:
 
 
 def _without_adverbs(words: Sequence[str]) -> list[str]:
-    at = next((n for n, word in enumerate(words) if word not in _ADVERBS), len(words))
-    return list(words[at:])
+    return _behind(_ADVERBS, words)
+
+
+def _behind(openers: Collection[str], words: Sequence[str]) -> list[str]:
+    return list(dropwhile(openers.__contains__, words))
 
 
 def _is(words: Sequence[str], clause: str) -> bool:
@@ -230,7 +233,5 @@ def _about(words: Sequence[str], verb: str = "") -> bool:
         words = words[1:]
     if words[:1] == ["the"]:
         return False
-    while words and words[0] in {"to", "in", "at", "as", "on", "for", "up", "from", "with", "off", "down", "out", "of"}:
-        words = words[1:]
-    words = _without_adverbs(words)
+    words = _without_adverbs(_behind(_PARTICLES, words))
     return bool(words) and (words[0] not in _POINTERS or (words[0] == "the" and len(words) > 1))

@@ -16,7 +16,8 @@ _SPELT: Final = str.maketrans(
     {"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "\u2800": " "}
 )
 """Smart quotes in ASCII; the blank of Braille is a blank."""
-_SENTENCE_END: Final = re.compile(r"[.!?…]+[\"')\]]*(?=\s|$)|[。！？]+[」』”]*")
+_SENTENCE_END: Final = re.compile(r"(?:[.!?…]++[\"')\]]*+|[。！？]++[」』”]*+(?P<wide>))(?P<end>(?=\s|$))?")
+"""Punctuation that may end a sentence. It always matches a run whole, or each sign of the run would be tried anew."""
 _ABBREVIATION: Final = re.compile(
     r"(?:^|[\s(])(?:[^\W\d_]|[ei]\.[eg]|approx|dr|mr|mrs|ms|no|prof|st|vs)\.$", re.IGNORECASE
 )
@@ -131,7 +132,8 @@ def pieces(text: str, limit: int) -> list[str]:
 
 def sentence_ends(text: str, start: int = 0, stop: int | None = None) -> list[int]:
     """Where the sentences end that end between `start` and `stop`; an abbreviation ends none."""
-    ends = [match.end() for match in _SENTENCE_END.finditer(text, start, len(text) if stop is None else stop)]
+    found = _SENTENCE_END.finditer(text, start, len(text) if stop is None else stop)
+    ends = [match.end() for match in found if match["end"] is not None or match["wide"] is not None]
     return [end for end in ends if not _ABBREVIATION.search(text[max(0, end - _ABBREVIATION_REACH) : end])]
 
 

@@ -75,7 +75,7 @@ COMPLAINTS: Final[Mapping[str, str]] = {
 }
 
 _QUOTED: Final = re.compile(r'"[^"]*"')
-_MARKUP: Final = re.compile(r"^\s*(?:[-*•#>{\[|]|\d+[.)]\s)|```|\*\*|^\w+(?: \w+)?:\s|\n\s*[-*•]", re.MULTILINE)
+_MARKUP: Final = re.compile(r"^[^\S\n]*+(?:[-*•#>{\[|]|\d++[.)]\s)|```|\*\*|^\w++(?: \w++)?+:\s", re.MULTILINE)
 _INSTRUCTION: Final = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|rules?|prompts?|guidelines)\b"
     r"|\bsystem prompt\b|<\|",

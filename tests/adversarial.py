@@ -1,0 +1,99 @@
+"""Texts that make a careless scanner slow, and the pure functions that read a caller's text. Run as a program by
+tests/domain/test_linear_time.py, which says why."""
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from app.domain import (
+    consent_answers,
+    dates,
+    delta,
+    grounding,
+    ids,
+    multi_fact,
+    own_words,
+    procedures,
+    reconcile,
+    same_fact,
+    store,
+    telling,
+    text_rules,
+    writing,
+)
+from app.domain.errors import MnemaError
+from app.domain.memory import MemoryType
+
+COMBINING: Final = ("\u0301\u0327", "\u0f73")
+UNITS: Final = (
+    *("\u0301\u200b", "\u0916\u200d\u0301", "😀\u200d", "\U000e0020"),
+    *(".", ".)", "a.", "。」", "1.", "1,", "1) ", "\n1. a", "3 days ago "),
+    *(" ", "\n", " \n", "a\n\n", '"', "'", " 'a", "x n't ", "[", "(", "{", '{"', '{"a":', '{"a":[1,', "```"),
+    *("-", " -", "a-", "# ", "\\", "http://a.b ", "a: ", "a", "A", "Word ", "ok ", "still ", "I like to ", "my dog "),
+    *("no new ", "not yet ", "Goals: ", "Goals: a; ", "[M1] ", "+created: ", "(imp="),
+    "Long-term memory (most relevant first)\n ",
+)
+"""What is repeated; combining marks longer, for sorting them is fast."""
+
+TYPES: Final = ("semantic", "episodic", "insight", "turn", "summary", "chunk", "procedural")
+ANY: Final = text_rules.TextLimits(**dict.fromkeys(TYPES, 1 << 40))
+USUAL: Final = text_rules.TextLimits()
+MARKS: Final = own_words.Marks(("goals", "tasks"), ("city",), ("goals", "tone"))
+TURN: Final = 16_000
+NOW: Final = datetime(2026, 4, 1, tzinfo=UTC)
+
+FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
+    "check_text": lambda text: text_rules.check_text(text, "turn", ANY, trim=True),
+    "check_text, usual": lambda text: text_rules.check_text(text, "turn", USUAL, trim=True),
+    "text_key": text_rules.text_key,
+    "trim_text": lambda text: text_rules.trim_text(text, len(text) - 1),
+    "pieces": lambda text: text_rules.pieces(text, 6000),
+    "sentence_ends": text_rules.sentence_ends,
+    "broken_rule": lambda text: writing.broken_rule(text, MemoryType.semantic, ANY),
+    "broken_rule, a sentence": lambda text: writing.broken_rule(f"The user {text}", MemoryType.episodic, ANY),
+    "mended": lambda text: writing.mended(f"The user {text}", MemoryType.summary, USUAL),
+    "same_fact": lambda text: same_fact.same_fact(text, f"x {text}", numeric_update=True),
+    "same_fact, compared": lambda text: same_fact.same_fact(text[:3990], f"x {text[:3990]}", numeric_update=True),
+    "own_words": lambda text: own_words.own_words(f"{text}\n\n{text}", MARKS),
+    "tells_of_self, a sentence": lambda text: telling.tells_of_self(f"I like {text}"),
+    "spans": lambda text: dates.spans(text, NOW, UTC),
+    "reading": consent_answers.reading,
+    "check_steps": procedures.check_steps,
+    "check_identifier": ids.check_identifier,
+    "render_header": lambda text: delta.render_header(1, [delta.DeltaEntry(1, "updated", "goals", None, text, 3)]),
+    "texts_at": lambda text: list(store.texts_at({"a": {"a": "b"}}, text)),
+    "texts_of": lambda text: store.texts_of(store.PutItem(("n",), "k", {"a": text}, ("a", "{a,a, a}", "$"))),
+    "check_batch": lambda text: store.check_batch(store.Batch(puts=(store.PutItem((text,), text, {"a": text}),))),
+    # these read word by word: some microseconds for each character of a turn
+    "foreign": lambda text: grounding.foreign("The user has 3 bees.", text[:TURN]),
+    "candidate": lambda text: multi_fact.broken_rule(
+        multi_fact.Candidate("The user has 3 bees.", "goals", 3, text[:2000]), text[:TURN], ["goals"], USUAL
+    ),
+    "composed": lambda text: reconcile.composed(f"The user {text[:200]}", text[:280], text[:280], USUAL),
+}
+
+
+def texts(size: int) -> Iterator[tuple[str, str]]:
+    """A name and a text: each unit repeated, with an end that it does not match; and all of them, 1 MiB."""
+    for unit in (*COMBINING, *UNITS):
+        yield repr(unit), unit * (size * (8 if unit in COMBINING else 1) // len(unit)) + "x"
+    yield "all", "x".join(unit * ((1 << 20) // len(UNITS) // len(unit)) for unit in UNITS)
+
+
+def main(size: int, cpu_s: float) -> None:
+    """Give each function every text. A call that takes more of the processor than `cpu_s` for each `size` of its text
+    ends the process."""
+    for name, function in FUNCTIONS.items():
+        for told, text in texts(size):
+            print(f"{name}: {told}", flush=True)  # the last line is the culprit
+            signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s * len(text) / size)
+            with contextlib.suppress(MnemaError):  # refused, in time
+                function(text)
+    print("done")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))
