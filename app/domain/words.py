@@ -193,6 +193,8 @@ VERBS: Final = _words(
     "consume order weigh cost earn pay commute rent belong study exercise prefer like love enjoy adore hate dislike "
     "avoid"
 )
+# Not English behind an "i": "i do" is Polish, "i hold" Danish.
+NOT_AFTER_I: Final = _words("do hold start plan go get see")
 # Other words a sentence starts with, whose upper case says nothing.
 STARTERS: Final = _words("name home family pets pet job hobby hobbies interest interests goal goals")
 

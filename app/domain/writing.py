@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
+from app.domain import words
 from app.domain.memory import MemoryType
 from app.domain.text_rules import TextLimits, normalise, sentence_ends, trim_text
 
@@ -93,8 +94,17 @@ _SUBJECTLESS: Final = re.compile(
 _NUMERAL: Final = re.compile(
     r"\b(War|Type|Phase|Part|Volume|Chapter|Class|Level|Stage|Grade|Calculus|Elizabeth|Charles|James|Francis) I\b"
 )
+_ADVERB: Final = "also|always|just|never|now|often|really|still|usually"
+_AUXILIARY: Final = "was|were|had|will|would|can|could|should|must|might|do not|don't|did not|didn't"
+_VERB: Final = "|".join(sorted(words.VERBS - words.NOT_AFTER_I | {"am"}))
+# an "i" in lower case counts where English follows: elsewhere it means "in", "and" or "the"
+_LOWER_I: Final = (
+    rf"\bi(?:'(?:m|ve|d|ll)| (?:{_AUXILIARY}) \w++| (?:(?:{_ADVERB}) )?(?:{_VERB}))\b|\b(?:and|or) i\b"
+    r"|^[Ii]m (?:an?|not|so|the)\b"
+)
 _FIRST_PERSON: Final = re.compile(
     r"\bI(?='|\s|,|$)|\b(?:[Mm]y|[Mm]yself|[Ww]e|[Oo]urs?|[Oo]urselves|[Yy]ou|[Yy]ours?|[Yy]ourself|me|us|[Ll]et's)\b"
+    rf"|\b(?:MY|WE|YOU|YOUR)\b|{_LOWER_I}"
 )
 _NOT_MENTIONED: Final = re.compile(
     r"\bnot (?:yet |been |explicitly |specifically |further |currently )*"
@@ -110,7 +120,12 @@ _ABOUT: Final = re.compile(
     r"\b(?:mentions?|says?|shows?|indicates?|contains?|suggests?|is about|does)\b",
     re.IGNORECASE,
 )
-_ASSISTANT: Final = re.compile(r"\bthe (?:ai|bot|ai assistant|assistant)\b", re.IGNORECASE)
+_ASSISTANT: Final = re.compile(
+    r"\bthe (?:ai|bot|ai assistant|assistant)\b"
+    r"|(?:^|[.!?;] )(?:an? |this |that |its |our )?(?:ai|a\.i\.|artificial intelligence|bots?|chatbots?|llms?"
+    r"|assistants?|language models?)(?= |'s |[.,;:!?]|$)",
+    re.IGNORECASE,
+)
 _REPORTED: Final = re.compile(
     r"the user (?:has |had |just |also )*(?:said|says|mentioned|mentions|stated|states|told|tells|asked|asks|noted"
     r"|notes|shared|shares|explained|explains|indicated|indicates|expressed|is asking|wants to know)\b",
