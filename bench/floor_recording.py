@@ -62,8 +62,8 @@ def _listening(app: Application, heard: list[Recording]) -> Iterator[None]:
         return rows
 
     @contextlib.asynccontextmanager
-    async def heard_calls() -> AsyncIterator[Any]:
-        async with calls() as tx:
+    async def heard_calls(scope: Scope) -> AsyncIterator[Any]:
+        async with calls(scope) as tx:
             yield _ListeningTx(tx, heard[-1])
 
     uow.call, uow.calls = heard_call, heard_calls

@@ -148,7 +148,7 @@ _DESCRIPTIONS = {
     415: "The body is not said to be JSON, or is compressed",
     422: "The request is not valid",
     429: "A rate limit or a quota of the key or the tenant is reached",
-    503: "A dependency does not answer, or the server stops: what was to be written may be stored or not",
+    503: "A dependency does not answer, the tenant is busy, or the server stops: a write may be stored or not",
 }
 _HEADERS: dict[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"required": True, "schema": {"const": "Bearer"}}},

@@ -290,3 +290,9 @@ class DatabaseUnavailable(MnemaError):
 
     code = "database_unavailable"
     status = 503
+
+
+class TenantBusy(DatabaseUnavailable):
+    """Other requests of this tenant hold all the connections it may use at once; nothing was begun. Try again."""
+
+    code = "tenant_busy"

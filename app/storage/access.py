@@ -5,6 +5,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -30,7 +31,7 @@ class AccessLog:
         self._clock = clock
         self._hits: defaultdict[UUID, Counter[UUID]] = defaultdict(Counter)
         self._events: defaultdict[UUID, list[tuple[float, Observation]]] = defaultdict(list)
-        self._flushing = asyncio.Lock()
+        self._flushing: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
     def seen(self, scope: Scope, memories: Iterable[UUID], *events: Observation) -> None:
         """Remember that these memories were answered, and what was observed besides.
@@ -41,14 +42,17 @@ class AccessLog:
             self._hits[scope.tenant_id].update(memories)
             self._events[scope.tenant_id].extend((time.monotonic(), event) for event in events)
 
-    async def flush(self) -> None:
-        """Write what is pending, one transaction a tenant; what cannot be written is kept for the next time.
+    async def flush(self, scope: Scope | None = None) -> None:
+        """Write what is pending, of one tenant or of all, one transaction a tenant.
 
-        Flushes wait for each other: when one returns, all that was seen before it began is written or kept.
+        What cannot be written is kept for the next time. Flushes of a tenant wait for each other: when one returns, all
+        that was seen before it began is written or kept. The flush of one tenant waits for no other tenant.
         """
-        async with self._flushing:
-            for tenant in {*self._events, *self._hits}:
-                await self._flush_tenant(tenant)
+        for tenant in {*self._events, *self._hits} if scope is None else (scope.tenant_id,):
+            lock = self._flushing.setdefault(tenant, asyncio.Lock())
+            async with lock:
+                if tenant in self._events or tenant in self._hits:
+                    await self._flush_tenant(tenant)
 
     async def _flush_tenant(self, tenant: UUID) -> None:
         hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])

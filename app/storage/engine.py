@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -11,6 +10,7 @@ from asyncpg.pool import PoolConnectionProxy
 from pgvector.asyncpg import register_vector
 
 from app.domain.errors import ConfigError, DatabaseUnavailable
+from app.storage.shares import Shares
 
 UNREACHABLE = (
     OSError,
@@ -84,25 +84,6 @@ def _decode_json(value: bytes) -> Any:
     return json.loads(value[1:].decode()) if value != _NOTHING else {}
 
 
-@dataclass(slots=True)
-class PoolUsage:
-    """How the pool is used: `limit` connections, `wanted` now, and how often one had to be waited for."""
-
-    limit: int
-    wanted: int = 0
-    waits: int = 0
-
-    @property
-    def in_use(self) -> int:
-        """Connections at work."""
-        return min(self.wanted, self.limit)
-
-    @property
-    def waiting(self) -> int:
-        """Who waits for a connection."""
-        return self.wanted - self.in_use
-
-
 class Engine:
     """A pool of connections as `mnema_app`. Opens on first use, so the server can start before the database.
 
@@ -115,7 +96,7 @@ class Engine:
         self.timeout_s = timeout_s
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
-        self.usage = PoolUsage(max_size)
+        self.shares = Shares(max_size)
 
     @property
     def size(self) -> int:

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import asyncpg
 
@@ -106,7 +107,7 @@ async def _roll_back(connection: asyncpg.Connection) -> None:
 
 
 class UnitOfWork:
-    """Opens transactions on an engine's pool.
+    """Opens transactions on an engine's pool, of which each tenant has its share: TenantBusy beyond it.
 
     Each statement may take as long as the engine's `timeout_s` or, where it is given, this one's. Beyond it the
     database counts as away: DatabaseUnavailable, and what the transaction was to write may be stored or not.
@@ -128,9 +129,9 @@ class UnitOfWork:
             yield WriteTx(connection, timeout_s)
 
     @asynccontextmanager
-    async def calls(self) -> AsyncIterator[ReadTx]:
+    async def calls(self, scope: Scope) -> AsyncIterator[ReadTx]:
         """A connection on which each statement is a transaction of its own, as in `call`."""
-        async with self._connection() as connection:
+        async with self._connection(scope.tenant_id) as connection:
             yield ReadTx(connection)
 
     async def call(self, scope: Scope, statement: str, *args: Any) -> list[Row]:
@@ -138,19 +139,19 @@ class UnitOfWork:
 
         The statement calls a function whose first parameter is the tenant and which binds it before anything else.
         """
-        async with self._connection() as connection:
+        async with self._connection(scope.tenant_id) as connection:
             rows: list[Row] = await connection.fetch(statement, scope.tenant_id, *args)
             return rows
 
     async def definer(self, statement: str, *args: Any) -> Sequence[Row]:
         """Call one of the few cross-tenant functions (`authenticate`, `list_tenants`) or read what no tenant owns."""
-        async with self._connection() as connection:
+        async with self._connection(None) as connection:
             rows: list[Row] = await connection.fetch(statement, *args)
             return rows
 
     @asynccontextmanager
     async def _transaction(self, scope: Scope, mode: str) -> AsyncIterator[asyncpg.Connection]:
-        async with self._connection() as connection:
+        async with self._connection(scope.tenant_id) as connection:
             # one message, before any savepoint: rolling back a savepoint that had set the tenant would clear it
             await connection.execute(f"BEGIN {mode}; SELECT set_config('app.tenant_id', '{scope.tenant_id}', true)")
             try:
@@ -161,26 +162,28 @@ class UnitOfWork:
             await connection.execute("COMMIT")
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+    async def _connection(self, tenant: UUID | None) -> AsyncIterator[asyncpg.Connection]:
         if in_transaction.get():
             raise RuntimeError("a unit of work is already open in this task")
-        token, usage = in_transaction.set(True), self._engine.usage
-        usage.waits += usage.wanted >= usage.limit
-        usage.wanted += 1
+        token, shares = in_transaction.set(True), self._engine.shares
         try:
-            if (pool := self._engine.opened) is None:
-                async with asyncio.timeout(self._engine.timeout_s):  # others may be trying to, one after the other
-                    pool = await self._engine.pool()
-            connection = await pool.acquire(timeout=self._engine.timeout_s)
+            if not shares.take(tenant):
+                await shares.wait(tenant, self._engine.timeout_s)
             try:
-                yield connection
+                if (pool := self._engine.opened) is None:
+                    async with asyncio.timeout(self._engine.timeout_s):  # others may be trying to, one after the other
+                        pool = await self._engine.pool()
+                connection = await pool.acquire(timeout=self._engine.timeout_s)
+                try:
+                    yield connection
+                finally:
+                    with contextlib.suppress(Exception):  # the driver has then closed it
+                        await give_back(pool, connection, TIDY_S)
             finally:
-                with contextlib.suppress(Exception):  # the driver has then closed it
-                    await give_back(pool, connection, TIDY_S)
+                shares.give_back(tenant)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
             if (ours := translate(error)) is not None:
                 raise ours from error
             raise
         finally:
-            usage.wanted -= 1
             in_transaction.reset(token)

@@ -1,5 +1,6 @@
 """GET /metrics: true numbers, no names, no more label values than there are routes."""
 
+import asyncio
 import re
 from uuid import uuid4
 
@@ -104,14 +105,18 @@ async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: 
         pool = await app.engine.pool()
         async with httpx.AsyncClient(base_url=url) as client:
             assert value(await read(client), "mnema_db_pool_waits_total") == 0
-            await app.uow.definer("SELECT 1")
-            usage = app.engine.usage
-            usage.wanted += 1  # somebody holds the only connection
-            await app.uow.definer("SELECT 1")
+            shares = app.engine.shares
+            assert shares.take(None)  # somebody holds the only connection
+            waiting = asyncio.create_task(app.uow.definer("SELECT 1"))
+            await asyncio.sleep(0)
+            seen = app.metrics.text().decode()
+            assert "mnema_db_pool_waiting 1.0" in seen
+            assert "mnema_db_pool_in_use 1.0" in seen
+            shares.give_back(None)
+            await waiting
             samples = await read(client)
-            usage.wanted -= 1
             assert value(samples, "mnema_db_pool_waits_total") == 1
-            assert (value(samples, "mnema_db_pool_in_use"), pool.get_size()) == (1, 1)
+            assert (value(samples, "mnema_db_pool_in_use"), pool.get_size()) == (0, 1)
 
 
 async def test_refusals_are_counted_by_what_is_limited(settings: Settings, embedder: Embedder, caller: Caller) -> None:

@@ -132,7 +132,7 @@ async def test_two_spaces_with_vectors_go_down_and_up_again(database: Database) 
         near = vector_of(texts[space.name], space.dimension)
         found = await MemoryStorage(uow, space.name).neighbours(scope, "maya", "preferences", "?", near, MergeBands())
         assert [(c.neighbour.text, round(c.neighbour.similarity, 2)) for c in found] == [(texts[space.name], 1.0)]
-        async with uow.calls() as tx:
+        async with uow.calls(scope) as tx:
             search = Search(Filters(), ("preferences",), "the of", near, 10, 0)
             candidates = await SearchStorage(space.name).candidates(tx, scope, search)
         assert [c.similarity and round(c.similarity, 2) for c in candidates] == [

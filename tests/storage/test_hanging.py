@@ -61,7 +61,7 @@ async def test_whatever_is_asked_of_a_hanging_database_is_an_outage_and_goes_on_
         for _ in range(2):
             everything = (read(), read(), read(), uow.definer("SELECT 1"), uow.call(a, "SELECT $1::uuid"))
             await asyncio.gather(*map(unavailable, everything))
-        assert (engine.usage.wanted, engine.usage.waiting) == (0, 0)
+        assert (engine.shares.in_use, engine.shares.waiting) == (0, 0)
     assert await read() == 1
 
 

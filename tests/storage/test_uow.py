@@ -108,7 +108,7 @@ async def test_one_connection_serves_one_after_the_other(database: Database, a: 
     async with uow.read(a) as tx:
         pids.add(await tx.fetchval("SELECT pg_backend_pid()"))
     assert len(pids) == 1
-    assert engine.usage.wanted == 0
+    assert (engine.shares.in_use, engine.shares.waiting) == (0, 0)
     await engine.close()
 
 
@@ -117,7 +117,7 @@ async def test_a_connection_comes_back_wherever_its_user_is_cancelled(database: 
     await uow.definer("SELECT 1")
 
     async def in_calls() -> None:
-        async with uow.calls() as tx:
+        async with uow.calls(a) as tx:
             await tx.fetchval("SELECT pg_sleep(60)")
 
     async def in_transaction_() -> None:
@@ -133,7 +133,7 @@ async def test_a_connection_comes_back_wherever_its_user_is_cancelled(database: 
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert (await uow.definer("SELECT 1 AS one"))[0]["one"] == 1
-    assert engine.usage.wanted == 0
+    assert (engine.shares.in_use, engine.shares.waiting) == (0, 0)
     await engine.close()
 
 

@@ -108,7 +108,7 @@ async def ask(app: Application, caller: Caller, words: str, user: str | None = "
 
 async def similarity(app: Application, space: str, scope: Scope, vector: np.ndarray) -> dict[UUID, float | None]:
     """What a space holds for a tenant, by nearness."""
-    async with app.uow.calls() as tx:
+    async with app.uow.calls(scope) as tx:
         search = Search(Filters(), ("preferences", "goals"), "the of", vector, 100, 0)
         return {c.id: c.similarity for c in await SearchStorage(space).candidates(tx, scope, search)}
 

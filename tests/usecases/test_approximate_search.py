@@ -48,7 +48,7 @@ class Town:
     async def find(self, filters: Filters, at: int, categories: tuple[str, ...] = CATEGORIES) -> list[Candidate]:
         """The candidates beside the memory of this number."""
         search = Search(filters, categories, "the of", self.vectors[at], WANTED, 0, exact=5000)
-        async with self.app.uow.calls() as tx:
+        async with self.app.uow.calls(self.scope) as tx:
             found = await SearchStorage(SPACE).candidates(tx, self.scope, search)
             await tx.fetchval("SELECT pg_stat_force_next_flush()")  # else what was used is told a second later
             return found
@@ -205,7 +205,7 @@ async def _what_is_new_is_found_and_what_is_gone_is_not(town: Town) -> None:
 async def _another_tenant_finds_nothing(town: Town) -> None:
     other = Scope((await town.app.tenants.create("another")).id)
     search = Search(Filters(), CATEGORIES, "the of", town.vectors[3], WANTED, 0, exact=0)
-    async with town.app.uow.calls() as tx:
+    async with town.app.uow.calls(other) as tx:
         assert await SearchStorage(SPACE).candidates(tx, other, search) == []
 
 
@@ -228,7 +228,7 @@ async def test_wide_vectors_are_compared_by_their_signs_first(
     for at in range(0, 400, 20):
         near = {ids[n] for n in np.argsort(-(vectors @ vectors[at]), kind="stable")[:WANTED]}
         search = Search(Filters(), CATEGORIES, "the of", vectors[at], WANTED, 0)
-        async with app.uow.calls() as tx:
+        async with app.uow.calls(scope) as tx:
             found = await SearchStorage("wide").candidates(tx, scope, search)
         right += len({c.id for c in found} & near)
     assert right >= 0.99 * 20 * WANTED

@@ -158,7 +158,7 @@ class QueryMemories:
     def _connection(self, work: _Work) -> AbstractAsyncContextManager[ReadTx]:
         """A transaction only where a thread's cursor has to fit what is read, read-write only when it may move."""
         if work.query.thread_id is None:
-            return self._uow.calls()
+            return self._uow.calls(work.scope)
         return self._uow.write(work.scope) if work.query.since_rev is None else self._uow.read(work.scope)
 
     async def _add_delta(self, tx: ReadTx, work: _Work) -> None:
@@ -181,7 +181,7 @@ class QueryMemories:
         """The candidates if a reranker is to read them, which no transaction may wait for; None otherwise."""
         if not work.lengths or not self._candidates.to_be_read(work.profile, work.top_k):
             return None
-        async with self._uow.calls() as tx:
+        async with self._uow.calls(work.scope) as tx:
             found = await self._candidates.find(tx, work.scope, work.search, work.lengths, work.top_k)
             best = self._candidates.best(found, work.profile, work.asked, work.top_k, work.query.threshold)
             texts = (await self._search.answer(tx, work.scope, work.search, chosen=best)).chosen

@@ -31,7 +31,7 @@ class EraseUser:
 
     async def erase(self, scope: Scope, user_id: str) -> Receipt:
         """Erase everything held of a user; raises NotFound for one the tenant does not know."""
-        await self._access.flush()
+        await self._access.flush(scope)
         counts = await self._erased(scope, user_id)
         if counts is None:
             raise NotFound(f"nothing is held of user {user_id!r}")

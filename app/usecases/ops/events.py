@@ -22,6 +22,6 @@ class CountEvents:
         self, scope: Scope, by: Sequence[str], since: datetime | None, until: datetime | None
     ) -> list[dict[str, Any]]:
         """Counts by columns of `by`, from `since` (inclusive) to `until`; raises InvalidInput."""
-        await self._access.flush()
+        await self._access.flush(scope)
         async with self._uow.read(scope) as tx:
             return await self._events.counts(tx, scope, by, since, until)

@@ -97,9 +97,9 @@ class ReadMetrics:
 
 
 def _watch_pool(metrics: Metrics, engine: Engine) -> None:
-    watch, usage = metrics.watch, engine.usage
+    watch, shares = metrics.watch, engine.shares
     watch("gauge", "mnema_db_pool_size", "Connections open.", lambda: [((), engine.size)])
-    watch("gauge", "mnema_db_pool_limit", "Connections at most.", lambda: [((), usage.limit)])
-    watch("gauge", "mnema_db_pool_in_use", "Connections at work.", lambda: [((), usage.in_use)])
-    watch("gauge", "mnema_db_pool_waiting", "Who waits for one.", lambda: [((), usage.waiting)])
-    watch("counter", "mnema_db_pool_waits", "How often one had to wait.", lambda: [((), usage.waits)])
+    watch("gauge", "mnema_db_pool_limit", "Connections at most.", lambda: [((), shares.limit)])
+    watch("gauge", "mnema_db_pool_in_use", "Connections at work.", lambda: [((), shares.in_use)])
+    watch("gauge", "mnema_db_pool_waiting", "Who waits for one.", lambda: [((), shares.waiting)])
+    watch("counter", "mnema_db_pool_waits", "How often one had to wait.", lambda: [((), shares.waits)])

@@ -1,0 +1,92 @@
+"""Fair shares of the connection pool: no tenant holds so many connections that another one finds none."""
+
+import asyncio
+import contextlib
+from collections import deque
+from uuid import UUID
+
+from app.domain.errors import DatabaseUnavailable, TenantBusy
+
+
+class Shares:
+    """Places for `limit` units of work at once, each one tenant's, or nobody's (None) such as authentication.
+
+    A tenant takes another place while it holds fewer than are free, of which one does not count: that one stays for
+    None. Of ten places a busy tenant so gets five, a second busy one two, and the next still find some. Beyond that it
+    waits in a queue of its own. A place that is given back goes to whoever holds fewest, within a tenant in order.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.waits = 0
+        """How often a place had to be waited for, since the start."""
+        self._free = limit
+        self._kept = 1 if limit > 1 else 0
+        self._held: dict[UUID | None, int] = {}
+        self._queues: dict[UUID | None, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def in_use(self) -> int:
+        """Places taken."""
+        return self.limit - self._free
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return sum(map(len, self._queues.values()))
+
+    def take(self, tenant: UUID | None) -> bool:
+        """Take a place if there is one for this tenant; else the caller has to `wait` for it."""
+        held = self._held.get(tenant, 0)
+        if held >= self._free - (self._kept if tenant is not None else 0):
+            return False
+        self._held[tenant] = held + 1
+        self._free -= 1
+        return True
+
+    async def wait(self, tenant: UUID | None, timeout_s: float) -> None:
+        """Take a place as soon as there is one; raises TenantBusy or DatabaseUnavailable after `timeout_s` seconds."""
+        self.waits += 1
+        place = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(tenant, deque()).append(place)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await place
+        except BaseException as error:
+            if place.done() and not place.cancelled():  # handed over when nobody wanted it any more
+                self.give_back(tenant)
+            else:
+                place.cancel()
+                self._leave(tenant, place)
+            if not isinstance(error, TimeoutError):
+                raise
+            if tenant is not None and tenant in self._held:
+                raise TenantBusy() from None
+            raise DatabaseUnavailable("Every connection of this server is busy; try again.") from None
+
+    def give_back(self, tenant: UUID | None) -> None:
+        """Give back a place that was taken; whoever waits and may have it takes it."""
+        self._free += 1
+        if held := self._held[tenant] - 1:
+            self._held[tenant] = held
+        else:
+            del self._held[tenant]
+        while self._queues:
+            first = min(self._queues, key=self._order)
+            place = self._queues[first][0]
+            if not place.cancelled():
+                if not self.take(first):
+                    return
+                place.set_result(None)
+            self._leave(first, place)
+
+    def _order(self, tenant: UUID | None) -> tuple[int, bool]:
+        """Whose turn it is, least first. If the first may take no place, nobody may."""
+        return self._held.get(tenant, 0), tenant is not None
+
+    def _leave(self, tenant: UUID | None, place: "asyncio.Future[None]") -> None:
+        queue = self._queues.get(tenant, deque())
+        with contextlib.suppress(ValueError):
+            queue.remove(place)
+        if not queue:
+            self._queues.pop(tenant, None)
