@@ -244,7 +244,7 @@ def _assemble(base: _Base) -> Application:
         export=ExportUser(uow, ExportStorage(), access),
         erase=EraseUser(records, access, clock),
         checkpoints=_checkpoints(base),
-        store=KeepItems(uow, ItemStorage(base.space.name), embedder, limits, clock),
+        store=KeepItems(uow, ItemStorage(base.space.name), embedder, limits, clock, settings.store_batch_s),
         lifecycle=lifecycle,
         consolidate=consolidate,
         consent=consent,

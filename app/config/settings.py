@@ -97,6 +97,7 @@ class Settings(Sources):
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
     database_timeout_s: float = Field(default=15.0, gt=0)
+    store_batch_s: float = Field(default=5.0, gt=0)
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_bulk_bytes: int = Field(default=1 << 28, ge=1024)
     max_checkpoint_bytes: int = Field(default=5 << 20, ge=1024)

@@ -76,6 +76,18 @@ class UnknownField(InvalidInput):
     code = "unknown_field"
 
 
+class TooManyOperations(InvalidInput):
+    """The batch has more operations than a rate limit ever admits at once; send fewer."""
+
+    code = "too_many_operations"
+
+
+class BatchTooSlow(InvalidInput):
+    """The batch took the database too long and nothing was written; send fewer operations or longer prefixes."""
+
+    code = "batch_too_slow"
+
+
 class Unauthenticated(MnemaError):
     """Send a valid API key as `Authorization: Bearer …`."""
 

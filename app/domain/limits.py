@@ -97,16 +97,19 @@ class Tally:
         self.untold_before, self.untold = self.untold if follows else 0, 0
         self.index, self.unread = index, 2
 
-    def wait_us(self, most: int, at_us: int) -> int:
-        """In how many microseconds there is room for one more, if nothing else is counted; 0: at once."""
+    def wait_us(self, most: int, at_us: int, count: int = 1) -> int:
+        """In how many microseconds there is room for `count` more, if nothing else is counted; 0: at once.
+
+        `count` is at most `most`.
+        """
         window = self.window_us
         into = at_us - self.index * window  # below nothing when the clock was put back
-        room = most - 1 - self.now
+        room = most - count - self.now
         if room >= 0:
             if self.before * (window - max(0, into)) <= room * window:
                 return 0
             return window - room * window // self.before - into
-        covered = min(window, (most - 1) * window // self.now)
+        covered = min(window, (most - count) * window // self.now)
         return window - into + window - covered
 
     def add(self, count: int) -> None:

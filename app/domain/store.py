@@ -1,7 +1,7 @@
 """What agents keep under names of their own: values by namespace and key, each operation as LangGraph means it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -23,6 +23,8 @@ MAX_VALUE_BYTES = 262_144
 MAX_VALUE_DEPTH = 64
 MAX_OPERATIONS = 1000
 MAX_ANSWERED = 1000
+MAX_ANSWERED_IN_ALL = 10_000
+"""Items and namespaces of a whole batch: whoever reads their JSON on the event loop keeps others waiting meanwhile."""
 MAX_OFFSET = 1_000_000
 MAX_ANSWER_BYTES = 16 << 20
 MAX_PATHS = 20
@@ -98,6 +100,29 @@ class Batch:
     lists: tuple[ListNamespaces, ...] = ()
     puts: tuple[PutItem, ...] = ()
 
+    @property
+    def operations(self) -> int:
+        """How many there are."""
+        return len(self.gets) + len(self.searches) + len(self.lists) + len(self.puts)
+
+
+class Room:
+    """What the answer of a batch may still hold."""
+
+    def __init__(self) -> None:
+        self._count = MAX_ANSWERED_IN_ALL
+        self._bytes = MAX_ANSWER_BYTES
+
+    def fill(self, sizes: Iterable[int]) -> None:
+        """Take room for what has these sizes in bytes; raises InvalidInput when there is not enough."""
+        for size in sizes:
+            self._count -= 1
+            self._bytes -= size
+        if self._count < 0:
+            raise InvalidInput(f"the answer would have more than {MAX_ANSWERED_IN_ALL} items; ask for fewer")
+        if self._bytes < 0:
+            raise InvalidInput(f"the answer would have more than {MAX_ANSWER_BYTES} bytes; ask for fewer items")
+
 
 @dataclass(frozen=True, slots=True)
 class StoreItem:
@@ -130,8 +155,7 @@ class BatchAnswer:
 
 def check_batch(batch: Batch) -> Batch:
     """`batch` with the last put of each place only; raises InvalidInput or NulByte."""
-    count = len(batch.gets) + len(batch.searches) + len(batch.lists) + len(batch.puts)
-    if count > MAX_OPERATIONS:
+    if batch.operations > MAX_OPERATIONS:
         raise InvalidInput(f"at most {MAX_OPERATIONS} operations a batch")
     last = {(put.namespace, put.key): put for put in batch.puts}
     named = [get.namespace for get in batch.gets] + [put.namespace for put in batch.puts]

@@ -20,8 +20,9 @@ from app.domain.errors import CountersUnavailable
 from app.ports import Count, Embedder
 from app.storage.tenants import TenantStorage
 from app.usecases.ops.limits import Limits
-from tests.api.calls import refused, remember, say
+from tests.api.calls import refused, remember, say, sql
 from tests.api.operations import guarded
+from tests.conftest import Database
 from tests.factories import Caller, KeepOpen, body, make_caller, replica
 from tests.redis_server import RedisServer
 
@@ -132,6 +133,52 @@ async def test_a_key_and_a_tenant_have_so_many_requests_a_minute(
             assert await statuses(c, KEY) == [200] * KEY, "another tenant has nothing to do with it"
         assert await here.events(one) == {("rate_limit", "skipped"): 1}, "one a minute, however many"
         assert await here.events(other) == {}
+
+
+def batch_of(number: int) -> dict[str, Any]:
+    """Operations of all kinds."""
+    put = {"namespace": ["d"], "key": "k", "value": {}}
+    every = {"gets": {"namespace": ["d"], "key": "k"}, "searches": {}, "lists": {}, "puts": put}
+    return {kind: [one] * len(range(at, number, len(every))) for at, (kind, one) in enumerate(every.items())}
+
+
+async def test_a_batch_counts_as_many_requests_as_it_has_operations(
+    limited: Settings, embedder: Embedder, still: StillClock, database: Database
+) -> None:
+    async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
+        one = await make_caller(here.apps[0])
+        two = await make_caller(here.apps[0], ["query", "write"], tenant=one)
+        async with one.client(here.urls[0]) as a, two.client(here.urls[0]) as b:
+            problem = refused(await a.post("/store/batch", json=batch_of(KEY + 1)), 422, "too_many_operations")
+            assert f"{KEY + 1} operations" in problem["detail"]
+            assert f"send at most {KEY} at once" in problem["detail"]
+            assert await sql(database, "SELECT 1 FROM store_items") == [], "all or nothing"
+            still.move(120)
+            assert (await a.post("/store/batch", json=batch_of(KEY))).status_code == 200
+            assert await statuses(a, 1) == [429]
+            assert await statuses(b, TENANT - KEY + 1) == [200] * (TENANT - KEY) + [429], "and for the tenant"
+            still.move(120)
+            assert await statuses(a, 2) == [200, 200]
+            response = await a.post("/store/batch", json=batch_of(KEY - 1))
+            wait = refused(response, 429, "rate_limited")["retry_after"]
+            assert response.headers["Retry-After"] == str(wait)
+            assert await statuses(a, KEY - 3) == [200] * (KEY - 3), "what was refused counts as one request"
+            still.move(wait + 60)
+            assert (await a.post("/store/batch", json=batch_of(KEY - 1))).status_code == 200
+
+
+async def test_after_its_retry_after_a_batch_is_admitted(
+    limited: Settings, embedder: Embedder, still: StillClock
+) -> None:
+    async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
+        caller = await make_caller(here.apps[0])
+        async with caller.client(here.urls[0]) as client:
+            for before, number in ((2, KEY - 1), (2, KEY), (KEY - 1, 2)):
+                await statuses(client, before)
+                response = await client.post("/store/batch", json=batch_of(number))
+                still.move(refused(response, 429, "rate_limited")["retry_after"])
+                assert (await client.post("/store/batch", json=batch_of(number))).status_code == 200
+                still.move(120)
 
 
 async def test_retry_after_is_true_and_the_window_slides(

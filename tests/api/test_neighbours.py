@@ -16,7 +16,7 @@ from app.domain.filters import Filters
 from app.ports import Embedder
 from app.usecases.memories.query import Query
 from app.usecases.ops.export import AT_ONCE
-from tests.api.calls import ask, remember
+from tests.api.calls import ask, refused, remember, sql
 from tests.background import until
 from tests.conftest import Database
 from tests.factories import Caller, body, draft, make_caller, replica
@@ -95,7 +95,7 @@ async def on_items(client: httpx.AsyncClient) -> None:
 async def test_a_neighbour_is_served_while_every_expensive_request_of_a_tenant_still_waits(
     settings: Settings, embedder: Embedder, database: Database
 ) -> None:
-    small = settings.model_copy(update={"pool_max": POOL, "database_timeout_s": 120})
+    small = settings.model_copy(update={"pool_max": POOL, "database_timeout_s": 120, "store_batch_s": 120})
     async with replica(small, Doubles(embedder=embedder)) as (url, app):
         a, b = await make_caller(app), await make_caller(app)
         async with a.client(url) as greedy, b.client(url) as neighbour:
@@ -119,6 +119,29 @@ async def test_a_neighbour_is_served_while_every_expensive_request_of_a_tenant_s
                     assert await waiting.count() == SHARE, send.__name__
                 answers = await asyncio.gather(*requests)
                 assert {answer.status_code for answer in answers} == {200}, send.__name__
+
+
+async def test_a_batch_ends_when_its_time_in_the_database_is_spent_and_leaves_nothing(
+    settings: Settings, embedder: Embedder, database: Database
+) -> None:
+    hasty = settings.model_copy(update={"store_batch_s": 0.05})
+    put = {"namespace": ["d"], "key": "k", "value": {"n": 1}}
+    async with replica(hasty, Doubles(embedder=embedder)) as (url, app):
+        caller = await make_caller(app)
+        async with caller.client(url) as client:
+            many = [{"limit": 1, "offset": n} for n in range(999)]  # each takes a moment, all of them far more
+            problem = refused(
+                await client.post("/store/batch", json={"searches": many, "puts": [put]}), 422, "batch_too_slow"
+            )
+            assert "nothing was written" in problem["detail"]
+            async with locked(database, "store_items") as waiting:
+                one = asyncio.create_task(
+                    client.post("/store/batch", json={"gets": [{"namespace": ["d"], "key": "k"}]})
+                )
+                await waiting.reach(1)
+                refused(await one, 422, "batch_too_slow")
+        assert (app.engine.shares.in_use, app.engine.shares.waiting) == (0, 0)
+    assert await sql(database, "SELECT 1 FROM store_items") == []
 
 
 async def test_what_a_tenant_has_seen_is_written_without_waiting_for_another_ones(

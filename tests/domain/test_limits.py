@@ -35,6 +35,25 @@ def test_who_waits_as_long_as_told_finds_room_and_not_a_microsecond_before(most:
             assert arrive(tally, most, at) == 0
 
 
+@given(most=st.integers(1, 20), gaps=steps, data=st.data())
+def test_several_at_once_wait_until_there_is_room_for_all_of_them(
+    most: int, gaps: list[int], data: st.DataObject
+) -> None:
+    tally, at = Tally("t", WINDOW, START), START
+    for gap in gaps:
+        at += gap // most
+        arrive(tally, most, at)
+        count = data.draw(st.integers(1, most))
+        if wait := tally.wait_us(most, at, count):
+            assert wait <= 2 * WINDOW
+            tally.roll(at + wait - 1)
+            assert tally.wait_us(most, at + wait - 1, count) == 1
+            at += wait
+            tally.roll(at)
+            assert tally.wait_us(most, at, count) == 0
+            tally.add(count)
+
+
 @given(most=st.integers(1, 50), first=st.integers(0, WINDOW - 1), second=st.integers(0, WINDOW - 1))
 def test_two_full_loads_do_not_fit_around_a_border(most: int, first: int, second: int) -> None:
     tally = Tally("t", WINDOW, START)

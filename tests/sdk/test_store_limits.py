@@ -159,6 +159,15 @@ async def test_too_many_operations_and_too_large_an_answer_are_refused(store: Mn
     assert len(await store.asearch(("d",), limit=3)) == 3
 
 
+async def test_an_answer_of_too_many_small_items_is_refused(store: MnemaStore) -> None:
+    await store.abatch([PutOp(("d", str(n)), "k", {}, index=False) for n in range(20)])
+    many: list[list[Op]] = [[SearchOp(("d",), limit=20)] * 501, [ListNamespacesOp(limit=20)] * 501]
+    for ops in many:
+        with pytest.raises(InvalidRequest, match="more than 10000 items"):
+            await store.abatch(ops)
+        assert len(await store.abatch(ops[:500])) == 500
+
+
 async def test_nothing_is_stored_or_searched_by_meaning_while_the_embedder_is_away(
     store: MnemaStore, embedder: KeepOpen, database: Database
 ) -> None:

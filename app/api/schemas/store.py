@@ -96,7 +96,10 @@ class PutIn(Request):
 
 
 class BatchIn(Request):
-    """At most 1,000 operations of one transaction. Everything is read before anything is written."""
+    """At most 1,000 operations of one transaction. Everything is read before anything is written.
+
+    Each operation counts as a request. The answer has at most 10,000 items and namespaces.
+    """
 
     model_config = ConfigDict(
         extra="forbid",

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -11,7 +11,7 @@ from uuid import UUID
 import structlog
 
 from app.domain.changes import Observation
-from app.domain.errors import CountersUnavailable, LimitReached, QuotaExceeded, RateLimited
+from app.domain.errors import CountersUnavailable, LimitReached, QuotaExceeded, RateLimited, TooManyOperations
 from app.domain.limits import SECOND_US, Allowance, Limited, LimitPolicy, Tally, retry_after_s
 from app.domain.scope import Scope
 from app.ports import Clock, Count, SharedCounters
@@ -19,6 +19,8 @@ from app.storage.access import AccessLog
 
 log = structlog.get_logger(__name__)
 Subject: TypeAlias = Literal["key", "tenant"]
+_Counted: TypeAlias = tuple[Subject, int, Tally]
+"""Whose limit, how much it is, and what was counted of it."""
 MINUTE_US = 60 * SECOND_US
 NOUNS: dict[Subject, str] = {"key": "this API key", "tenant": "this tenant"}
 
@@ -73,6 +75,14 @@ class Limits:
         """Count a request; raises RateLimited."""
         await self._spend(scope, Limited.requests)
 
+    async def admit_batch(self, scope: Scope, operations: int) -> None:
+        """Count the operations of a batch, of which `admit` has counted one: all the others or none of them.
+
+        Raises TooManyOperations, RateLimited; after its `retry_after` the whole batch is admitted.
+        """
+        if operations > 1:
+            await self._spend(scope, Limited.requests, operations - 1, admitted=1)
+
     async def take(self, scope: Scope) -> None:
         """Count a memory that is about to be written; raises QuotaExceeded."""
         await self._spend(scope, Limited.memories)
@@ -94,31 +104,28 @@ class Limits:
             self.give_back(scope)
             raise
 
-    async def _spend(self, scope: Scope, what: Limited) -> None:
+    async def _spend(self, scope: Scope, what: Limited, count: int = 1, admitted: int = 0) -> None:
+        """Count so many. `admitted` more are counted already, and would be again if the caller tried again."""
         if scope.key_id is None:
             return
         allowance = self._allowances.get(scope.tenant_id) or await self._allowance(scope)
         now = self._now_us()
         ceiling = allowance.of(what)
-        limits: tuple[tuple[Subject, UUID, int | None], ...] = (
-            ("key", scope.key_id, ceiling.key),
-            ("tenant", scope.tenant_id, ceiling.tenant),
-        )
-        counted: list[Tally] = []
-        wait, reached = 0, None
-        for subject, identity, most in limits:
-            if most is not None:
-                tally = self._tally(what, identity, now)
-                counted.append(tally)
-                if (longer := tally.wait_us(most, now)) > wait:
-                    wait, reached = longer, (subject, most)
-        if self.away and counted:
+        counted: list[_Counted] = []
+        if ceiling.key is not None:
+            counted.append(("key", ceiling.key, self._tally(what, scope.key_id, now)))
+        if ceiling.tenant is not None:
+            counted.append(("tenant", ceiling.tenant, self._tally(what, scope.tenant_id, now)))
+        if not self.away:
+            if admitted:
+                _refuse_too_many(counted, count + admitted, what)
+            if any(tally.wait_us(most, now, count) for _subject, most, tally in counted):
+                self._refuse(scope, what, counted, count + admitted, now)
+        elif counted:
             self.unenforced += 1
             self._note(scope, _KINDS[what].op, "error", now)
-        elif reached is not None:
-            self._refuse(scope, what, *reached, wait, now)
-        for tally in counted:
-            tally.add(1)
+        for _subject, _most, tally in counted:
+            tally.add(count)
 
     def _tally(self, what: Limited, identity: UUID, now: int) -> Tally:
         tally = self._tallies.get((what, identity))
@@ -129,7 +136,9 @@ class Limits:
         self._touched.add(tally)
         return tally
 
-    def _refuse(self, scope: Scope, what: Limited, whose: Subject, most: int, wait: int, now: int) -> None:
+    def _refuse(self, scope: Scope, what: Limited, counted: Sequence[_Counted], count: int, now: int) -> None:
+        waits = [(tally.wait_us(most, now, count), most, subject) for subject, most, tally in counted]
+        wait, most, whose = max(waits, key=lambda reached: reached[0])
         kind, seconds = _KINDS[what], retry_after_s(wait)
         detail = f"at most {most} {what.phrase} of {NOUNS[whose]}; try again in {seconds} s"
         self.refused[what.name, whose] += 1
@@ -225,3 +234,11 @@ class Limits:
         """Release connections."""
         if self._counters is not None:
             await self._counters.close()
+
+
+def _refuse_too_many(counted: Sequence[_Counted], count: int, what: Limited) -> None:
+    """Raise TooManyOperations for what is more than a limit as a whole: no waiting would help."""
+    for subject, most, _tally in counted:
+        if count > most:
+            limit = f"{most} {what.phrase} of {NOUNS[subject]}"
+            raise TooManyOperations(f"{count} operations are more than the {limit}; send at most {most} at once")
