@@ -126,12 +126,12 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class StoreItem:
-    """A stored value."""
+    """A stored value, as JSON text: reading many large ones would hold the event loop for seconds."""
 
     id: UUID
     namespace: Namespace
     key: str
-    value: dict[str, Any]
+    value: str
     created_at: datetime
     updated_at: datetime
 

@@ -17,10 +17,11 @@ from langgraph.store.base import (
 from mnema import InvalidRequest, Mnema, NotAllowed
 from mnema.langgraph import MnemaStore
 
+from app.api.schemas.store import BatchOut
 from app.bootstrap import Application
 from app.domain.errors import QuotaExceeded
 from app.domain.scope import Scope
-from app.domain.store import Batch, PutItem
+from app.domain.store import Batch, GetItem, PutItem
 from tests.api.calls import sql
 from tests.conftest import Database
 from tests.factories import Caller, Clock, KeepOpen, make_caller
@@ -157,6 +158,26 @@ async def test_too_many_operations_and_too_large_an_answer_are_refused(store: Mn
     with pytest.raises(InvalidRequest, match="ask for fewer"):
         await store.abatch([SearchOp(("d",), limit=100) for _ in range(4)])
     assert len(await store.asearch(("d",), limit=3)) == 3
+
+
+async def test_values_are_handed_on_unread_in_the_shape_that_the_document_promises(
+    app: Application, caller: Caller, server: str
+) -> None:
+    value = {"ö": [1, 0.25, 10**30, None, {"\u2028": "\\u0000"}], "": {}}
+    puts = tuple(PutItem(("d", "é"), key, value, ("ö[*]",)) for key in "kl")
+    await app.store.run(caller.scope, Batch(puts=puts))
+    [item] = (await app.store.run(caller.scope, Batch(gets=(GetItem(("d", "é"), "k"),)))).gets
+    assert item is not None
+    assert isinstance(item.value, str)
+    assert json.loads(item.value) == value
+    place = {"namespace": ["d", "é"], "key": "k"}
+    asked = {"gets": [place, {**place, "key": "n"}], "searches": [{"query": "violin"}, {}], "lists": [{}]}
+    async with caller.client(server) as client:
+        response = await client.post("/store/batch", json=asked)
+    assert response.headers["content-type"] == "application/json"
+    answer = response.json()
+    assert [answer["gets"][0]["value"], answer["gets"][1], len(answer["searches"][0])] == [value, None, 2]
+    assert answer == BatchOut.model_validate(answer).model_dump(mode="json")
 
 
 async def test_an_answer_of_too_many_small_items_is_refused(store: MnemaStore) -> None:

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import Identifier, Json, Request, Whole, storable
@@ -142,7 +143,6 @@ class BatchIn(Request):
 class StoreItemOut(BaseModel):
     """A stored value."""
 
-    model_config = ConfigDict(from_attributes=True)
     namespace: list[str]
     key: str
     value: dict[str, Any]
@@ -163,17 +163,22 @@ class BatchOut(BaseModel):
     searches: list[list[FoundOut]]
     lists: list[list[list[str]]]
 
-    @classmethod
-    def of(cls, answer: store.BatchAnswer) -> "BatchOut":
-        """From the use-case's answer."""
-        return cls(
-            gets=[None if item is None else StoreItemOut(**_fields(item)) for item in answer.gets],
-            searches=[
-                [FoundOut(**_fields(found.item), score=found.score) for found in search] for search in answer.searches
-            ],
-            lists=[[list(namespace) for namespace in namespaces] for namespaces in answer.lists],
-        )
+
+def rendered(answer: store.BatchAnswer) -> bytes:
+    """The JSON of a BatchOut; values go into it as they are."""
+    shown = {
+        "gets": [None if item is None else _item(item) for item in answer.gets],
+        "searches": [[_item(found.item) | {"score": found.score} for found in search] for search in answer.searches],
+        "lists": answer.lists,
+    }
+    return orjson.dumps(shown, option=orjson.OPT_UTC_Z)
 
 
-def _fields(item: store.StoreItem) -> dict[str, Any]:
-    return {name: getattr(item, name) for name in StoreItemOut.model_fields} | {"namespace": list(item.namespace)}
+def _item(item: store.StoreItem) -> dict[str, Any]:
+    return {
+        "namespace": item.namespace,
+        "key": item.key,
+        "value": orjson.Fragment(item.value),
+        "created_at": item.created_at,
+        "updated_at": item.updated_at,
+    }

@@ -36,7 +36,8 @@ WHERE NOT EXISTS (SELECT 1 FROM jsonb_to_recordset($4::jsonb) AS c("where" text,
 ORDER BY 1 LIMIT $6 OFFSET $7
 
 -- name: items
-SELECT id, store_labels(path) AS namespace, key, value, created_at, updated_at FROM store_items
+-- Values as text, which nobody here has to read.
+SELECT id, store_labels(path) AS namespace, key, value::text AS value, created_at, updated_at FROM store_items
 WHERE tenant_id = $1 AND id = ANY ($2)
 
 -- name: put
