@@ -1,19 +1,21 @@
-"""A way to PostgreSQL that can be stopped: nothing is refused and nothing is answered, as when the server hangs."""
+"""A way to a server that can be stopped: nothing is refused and nothing is answered, as when the server hangs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from urllib.parse import urlsplit, urlunsplit
 
 
 class StallingProxy:
-    """A TCP proxy; `stalled` holds back whatever is said on any connection, also on new ones."""
+    """A TCP proxy that stalls or swallows what is said on any connection, also on new ones."""
 
     def __init__(self, url: str) -> None:
         self._parts = urlsplit(url)
         self._flows = asyncio.Event()
         self._flows.set()
+        self._swallows = False
         self._carriers: set[asyncio.Task[None]] = set()
+        self._dead: set[asyncio.Task[None]] = set()
         self.url = ""
 
     @contextmanager
@@ -25,15 +27,33 @@ class StallingProxy:
         finally:
             self._flows.set()
 
+    @contextmanager
+    def swallowed(self, *, for_good: bool = False) -> Iterator[None]:
+        """Lose every byte inside, in both directions; sockets stay open.
+
+        `for_good`: connections that lived inside stay dead afterwards, and only new ones work.
+        """
+        self._swallows = True
+        try:
+            yield
+        finally:
+            self._swallows = False
+            if for_good:
+                self._dead |= self._carriers
+
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, until either side ends it."""
         task = asyncio.current_task()
         assert task is not None
         self._carriers.add(task)
         answers, requests = await asyncio.open_connection(self._parts.hostname, self._parts.port or 5432)
-        pumps = [asyncio.create_task(self._pump(reader, requests)), asyncio.create_task(self._pump(answers, writer))]
+        pumps = [
+            asyncio.create_task(self._pump(task, reader, requests)),
+            asyncio.create_task(self._pump(task, answers, writer)),
+        ]
         try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(asyncio.CancelledError):  # by `cut`; the stream server would log it
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
                 pump.cancel()
@@ -41,12 +61,16 @@ class StallingProxy:
             requests.transport.abort()
             writer.transport.abort()
             self._carriers.discard(task)
+            self._dead.discard(task)
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, carrier: asyncio.Task[None], source: asyncio.StreamReader, sink: asyncio.StreamWriter
+    ) -> None:
         while data := await source.read(1 << 16):
             await self._flows.wait()
-            sink.write(data)
-            await sink.drain()
+            if not self._swallows and carrier not in self._dead:
+                sink.write(data)
+                await sink.drain()
 
     def at(self, port: int) -> str:
         """The URL by way of this port."""

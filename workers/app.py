@@ -15,6 +15,7 @@ from app.config.logs import configure_logs
 from app.config.settings import Settings
 from app.config.startup import read_settings, refusal
 from app.domain.errors import ConfigError, DatabaseUnavailable
+from workers.lost_acks import LostAcks
 
 AGAIN_S = 2.0
 
@@ -34,6 +35,7 @@ configure_logs()
 settings = _settings()
 app = celery_app(settings)
 app.conf.update(imports=("workers.tasks",))
+app.steps["consumer"].add(LostAcks)
 
 
 @celeryd_init.connect  # type: ignore[untyped-decorator]  # Celery is untyped

@@ -25,6 +25,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
         self._pid = 0
         self._stack = contextlib.AsyncExitStack()
         self._application: Application | None = None
@@ -58,11 +59,12 @@ class Runtime:
             self._loop = None
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None or self._pid != os.getpid():  # a forked child has its parent's objects, not its threads
-            self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-            self._application, self._opening, self._stack = None, asyncio.Lock(), contextlib.AsyncExitStack()
-            threading.Thread(target=self._loop.run_forever, name="use-cases", daemon=True).start()
-        return self._loop
+        with self._starting:  # tasks and the sweeper call from threads of their own
+            if self._loop is None or self._pid != os.getpid():  # a forked child has its parent's objects, not threads
+                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
+                self._application, self._opening, self._stack = None, asyncio.Lock(), contextlib.AsyncExitStack()
+                threading.Thread(target=self._loop.run_forever, name="use-cases", daemon=True).start()
+            return self._loop
 
     async def _work(self, work: Callable[[Application], Awaitable[T]], gone: threading.Event) -> T:
         assert self._opening is not None

@@ -6,13 +6,14 @@ from uuid import UUID
 
 import structlog
 from billiard.exceptions import SoftTimeLimitExceeded
-from celery.signals import worker_process_shutdown
+from celery.signals import worker_process_init, worker_process_shutdown
 
 from app.bootstrap import Application
 from app.domain.errors import MnemaError
-from app.providers.broker import RUN_JOB, SCHEDULE, SWEEP, run_job_message
-from workers.app import app
+from app.providers.broker import RUN_JOB, SCHEDULE
+from workers.app import app, settings
 from workers.runtime import runtime
+from workers.sweeper import Sweeper
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -41,17 +42,6 @@ def run_job(tenant_id: str, job_id: str) -> None:
     log.info("job", tenant_id=tenant_id, job_id=job_id, outcome=outcome or "skipped")
 
 
-@app.task(name=SWEEP)  # type: ignore[untyped-decorator]  # Celery is untyped
-def sweep() -> None:
-    """Hand out what is due: jobs nobody was told of, and those that lost their worker."""
-
-    async def due(application: Application) -> list[Any]:
-        return list(await application.run_jobs.sweep())
-
-    for job in _call(SWEEP, due) or ():
-        run_job_message(app, job.tenant_id, job.job_id)
-
-
 @app.task(name=SCHEDULE)  # type: ignore[untyped-decorator]  # Celery is untyped
 def schedule() -> None:
     """Queue the scheduled jobs of the present period."""
@@ -63,6 +53,15 @@ def schedule() -> None:
         log.info("scheduled", jobs=made)
 
 
+sweeper = Sweeper(app, runtime, settings.sweep_s)
+
+
+@worker_process_init.connect  # type: ignore[untyped-decorator]  # Celery is untyped
+def _open(**_signal: Any) -> None:
+    sweeper.start()
+
+
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator]  # Celery is untyped
 def _close(**_signal: Any) -> None:
+    sweeper.close()
     runtime.close()

@@ -103,7 +103,7 @@ class JobPolicy:
     max_attempts: int = 8
     backoff_s: float = 10
     backoff_max_s: float = 3600
-    republish_s: float = 30
+    republish_s: float = 15
     sweep_limit: int = 500
     schedule: Mapping[JobKind, int] = field(default_factory=_daily_and_hourly)
 

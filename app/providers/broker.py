@@ -3,23 +3,35 @@ that Redis holds may be lost."""
 
 import contextlib
 import queue
+import socket
 import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 import structlog
 from celery import Celery
+from kombu.connection import Connection
 from redis import Redis
 from redis.exceptions import RedisError
 
 from app.domain.errors import BrokerUnavailable
 
 log = structlog.get_logger(__name__)
-RUN_JOB, SWEEP, SCHEDULE = "mnema.run_job", "mnema.sweep", "mnema.schedule"
+RUN_JOB, SCHEDULE = "mnema.run_job", "mnema.schedule"
 PATIENCE_S = 1.0
+ANSWER_S = 5.0
+"""How long a command waits for its answer; an idle consumer is asked for a sign of life as often."""
+
+KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""In seconds and probes, where the system has them: a host that is gone is noticed within half a minute."""
+
 NOWHERE = "redis://127.0.0.1:6379/0"
 MAX_WAITING = 10_000
+CROWD = 500
+"""Messages in the queue from which on a sweep adds none: the workers are busy, not uninformed."""
+
 UNREACHABLE = (
     "The message broker cannot be reached, background jobs wait: check MNEMA_REDIS_URL and that Redis runs there"
 )
@@ -54,14 +66,16 @@ def make_celery(settings: BrokerSettings) -> Celery:
         broker_transport_options={
             "visibility_timeout": settings.job_soft_limit_s + 60,  # above the longest task; the default is an hour
             "socket_connect_timeout": PATIENCE_S,
+            "socket_timeout": ANSWER_S,  # without it a half-open connection blocks worker and beat for ever
+            "health_check_interval": ANSWER_S,
             "socket_keepalive": True,
+            "socket_keepalive_options": {
+                getattr(socket, name): value for name, value in KEEPALIVE.items() if hasattr(socket, name)
+            },
         },
         beat_scheduler="celery.beat:Scheduler",  # keeps no file: what it triggers is idempotent
-        beat_max_loop_interval=settings.sweep_s,
-        beat_schedule={
-            "sweep": _every(SWEEP, settings.sweep_s),
-            "schedule": _every(SCHEDULE, settings.schedule_s),
-        },
+        beat_max_loop_interval=settings.schedule_s,
+        beat_schedule={"schedule": _every(SCHEDULE, settings.schedule_s)},
         timezone="UTC",
     )
     return celery
@@ -72,9 +86,27 @@ def _every(task: str, seconds: float) -> dict[str, Any]:
     return {"task": task, "schedule": seconds, "options": {"expires": 5 * seconds}}
 
 
-def run_job_message(celery: Celery, tenant_id: UUID, job_id: UUID) -> None:
+def run_job_message(celery: Celery, tenant_id: UUID, job_id: UUID, connection: Connection | None = None) -> None:
     """Tell the workers of one job; raises what the broker raises."""
-    celery.send_task(RUN_JOB, (str(tenant_id), str(job_id)), retry=False)
+    celery.send_task(RUN_JOB, (str(tenant_id), str(job_id)), retry=False, connection=connection)
+
+
+def _waiting(celery: Celery, connection: Connection) -> int:
+    """Messages in the queue."""
+    wanted = celery.amqp.queues[celery.conf.task_default_queue]
+    return int(wanted.bind(connection.default_channel).queue_declare().message_count)
+
+
+def hand_out(celery: Celery, find: Callable[[], Iterable[tuple[UUID, UUID]]]) -> None:
+    """Tell the workers of the jobs that `find` answers, as (tenant, job), unless CROWD messages wait already.
+
+    It connects anew and before it calls `find`: nothing is marked as told while the broker is away. Raises what the
+    broker raises.
+    """
+    with celery.connection_for_write() as connection:
+        if _waiting(celery, connection) < CROWD:
+            for tenant_id, job_id in find():
+                run_job_message(celery, tenant_id, job_id, connection)
 
 
 class Publisher:

@@ -83,7 +83,7 @@ class Readiness:
     async def _workers(self) -> None:
         behind = (await self._ask("SELECT jobs_behind() AS seconds"))[0]["seconds"]
         if behind is not None and behind > BEHIND_S:
-            raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run, and beat?")
+            raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run?")
 
     async def _database(self) -> None:
         await self._ask("SELECT 1")

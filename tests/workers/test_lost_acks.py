@@ -1,0 +1,45 @@
+"""A broker that loses an acknowledgement does not cost the worker a place for the rest of its life."""
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.bootstrap import Application
+from app.domain.scope import Scope
+from app.providers.broker import ANSWER_S
+from app.storage.jobs import JobStorage
+from tests.background import background
+from tests.conftest import Database
+from tests.redis_server import RedisServer
+from tests.stalling_proxy import stalling
+from tests.workers.test_worker import forgettable, hanging, held, queued, reaches, stored_long_ago  # noqa: F401
+
+pytestmark = pytest.mark.xdist_group("workers")
+
+
+async def test_a_job_that_ends_while_the_broker_is_half_open_is_not_the_workers_last(
+    app: Application,
+    scope: Scope,
+    store: JobStorage,
+    sql: asyncpg.Connection,
+    database: Database,
+    redis: RedisServer,
+    tmp_path: Path,
+) -> None:
+    await forgettable(app, scope)
+    job_id = await queued(store, scope)
+    async with stalling(redis.url) as way:
+        with background(tmp_path, database.app, way.url, {"lease_s": 60, "heartbeat_s": 15}) as workers:
+            process = workers.worker()
+            with ExitStack() as losing:
+                async with held(database, scope):
+                    await hanging(sql)
+                    losing.enter_context(way.swallowed())
+                await reaches(store, scope, job_id)
+                await asyncio.sleep(ANSWER_S + 1)  # the worker gives the acknowledgement up
+            await reaches(store, scope, await queued(store, scope))
+            assert process.poll() is None
+            await asyncio.to_thread(workers.stop)  # while the proxy lives
