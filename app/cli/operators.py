@@ -16,7 +16,7 @@ from app.cli.client import explain, fail, out, show, table
 from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
-from app.usecases.ops.readiness import Readiness
+from app.usecases.ops.readiness import READ_ONLY, Readiness
 
 T = TypeVar("T")
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
@@ -196,7 +196,8 @@ def doctor() -> None:
             mark = "[yellow]warn[/]"
         out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False)
     for name in wrong & MEND.keys():
-        out.print(f"\nto mend {name}: {MEND[name]}", highlight=False)
+        if checks[name] != READ_ONLY:  # which says it
+            out.print(f"\nto mend {name}: {MEND[name]}", highlight=False)
     if wrong - Readiness.OPTIONAL:
         raise typer.Exit(1)
 

@@ -308,3 +308,15 @@ class TenantBusy(DatabaseUnavailable):
     """Other requests of this tenant hold all the connections it may use at once; nothing was begun. Try again."""
 
     code = "tenant_busy"
+
+
+class DatabaseReadOnly(DatabaseUnavailable):
+    """The database takes no writes for now, as after a failover; nothing was written, try again."""
+
+    code = "database_read_only"
+
+
+class DatabaseFull(DatabaseUnavailable):
+    """The database has no room on its disk; nothing was written, try again when there is."""
+
+    code = "database_full"

@@ -14,6 +14,8 @@ from uuid import UUID
 import asyncpg
 
 from app.domain.errors import (
+    DatabaseFull,
+    DatabaseReadOnly,
     DatabaseUnavailable,
     DuplicateText,
     ErasedText,
@@ -81,15 +83,26 @@ _BY_STATE: dict[str, type[MnemaError]] = {
     "23505": DuplicateText,
     "40P01": WriteContention,
     "40001": WriteContention,
+    "55P03": WriteContention,
+    "25006": DatabaseReadOnly,
+    "25P03": DatabaseUnavailable,  # a transaction that was idle for too long
+    "25P04": DatabaseUnavailable,  # or took too long
+    "53100": DatabaseFull,
+    "58030": DatabaseUnavailable,  # an error of its disk
 }
+_FOR_NOW = ("53", "57")
+"""Classes of states with which PostgreSQL refuses for now: it lacks a resource, or an operator is at work."""
 
 
 def translate(error: BaseException) -> MnemaError | None:
     """Our error for the driver's, or None when it is a defect of ours."""
     if isinstance(error, asyncpg.ForeignKeyViolationError) and "tenant_id_fkey" in (error.constraint_name or ""):
         return NotFound("no such tenant")
-    if isinstance(error, asyncpg.PostgresError) and (known := _BY_STATE.get(error.sqlstate or "")):
+    state = (error.sqlstate or "") if isinstance(error, asyncpg.PostgresError) else ""
+    if known := _BY_STATE.get(state):
         return known() if known is not WrongState else WrongState(str(error))
+    if state.startswith(_FOR_NOW):
+        return DatabaseUnavailable("the database refuses this for now; try again")
     if isinstance(error, REFUSED):
         return DatabaseUnavailable("the database refuses this login")
     if isinstance(error, asyncpg.InterfaceError) and not any(word in str(error) for word in ("clos", "released")):
@@ -119,13 +132,16 @@ class UnitOfWork:
     @asynccontextmanager
     async def read(self, scope: Scope, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
         """A read-only transaction of one tenant."""
-        async with self._transaction(scope, "READ ONLY") as connection:
-            yield ReadTx(connection, timeout_s)
+        async with self._transaction(scope, "BEGIN READ ONLY") as connection:
+            try:
+                yield ReadTx(connection, timeout_s)
+            except asyncpg.ReadOnlySQLTransactionError as error:  # a defect of ours, not the database's state
+                raise RuntimeError("a read-only unit of work tried to write") from error
 
     @asynccontextmanager
     async def write(self, scope: Scope, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
         """A read-write transaction of one tenant; commits on leaving, rolls back on an exception."""
-        async with self._transaction(scope, "READ WRITE") as connection:
+        async with self._transaction(scope, "BEGIN") as connection:  # read-only where the database is
             yield WriteTx(connection, timeout_s)
 
     @asynccontextmanager
@@ -150,10 +166,10 @@ class UnitOfWork:
             return rows
 
     @asynccontextmanager
-    async def _transaction(self, scope: Scope, mode: str) -> AsyncIterator[asyncpg.Connection]:
+    async def _transaction(self, scope: Scope, begin: str) -> AsyncIterator[asyncpg.Connection]:
         async with self._connection(scope.tenant_id) as connection:
             # one message, before any savepoint: rolling back a savepoint that had set the tenant would clear it
-            await connection.execute(f"BEGIN {mode}; SELECT set_config('app.tenant_id', '{scope.tenant_id}', true)")
+            await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{scope.tenant_id}', true)")
             try:
                 yield connection
             except BaseException:

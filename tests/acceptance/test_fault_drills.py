@@ -4,21 +4,31 @@
 """
 
 import asyncio
+import contextlib
+import itertools
+import os
 import re
-from collections.abc import AsyncIterator
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import httpx
 import pytest
+from mnema import AsyncMnema, Retry
+from mnema.models import Written
 from pydantic import SecretStr
 
-from app.bootstrap import Doubles
+from app.bootstrap import Doubles, create_roles, migrate_database
+from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import Settings
 from tests.background import background, until
-from tests.conftest import Database
-from tests.factories import Caller, serve
+from tests.conftest import Database, database_url
+from tests.factories import Caller, body, make_caller, replica, serve
 from tests.redis_server import RedisServer
 from tests.stalling_proxy import stalling
 from tests.usecases.crowd import SeededEmbedder
@@ -95,3 +105,174 @@ async def said(http: httpx.AsyncClient, content: str) -> None:
     """Store a turn; it is acknowledged whatever is away."""
     turn = {"user_id": "maya", "thread_id": "t", "role": "user", "content": content}
     assert (await http.post("/turns", json=turn)).status_code == 201
+
+
+class Standby:
+    """A cluster of its own that can be made a standby, as after a failover, and be promoted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.cluster = self.home.postgres.start()
+
+    async def prepare(self) -> Settings:
+        """Roles and schema; the settings of an installation on it."""
+        await create_roles(self.cluster.url(), DATABASE, self.home.passwords())
+        await migrate_database(self.home.url(self.cluster, "mnema_admin"), Settings())
+        return self.home.settings(self.cluster)
+
+    def demote(self) -> None:
+        """Start it again in recovery: it is read, and takes no writes."""
+        self.home.postgres.stop()
+        (self.home.postgres.data_dir / "standby.signal").touch()
+        assert self.home.postgres.start().port == self.cluster.port
+
+    async def promote(self) -> None:
+        """It takes writes again."""
+        async with superuser(self.cluster.url(DATABASE)) as sql:
+            assert await sql.fetchval("SELECT pg_promote(true, 60)")
+
+
+@asynccontextmanager
+async def superuser(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection for one statement or two."""
+    sql = await asyncpg.connect(url)
+    try:
+        yield sql
+    finally:
+        await sql.close()
+
+
+@pytest.fixture
+def standby() -> Iterator[Standby]:
+    """Not in pytest's tmp_path, which only root may traverse."""
+    with tempfile.TemporaryDirectory(prefix="mnema-drill-") as folder:
+        made = Standby(Path(folder))
+        try:
+            yield made
+        finally:
+            made.home.postgres.stop("immediate")
+
+
+async def test_writes_wait_for_a_database_that_became_read_only_and_are_done_once_when_it_is_no_more(
+    standby: Standby, embedder: SeededEmbedder
+) -> None:
+    async with replica(await standby.prepare(), Doubles(embedder=embedder)) as (url, app):
+        caller = await make_caller(app)
+        async with caller.client(url) as http:
+            assert (await http.post("/memory", json=body("Maya books the venue."))).status_code == 201
+            await asyncio.to_thread(standby.demote)
+
+            async def told() -> bool:
+                return "takes no writes" in (await http.get("/ready")).json()["checks"]["database"]
+
+            await until(told, "/ready to say that the database takes no writes", PATIENCE_S)
+            assert (await http.get("/ready")).status_code == 503
+            assert len((await http.get("/memory")).json()["items"]) == 1
+            refusal = await http.post("/memory", json=body("Maya paints the hall."))
+            assert (refusal.status_code, refusal.json()["code"]) == (503, "database_read_only")
+            assert refusal.headers["Retry-After"]
+            waiting = writing(url, caller)
+            await asyncio.sleep(3)
+            assert not waiting.done()
+            await standby.promote()
+            took = await until(done(waiting), "the write to be done", PATIENCE_S)
+            print(f"read-only for 3 s: the waiting write was done {took:.1f} s after the database took writes again")
+            assert waiting.result().action == "created"
+            assert (await http.get("/ready")).status_code == 200
+            assert len((await http.get("/memory")).json()["items"]) == 2
+
+
+def writing(url: str, caller: Caller) -> "asyncio.Task[Written]":
+    """A write by the SDK, which sends it again for as long as the drill may take."""
+
+    async def write() -> Written:
+        async with AsyncMnema(url, caller.key, retry=Retry(patience_s=PATIENCE_S, longest_wait_s=2)) as client:
+            return await client.remember("Maya plays chess.", user_id="maya", category="preferences")
+
+    return asyncio.create_task(write())
+
+
+def done(task: "asyncio.Task[Any]") -> Callable[[], Awaitable[bool]]:
+    """Whether it has ended, to be waited for."""
+
+    async def ended() -> bool:
+        return task.done()
+
+    return ended
+
+
+class SmallDisk:
+    """A disk of 64 MiB in memory, owned by whoever owns `like`."""
+
+    def __init__(self, like: Path) -> None:
+        self.place = Path(tempfile.mkdtemp(prefix="mnema-disk-", dir="/tmp"))
+        self._ballast = self.place / "ballast"
+        owner = like.stat()
+        options = f"size=64m,mode=0700,uid={owner.st_uid},gid={owner.st_gid}"
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", self.place]
+        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+        if mounted.returncode:
+            self.place.rmdir()
+            pytest.skip(f"a small disk cannot be made here: {mounted.stderr.strip()}")
+
+    def fill(self) -> None:
+        """No block is free any more."""
+        with self._ballast.open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+            while True:
+                ballast.write(bytes(4096))
+
+    def clear(self) -> None:
+        """There is room again."""
+        self._ballast.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Give it back."""
+        subprocess.run(["umount", self.place], check=True)
+        self.place.rmdir()
+
+
+@pytest.fixture
+async def small_disk(database: Database) -> AsyncIterator[SmallDisk]:
+    """Holds the test's database. Before `app`: nobody may be connected when the database is moved."""
+    async with superuser(database_url(database.superuser, "postgres")) as sql:
+        data = await sql.fetchval("SHOW data_directory")
+        if not os.path.isdir(data):  # noqa: ASYNC240 - once, and local
+            pytest.skip("the database is not on this machine: its disk cannot be filled")
+        disk, name = SmallDisk(Path(data)), f"small_{database.name}"
+        await sql.execute(f"CREATE TABLESPACE {name} LOCATION '{disk.place}'")
+        try:
+            await sql.execute(f"ALTER DATABASE {database.name} SET TABLESPACE {name}")
+            yield disk
+        finally:
+            disk.clear()
+            await sql.execute(f"ALTER DATABASE {database.name} SET TABLESPACE pg_default")
+            await sql.execute(f"DROP TABLESPACE {name}")
+            disk.close()
+
+
+async def test_a_full_disk_refuses_writes_for_now_loses_none_and_needs_no_restart(
+    small_disk: SmallDisk, server: str, caller: Caller, sql: asyncpg.Connection
+) -> None:
+    kept: list[str] = []
+    async with caller.client(server) as http:
+        for number in itertools.count():
+            if number == 5:  # from here on, what has room in a page that is there already is stored
+                await asyncio.to_thread(small_disk.fill)
+            response = await http.post("/memory", json=body(f"Maya labels crate {number}."))
+            if response.status_code != 201:
+                break
+            kept.append(response.json()["id"])
+        assert (response.status_code, response.json()["code"]) == (503, "database_full")
+        assert response.headers["Retry-After"]
+        assert (await http.get("/memory")).status_code == 200
+        waiting = writing(server, caller)
+        await asyncio.sleep(3)
+        assert not waiting.done() or waiting.result().action == "created"  # smaller, it may have found room
+        small_disk.clear()
+        took = await until(done(waiting), "the write to be done", PATIENCE_S)
+        print(f"full for 3 s and {len(kept)} writes: the waiting one was done {took:.1f} s after there was room")
+        kept.append(str(waiting.result().id))
+        assert (await http.post("/memory", json=body("Maya paints the hall."))).status_code == 201
+    stored = [str(row["id"]) for row in await sql.fetch("SELECT id FROM memories WHERE id = ANY ($1::uuid[])", kept)]
+    assert sorted(stored) == sorted(kept)
+    assert await sql.fetchval("SELECT count(*) FROM memories") == len(kept) + 1

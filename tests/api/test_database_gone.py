@@ -15,7 +15,7 @@ from app.ports import Embedder
 from tests.api.calls import ask, listed, refused, remember
 from tests.api.operations import guarded
 from tests.conftest import Database, database_url
-from tests.factories import Caller, serve
+from tests.factories import Caller, body, serve
 from tests.stalling_proxy import stalling
 
 ENOUGH_S = 20
@@ -87,6 +87,42 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
     assert report["checks"]["embedder"] == "ok"
     assert "ok" not in {report["checks"][name] for name in ("database", "migrations", "role", "embedding_space")}
     assert (await http.get("/ready")).status_code == 200
+
+
+@asynccontextmanager
+async def read_only(database: Database) -> AsyncIterator[None]:
+    """The database takes no writes inside, as a standby or one whose provider protects a full disk."""
+    async with superuser(database) as connection:
+        await connection.execute(f"ALTER DATABASE {database.name} SET default_transaction_read_only = on")
+        await connection.fetch(TERMINATE, database.name)
+        try:
+            yield
+        finally:
+            await connection.execute(f"ALTER DATABASE {database.name} RESET default_transaction_read_only")
+            await connection.fetch(TERMINATE, database.name)
+
+
+async def test_a_read_only_database_is_read_and_no_proxy_sends_writes_to_it(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    written = await remember(http)
+    async with read_only(database):
+        await http.get("/memory")  # the first after the cut may find out
+        assert len(await listed(http)) == 1
+        answers = [
+            await http.post("/memory", json=body("Maya plays chess.")),
+            await http.post("/turns", json={"user_id": "maya", "thread_id": "t", "role": "user", "content": "Hello."}),
+            await http.patch(f"/memory/{written['id']}", json={"importance": 5}),
+        ]
+        for response in answers:
+            refused(response, 503, "database_read_only")
+            assert response.headers["Retry-After"]
+        ready = await http.get("/ready")
+        assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
+        assert "takes no writes" in ready.json()["checks"]["database"]
+    await http.get("/memory")
+    assert (await http.get("/ready")).status_code == 200
+    await remember(http, "Maya plays chess.")
 
 
 async def test_connections_that_were_cut_are_replaced(http: httpx.AsyncClient, database: Database) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.domain.errors import DatabaseUnavailable
+from app.domain.errors import DatabaseUnavailable, MnemaError
 from app.domain.scope import Scope
 from app.ports import in_transaction
 from app.storage.engine import Engine
@@ -197,6 +197,26 @@ async def test_a_defect_of_ours_is_not_called_an_outage(uow: UnitOfWork, a: Scop
     with pytest.raises(asyncpg.InterfaceError):
         await uow.definer("SELECT $1::int")
     async with uow.read(a) as tx:
+        assert await tx.fetchval("SELECT 1") == 1
+
+
+# --- the database refuses for now
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [(state, "database_unavailable") for state in (
+        "53000", "53200", "53300", "53400", "57000", "57014", "57P01", "57P02", "57P03", "57P05", "58030", "25P03",
+    )] + [("53100", "database_full"), ("25006", "database_read_only"), ("55P03", "write_contention")],
+)  # fmt: skip
+async def test_what_postgresql_refuses_for_now_is_an_outage_with_a_code(
+    uow: UnitOfWork, a: Scope, state: str, code: str
+) -> None:
+    with pytest.raises(MnemaError) as refused:
+        async with uow.write(a) as tx:
+            await tx.execute(f"DO $$ BEGIN RAISE 'a secret' USING ERRCODE = '{state}'; END $$")
+    assert (refused.value.code, refused.value.status, "secret" in refused.value.detail) == (code, 503, False)
+    async with uow.write(a) as tx:
         assert await tx.fetchval("SELECT 1") == 1
 
 

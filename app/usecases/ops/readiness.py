@@ -8,6 +8,7 @@ from app.domain.errors import (
     BrokerUnavailable,
     ChatModelUnavailable,
     ConfigError,
+    DatabaseReadOnly,
     DatabaseUnavailable,
     EmbedderUnavailable,
     MnemaError,
@@ -23,6 +24,10 @@ PATIENCE_S = 3.5
 """What has not answered by then does not answer: who asks whether to send requests here does not wait for long."""
 
 DATABASE = "The database does not answer: check MNEMA_DATABASE_URL and that PostgreSQL runs there"
+READ_ONLY = (
+    "The database takes no writes: it is a standby, or default_transaction_read_only is on; "
+    "promote it, or point MNEMA_DATABASE_URL at the primary"
+)
 EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint or, of the local model, that MNEMA_HOME can be written to."
 RERANKER = "Check MNEMA_RERANKER_BASE_URL and its endpoint or, of fastembed, that the model's files can be had."
 LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
@@ -86,7 +91,8 @@ class Readiness:
             raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run?")
 
     async def _database(self) -> None:
-        await self._ask("SELECT 1")
+        if (await self._ask("SELECT current_setting('transaction_read_only')::boolean AS read_only"))[0]["read_only"]:
+            raise DatabaseReadOnly(READ_ONLY)
 
     async def _migrations(self) -> None:
         self._head = self._head or head_revision()
