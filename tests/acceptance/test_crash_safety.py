@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import asyncpg
 import httpx
@@ -50,7 +50,9 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
 class Server:
     """`uvicorn app.api.main` on one port, to be killed and started again."""
 
-    def __init__(self, database: Database, home: Path) -> None:
+    def __init__(self, database: Database, home: Path, stderr: IO[bytes] | int | None = None) -> None:
+        """`stderr` (and stdout) instead of a file in `home`."""
+        self._stderr = stderr
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home)
@@ -71,7 +73,8 @@ class Server:
         what = ("--http", "app.api.connections:BoundedHttp", "--factory", "app.api.main:create_app")
         command = [sys.executable, "-m", "uvicorn", *what, *where]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=REPOSITORY, env=self._env, stdout=log, stderr=log)
+            said = log if self._stderr is None else self._stderr
+            self._process = subprocess.Popen(command, cwd=REPOSITORY, env=self._env, stdout=said, stderr=said)
 
     async def _ready(self, client: httpx.AsyncClient) -> bool:
         try:

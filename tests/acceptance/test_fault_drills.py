@@ -26,14 +26,16 @@ from pydantic import SecretStr
 from app.bootstrap import Doubles, create_roles, migrate_database
 from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import Settings
+from tests.acceptance.test_crash_safety import Server
 from tests.background import background, until
-from tests.conftest import Database, database_url
+from tests.conftest import Database, database_url, model_cache
 from tests.factories import Caller, body, make_caller, replica, serve
 from tests.redis_server import RedisServer
 from tests.stalling_proxy import stalling
 from tests.usecases.crowd import SeededEmbedder
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("workers")]
+JSON = {"Content-Type": "application/json"}
 TURNS = 40
 AWAY_S = 12
 IDLE_S = 7
@@ -276,3 +278,47 @@ async def test_a_full_disk_refuses_writes_for_now_loses_none_and_needs_no_restar
     stored = [str(row["id"]) for row in await sql.fetch("SELECT id FROM memories WHERE id = ANY ($1::uuid[])", kept)]
     assert sorted(stored) == sorted(kept)
     assert await sql.fetchval("SELECT count(*) FROM memories") == len(kept) + 1
+
+
+@pytest.fixture(params=["a full disk", "a dead pipe"])
+def mute(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A descriptor that refuses whatever is written to it."""
+    if request.param == "a full disk":
+        if not os.path.exists("/dev/full"):
+            pytest.skip("this system has no /dev/full")
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reading, descriptor = os.pipe()
+        os.close(reading)
+    yield descriptor
+    os.close(descriptor)
+
+
+async def test_a_stderr_that_takes_nothing_costs_no_request_and_no_job(
+    database: Database, caller: Caller, sql: asyncpg.Connection, tmp_path: Path, redis: RedisServer, mute: int
+) -> None:
+    server = Server(database, tmp_path / "server", mute)
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server" / "models").symlink_to(model_cache())
+    with background(tmp_path, database.app, redis.url, output=mute) as workers:
+        worker = workers.worker()
+        try:
+            await server.start()
+            async with caller.client(server.url) as http:
+                for number in range(40):
+                    assert (await http.post("/memory", json=body(f"Maya labels crate {number}."))).status_code == 201
+                assert (await http.get("/memory")).status_code == 200
+                assert (await http.get("/nowhere")).status_code == 404
+                assert (await http.get("/memory", headers={"Authorization": "Bearer x"})).status_code == 401
+                assert (await http.post("/memory", content=b"{", headers=JSON)).status_code == 400
+                metrics = (await http.get("/metrics")).text
+                assert int(re.search(r"^mnema_log_lines_lost_total (\d+)", metrics, re.MULTILINE)[1]) >= 40
+                await said(http, "This is a turn.")
+
+            async def finished() -> bool:
+                return bool(await sql.fetchval("SELECT count(*) FROM jobs WHERE state = 'done'"))
+
+            await until(finished, "the turn's job to be done", PATIENCE_S)
+            assert worker.poll() is None
+        finally:
+            server.kill()

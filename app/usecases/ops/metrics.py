@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 
+from app.config.logs import lines_lost
 from app.domain.errors import MnemaError
 from app.domain.scope import Scope
 from app.providers.metrics import CONTENT_TYPE, Metrics
@@ -22,14 +23,7 @@ MOST_TENANTS = 500
 class ReadMetrics:
     """What was counted as it happened, with the state of pool, limits and jobs at this moment."""
 
-    def __init__(
-        self,
-        metrics: Metrics,
-        uow: UnitOfWork,
-        engine: Engine,
-        limits: Limits,
-        jobs: JobStorage,
-    ) -> None:
+    def __init__(self, metrics: Metrics, uow: UnitOfWork, engine: Engine, limits: Limits, jobs: JobStorage) -> None:
         self._metrics = metrics
         self._uow = uow
         self._jobs = jobs
@@ -48,6 +42,7 @@ class ReadMetrics:
             ("what", "of"),
         )
         watch("gauge", "mnema_limits_away", "1 while nothing is refused.", lambda: [((), float(limits.away))])
+        watch("counter", "mnema_log_lines_lost", "Lines that stderr did not take.", lambda: [((), lines_lost())])
         watch("counter", "mnema_limits_unenforced", "Admitted unchecked.", lambda: [((), limits.unenforced)])
         watch(
             "gauge",
