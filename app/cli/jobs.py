@@ -28,7 +28,7 @@ def list_(
     kind: Annotated[JobKind | None, typer.Option()] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first; say what is paused."""
 
     async def work(jobs: Jobs, scope: Scope) -> None:
         found = await jobs.page(scope, state, kind, None, limit)
@@ -37,6 +37,8 @@ def list_(
             times = (job.next_run.isoformat()[:19], job.updated_at.isoformat()[:19])
             rows.add_row(str(job.id), job.kind, job.state, str(job.attempts), *times, escape(job.last_error or ""))
         show(rows, whole=True)
+        if paused := (await jobs.counts(scope)).paused:
+            _print_pauses(list(paused))
 
     _of(tenant, work)
 

@@ -189,9 +189,9 @@ def doctor() -> None:
         fail(explain(error))
     except Exception as error:  # the driver's: there is a database, but none that `mnema migrate` prepared
         fail(f"the database is not prepared ({explain(error)}): run `mnema migrate`")
-    wrong = {name for name, verdict in checks.items() if verdict != "ok"}
+    wrong = Readiness.wrong(checks)
     for name, verdict in checks.items():
-        mark = "[green]ok[/]  " if verdict == "ok" else "[red]bad[/] "
+        mark = "[green]ok[/]  " if name not in wrong else "[red]bad[/] "
         if name in wrong & Readiness.OPTIONAL:
             mark = "[yellow]warn[/]"
         out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False)

@@ -73,9 +73,9 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
         {
             "status": "degraded",
             "checks": dict.fromkeys(
-                ("database", "migrations", "role", "embedding_space", "embedder", "reranker", "llm", "workers"), "ok"
+                ("database", "migrations", "role", "embedding_space", "embedder", "reranker", "workers", "pauses"), "ok"
             )
-            | {"broker": "no broker configured: set MNEMA_REDIS_URL; background jobs wait"},
+            | {"llm": "none", "broker": "no broker configured: set MNEMA_REDIS_URL; background jobs wait"},
         },
     )
     async with gone(database):

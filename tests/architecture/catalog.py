@@ -15,6 +15,7 @@ DEFINERS = {
     "authenticate(bytea)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
     "jobs_behind()": "mnema_jobs",
+    "paused_jobs()": "mnema_jobs",
     "list_tenants()": "mnema_auth",
     "search_lexical(bigint,text,text[],jsonb,integer)": "mnema_search",
 }

@@ -17,8 +17,8 @@ from tests.acceptance.processes import mnema
 from tests.conftest import PASSWORDS, Database, database_url, model_cache
 
 KEY = re.compile(r"^(\S{36})  (mnema_\S{43})\n$")
-OK = ("configuration", "database", "migrations", "role", "embedding_space", "embedder", "reranker", "llm")
-NO_BROKER = "warn broker: no broker configured: set MNEMA_REDIS_URL; background jobs wait\nok   workers\n"
+OK = ("configuration", "database", "migrations", "role", "embedding_space", "embedder", "reranker", "llm: none")
+NO_BROKER = "warn broker: no broker configured: set MNEMA_REDIS_URL; background jobs wait\nok   workers\nok   pauses\n"
 
 
 @pytest.fixture

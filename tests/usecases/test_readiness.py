@@ -1,18 +1,24 @@
-"""What a running server says of the database role it has: asked each time, for a role can be changed meanwhile."""
+"""What a running server says of its parts; of its database role each time, for a role can be changed meanwhile."""
 
 from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
+from app.bootstrap import Application
 from app.domain.errors import ConfigError
+from app.ports import ChatModel
 from app.providers.chat_models.none import NoModel
+from app.providers.chat_models.openai import OpenAIModel
 from app.providers.rerankers.none import NoReranker
+from app.storage.admin import head_revision
 from app.storage.engine import Engine, refuse_privileged
 from app.storage.identity import new_id
 from app.storage.uow import UnitOfWork
 from app.usecases.ops.readiness import Readiness
 from tests.conftest import Database, database_url
+from tests.factories import make_caller
+from tests.fake_llm import fake_llm
 from tests.usecases.crowd import SeededEmbedder
 
 POWERS = {
@@ -59,3 +65,42 @@ def test_how_to_mend_it_is_said(power: str, cure: str) -> None:
         refuse_privileged({"rolname": "mnema_app", **held, power: True})
     with pytest.raises(ConfigError, match=r"; use mnema_app$"):
         refuse_privileged({"rolname": "postgres", **held, power: True})
+
+
+def readiness_of(app: Application, chat: ChatModel | None = None) -> Readiness:
+    """The checks on the test's database, with no models but this one."""
+    return Readiness(app.uow, SeededEmbedder(), NoReranker(), chat or NoModel(), lambda: None)
+
+
+async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Application) -> None:
+    readiness, scopes = readiness_of(app), [(await make_caller(app)).scope for _ in range(2)]
+    assert (await readiness.checks())["pauses"] == "ok"
+    for scope, kind in ((scopes[0], "embed"), (scopes[1], "embed"), (scopes[1], "*")):
+        await app.jobs.pause(scope, kind)
+    checks = await readiness.checks()
+    assert "* (1), embed (2); `mnema jobs resume`" in checks["pauses"]
+    assert readiness.wrong(checks) == {"pauses"} <= readiness.OPTIONAL
+    for scope in scopes:
+        await app.jobs.resume(scope, "*")
+    assert (await readiness.checks())["pauses"] == "ok"
+
+
+async def test_no_model_one_that_answers_and_one_that_does_not_are_told_apart(app: Application) -> None:
+    async with fake_llm() as llm:
+        model = OpenAIModel(llm.base_url, "", "scripted", 5.0)
+        verdicts = [await readiness_of(app, chat).checks() for chat in (NoModel(), model)]
+    verdicts.append(await readiness_of(app, model).checks())
+    await model.close()
+    assert [checks["llm"] for checks in verdicts[:2]] == ["none", "ok"]
+    assert verdicts[2]["llm"].startswith("The chat model's endpoint cannot be reached.")
+    assert [Readiness.wrong(checks) for checks in verdicts] == [set(), set(), {"llm"}]
+
+
+async def test_a_schema_that_is_behind_is_told_whatever_it_lacks(app: Application, sql: asyncpg.Connection) -> None:
+    await sql.execute("DROP FUNCTION paused_jobs(); UPDATE alembic_version SET version_num = '0000'")
+    checks = await readiness_of(app).checks()
+    assert "run `mnema migrate`" in checks["migrations"]
+    assert checks["pauses"] == "cannot be asked of this schema"
+    await sql.execute(f"UPDATE alembic_version SET version_num = '{head_revision()}'")
+    with pytest.raises(asyncpg.UndefinedFunctionError):
+        await readiness_of(app).checks()

@@ -23,7 +23,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Each part: `ok`, or what is wrong."""
+    """Each part: `ok`, `none` (no chat model is configured), or what is wrong."""
 
     status: str
     checks: dict[str, str]
@@ -51,9 +51,9 @@ async def health() -> Health:
 @router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness, "description": "Not ready"}})
 async def ready(app: App, response: Response) -> Readiness:
     """Whether requests can be served: database, migrations, role, embedding space, model. `degraded`: they can, but
-    background jobs wait for their broker."""
+    background jobs wait: for their broker or a worker, for the chat model, or as they are paused."""
     checks = await app.readiness.checks()
-    wrong = {name for name, value in checks.items() if value != "ok"}
+    wrong = app.readiness.wrong(checks)
     if wrong - app.readiness.OPTIONAL:
         response.status_code = 503
         return Readiness(status="unavailable", checks=checks)

@@ -1,8 +1,9 @@
 """What must be there before requests can be served."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 from app.domain.errors import (
     BrokerUnavailable,
@@ -20,6 +21,9 @@ from app.storage.engine import ROLE, refuse_privileged
 from app.storage.spaces import require_space
 from app.storage.uow import Row, UnitOfWork
 
+Check: TypeAlias = Callable[[], Awaitable[str | None]]
+"""Answers its verdict, None for `ok`; raises a MnemaError that says what is wrong."""
+
 PATIENCE_S = 3.5
 """What has not answered by then does not answer: who asks whether to send requests here does not wait for long."""
 
@@ -31,15 +35,23 @@ READ_ONLY = (
 EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint or, of the local model, that MNEMA_HOME can be written to."
 RERANKER = "Check MNEMA_RERANKER_BASE_URL and its endpoint or, of fastembed, that the model's files can be had."
 LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
+NONE = "none"
+"""The verdict on a part that is not configured, and need not be."""
+
 BEHIND_S = 120
 """Jobs that wait longer are worth a look: a worker that hangs says nothing by itself."""
 
 
 class Readiness:
-    """Each check answers `ok` or says what is wrong and how to mend it."""
+    """Each check answers `ok`, `none` for what is not configured, or says what is wrong and how to mend it."""
 
-    OPTIONAL = frozenset({"broker", "workers", "reranker", "llm"})
+    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm"})
     """Without these, reading and writing go on."""
+
+    @staticmethod
+    def wrong(checks: Mapping[str, str]) -> set[str]:
+        """The names of the checks that say what is wrong."""
+        return {name for name, verdict in checks.items() if verdict not in ("ok", NONE)}
 
     def __init__(
         self,
@@ -61,7 +73,7 @@ class Readiness:
 
     async def checks(self) -> dict[str, str]:
         """All checks by name, within the patience and a moment."""
-        checks: dict[str, Callable[[], Awaitable[None]]] = {
+        checks: dict[str, Check] = {
             "database": self._database,
             "migrations": self._migrations,
             "role": self._role,
@@ -71,12 +83,10 @@ class Readiness:
             "llm": self._answering,
             "broker": self._broker,
             "workers": self._workers,
+            "pauses": self._pauses,
         }
-        verdicts = await asyncio.gather(*map(_verdict, checks.values()), return_exceptions=True)
-        for verdict in verdicts:
-            if isinstance(verdict, BaseException):
-                raise verdict
-        return {name: str(verdict) for name, verdict in zip(checks, verdicts, strict=True)}
+        answers = await asyncio.gather(*map(_verdict, checks.values()), return_exceptions=True)
+        return _told(dict(zip(checks, answers, strict=True)))
 
     async def _broker(self) -> None:
         try:
@@ -89,6 +99,11 @@ class Readiness:
         behind = (await self._ask("SELECT jobs_behind() AS seconds"))[0]["seconds"]
         if behind is not None and behind > BEHIND_S:
             raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run?")
+
+    async def _pauses(self) -> None:
+        if paused := await self._ask("SELECT kind, tenants FROM paused_jobs()"):
+            kinds = ", ".join(f"{row['kind']} ({row['tenants']})" for row in paused)
+            raise BrokerUnavailable(f"jobs are paused, by kind and number of tenants: {kinds}; `mnema jobs resume`")
 
     async def _database(self) -> None:
         if (await self._ask("SELECT current_setting('transaction_read_only')::boolean AS read_only"))[0]["read_only"]:
@@ -134,7 +149,9 @@ class Readiness:
         except TimeoutError as error:
             raise RerankerUnavailable(f"The reranker did not answer. {RERANKER}") from error
 
-    async def _answering(self) -> None:
+    async def _answering(self) -> str:
+        if not self._chat.answers:
+            return NONE
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._chat.check()
@@ -142,6 +159,7 @@ class Readiness:
             raise ChatModelUnavailable(f"{error.detail} {LLM}") from error
         except TimeoutError as error:
             raise ChatModelUnavailable(f"The chat model did not answer. {LLM}") from error
+        return "ok"
 
 
 @asynccontextmanager
@@ -154,9 +172,20 @@ async def _answering_database(patience_s: float) -> AsyncIterator[None]:
         raise DatabaseUnavailable(DATABASE) from error
 
 
-async def _verdict(check: Callable[[], Awaitable[None]]) -> str:
+def _told(verdicts: Mapping[str, str | BaseException]) -> dict[str, str]:
+    """Raises what is a defect; where the schema is another version's, a check may ask for what is not there."""
+    migrations = verdicts["migrations"]
+    another = isinstance(migrations, str) and migrations != "ok"
+    told = {}
+    for name, verdict in verdicts.items():
+        if isinstance(verdict, BaseException) and not (another and isinstance(verdict, Exception)):
+            raise verdict
+        told[name] = verdict if isinstance(verdict, str) else "cannot be asked of this schema"
+    return told
+
+
+async def _verdict(check: Check) -> str:
     try:
-        await check()
+        return await check() or "ok"
     except MnemaError as error:
         return error.detail
-    return "ok"

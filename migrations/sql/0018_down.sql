@@ -1,0 +1,1 @@
+DROP FUNCTION paused_jobs();

@@ -1,0 +1,16 @@
+"""Which kinds of jobs are paused, of all tenants together."""
+
+from migrations.scripts import run_sql
+
+revision = "0018"
+down_revision = "0015"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    run_sql("0018_paused_jobs.sql")
+
+
+def downgrade() -> None:
+    run_sql("0018_down.sql")
