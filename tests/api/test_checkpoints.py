@@ -176,7 +176,8 @@ async def test_messagepack_and_json_say_the_same(http: httpx.AsyncClient) -> Non
 
 async def test_names_that_would_not_fit_an_index_are_refused(http: httpx.AsyncClient) -> None:
     long = "\U0001f600" * 200
-    for wrong in ({"checkpoint_id": long}, {"ns": long * 2}, {"versions": {long: "1"}}, {"checkpoint_id": ""}):
+    runs = [{"metadata": {"run_id": run}} for run in (os.urandom(1000).hex(), [os.urandom(1000).hex()])]
+    for wrong in ({"checkpoint_id": long}, {"ns": long * 2}, {"versions": {long: "1"}}, {"checkpoint_id": ""}, *runs):
         refused(await http.post("/saver/put", json=SAVED | wrong), 422, "invalid_request")
     longest = SAVED | {"ns": os.urandom(PLACE_BYTES // 2).hex(), "checkpoint_id": os.urandom(100).hex()}
     assert (await http.post("/saver/put", json=longest)).status_code == 204

@@ -1,5 +1,8 @@
 """Items of the store are looked up by index, also under row-level security, which keeps what is not leakproof out."""
 
+import json
+from itertools import product
+
 import asyncpg
 
 from app.domain.scope import Scope
@@ -38,3 +41,26 @@ def test_a_prefix_holds_what_begins_with_it_and_nothing_else() -> None:
     assert [first <= path < behind for path in inside + outside] == [True] * len(inside) + [False] * len(outside)
     everything = bounds(())
     assert all(everything[0] <= path < everything[1] for path in [*inside, *outside, "\U0010ffff" * 200 + "\x01"])
+
+
+TEXTS = ["9" * 200_000, "9" * 131_000 + "e999", "9" * 5000, "1e999", "-1e-999", "1e5000", ".5", "NaN", "Infinity", ""]
+NUMBERS = [10**4299, -(10**4299), 1e308, 5e-324, 2]
+MATCHES = "SELECT store_matches($1::jsonb, $2::jsonb)"
+
+
+async def test_no_stored_value_makes_a_filter_fail(raw: asyncpg.Connection) -> None:
+    every = [*TEXTS, *NUMBERS]
+    for stored in (*every, None, [], {}):
+        for operator, wanted in product(("$gt", "$lte"), every):
+            await raw.fetchval(MATCHES, json.dumps({"n": stored}), json.dumps({"n": {operator: wanted}}))
+
+
+async def test_a_text_too_long_for_a_number_is_compared_as_text(raw: asyncpg.Connection) -> None:
+    for stored, wanted, expected in (
+        ("9" * 200_000, 1, False),
+        ("9" * 200_000, "8", True),
+        ("1e3", "999", True),
+        (10**4299, 10**4298, True),
+    ):
+        found = await raw.fetchval(MATCHES, json.dumps({"n": stored}), json.dumps({"n": {"$gt": wanted}}))
+        assert found is expected, (str(stored)[:9], str(wanted)[:9])

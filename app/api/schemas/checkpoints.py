@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
@@ -38,6 +39,14 @@ def _bounded(most: int) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+def _run_bounded(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Runs are looked up in an index, whose entries have a size."""
+    run = metadata.get("run_id")
+    if len((run if isinstance(run, str) else json.dumps(run)).encode()) > PLACE_BYTES:
+        raise ValueError(f"run_id: at most {PLACE_BYTES} bytes")
+    return metadata
 
 
 _NO_NUL = {"pattern": r"^[^\x00]*$"}
@@ -116,7 +125,9 @@ class CheckpointIn(_AtThread):
     parent_id: Name | None = None
     type: Name = Field(description="how `data` is written", examples=["msgpack"])
     data: Blob = Field(description="the checkpoint without what its channels hold")
-    metadata: Json = Field(default_factory=dict, description="what lists are filtered by")
+    metadata: Annotated[Json, AfterValidator(_run_bounded)] = Field(
+        default_factory=dict, description="what lists are filtered by"
+    )
     versions: dict[Name, Name] = Field(default_factory=dict, max_length=MAX_PARTS, description="of every channel")
     values: list[ValueIn] = Field(default=[], max_length=MAX_PARTS, description="of the channels that changed")
 

@@ -1,0 +1,16 @@
+"""A stored text never makes a filter fail."""
+
+from migrations.scripts import run_functions, run_sql
+
+revision = "0019"
+down_revision = "0015"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    run_sql("0019_guards.sql")
+
+
+def downgrade() -> None:
+    run_functions("0005_store.sql", "store_compares")
