@@ -1,6 +1,6 @@
 """The journal: every change of a memory goes through `record`, with its history, delta, events and relations.
 
-The database applies the changes and writes the record in one call (migrations/sql/0014_journal.sql); a constraint
+The database applies the changes and writes the record in one call (migrations/sql/0019_guards.sql); a constraint
 trigger refuses a change that came any other way.
 """
 
@@ -173,7 +173,7 @@ def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
         "threads": dict(Counter(thread for _change, thread in told)),
         "updates": [_update(c) for c in changes if not c.new],
         "delta": list(_delta(told)),
-        "relations": [_relation(edge) for c in fresh for edge in c.edges],
+        "relations": [_relation(edge) | {"other": str(_other(c, edge))} for c in fresh for edge in c.edges],
         "related": {str(c.memory_id): len(c.edges) for c in fresh},
         "edges": [row for c in changes if c.edges and not c.new for row in _edges(c.memory_id, c.actor, c.edges)],
         "retold": [str(c.memory_id) for c in changes if "text" in c.fields],
@@ -229,8 +229,7 @@ def _delta(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]
 
 def _link(change: MemoryChange) -> dict[str, Any]:
     """The LINK row of a new memory."""
-    others = [(e.to_id if e.from_id == change.memory_id else e.from_id, e) for e in change.edges]
-    edges = [{"id": str(other), "category": e.category, "strength": e.strength} for other, e in others]
+    edges = [{"id": str(_other(change, e)), "category": e.category, "strength": e.strength} for e in change.edges]
     return {
         "id": str(new_id()),
         "memory_id": str(change.memory_id),
@@ -238,6 +237,11 @@ def _link(change: MemoryChange) -> dict[str, Any]:
         "actor": change.actor,
         "meta": {"edges": edges},
     }
+
+
+def _other(change: MemoryChange, edge: Edge) -> UUID:
+    """What the edge relates the changed memory to."""
+    return edge.to_id if edge.from_id == change.memory_id else edge.from_id
 
 
 def _relation(edge: Edge) -> dict[str, Any]:

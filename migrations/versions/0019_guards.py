@@ -1,4 +1,4 @@
-"""A stored text never makes a filter fail."""
+"""A stored text never makes a filter fail, and no relation outlives its memories."""
 
 from migrations.scripts import run_functions, run_sql
 
@@ -14,3 +14,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     run_functions("0005_store.sql", "store_compares")
+    run_functions("0014_journal.sql", "add_edges", "create_journal")
+    run_sql("0019_down.sql")

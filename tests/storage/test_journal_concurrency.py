@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
 
-from app.domain.changes import ChangeKind, Edge
-from app.domain.errors import DuplicateText, NotFound
+from app.domain.changes import ChangeKind, Edge, MemoryChange
+from app.domain.errors import DuplicateText, NotFound, WriteContention
 from app.domain.idempotency import IdempotencyKey
 from app.domain.scope import Scope
 from app.storage.journal import Journal, KeyRecord
@@ -206,3 +208,63 @@ async def test_a_cancelled_write_leaves_nothing_and_frees_its_connection(
     assert await superuser.fetchval("SELECT count(*) FROM memories") == 0
     outcomes = await asyncio.gather(*(journal.record(a, [creation(a, f"{n}", threads=["t"])]) for n in range(20)))
     assert len(outcomes) == 20
+
+
+def related(scope: Scope, other: UUID, changed: UUID | None = None) -> MemoryChange:
+    """A new memory that is related to `other`, or a change of `changed` that relates it."""
+    if changed is not None:
+        edges = (Edge(changed, other, "preferences", 0.6),)
+        return change(scope, changed, fields={"importance": 3}, edges=edges)
+    new: MemoryChange = creation(scope, f"Maya also has a dog, says {scope.actor}.", threads=["t"])
+    return replace(new, edges=(Edge(new.memory_id, other, "preferences", 0.6),))
+
+
+@pytest.mark.parametrize("created", [True, False], ids=["created", "updated"])
+async def test_a_memory_purged_before_the_write_is_related_to_nothing(
+    journal: Journal, superuser: asyncpg.Connection, a: Scope, created: bool
+) -> None:
+    gone, kept = await remembered(journal, a, "Maya has a cat."), await remembered(journal, a, "Maya has a canary.")
+    await journal.record(a, [change(a, gone.id, ChangeKind.purged)])
+    write = related(a, gone.id, None if created else kept.id)
+    if created:
+        with pytest.raises(WriteContention):  # the use-case looks for neighbours again
+            await journal.record(a, [write])
+    else:
+        assert (await journal.record(a, [write])).recorded[0].related == 0
+    assert await superuser.fetchval("SELECT count(*) FROM relations") == 0
+    assert await superuser.fetchval("SELECT count(*) FROM history WHERE event = 'LINK'") == 0
+
+
+@pytest.mark.parametrize("created", [True, False], ids=["created", "updated"])
+@pytest.mark.parametrize("purge_first", [True, False], ids=["purge first", "write first"])
+async def test_a_purge_and_a_relation_at_once_leave_none(
+    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope, created: bool, purge_first: bool
+) -> None:
+    gone, kept = await remembered(journal, a, "Maya has a cat."), await remembered(journal, a, "Maya has a canary.")
+
+    def both(scope: Scope, purge: bool) -> MemoryChange:
+        return change(scope, gone.id, ChangeKind.purged) if purge else related(scope, gone.id, at)
+
+    at = None if created else kept.id
+    first = asyncio.create_task(journal.record(slow(a), [both(slow(a), purge_first)]))
+    await gate.waiting(1)
+    second = asyncio.create_task(journal.record(a, [both(a, not purge_first)]))
+    await gate.waiting(2)
+    await gate.open()
+    outcomes = await asyncio.gather(first, second, return_exceptions=True)
+    lost = ["WriteContention"] if created and purge_first else ["Outcome"]
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Outcome", *lost]
+    assert await superuser.fetchval("SELECT count(*) FROM relations") == 0
+
+
+async def test_purges_of_one_user_with_keys_at_once_never_deadlock(
+    journal: Journal, superuser: asyncpg.Connection, a: Scope
+) -> None:
+    stored = [await remembered(journal, a, f"Maya has cat {n}.") for n in range(12)]
+    keys = [KeyRecord(IdempotencyKey("DELETE", str(one.id), b"body"), {}, "maya", one.id) for one in stored]
+    writes = [
+        journal.record(a, [change(a, one.id, ChangeKind.purged)], keys=[key])
+        for one, key in zip(stored, keys, strict=True)
+    ]
+    await asyncio.gather(*writes, *(journal.record(a, [creation(a, f"Dog {n}.", threads=["t"])]) for n in range(12)))
+    assert await superuser.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0
