@@ -25,6 +25,8 @@ SECURITY_HEADERS = {
 }
 SHUTTING_DOWN = "This server stopped before it could answer. Send it again; a write with its Idempotency-Key."
 AGAIN = {"Retry-After": "1"}
+UNMATCHED = "unmatched"
+"""What logs say of a path that has no route, and of a request that is refused before it is routed."""
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 HSTS = (b"strict-transport-security", b"max-age=31536000")
 TAME = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
@@ -53,15 +55,15 @@ class RequestEnvelope:
         try:
             await self._app(scope, receive, reply)
         except BrokenOff as broken:
-            log.warning("answer_broken_off", path=scope["path"], method=scope["method"], code=broken.code)
+            log.warning("answer_broken_off", path=_template(scope), method=scope["method"], code=broken.code)
         except ClientDisconnect:
-            log.info("client_gone", path=scope["path"], method=scope["method"])
+            log.info("client_gone", path=_template(scope), method=scope["method"])
         except asyncio.CancelledError:  # by the server, which stops and has waited long enough
-            log.warning("request_cut_short", path=scope["path"], method=scope["method"], answered=reply.started)
+            log.warning("request_cut_short", path=_template(scope), method=scope["method"], answered=reply.started)
             if not reply.started:
                 await problem(request_id, 503, "shutting_down", SHUTTING_DOWN, AGAIN)(scope, receive, reply)
         except Exception:
-            log.exception("request_crashed", path=scope["path"], method=scope["method"])
+            log.exception("request_crashed", path=_template(scope), method=scope["method"])
             if not reply.started:
                 await problem(request_id, 500, "internal_error", "This is a defect of the server.")(
                     scope, receive, reply
@@ -87,10 +89,15 @@ def _plain_route(scope: Scope) -> Route | None:
     return next((r for r in routes if type(r) is Route and r.matches(scope)[0] is not Match.NONE), None)
 
 
+def _template(scope: Scope) -> str:
+    """The route instead of the path, which may hold ids of people and threads."""
+    return getattr(scope.get("route") or _plain_route(scope), "path_format", UNMATCHED)
+
+
 def _tell(scope: Scope, status: int, seconds: float) -> None:
     """Probes come every few seconds: of those that went well only a log of level debug has a line."""
     tell = log.debug if scope["path"] in PROBES and status < 400 else log.info
-    tell("request", method=scope["method"], path=scope["path"], status=status, took_ms=round(seconds * 1000, 2))
+    tell("request", method=scope["method"], path=_template(scope), status=status, took_ms=round(seconds * 1000, 2))
 
 
 class _Reply:

@@ -137,7 +137,7 @@ class Settings(Sources):
             return given.encode()
         file = self.home / "secret.key"
         if not file.exists():
-            self.home.mkdir(parents=True, exist_ok=True)
+            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
             with contextlib.suppress(FileExistsError), open(file, "xb", opener=_private) as stream:
                 stream.write(secrets.token_bytes(32))
         return file.read_bytes()

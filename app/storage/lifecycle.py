@@ -75,6 +75,7 @@ class LifecycleStorage:
             if not known and not await tx.fetchval(_statement("traces"), scope.tenant_id, user_id):
                 return None
             await tx.fetchval(_statement("lock_memories"), scope.tenant_id, user_id)
+            threads: int = await tx.fetchval(_statement("erase_threads"), scope.tenant_id, user_id)
             rows = await tx.fetch(_statement("texts"), scope.tenant_id, user_id)
             texts = [*(row["text"] for row in rows), *await consent_texts(tx, scope, user_id)]
             turns = (row["turn"] for row in rows)
@@ -85,7 +86,7 @@ class LifecycleStorage:
             )
             counts["store_items"] = await erase_items(tx, scope, user_id)
             counts["delta_cursors"] = await erase_cursors(tx, scope, user_id)
-        return {**counts, **consent, "tombstones": len(hashes)}
+        return {**counts, **consent, "threads_renamed": threads, "tombstones": len(hashes)}
 
 
 @cache

@@ -154,6 +154,14 @@ async def test_the_password_of_redis_is_in_no_command_line_and_no_log(up: Up) ->
         stranger.ping()
 
 
+def test_only_the_owner_reads_the_logs_and_enters_the_home(up: Up) -> None:
+    modes = {
+        name: (up.place.home / f"{name}.log").stat().st_mode & 0o777 for name in ("server", "worker", "beat", "redis")
+    }
+    assert set(modes.values()) == {0o600}, modes
+    assert up.place.home.stat().st_mode & 0o007 == 0
+
+
 async def test_status_and_doctor_say_that_all_is_well(up: Up) -> None:
     status, doctor = await asyncio.gather(
         mnema("status", MNEMA_HOME=up.place.home, HTTP_PROXY="http://127.0.0.1:1"),

@@ -264,6 +264,14 @@ async def test_a_key_bound_to_an_agent_exports_only_its_categories_and_erases_no
     assert len(await listed(http)) == 3
 
 
+async def keep_items(http: httpx.AsyncClient, user: str) -> None:
+    """An item whose writer says whose it is, and two that say it by their names alone."""
+    owned = {"namespace": ["spices"], "key": "of", "value": {"of": "annatto"}, "index": ["of"], "user_id": user}
+    named = {"namespace": ["memories", user, "spices"], "key": "1", "value": {"of": "caraway"}, "index": ["of"]}
+    keyed = {"namespace": ["profiles"], "key": user, "value": {"of": "dillweed"}}
+    assert (await http.post("/store/batch", json={"puts": [owned, named, keyed]})).status_code == 200
+
+
 async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, str]:
     """A life with a word of its own in every place that holds text; words by place."""
     place: dict[str, Any] = {"user_id": user, "thread_id": "t"}
@@ -277,8 +285,11 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
     steps = {"category": "procedural", "type": "procedural", **place}
     plan = await remember(http, "Sow the sumac", steps_text="1. Dig for sorrel.", **steps)
     await http.patch(f"/memory/{plan['id']}", json={"steps_text": "1. Dig for chervil."})
-    item = {"namespace": [user], "key": "spice", "value": {"of": "annatto"}, "index": ["of"], "user_id": user}
-    assert (await http.post("/store/batch", json={"puts": [item]})).status_code == 200
+    await keep_items(http, user)
+    await remember(http, "Walks at dawn.", user_id=user, thread_id=f"nutmeg {user}")
+    assert (await ask(http, "dawn", filters={}, thread_id=f"nutmeg {user}"))["header"], (
+        "a cursor and an event that name nobody"
+    )
     for value in ("Mugwort", "Woodruff"):
         patch = await propose(http, value, user=user)
         path = f"/users/{user}/context/patches/{patch['id']}"
@@ -297,6 +308,7 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
 WORDS = [
     *("cardamom", "fenugreek", "saffron", "tamarind", "juniper", "asafoetida", "lovage", "galangal", "sumac", "sorrel"),
     *("chervil", "marjoram", "hyssop", "epazote", "annatto", "mugwort", "woodruff", "calamus", "maya"),
+    *("caraway", "dillweed", "nutmeg"),
 ]
 
 
@@ -314,7 +326,7 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "checkpoints": "supervisor_checkpoints WHERE user_id = $2",
         "context_values": "user_context WHERE user_id = $2",
         "context_patches": "context_patches WHERE user_id = $2",
-        "store_items": "store_items WHERE user_id = $2",
+        "store_items": "store_items WHERE (user_id = $2 OR key = $2 OR $2 = ANY (store_labels(path)))",
         "delta_cursors": "delta_cursors WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(
@@ -339,6 +351,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
         "Tea in asafoetida.",
         "I dreamt of galangal.",
         "Sow the sumac",
+        "Walks at dawn.",
     ]
     keys = {text_key(text) for text in [*texts, "1. Dig for sorrel.", "1. Dig for chervil.", "Old marjoram."]}
     await settled_counts(http, database)
@@ -346,6 +359,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     receipt = await erase(http)
     assert receipt["counts"] == {
         **expected,
+        "threads_renamed": 2,  # where they walked, and where they were asked
         "tombstones": len(keys) + 4,
     }  # two values, its turn, and the turn a fact came from
     assert all(count > 0 for count in expected.values()), expected
@@ -418,3 +432,53 @@ async def test_the_tripwire_stays_on_through_an_erasure(http: httpx.AsyncClient,
     state = "SELECT tgenabled, tgdeferrable FROM pg_trigger WHERE tgname = 'memories_tripwire'"
     assert [tuple(row) for row in await sql(database, state)] == [(b"O", True)]
     assert (await row_counts(database))["memories"] == 0
+
+
+async def test_an_item_goes_with_whom_its_user_id_names_or_else_its_namespace_or_key(
+    app: Application, http: httpx.AsyncClient, server: str
+) -> None:
+    places: list[tuple[list[str], str, str | None]] = [
+        (["memories", "maya"], "1", None),
+        (["maya", "memories"], "1", None),
+        (["profiles"], "maya", None),
+        (["crew"], "1", "maya"),
+        (["crew", "maya"], "1", "ben"),
+        (["memories", "maya2"], "1", None),
+        (["memories", "Maya"], "1", None),
+        (["memories", "ben"], "of maya", None),
+        (["mem", "aya"], "m", None),
+    ]
+    puts = [{"namespace": n, "key": key, "value": {"n": at}, "user_id": u} for at, (n, key, u) in enumerate(places)]
+    stranger = await make_caller(app)
+    async with stranger.client(server) as other:
+        for client in (http, other):
+            assert (await client.post("/store/batch", json={"puts": puts})).status_code == 200
+        records = await exported(http)
+        assert sorted(r["value"]["n"] for r in records if r["kind"] == "item") == [0, 1, 2, 3]
+        assert (await erase(http))["counts"]["store_items"] == 4
+        refused(await http.post("/users/maya/erase"), 404, "not_found")
+        for client, kept in ((http, [4, 5, 6, 7, 8]), (other, list(range(9)))):
+            found = await client.post("/store/batch", json={"searches": [{"prefix": [], "limit": 20}]})
+            assert sorted(item["value"]["n"] for item in found.json()["searches"][0]) == kept
+
+
+async def test_in_a_thread_that_others_use_only_the_erased_users_rows_lose_its_id(
+    http: httpx.AsyncClient, database: Database
+) -> None:
+    for text in ("Maya sails.", "Maya rows.", "Maya dives."):
+        await remember(http, text, thread_id="crew")
+    await remember(http, "Ben steers.", user_id="ben", thread_id="crew")
+    rev = (await remember(http, "Maya fishes.", thread_id="crew"))["revision"]
+    before = await delta(http, "crew", since_rev=0, agent="supervisor")
+    assert (await erase(http))["counts"]["threads_renamed"] == 0
+    rows = await sql(database, "SELECT rev FROM change_log WHERE thread_id = 'crew' ORDER BY rev")
+    assert [row["rev"] for row in rows] == [1, 4], "the first says how far back the log reaches"
+    after = await delta(http, "crew", since_rev=0, agent="supervisor")
+    assert (after["rev"], after["truncated"]) == (before["rev"], False) == (rev, False)
+    assert after["header"].count("+created") == 1
+    await remember(http, "Ben anchors.", user_id="ben", thread_id="crew")
+    told = await delta(http, "crew", since_rev=rev, agent="supervisor")
+    assert (told["rev"], "Ben anchors" in told["header"]) == (rev + 1, True)
+    assert (await erase(http, "ben"))["counts"]["threads_renamed"] == 1
+    assert "crew" not in await dumped(database)
+    assert (await remember(http, "Cleo sails.", user_id="cleo", thread_id="crew"))["revision"] == 1

@@ -17,13 +17,18 @@ from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller, serve
 
 PROBES = ["/health", "/ready", "/metrics"]
+TEMPLATE = "/users/{user_id}/export"
 Lines = Sequence[Any]
 
 
-async def until(lines: Lines, event: str, path: str) -> None:
+async def until(lines: Lines, event: str, path: str, status: int | None = None) -> None:
     """Come back when this is told of the path: an answer may be read before its line is written."""
+
+    def told(line: Any) -> bool:
+        return (line["event"], line.get("path")) == (event, path) and status in (None, line.get("status"))
+
     async with asyncio.timeout(20):
-        while not any((line["event"], line.get("path")) == (event, path) for line in lines):  # noqa: ASYNC110
+        while not any(map(told, lines)):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -81,7 +86,29 @@ async def test_an_export_that_breaks_off_is_one_warning_without_a_trace(
             with pytest.raises(httpx.RemoteProtocolError):
                 async for _line in content:
                     pass
-        await until(lines, "request", "/users/maya/export")
+        await until(lines, "request", TEMPLATE)
     bad = [line for line in lines if line["log_level"] not in ("debug", "info")]
     expected = {"event": "answer_broken_off", "log_level": "warning", "code": "unauthenticated"}
-    assert bad == [expected | {"method": "GET", "path": "/users/maya/export"}]
+    assert bad == [expected | {"method": "GET", "path": TEMPLATE}]
+
+
+async def test_no_line_has_an_id_of_a_person_or_a_thread(http: httpx.AsyncClient) -> None:
+    """Whether the request was answered, refused early or late, or has no route."""
+    asked = [
+        ("GET", "/users/lovelace/export", 404, TEMPLATE),
+        ("POST", "/users/lovelace/erase", 404, "/users/{user_id}/erase"),
+        ("GET", "/threads/lovelace/delta", 200, "/threads/{thread_id}/delta"),
+        ("GET", "/memory?user_id=lovelace", 200, "/memory"),
+        ("PUT", "/users/lovelace/export", 405, TEMPLATE),
+        ("GET", "/lovelace", 404, "unmatched"),
+        ("GET", "/users/lovelace/nothing", 404, "unmatched"),
+    ]
+    with capture_logs() as lines:
+        for method, path, status, template in asked:
+            assert (await http.request(method, path)).status_code == status, path
+            await until(lines, "request", template, status)
+        encoded = {"Content-Encoding": "gzip"}
+        assert (await http.post("/users/lovelace/erase", content=b"x", headers=encoded)).status_code == 415
+        await until(lines, "request", "unmatched", 415)
+    assert requests(lines)[:-1] == [(template, status, "info") for _, _, status, template in asked]
+    assert "lovelace" not in str(lines)

@@ -14,6 +14,7 @@ NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key"]
 DEFINERS = {
     "authenticate(bytea)": "mnema_auth",
     "claim_jobs(integer,interval)": "mnema_jobs",
+    "items_naming(text)": "mnema_search",
     "jobs_behind()": "mnema_jobs",
     "paused_jobs()": "mnema_jobs",
     "list_tenants()": "mnema_auth",
@@ -171,7 +172,7 @@ async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
 
 async def definer_powers(connection: asyncpg.Connection) -> list[str]:
     """The definers' roles may look at what they search, and nothing else."""
-    seen = ("auth api_keys", "auth tenants", "jobs job_pauses", "jobs jobs", "search memories")
+    seen = ("auth api_keys", "auth tenants", "jobs job_pauses", "jobs jobs", "search memories", "search store_items")
     allowed = [f"mnema_{role_and_table} SELECT" for role_and_table in seen]
     return await _column(
         connection,

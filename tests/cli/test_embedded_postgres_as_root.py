@@ -56,6 +56,28 @@ def make(place: Path) -> Iterator[Make]:
         server.stop("immediate")
 
 
+def reads(uid: int, file: Path) -> bool:
+    """Whether a user can read it, without any group's help."""
+    return not subprocess.run(["cat", file], user=uid, group=uid, extra_groups=[], capture_output=True).returncode
+
+
+async def test_a_parent_that_has_an_access_list_keeps_what_it_says(place: Path, make: Make) -> None:
+    closed = place / "listed"
+    closed.mkdir(mode=0o750)
+    os.chmod(closed, 0o750)
+    postgres_access.open_paths([closed], postgres_access.Account(12345, 12345))
+    server = make("listed/home")
+    server.start()
+    account = server.data_dir.stat().st_uid
+    (closed / "names").write_text("maya")
+    (closed / "names").chmod(0o644)
+    assert [reads(who, closed / "names") for who in (account, 12345, 54321)] == [True, True, False]
+    assert mode(closed) == 0o750
+    server.stop()
+    server.start()
+    assert server.opened == [closed]
+
+
 async def test_root_opens_exactly_the_closed_parents(place: Path, make: Make) -> None:
     closed, listed = place / "closed", place / "closed" / "listed"
     listed.mkdir(parents=True, mode=0o755)
@@ -63,8 +85,13 @@ async def test_root_opens_exactly_the_closed_parents(place: Path, make: Make) ->
     server = make("closed/listed/home")
     cluster = server.start()
     assert server.opened == [closed]
-    assert (mode(closed), mode(listed), mode(server.home)) == (0o701, 0o755, 0o711)
-    assert pwd.getpwuid(server.data_dir.stat().st_uid).pw_name in {"postgres", "nobody"}
+    assert (mode(closed) & 0o7, mode(listed), mode(server.home) & 0o7) == (0, 0o755, 0), "not to the world"
+    account = server.data_dir.stat().st_uid
+    assert pwd.getpwuid(account).pw_name in {"postgres", "nobody"}
+    names = server.home / "names"
+    names.write_text("maya")
+    names.chmod(0o644)
+    assert [reads(who, names) for who in (account, 12345)] == [True, False]
     await execute(cluster, "SELECT 1")
 
 

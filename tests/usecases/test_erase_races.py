@@ -133,6 +133,40 @@ async def test_a_write_that_began_before_the_erasure_ended_meets_it(
     assert await orphans(sql) == []
 
 
+REV = "SELECT rev FROM thread_revision WHERE thread_id = 't'"
+
+
+async def test_a_thread_in_which_another_is_being_stored_keeps_its_id(
+    app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
+) -> None:
+    await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    new = draft("Ben lives in Faro.", user_id="ben", thread_id="t", agent_id="slow")
+    writing = asyncio.create_task(app.write.remember(caller.scope, new))
+    await gate.waiting(1)
+    erasing = asyncio.create_task(app.erase.erase(caller.scope, "maya"))
+    await gate.waiting(2)
+    await gate.open()
+    await writing
+    assert (await erasing).counts["threads_renamed"] == 0
+    assert await sql.fetchval(REV) == 2
+
+
+async def test_a_thread_that_another_enters_while_its_id_goes_begins_anew(
+    app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
+) -> None:
+    for text in ("Maya lives in Lisbon.", "Maya plays chess."):
+        await app.write.remember(caller.scope, draft(text, thread_id="t"))
+    erasing = asyncio.create_task(app.erase.erase(replace(caller.scope, agent="slow"), "maya"))
+    await gate.waiting(1)
+    new = draft("Ben lives in Faro.", user_id="ben", thread_id="t")
+    writing = asyncio.create_task(app.write.remember(caller.scope, new))
+    await gate.waiting(2)
+    await gate.open()
+    await asyncio.gather(erasing, writing)
+    assert await sql.fetchval(REV) == 1
+    assert [row["rev"] for row in await sql.fetch("SELECT rev FROM change_log WHERE thread_id = 't'")] == [1]
+
+
 async def test_a_query_that_began_before_the_erasure_ended_leaves_no_cursor_that_names_the_person(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:

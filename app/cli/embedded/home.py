@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pydantic import SecretStr
 
@@ -85,9 +85,15 @@ class Home:
         """Write down who supervises here and what it has started."""
         self.write_private(self.run_file, json.dumps({"supervisor": os.getpid(), **services}))
 
+    def log(self, name: str) -> IO[bytes]:
+        """A service's log to append to; readable by its owner alone, also one of before."""
+        descriptor = os.open(self.path / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.fchmod(descriptor, 0o600)
+        return os.fdopen(descriptor, "ab")
+
     def write_private(self, file: Path, text: str) -> None:
         """Write atomically with mode 0600."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = file.with_suffix(f"{file.suffix}.{os.getpid()}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

@@ -102,7 +102,7 @@ def _guide(home: Home, url: str, key: str, stopper: Stopper) -> None:
 @contextlib.contextmanager
 def _alone(home: Home) -> Iterator[None]:
     """One supervisor a home; what a killed one left is stopped first."""
-    home.path.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
+    home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = FileLock(home.path / "up.lock")
     try:
         lock.acquire(timeout=0)

@@ -80,8 +80,8 @@ class EmbeddedPostgres:
     """Starts, adopts and stops the one cluster below `home`; safe to use from several processes at once.
 
     `settings` are server settings by name; they take effect when the server starts, not when a running one is adopted.
-    `durable=False` trades crash safety for speed (tests). `opened` lists the directories outside `<home>/postgres` that
-    were made traversable (o+x) for the server's account, which happens only as root.
+    `durable=False` trades crash safety for speed (tests). `opened` lists the directories outside `home` that the
+    server's account, and it alone, was let traverse, which happens only as root.
     """
 
     def __init__(self, home: Path, *, settings: Mapping[str, str] | None = None, durable: bool = True) -> None:
@@ -154,7 +154,7 @@ class EmbeddedPostgres:
         """One starter or stopper at a time; what the operating system refuses becomes our one kind of error."""
         lock_file = self.home / "postgres.lock"
         try:
-            self.home.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
+            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
             with FileLock(lock_file, timeout=2 * _START_S, mode=0o600):
                 self.directory.mkdir(exist_ok=True, mode=0o700)
                 for path in (lock_file, self.directory):
@@ -185,7 +185,7 @@ class EmbeddedPostgres:
         if self._account is not None:
             install = access.reachable_install(install, self.directory, self._account)
             opened = access.open_paths((self.directory, install / "bin"), self._account)
-            self.opened += [path for path in opened if not path.is_relative_to(self.directory)]
+            self.opened += [path for path in opened if not path.is_relative_to(self.home)]
         return install / "bin"
 
     def _initialise(self, programs: Path) -> None:

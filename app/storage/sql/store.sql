@@ -91,4 +91,6 @@ DELETE FROM store_items WHERE tenant_id = $1 AND id IN (
     SELECT id FROM store_items WHERE tenant_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 
 -- name: erase
-DELETE FROM store_items WHERE tenant_id = $1 AND user_id = $2
+-- Of several users whom an item names, the first who is erased takes it along.
+DELETE FROM store_items WHERE tenant_id = $1 AND id = ANY (ARRAY (
+    SELECT id FROM store_items WHERE tenant_id = $1 AND user_id = $2 UNION ALL SELECT items_naming($2)))

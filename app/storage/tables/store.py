@@ -39,6 +39,12 @@ store_items = Table(
     Column("created_at", _time, nullable=False),
     Column("updated_at", _time, nullable=False),
     UniqueConstraint("tenant_id", "path", "key"),
+    Index(
+        "store_items_names",
+        sql("store_names(tenant_id, path, key)"),
+        postgresql_using="gin",
+        postgresql_where=sql("user_id IS NULL"),
+    ),
 )
 Index(
     "store_items_of_user",

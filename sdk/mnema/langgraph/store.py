@@ -41,6 +41,7 @@ class MnemaStore(BaseStore):
     as LangGraph has it makes texts of values searchable by meaning; the server embeds them, so `dims` and `embed` have
     no place in it. `ttl`: as LangGraph has it; expired items are never answered, and the server sweeps them. `user_of`:
     whose an item is, from its namespace (`lambda namespace: namespace[1]`): it is exported and erased with that person.
+    Without it an item belongs to every user whose id is a label of its namespace, or its key.
     An answer without a query has the last changed first. Errors are MnemaError; InvalidRequest is also a ValueError.
     """
 

@@ -1,0 +1,16 @@
+"""An erasure takes the items that name a person and replaces the ids of their threads."""
+
+from migrations.scripts import run_sql
+
+revision = "0020"
+down_revision = "0015"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    run_sql("0020_people.sql")
+
+
+def downgrade() -> None:
+    run_sql("0020_down.sql")
