@@ -13,7 +13,7 @@ from app.bootstrap.adapters import (
     check_redis_url,
     embedder_settings,
     patient,
-    ranking,
+    policies_of,
     reranker_settings,
     shared_counters,
 )
@@ -31,7 +31,7 @@ from app.bootstrap.periodic import periodically
 from app.bootstrap.recording import consenting, recording
 from app.bootstrap.reflection import Parts, afterwards, asking, judging, scheduled
 from app.bootstrap.spaces import embedding
-from app.config.loader import Policies, load_policies
+from app.config.loader import Policies
 from app.config.settings import Settings
 from app.config.version import VERSION
 from app.domain.checkpoints import HELD
@@ -183,7 +183,7 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     doubles = doubles or Doubles()
     if not settings.database_url.get_secret_value():
         raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
-    policies = ranking(load_policies(settings.embedding_model, settings.config_dir), settings)
+    policies = policies_of(settings)
     engine = Engine(
         settings.database_url.get_secret_value(),
         min_size=settings.pool_min,

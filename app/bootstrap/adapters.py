@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import structlog
 from celery import Celery
 from redis import Redis
 
-from app.config.loader import Policies
+from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import SharedCounters
@@ -16,6 +17,7 @@ from app.providers.limits import RedisCounters
 from app.providers.rerankers import RerankerSettings
 from app.storage.engine import LONG_S
 
+log = structlog.get_logger(__name__)
 NO_REDIS = "MNEMA_REDIS_URL: must be the URL of a Redis, redis://:…@host/0"
 
 
@@ -101,8 +103,11 @@ def chat_model_settings(settings: Settings) -> ChatModelSettings:
     )
 
 
-def ranking(policies: Policies, settings: Settings) -> Policies:
-    """The policies as this installation's reranker lets them be."""
+def policies_of(settings: Settings) -> Policies:
+    """The policies as this installation's reranker lets them be; warns of what they leave off."""
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    for warning in policies.warnings:
+        log.warning("configuration_warning", detail=warning)
     if settings.reranker != "none":
         return policies
     return replace(policies, profiles={name: profile.without_late() for name, profile in policies.profiles.items()})

@@ -125,7 +125,8 @@ async def diagnose(settings: Settings) -> dict[str, str]:
     if not settings.database_url.get_secret_value():
         return {"configuration": "set MNEMA_DATABASE_URL to the database URL of mnema_app, or run `mnema up`"}
     try:
-        load_policies(settings.embedding_model, settings.config_dir)
+        policies = load_policies(settings.embedding_model, settings.config_dir)
+        checks |= {"insights": "; ".join(policies.warnings)} if policies.warnings else {}
     except ConfigError as error:
         checks["configuration"] = error.detail
     embedder = build_embedder(embedder_settings(settings))

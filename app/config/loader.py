@@ -1,8 +1,9 @@
 """YAML into frozen policy objects, checked at boot: a server with a wrong configuration does not start."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -28,6 +29,8 @@ from app.domain.summaries import SummaryPolicy
 from app.domain.text_rules import TextLimits
 
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
+LIKE = 0.8
+"""From this likeness up (difflib's ratio) an unknown name counts as a slip of the pen: `fod` and `food` have 0.86."""
 T = TypeVar("T")
 P = TypeVar("P", ConsentPolicy, EpisodePolicy, InsightPolicy)
 
@@ -114,6 +117,19 @@ class Policies:
     bands: MergeBands
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What works less than it might, and how to mend it."""
+        if self.draws_insights:
+            return ()
+        category = self.insights.category
+        return (f"insights are off: no agent may see category {category!r}; name it in memory_cat_config.yaml",)
+
+    @property
+    def draws_insights(self) -> bool:
+        """Whether there is a category to put them into."""
+        return self.insights.category in self.categories.categories
+
+    @property
     def marks(self) -> Marks:
         """What lines of ours are known by."""
         fields = (tuple(map(called, names)) for names in (self.consent.sensitive, self.consent.benign))
@@ -149,7 +165,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         multi_fact=_multi_fact(raw["multi_fact"], categories),
         episodes=_put_into(categories, _build(EpisodePolicy, raw["episodes"], "episodes"), "episodes"),
         summaries=_build(SummaryPolicy, raw["summaries"], "summaries"),
-        insights=_put_into(categories, _build(InsightPolicy, raw["insights"], "insights"), "insights"),
+        insights=_insights(categories, raw["insights"]),
         consent=_put_into(categories, _build(ConsentPolicy, raw["consent"], "consent"), "consent"),
         reconcile=_build(ReconcilePolicy, raw["reconcile"], "reconcile"),
         turn_category=turns.category,
@@ -177,15 +193,38 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
         if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
             raise ConfigError(f"{path.name}: allowlist of {agent!r} must be a list of category names")
         allowlists[str(agent)] = tuple(names)
-        for name in names:
+    declared = (*known, PROCEDURAL)
+    for agent, listed in allowlists.items():
+        for name in listed:
+            if name not in declared and (meant := _close(name, declared)):
+                raise ConfigError(
+                    f"{path.name}: allowlist of {agent!r}: unknown category {name!r}; did you mean {meant!r}? "
+                    f"A category of its own is declared under categories.custom"
+                )
             known.setdefault(name, Category(name=name, rag_length=rag_length))
     return CategoryPolicy(known, allowlists)
+
+
+def _close(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is most like `name`, if any is so like it that it was probably meant."""
+    folded = {other.casefold(): other for other in names}
+    return next((folded[found] for found in get_close_matches(name.casefold(), folded, 1, LIKE)), None)
 
 
 def _put_into(categories: CategoryPolicy, policy: P, section: str) -> P:
     """The policy, if its category is one that memories may be put into."""
     if policy.category not in categories.categories or policy.category == PROCEDURAL:
         raise ConfigError(f"{section}.category {policy.category!r} is not a known category")
+    return policy
+
+
+def _insights(categories: CategoryPolicy, values: Any) -> InsightPolicy:
+    """The policy; with a category that nobody may see insights are off, unless its name is nearly that of another."""
+    policy = _build(InsightPolicy, values, "insights")
+    if policy.category in categories.categories:
+        return _put_into(categories, policy, "insights")
+    if meant := _close(policy.category, (*categories.categories, PROCEDURAL)):
+        raise ConfigError(f"insights.category {policy.category!r} is not a known category; did you mean {meant!r}?")
     return policy
 
 

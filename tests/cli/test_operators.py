@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import httpx
 import pytest
 from filelock import FileLock
 
+from app.config.loader import CONFIG_DIR
 from tests.acceptance.processes import mnema
 from tests.conftest import PASSWORDS, Database, database_url, model_cache
 
@@ -184,7 +186,10 @@ async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
     await connection.execute(
         "CREATE TABLE kept AS TABLE alembic_version; UPDATE alembic_version SET version_num = '0000'"
     )
-    behind, other, homeless, small, lost = await asyncio.gather(
+    config = Path(shutil.copytree(CONFIG_DIR, tmp_path / "config"))
+    policies = (config / "policies.yaml").read_text()
+    (config / "policies.yaml").write_text(policies.replace("category: relationship_dynamic", "category: guesses"))
+    behind, other, homeless, small, lost, quiet = await asyncio.gather(
         mnema("doctor", **env),
         mnema(
             "doctor",
@@ -196,6 +201,7 @@ async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
         mnema("doctor", **env, MNEMA_EMBEDDER="openai", MNEMA_EMBEDDING_MODEL="x"),
         mnema("doctor", **env, MNEMA_POOL_MIN="0"),
         mnema("doctor", **env, MNEMA_CONFIG_DIR=tmp_path),
+        mnema("doctor", **env, MNEMA_CONFIG_DIR=config),
     )
     await connection.close()
     assert [done.returncode for done in (behind, other, homeless, small, lost)] == [1] * 5
@@ -211,6 +217,7 @@ async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
     assert "MNEMA_EMBEDDING_BASE_URL: must be where POST /embeddings is" in homeless.stderr
     assert small.stderr == "error settings: MNEMA_POOL_MIN: Input should be greater than or equal to 1\n"
     assert "bad  configuration: cannot read policies.yaml: " in lost.stdout
+    assert "warn insights: insights are off: no agent may see category 'guesses'; name it in" in quiet.stdout
 
 
 async def test_doctor_names_a_reranker_that_cannot_work_and_warns_of_one_that_is_away(env: dict[str, Any]) -> None:

@@ -93,6 +93,47 @@ def test_a_category_only_an_allowlist_names_is_ranked_with_the_default_length(co
     assert categories.get("activity").rag_length == 50
 
 
+def test_a_slip_of_the_pen_in_an_allowlist_is_refused_unless_the_category_is_declared(config: Path) -> None:
+    _set(config, CATEGORIES, "categories.custom", [{"name": "food"}])
+    _set(config, CATEGORIES, "allowlists.stylist", ["style", "fod"])
+    with pytest.raises(ConfigError, match="allowlist of 'stylist': unknown category 'fod'; did you mean 'food'"):
+        _load(config)
+    _set(config, CATEGORIES, "categories.custom", [{"name": "food"}, {"name": "fod"}])
+    assert "fod" in _load(config).categories.categories
+
+
+SMALLEST = """
+categories:
+  system:
+    - name: profile
+      context: all
+    - name: event
+      context: rag
+      rag_length: 30
+    - name: activity
+      context: rag
+      rag_length: 50
+  custom: []
+allowlists:
+  supervisor: [profile, goals, preferences, event, activity, relationships, tasks]
+  planner:    [goals, tasks, projects]
+  stylist:    [preferences, tone, style]
+  researcher: [knowledge, interests, history]
+  executor:   [tasks, recent_activity, constraints]
+"""
+
+
+def test_without_their_category_insights_are_off_and_the_rest_goes_on(config: Path) -> None:
+    assert _load(config).warnings == ()
+    (config / CATEGORIES).write_text(SMALLEST, encoding="utf-8")
+    policies = _load(config)
+    assert not policies.draws_insights
+    [warning] = policies.warnings
+    assert "insights are off" in warning
+    assert "'relationship_dynamic'" in warning
+    assert policies.categories.get("tasks").context == "rag"
+
+
 UNKNOWN = [
     (POLICIES, "write.merge_modus", "update", r"write.*merge_modus"),
     (POLICIES, "write.text_limits.poem", 5, r"text_limits.*poem"),
@@ -132,6 +173,7 @@ WRONG = [
     (POLICIES, "summaries.characters", 10, r"summaries.*characters from 100 to 8000"),
     (POLICIES, "insights.hours", 1, r"insights.*hours must be at least 24"),
     (POLICIES, "insights.talk_characters", 2000, r"insights.*talk_characters must be up to 1000"),
+    (POLICIES, "insights.category", "relationship_dynamics", r"insights.category.*did you mean 'relationship_dynamic'"),
     (POLICIES, "insights.category", "procedural", r"insights.category 'procedural' is not a known category"),
     (POLICIES, "multi_fact.categories", ["profile", "nowhere"], r"multi_fact\.categories: nowhere"),
     (POLICIES, "multi_fact.categories", ["procedural"], r"multi_fact\.categories: procedural"),
@@ -142,6 +184,14 @@ WRONG = [
     (CATEGORIES, "categories.custom", [{"name": "x", "context": "some"}], r"context.*'some'|context is all or rag"),
     (CATEGORIES, "categories.custom", [{"name": "x", "rag_length": 0}], r"rag_length"),
     (CATEGORIES, "categories.custom", [{"name": "x", "numeric_update": "yes"}], r"numeric_update.*'yes'.*bool"),
+    (
+        CATEGORIES,
+        "allowlists.planner",
+        ["goal"],
+        r"'planner': unknown category 'goal'; did you mean 'goals'",
+    ),
+    (CATEGORIES, "allowlists.planner", ["Goals"], r"unknown category 'Goals'; did you mean 'goals'"),
+    (CATEGORIES, "allowlists.planner", ["procedual"], r"did you mean 'procedural'.*categories\.custom"),
     (CATEGORIES, "allowlists.planner", "tasks", r"allowlist of 'planner'"),
     (CATEGORIES, "allowlists.planner", ["tasks", 7], r"allowlist of 'planner'"),
     (CATEGORIES, "allowlists.planner", [""], r"allowlist of 'planner'"),

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from app.bootstrap import Application
 from app.bootstrap.reflection import Parts, reflecting
@@ -268,6 +269,19 @@ async def test_insights_are_drawn_once_a_day_and_only_of_something_new(
     clock.move(hours=25)
     await sweep_quiet(app, scope)
     assert drawn(llm) == 2, "nothing happened since"
+
+
+async def test_without_their_category_insights_are_off_and_episodes_are_made(
+    configured: Configured, scope: Scope, llm: FakeLlm
+) -> None:
+    with capture_logs() as lines:
+        app = await configured(policies={"insights": {"category": "guesses"}})
+    assert [line["detail"] for line in lines if line["event"] == "configuration_warning"] == list(app.policies.warnings)
+    await say(app, scope, *TALK)
+    await work(app)
+    await sweep_quiet(app, scope)
+    assert drawn(llm) == 0
+    assert len(await made(app, scope, MemoryType.episodic)) > 0
 
 
 def drawn(llm: FakeLlm) -> int:

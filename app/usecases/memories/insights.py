@@ -33,6 +33,8 @@ class DrawInsights:
         made = Made("insight", user_id)
         if not self._ask.able:
             return replace(made, why="no_model")
+        if not self._keep.policies.draws_insights:
+            return replace(made, why="off")
         now = self._keep.clock.now()
         async with self._keep.uow.read(scope) as tx:
             before = self._policy.before(now)

@@ -59,6 +59,8 @@ class Reflect:
         """What went on and was not read since, of one user or all, AT_ONCE at most; raises as `turn`."""
         keep = self._keep
         if kind == "insight":
+            if not keep.policies.draws_insights:
+                return
             before = keep.policies.insights.before(keep.clock.now())
             async with keep.uow.read(scope) as tx:
                 users = await keep.storage.guessable(tx, scope, user_id, before, AT_ONCE)

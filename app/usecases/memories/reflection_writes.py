@@ -20,7 +20,7 @@ from app.storage.reflection import WHOLE, ReflectionStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.relations import delta_meta, threads_of
 
-Why: TypeAlias = Literal["no_model", "resting", "nothing_new", "nothing", "cap", "known", "erased", "overtaken"]
+Why: TypeAlias = Literal["no_model", "off", "resting", "nothing_new", "nothing", "cap", "known", "erased", "overtaken"]
 
 
 @dataclass(frozen=True, slots=True)

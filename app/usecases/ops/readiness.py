@@ -45,7 +45,7 @@ BEHIND_S = 120
 class Readiness:
     """Each check answers `ok`, `none` for what is not configured, or says what is wrong and how to mend it."""
 
-    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm"})
+    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "insights"})
     """Without these, reading and writing go on."""
 
     @staticmethod
