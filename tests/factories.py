@@ -16,8 +16,8 @@ from app.api.connections import BoundedHttp
 from app.api.main import create_app
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
-from app.domain.errors import EmbedderUnavailable
 from app.domain.memory import NewMemory
+from app.domain.outages import EmbedderUnavailable
 from app.domain.scope import Scope
 from app.ports import Embedder, Embedding, Vector
 

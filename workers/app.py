@@ -14,7 +14,8 @@ from app.bootstrap import celery_app, check_configuration, check_redis_url
 from app.config.logs import configure_logs
 from app.config.settings import Settings
 from app.config.startup import read_settings, refusal
-from app.domain.errors import ConfigError, DatabaseUnavailable
+from app.domain.errors import ConfigError
+from app.domain.outages import DatabaseUnavailable
 from workers.lost_acks import LostAcks
 
 AGAIN_S = 2.0

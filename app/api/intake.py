@@ -12,7 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from app.api.errors import BodyTimeout, TooManyUploads
-from app.domain.errors import BodyTooLarge, ServerBusy
+from app.domain.errors import BodyTooLarge
+from app.domain.outages import ServerBusy
 
 UPLOAD_RETRY_S = 5
 LINGER_S = 1.0

@@ -9,7 +9,7 @@ from rich.markup import escape
 from app.bootstrap.reflection import reflection
 from app.cli.client import out
 from app.config.settings import Settings
-from app.domain.errors import NoChatModel
+from app.domain.outages import NoChatModel
 from app.domain.scope import Scope
 from app.domain.talk import Kind
 

@@ -16,7 +16,7 @@ from kombu.connection import Connection
 from redis import Redis
 from redis.exceptions import RedisError
 
-from app.domain.errors import BrokerUnavailable
+from app.domain.outages import BrokerUnavailable
 
 log = structlog.get_logger(__name__)
 RUN_JOB, SCHEDULE = "mnema.run_job", "mnema.schedule"

@@ -8,7 +8,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from app.domain.errors import CountersUnavailable
+from app.domain.outages import CountersUnavailable
 from app.ports import Count
 
 PATIENCE_S = 1.0

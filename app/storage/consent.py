@@ -19,7 +19,7 @@ from app.domain.consent import (
     value_key,
 )
 from app.domain.consent_answers import Told
-from app.domain.errors import WriteContention
+from app.domain.outages import WriteContention
 from app.domain.paging import Position
 from app.domain.scope import Scope
 from app.storage.sql import statements

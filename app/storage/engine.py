@@ -9,7 +9,8 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 from pgvector.asyncpg import register_vector
 
-from app.domain.errors import ConfigError, DatabaseUnavailable
+from app.domain.errors import ConfigError
+from app.domain.outages import DatabaseUnavailable
 from app.storage.shares import Shares
 
 UNREACHABLE = (

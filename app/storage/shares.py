@@ -5,7 +5,7 @@ import contextlib
 from collections import deque
 from uuid import UUID
 
-from app.domain.errors import DatabaseUnavailable, TenantBusy
+from app.domain.outages import DatabaseUnavailable, TenantBusy
 
 
 class Shares:

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import asyncpg
 
-from app.domain.errors import DatabaseUnavailable, NotFound, WrongState
+from app.domain.errors import NotFound, WrongState
+from app.domain.outages import DatabaseUnavailable
 from app.storage.admin import owning_spaces, space_name
 
 T = TypeVar("T")

@@ -14,9 +14,6 @@ from uuid import UUID
 import asyncpg
 
 from app.domain.errors import (
-    DatabaseFull,
-    DatabaseReadOnly,
-    DatabaseUnavailable,
     DuplicateText,
     ErasedText,
     MnemaError,
@@ -24,9 +21,9 @@ from app.domain.errors import (
     StateTooLarge,
     UsedBefore,
     VersionConflict,
-    WriteContention,
     WrongState,
 )
+from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailable, WriteContention
 from app.domain.scope import Scope
 from app.ports import in_transaction
 from app.storage.engine import REFUSED, UNREACHABLE, Engine, give_back

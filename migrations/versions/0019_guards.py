@@ -3,7 +3,7 @@
 from migrations.scripts import run_functions, run_sql
 
 revision = "0019"
-down_revision = "0015"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 

@@ -16,7 +16,7 @@ from app.api.complexity import FREE, MOST, check_json, check_msgpack
 from app.api.errors import BodyTooComplex
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
-from app.domain.errors import ServerBusy
+from app.domain.outages import ServerBusy
 from app.ports import Embedder
 from app.storage.tenants import KeyOwner, TenantStorage
 from app.storage.uow import UnitOfWork

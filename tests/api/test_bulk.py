@@ -11,8 +11,8 @@ import pytest
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.changes import MemoryChange
-from app.domain.errors import DatabaseUnavailable, EmbedderUnavailable
 from app.domain.memory import MemoryType
+from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable
 from app.domain.scope import Scope
 from app.ports import Vector
 from app.storage.journal import Journal, Outcome

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from app.bootstrap import Application, Doubles
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
-from app.domain.errors import CountersUnavailable
+from app.domain.outages import CountersUnavailable
 from app.ports import Count, Embedder
 from app.storage.tenants import TenantStorage
 from app.usecases.ops.limits import Limits

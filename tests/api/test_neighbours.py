@@ -11,8 +11,8 @@ import pytest
 
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
-from app.domain.errors import TenantBusy
 from app.domain.filters import Filters
+from app.domain.outages import TenantBusy
 from app.ports import Embedder
 from app.usecases.memories.query import Query
 from app.usecases.ops.export import AT_ONCE

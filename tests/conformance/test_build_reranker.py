@@ -11,7 +11,8 @@ import pytest
 from app.bootstrap.adapters import ranking, reranker_settings
 from app.config.loader import load_policies
 from app.config.settings import Settings
-from app.domain.errors import ConfigError, RerankerUnavailable
+from app.domain.errors import ConfigError
+from app.domain.outages import RerankerUnavailable
 from app.providers.embeddings.local import LocalEmbedder
 from app.providers.rerankers import RerankerSettings, build_reranker
 from app.providers.rerankers.fastembed import FastembedReranker

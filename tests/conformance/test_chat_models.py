@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.domain.errors import ChatModelUnavailable, NoChatModel
 from app.domain.llm import guessed_tokens
+from app.domain.outages import ChatModelUnavailable, NoChatModel
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact
 from app.providers.chat_models.measured import MeasuredModel

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from app.domain.errors import EmbedderUnavailable
+from app.domain.outages import EmbedderUnavailable
 from app.ports import Embedder, in_transaction
 from app.providers.embeddings.local import LocalEmbedder
 from tests.conformance.embedders import TEXTS, client, same

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.errors import RerankerUnavailable
+from app.domain.outages import RerankerUnavailable
 from app.providers.rerankers.http import HttpReranker, logits
 from tests.rerank_server import APIS, TEI_BATCH, Fault, RerankServer, overlap, rerank_server
 

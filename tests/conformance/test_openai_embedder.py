@@ -5,7 +5,7 @@ import traceback
 import numpy as np
 import pytest
 
-from app.domain.errors import EmbedderUnavailable
+from app.domain.outages import EmbedderUnavailable
 from app.providers.embeddings.openai import OpenAIEmbedder
 from tests.conformance.embedders import KEY, TEXTS, client, same
 from tests.fake_openai import FakeOpenAI, Fault, fake_openai

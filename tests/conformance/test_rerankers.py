@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.errors import RerankerUnavailable
+from app.domain.outages import RerankerUnavailable
 from app.ports import Embedder, Reranker, in_transaction
 from app.providers.metrics import Metrics
 from app.providers.rerankers.fastembed import FastembedReranker

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 import asyncpg
 import pytest
 
-from app.domain.errors import ConfigError, DatabaseUnavailable
+from app.domain.errors import ConfigError
+from app.domain.outages import DatabaseUnavailable
 from app.domain.scope import Scope
 from app.storage.engine import Engine
 from app.storage.uow import UnitOfWork

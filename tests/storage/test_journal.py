@@ -9,17 +9,10 @@ import asyncpg
 import pytest
 
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.errors import (
-    DuplicateText,
-    IdempotencyMismatch,
-    MnemaError,
-    NotFound,
-    VersionConflict,
-    WriteContention,
-    WrongState,
-)
+from app.domain.errors import DuplicateText, IdempotencyMismatch, MnemaError, NotFound, VersionConflict, WrongState
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import MemoryType
+from app.domain.outages import WriteContention
 from app.domain.scope import Scope
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome

@@ -10,8 +10,9 @@ import asyncpg
 import pytest
 
 from app.domain.changes import ChangeKind, Edge, MemoryChange
-from app.domain.errors import DuplicateText, NotFound, WriteContention
+from app.domain.errors import DuplicateText, NotFound
 from app.domain.idempotency import IdempotencyKey
+from app.domain.outages import WriteContention
 from app.domain.scope import Scope
 from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from app.domain.errors import DatabaseUnavailable, TenantBusy
+from app.domain.outages import DatabaseUnavailable, TenantBusy
 from app.storage.engine import Engine
 from app.storage.shares import Shares
 from app.storage.uow import UnitOfWork

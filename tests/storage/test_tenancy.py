@@ -6,8 +6,9 @@ import asyncpg
 import pytest
 
 from app.domain.changes import Edge, Observation
-from app.domain.errors import ConfigError, DatabaseUnavailable, VersionConflict
+from app.domain.errors import ConfigError, VersionConflict
 from app.domain.idempotency import IdempotencyKey
+from app.domain.outages import DatabaseUnavailable
 from app.domain.scope import Scope
 from app.storage.delta import DeltaStorage
 from app.storage.engine import Engine

@@ -7,7 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.domain.errors import DatabaseUnavailable, MnemaError
+from app.domain.errors import MnemaError
+from app.domain.outages import DatabaseUnavailable
 from app.domain.scope import Scope
 from app.ports import in_transaction
 from app.storage.engine import Engine

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from app.domain.candidates import Candidate
-from app.domain.errors import EmbedderUnavailable
 from app.domain.filters import Filters
 from app.domain.memory import Memory
+from app.domain.outages import EmbedderUnavailable
 from app.domain.text_rules import text_key
 from app.ports import Vector
 from app.providers.embeddings.base import VectorsOnly

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
-from app.domain.errors import EmbedderUnavailable
+from app.domain.outages import EmbedderUnavailable
 from app.ports import Vector, refuse_inside_transaction
 from app.providers.embeddings.base import VectorsOnly
 

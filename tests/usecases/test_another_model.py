@@ -15,8 +15,9 @@ import pytest
 from app.bootstrap import Application, Doubles, application
 from app.bootstrap.spaces import add_space, drop_space, filling, spaces, switch_space
 from app.config.settings import Settings
-from app.domain.errors import ConfigError, EmbedderUnavailable, NotFound, WrongState
+from app.domain.errors import ConfigError, NotFound, WrongState
 from app.domain.filters import Filters
+from app.domain.outages import EmbedderUnavailable
 from app.domain.scope import Scope
 from app.domain.store import Batch, PutItem, SearchItems
 from app.storage.search import Search, SearchStorage

@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.errors import ChatModelUnavailable, NoChatModel, TokensSpent
 from app.domain.llm import Reading, guessed_tokens
+from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
 from app.prompts.same_fact import Answer, read_same_fact, same_fact
 from app.storage.llm import LlmStorage
 from app.usecases.ops.ask_model import Asked, AskModel

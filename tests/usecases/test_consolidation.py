@@ -13,8 +13,9 @@ import pytest
 from app.bootstrap import Application
 from app.domain.consolidation import Judgement, Pair, judge
 from app.domain.consolidation_plan import Report
-from app.domain.errors import DuplicateText, EmbedderUnavailable, ErasedText
+from app.domain.errors import DuplicateText, ErasedText
 from app.domain.memory import Memory, MemoryState
+from app.domain.outages import EmbedderUnavailable
 from app.domain.scope import Scope
 from app.ports import Embedder, Vector
 from app.storage.consolidation import ConsolidationStorage

@@ -11,7 +11,6 @@ from app.bootstrap import Application
 from app.domain.errors import (
     CategoryNotAllowed,
     DuplicateText,
-    EmbedderUnavailable,
     EmptyText,
     InvalidInput,
     NotFound,
@@ -21,6 +20,7 @@ from app.domain.errors import (
     WrongState,
 )
 from app.domain.memory import Memory, MemoryState, MemoryType
+from app.domain.outages import EmbedderUnavailable
 from app.ports import Embedder
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.usecases.stored import VECTORS, events_of, history_of, in_line, recorded, vector_of

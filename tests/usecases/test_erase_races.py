@@ -13,11 +13,12 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.changes import Observation
-from app.domain.errors import DuplicateText, ErasedText, NotFound, WriteContention, WrongState
+from app.domain.errors import DuplicateText, ErasedText, NotFound, WrongState
 from app.domain.filters import Filters
 from app.domain.idempotency import IdempotencyKey
 from app.domain.jobs import JobKind, JobPolicy, NewJob
 from app.domain.memory import MemoryType
+from app.domain.outages import WriteContention
 from app.domain.scope import Scope
 from app.storage.access import AccessLog
 from app.storage.jobs import JobStorage

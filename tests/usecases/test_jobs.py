@@ -11,17 +11,9 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.errors import (
-    ConfigError,
-    DatabaseUnavailable,
-    EmbedderUnavailable,
-    InvalidInput,
-    NotFound,
-    TerminalJobError,
-    WriteContention,
-    WrongState,
-)
+from app.domain.errors import ConfigError, InvalidInput, NotFound, TerminalJobError, WrongState
 from app.domain.jobs import Job, JobKind, JobPolicy, JobState, NewJob
+from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.scope import Scope
 from app.storage.jobs import JobStorage
 from app.storage.journal import Journal

@@ -7,7 +7,8 @@ import pytest
 
 from app.bootstrap import Application
 from app.bootstrap.spaces import embedding
-from app.domain.errors import ChatModelUnavailable, EmbedderRefused, EmbedderUnavailable, NotFound
+from app.domain.errors import NotFound
+from app.domain.outages import ChatModelUnavailable, EmbedderRefused, EmbedderUnavailable
 from app.domain.scope import Scope
 from app.domain.store import Batch, PutItem
 from app.ports import Embedding

@@ -7,16 +7,9 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.errors import (
-    AgentNotAllowed,
-    CategoryNotAllowed,
-    EmbedderUnavailable,
-    EmptyText,
-    InvalidInput,
-    TextTooLong,
-    UnknownCategory,
-)
+from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, EmptyText, InvalidInput, TextTooLong, UnknownCategory
 from app.domain.memory import MemoryState, MemoryType
+from app.domain.outages import EmbedderUnavailable
 from app.ports import Embedder
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.usecases.conftest import Configured

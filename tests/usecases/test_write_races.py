@@ -7,9 +7,10 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.errors import IdempotencyMismatch, WriteContention
+from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import MemoryState
+from app.domain.outages import WriteContention
 from app.usecases.memories.write import Written
 from tests.factories import Caller, draft, make_caller
 from tests.usecases.conftest import Configured

@@ -1,6 +1,6 @@
 """No chat model: what needs one is left undone and says so."""
 
-from app.domain.errors import NoChatModel
+from app.domain.outages import NoChatModel
 from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
 
 

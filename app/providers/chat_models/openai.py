@@ -17,8 +17,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 
-from app.domain.errors import ChatModelUnavailable
 from app.domain.llm import Usage, guessed_tokens
+from app.domain.outages import ChatModelUnavailable
 from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
 
 TRIES = 3

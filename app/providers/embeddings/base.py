@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from app.domain.errors import EmbedderRefused, EmbedderUnavailable
+from app.domain.outages import EmbedderRefused, EmbedderUnavailable
 from app.ports import Embedding, Vector, refuse_inside_transaction
 
 

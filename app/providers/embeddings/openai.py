@@ -2,7 +2,7 @@
 
 import asyncio
 
-from app.domain.errors import EmbedderRefused, EmbedderUnavailable
+from app.domain.outages import EmbedderRefused, EmbedderUnavailable
 from app.ports import Embedding, Vector
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 

@@ -5,7 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from app.domain.errors import RerankerUnavailable
+from app.domain.outages import RerankerUnavailable
 from app.ports import refuse_inside_transaction
 
 MAX_QUERY = 2000

@@ -5,8 +5,9 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from app.domain.consent import ConsentPolicy, Entry, Patch, PatchState, Way
-from app.domain.errors import AgentNotAllowed, NotFound, WriteContention, WrongState
+from app.domain.errors import AgentNotAllowed, NotFound, WrongState
 from app.domain.idempotency import IdempotencyKey
+from app.domain.outages import WriteContention
 from app.domain.scope import Scope
 from app.ports import Clock
 from app.storage.consent import ConsentStorage

@@ -10,7 +10,8 @@ from uuid import UUID
 from app.domain.changes import ChangeKind, Edge, MemoryChange, Observation
 from app.domain.consolidation import Verdict
 from app.domain.consolidation_plan import Absorbed, Merge, Plan
-from app.domain.errors import MnemaError, NotFound, VersionConflict, WriteContention, WrongState
+from app.domain.errors import MnemaError, NotFound, VersionConflict, WrongState
+from app.domain.outages import WriteContention
 from app.domain.scope import Scope
 from app.storage.consolidation import ConsolidationStorage, Related
 from app.storage.journal import Journal

@@ -7,17 +7,10 @@ from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.errors import (
-    DuplicateText,
-    EmbedderUnavailable,
-    InvalidInput,
-    NotFound,
-    VersionConflict,
-    WriteContention,
-    WrongState,
-)
+from app.domain.errors import DuplicateText, InvalidInput, NotFound, VersionConflict, WrongState
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import Memory, MemoryState, MemoryType
+from app.domain.outages import EmbedderUnavailable, WriteContention
 from app.domain.presentation import embedded_text
 from app.domain.procedures import check_steps
 from app.domain.scope import Scope

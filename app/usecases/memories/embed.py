@@ -6,7 +6,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from app.domain.changes import Observation
-from app.domain.errors import EmbedderRefused
+from app.domain.outages import EmbedderRefused
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.ports import Embedder

@@ -11,8 +11,9 @@ from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.errors import NotFound, VersionConflict, WriteContention, WrongState
+from app.domain.errors import NotFound, VersionConflict, WrongState
 from app.domain.memory import Memory
+from app.domain.outages import WriteContention
 from app.domain.scope import Scope
 from app.ports import Clock
 from app.storage.journal import Journal

@@ -14,10 +14,10 @@ from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.changes import Observation
-from app.domain.errors import TokensSpent
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import Memory, MemoryState, MemoryType, NewMemory
 from app.domain.multi_fact import MAX_CANDIDATES, Candidate
+from app.domain.outages import TokensSpent
 from app.domain.own_words import own_words
 from app.domain.scope import Scope
 from app.domain.text_rules import pieces

@@ -10,8 +10,9 @@ from app.config.loader import Policies
 from app.domain.budget import Budget
 from app.domain.candidates import Candidate
 from app.domain.changes import Observation
-from app.domain.errors import EmbedderUnavailable, InvalidInput, RerankerUnavailable
+from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
+from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.scope import Scope
 from app.domain.scoring import (
     Asked,

@@ -10,10 +10,10 @@ from functools import partial
 
 from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.errors import ChatModelUnavailable, TokensSpent
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import Memory, NewMemory
 from app.domain.merge_bands import Neighbour
+from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.reconcile import Decisions, Forget, Plan, Stored, composed, plan, renumbered
 from app.domain.scope import Scope
 from app.domain.text_rules import text_key

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from app.domain.errors import TokensSpent
+from app.domain.outages import TokensSpent
 from app.domain.scope import Scope
 from app.domain.talk import Kind
 from app.usecases.memories.episodes import CaptureEpisodes

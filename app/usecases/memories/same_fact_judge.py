@@ -7,8 +7,8 @@ from functools import partial
 from itertools import groupby
 
 from app.domain.consolidation import Judgement, Pair, Stop, Verdict, by_model, judge
-from app.domain.errors import ChatModelUnavailable, TokensSpent
 from app.domain.memory import Memory
+from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.scope import Scope
 from app.prompts.same_fact import MAX_PAIRS, read_same_fact, same_fact
 from app.usecases.ops.ask_model import AskModel

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange
-from app.domain.errors import EmbedderUnavailable, ErasedText, WriteContention
+from app.domain.errors import ErasedText
 from app.domain.idempotency import IdempotencyKey
 from app.domain.jobs import JobKind, NewJob
 from app.domain.memory import NewMemory
+from app.domain.outages import EmbedderUnavailable, WriteContention
 from app.domain.presentation import embedded_text
 from app.domain.scope import Scope
 from app.ports import Embedder, Embedding, JobQueue

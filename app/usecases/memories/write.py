@@ -15,20 +15,18 @@ from app.config.loader import Policies
 from app.domain.changes import MemoryChange
 from app.domain.errors import (
     AgentNotAllowed,
-    DatabaseUnavailable,
     DuplicateText,
-    EmbedderUnavailable,
     ErasedText,
     InvalidInput,
     NotFound,
     VersionConflict,
-    WriteContention,
     WrongState,
 )
 from app.domain.idempotency import IdempotencyKey
 from app.domain.ids import check_moment
 from app.domain.memory import MemoryType, NewMemory
 from app.domain.merge_bands import Decision, decide
+from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.presentation import embedded_text
 from app.domain.procedures import check_steps
 from app.domain.scope import Scope

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 from app.domain.changes import Observation
-from app.domain.errors import ChatModelUnavailable, MnemaError, NoChatModel, TokensSpent
+from app.domain.errors import MnemaError
 from app.domain.llm import Call, LlmPolicy, Reading, Usage, guessed_tokens
+from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
 from app.domain.scope import Scope
 from app.ports import Answer, ChatModel, Clock, Prompt
 from app.storage.journal import Journal

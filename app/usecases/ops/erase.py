@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.domain.errors import NotFound, WriteContention
+from app.domain.errors import NotFound
+from app.domain.outages import WriteContention
 from app.domain.scope import Scope
 from app.ports import Clock
 from app.storage.access import AccessLog

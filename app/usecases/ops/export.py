@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
-from app.domain.errors import NotFound, TenantBusy
+from app.domain.errors import NotFound
+from app.domain.outages import TenantBusy
 from app.domain.scope import Scope
 from app.storage.access import AccessLog
 from app.storage.engine import LONG_S

@@ -6,9 +6,10 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from app.domain.errors import ChatModelUnavailable, TerminalJobError, TokensSpent
+from app.domain.errors import TerminalJobError
 from app.domain.jobs import Job, JobKind, NewJob, PutOff
 from app.domain.llm import LlmPolicy
+from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.scope import Scope
 from app.ports import Clock
 from app.storage.jobs import JobStorage

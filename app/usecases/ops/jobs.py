@@ -15,18 +15,9 @@ from uuid import UUID
 import structlog
 
 from app.domain.changes import Observation
-from app.domain.errors import (
-    ChatModelUnavailable,
-    ConfigError,
-    EmbedderUnavailable,
-    InvalidInput,
-    MnemaError,
-    NotFound,
-    RerankerUnavailable,
-    TerminalJobError,
-    WrongState,
-)
+from app.domain.errors import ConfigError, InvalidInput, MnemaError, NotFound, TerminalJobError, WrongState
 from app.domain.jobs import ALL_KINDS, Job, JobKind, JobPolicy, JobState, PutOff, backoff_s, slot
+from app.domain.outages import ChatModelUnavailable, EmbedderUnavailable, RerankerUnavailable
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.schedule import offset_s
 from app.domain.scope import Scope

@@ -11,8 +11,9 @@ from uuid import UUID
 import structlog
 
 from app.domain.changes import Observation
-from app.domain.errors import CountersUnavailable, LimitReached, QuotaExceeded, RateLimited, TooManyOperations
+from app.domain.errors import LimitReached, QuotaExceeded, RateLimited, TooManyOperations
 from app.domain.limits import SECOND_US, Allowance, Limited, LimitPolicy, Tally, retry_after_s
+from app.domain.outages import CountersUnavailable
 from app.domain.scope import Scope
 from app.ports import Clock, Count, SharedCounters
 from app.storage.access import AccessLog

@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from app.domain.errors import (
+from app.domain.errors import ConfigError, MnemaError
+from app.domain.outages import (
     BrokerUnavailable,
     ChatModelUnavailable,
-    ConfigError,
     DatabaseReadOnly,
     DatabaseUnavailable,
     EmbedderUnavailable,
-    MnemaError,
     RerankerUnavailable,
 )
 from app.ports import ChatModel, Embedder, Reranker

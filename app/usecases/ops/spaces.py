@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from app.domain.errors import DatabaseUnavailable, EmbedderUnavailable, WriteContention
+from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.scope import Scope
 from app.storage.item_vectors import ItemVectorStorage
 from app.storage.spaces import Registered, named_space, registered

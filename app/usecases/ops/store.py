@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import islice
 
-from app.domain.errors import AgentNotAllowed, BatchTooSlow, InvalidInput, WriteContention
+from app.domain.errors import AgentNotAllowed, BatchTooSlow, InvalidInput
+from app.domain.outages import WriteContention
 from app.domain.scope import Scope
 from app.domain.store import (
     MAX_TEXTS,

@@ -8,8 +8,9 @@ from datetime import datetime
 from uuid import UUID
 
 from app.config.loader import Policies
-from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, ServerBusy, UnknownAgent
+from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent
 from app.domain.ids import check_identifier
+from app.domain.outages import ServerBusy
 from app.domain.scope import Scope
 from app.ports import Clock
 from app.storage.tenants import ApiKey, KeyOwner, Tenant, TenantStorage, hash_key
