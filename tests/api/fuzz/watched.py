@@ -1,0 +1,50 @@
+"""The server, with a watch on its event loop: `uvicorn --factory tests.api.fuzz.watched:create_app`.
+
+`GET /watch` tells the longest time that the process computed without its event loop having a turn, in CPU seconds (so
+that a busy machine does not count), and the most memory it has had, in bytes. `POST /watch` begins anew.
+"""
+
+import asyncio
+import json
+import resource
+import time
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api import main
+
+TICK_S = 0.01
+
+
+class Watch:
+    """ASGI around the application."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._longest_s = 0.0
+        self._watching: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
+        if scope["type"] != "http" or scope["path"] != "/watch":
+            await self._app(scope, receive, send)
+            return
+        if scope["method"] == "POST":
+            self._longest_s = 0.0
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        said = json.dumps({"longest_s": self._longest_s, "peak_bytes": peak})
+        await Response(said, media_type="application/json")(scope, receive, send)
+
+    async def _watch(self) -> None:
+        while True:
+            before = time.process_time()
+            await asyncio.sleep(TICK_S)
+            self._longest_s = max(self._longest_s, time.process_time() - before)
+
+
+def create_app() -> ASGIApp:
+    """The application as it is served, watched."""
+    return Watch(main.create_app())
