@@ -80,4 +80,5 @@ Known = Annotated[Scope, Depends(Needs())]
 """Which scope is needed depends on what is asked."""
 Reader = Annotated[Scope, Depends(Needs("query"))]
 Writer = Annotated[Scope, Depends(Needs("write"))]
+Approver = Annotated[Scope, Depends(Needs("approve"))]
 Administrator = Annotated[Scope, Depends(Needs("admin"))]

@@ -127,7 +127,7 @@ def tenant_delete(
 @key_app.command("create")
 def key_create(
     tenant: TenantOption,
-    scopes: Annotated[str, typer.Option(help="comma-separated: query, write, chat, admin")] = "query,write",
+    scopes: Annotated[str, typer.Option(help="comma-separated: query, write, chat, approve, admin")] = "query,write",
     agents: Annotated[str | None, typer.Option(help="comma-separated; none = not bound to agents")] = None,
     name: Annotated[str, typer.Option()] = "key",
     days: Annotated[int | None, typer.Option(min=1, help="expires after so many days")] = None,

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from app.domain.errors import EmptyText, TextTooLong, UnknownField
+from app.domain.saying import instructs, says
 from app.domain.text_rules import normalise, text_key
 
 ALWAYS_SENSITIVE: Final = frozenset({"preferred_name", "pronouns", "city", "language"})
@@ -21,6 +22,7 @@ ORIGINS: Final = frozenset({"turn", "semantic"})
 """Types of memory that go back to one turn. An episode is made of several turns, an insight of other memories: they may
 repeat what is counted already."""
 MAX_QUESTION: Final = 500
+TONE: Final = "tone"
 _FIELD: Final = re.compile("[a-z][a-z_]{0,63}")
 Way = Literal["route", "chat", "signals", "insight", "expiry"]
 
@@ -111,7 +113,8 @@ def erasure_text(name: str, value: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Signal:
     """A memory that a value was learnt from. `root`: the turn that it goes back to, itself if it names none; signals
-    with the same root are one. `confidence`: of an insight, as its metadata have it."""
+    with the same root are one. `confidence`: only of an insight that Mnema's own job drew and nobody changed. `says`:
+    its text states the value."""
 
     memory_id: UUID
     root: str
@@ -119,16 +122,18 @@ class Signal:
     confidence: float | None
     actor: str
     at: datetime
+    says: bool = False
 
     @property
     def counts(self) -> bool:
         """Whether it is one of several that agree, where it has a root of its own."""
-        return self.kind in ORIGINS
+        return self.says and self.kind in ORIGINS
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a user was asked about a proposal. `rev`: of the thread at that moment."""
+    """What a user was asked about a proposal. `turn_id`: the assistant's turn that asks it; `rev`: the thread's
+    revision that stored this turn; `key_id`: the key that bound the question to it, if any."""
 
     patch_id: UUID
     user_id: str
@@ -136,11 +141,13 @@ class Question:
     question: str
     rev: int
     asked_at: datetime
+    turn_id: UUID
+    key_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A proposal: this value for this field."""
+    """A proposal: this value for this field. `keys`: the API keys that proposed it."""
 
     id: UUID
     user_id: str
@@ -157,6 +164,7 @@ class Patch:
     decided_by: str | None = None
     way: Way | None = None
     question: Question | None = None
+    keys: tuple[UUID, ...] = ()
 
     def open_at(self, now: datetime) -> bool:
         """Whether it can still be decided."""
@@ -203,11 +211,20 @@ class Entry:
     new_ref: UUID | None = None
 
 
+def states(name: str, value: str, text: str) -> bool:
+    """Return whether a text states this value of a field. The words of a tone may stand in any order."""
+    return says(text, value, ordered=name != TONE)
+
+
 def applies_by_itself(patch: Patch, policy: ConsentPolicy) -> Way | None:
-    """Why a proposal needs nobody's decision; None when it does, as every sensitive one."""
-    if patch.sensitive:
+    """Return why a proposal needs nobody's decision; None when it does.
+
+    Every sensitive value does, and one that reads like an instruction to a model. `patch.signals`: as they stand now.
+    """
+    if patch.sensitive or instructs(patch.value):
         return None
-    if any(s.kind == "insight" and (s.confidence or 0) >= policy.insight_confidence for s in patch.signals):
+    sure = (s for s in patch.signals if s.kind == "insight" and s.says)
+    if any(policy.insight_confidence <= (s.confidence or 0) <= 1 for s in sure):
         return "insight"
     return "signals" if len({s.root for s in patch.signals if s.counts}) >= policy.signals else None
 

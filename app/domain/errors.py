@@ -158,6 +158,19 @@ class WrongState(MnemaError):
     status = 409
 
 
+class QuestionWithoutValue(InvalidInput):
+    """The question does not contain the proposed value: the user would not know what they agree to."""
+
+    code = "question_without_value"
+
+
+class QuestionNotAsked(MnemaError):
+    """The newest turn of the thread is no assistant turn of this user that ends with the question."""
+
+    code = "question_not_asked"
+    status = 409
+
+
 class TooManyPatches(MnemaError):
     """So many proposals wait for a decision, or so many values are there, that no more are taken."""
 

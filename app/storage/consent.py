@@ -16,9 +16,10 @@ from app.domain.consent import (
     Value,
     Way,
     erasure_text,
+    states,
     value_key,
 )
-from app.domain.consent_answers import Told
+from app.domain.consent_answers import Spoken, Told
 from app.domain.outages import WriteContention
 from app.domain.paging import Position
 from app.domain.scope import Scope
@@ -27,10 +28,10 @@ from app.storage.uow import ReadTx, WriteTx
 
 _PLAIN = (
     "id, user_id, field, value, sensitive, state, actor, created_at, expires_at, signals, thread_id, decided_at, "
-    "decided_by, way"
+    "decided_by, way, keys"
 )
 _COLUMNS = ", ".join(f"p.{name}" for name in _PLAIN.split(", ")) + (
-    ", q.thread_id AS asked_in, q.question, q.rev, q.asked_at"
+    ", q.thread_id AS asked_in, q.question, q.rev, q.asked_at, q.turn_id, q.key_id"
 )
 
 
@@ -55,12 +56,13 @@ class ConsentStorage:
         """Whether one of these was erased."""
         return bool(await tx.fetchval(_sql("erased"), scope.tenant_id, list(hashes)))
 
-    async def evidence(self, tx: WriteTx, scope: Scope, user_id: str, memory_id: UUID, now: datetime) -> Signal | None:
-        """A memory as a signal; None for one that says nothing of this user, or that this key may not see."""
-        row = await tx.fetchrow(_sql("evidence"), scope.tenant_id, user_id, memory_id, scope.category_list)
-        if row is None:
-            return None
-        return Signal(row["id"], row["root"], row["kind"], row["confidence"], scope.actor, now)
+    async def evidence(
+        self, tx: WriteTx, scope: Scope, patch: Patch, memory_ids: Sequence[UUID], now: datetime
+    ) -> list[Signal]:
+        """Memories as signals for a proposal, without those that tell nothing of this user or that the key may not
+        see."""
+        rows = await tx.fetch(_sql("evidence"), scope.tenant_id, patch.user_id, list(memory_ids), scope.category_list)
+        return [_found(patch, row, scope.actor, now) for row in rows]
 
     async def patch(self, tx: ReadTx, scope: Scope, user_id: str, patch_id: UUID) -> Patch | None:
         """A proposal; its row is locked if this transaction may change it."""
@@ -85,17 +87,29 @@ class ConsentStorage:
         key, signals = value_key(patch.value), [_signal_row(s) for s in patch.signals]
         values = (patch.id, patch.user_id, patch.field, patch.value, key, patch.sensitive, signals, patch.actor)
         times = (patch.thread_id, patch.created_at, patch.expires_at)
-        await tx.execute(_sql("propose"), scope.tenant_id, *values, *times)
+        await tx.execute(_sql("propose"), scope.tenant_id, *values, *times, list(patch.keys))
 
-    async def add_signals(self, tx: WriteTx, scope: Scope, patch: Patch) -> None:
-        """Store the signals it has now."""
-        await tx.execute(_sql("add_signals"), scope.tenant_id, patch.id, [_signal_row(s) for s in patch.signals])
+    async def join(self, tx: WriteTx, scope: Scope, patch: Patch) -> None:
+        """Store the signals and the proposing keys it has now."""
+        signals = [_signal_row(s) for s in patch.signals]
+        await tx.execute(_sql("join"), scope.tenant_id, patch.id, signals, list(patch.keys))
 
     async def close(
-        self, tx: WriteTx, scope: Scope, patch: Patch, state: PatchState, now: datetime, by: str, way: Way
+        self,
+        tx: WriteTx,
+        scope: Scope,
+        patch: Patch,
+        state: PatchState,
+        now: datetime,
+        by: str,
+        way: Way,
+        answer: UUID | None = None,
     ) -> None:
-        """Decide; its question is answered with that. Raises WrongState when it was decided before."""
-        await tx.execute(_sql("close"), scope.tenant_id, patch.id, state, now, by, way)
+        """Decide; its question is answered with that. `answer`: the turn that decides it in a chat.
+
+        Raises WrongState when it was decided before.
+        """
+        await tx.execute(_sql("close"), scope.tenant_id, patch.id, state, now, by, way, answer)
         await tx.execute(_sql("unask"), scope.tenant_id, patch.id)
 
     async def put_value(self, tx: WriteTx, scope: Scope, patch: Patch, now: datetime) -> tuple[str, UUID] | None:
@@ -131,12 +145,22 @@ class ConsentStorage:
         rows = await tx.fetch(_sql("page"), scope.tenant_id, user_id, state, now, *(after or (None, None)), limit)
         return [_patch(row) for row in rows]
 
-    async def ask(self, tx: WriteTx, scope: Scope, patch: Patch, thread_id: str, question: str, now: datetime) -> None:
-        """Note what the user is asked, in this thread alone, and where the thread stands."""
-        await self.unask(tx, scope, patch.id)
-        rev = await tx.fetchval(_sql("lock_thread"), scope.tenant_id, thread_id) or 0
-        where = scope.tenant_id, thread_id, patch.user_id, patch.id
-        await tx.execute(_sql("ask"), *where, question, rev, now)
+    async def newest_turn(self, tx: WriteTx, scope: Scope, user_id: str, thread_id: str) -> Spoken | None:
+        """The newest turn of a thread, if it is this user's and unchanged; no turn is stored there meanwhile."""
+        await tx.fetchval(_sql("lock_thread"), scope.tenant_id, thread_id)
+        row = await tx.fetchrow(_sql("newest_turn"), scope.tenant_id, thread_id, user_id, scope.category_list)
+        return Spoken(**dict(row)) if row else None
+
+    async def ask(self, tx: WriteTx, scope: Scope, question: Question) -> None:
+        """Note what the user is asked, in this thread alone."""
+        await self.unask(tx, scope, question.patch_id)
+        where = scope.tenant_id, question.thread_id, question.user_id, question.patch_id
+        how = question.question, question.rev, question.asked_at, question.turn_id, question.key_id
+        await tx.execute(_sql("ask"), *where, *how)
+
+    async def stands(self, tx: WriteTx, scope: Scope, question: Question) -> bool:
+        """Whether the assistant's turn that asks is still as it was."""
+        return bool(await tx.fetchval(_sql("stands"), scope.tenant_id, question.turn_id))
 
     async def unask(self, tx: WriteTx, scope: Scope, patch_id: UUID) -> None:
         """The question is not open any more."""
@@ -150,7 +174,7 @@ class ConsentStorage:
     async def told(self, tx: WriteTx, scope: Scope, question: Question, limit: int) -> list[Told]:
         """What happened in the thread since it was asked, oldest first."""
         rows = await tx.fetch(_sql("told"), scope.tenant_id, question.thread_id, question.rev, limit)
-        return [Told(**{**dict(row), "memory_id": UUID(row["memory_id"])}) for row in rows]
+        return [Told(**dict(row)) for row in rows]
 
     async def due(self, tx: WriteTx, scope: Scope, now: datetime, limit: int) -> list[Patch]:
         """Proposals that nobody decided in time, locked."""
@@ -188,9 +212,15 @@ def _patch(row: Mapping[str, Any]) -> Patch:
     asked = None
     if row["question"] is not None:
         where = row["id"], row["user_id"], row["asked_in"]
-        asked = Question(*where, row["question"], row["rev"], row["asked_at"])
+        asked = Question(*where, row["question"], row["rev"], row["asked_at"], row["turn_id"], row["key_id"])
     signals = tuple(_signal(s) for s in row["signals"])
-    return Patch(**{**values, "state": PatchState(row["state"]), "signals": signals, "question": asked})
+    told = {"state": PatchState(row["state"]), "signals": signals, "question": asked, "keys": tuple(row["keys"])}
+    return Patch(**{**values, **told})
+
+
+def _found(patch: Patch, row: Mapping[str, Any], actor: str, now: datetime) -> Signal:
+    says = states(patch.field, patch.value, row["said"])
+    return Signal(row["id"], row["root"], row["kind"], row["confidence"], actor, now, says)
 
 
 def _signal_row(signal: Signal) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from app.domain.consent import Entry
 from app.domain.erasure import tombstones
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
-from app.domain.memory import Memory, NewMemory
+from app.domain.memory import Memory, MemoryType, NewMemory
 from app.domain.scope import Scope
 from app.domain.text_rules import text_key
 from app.storage.identity import new_id
@@ -85,7 +85,7 @@ class Journal:
         """
         embedded = [c for c in changes if c.vector is not None]
         arguments = (
-            _batch(changes),
+            _batch(scope, changes),
             [c.memory_id for c in embedded],
             [HalfVector(c.vector) for c in embedded],
             [c.tokens for c in embedded],
@@ -159,11 +159,11 @@ class Journal:
             await tx.execute(_SQL["note"], scope.tenant_id, events)
 
 
-def _batch(changes: Sequence[MemoryChange]) -> dict[str, Any]:
+def _batch(scope: Scope, changes: Sequence[MemoryChange]) -> dict[str, Any]:
     """The changes table by table, as `apply_changes` takes them."""
     fresh = [c for c in changes if c.new and c.edges]  # their relations cannot be there yet: no need to look
     batch: dict[str, Any] = {
-        "history": [_history(c) for c in changes] + [_link(c) for c in fresh],
+        "history": [_history(scope, c) for c in changes] + [_link(c) for c in fresh],
         "events": [_observation(o) for c in changes for o in c.observations],
     }
     told = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
@@ -200,7 +200,10 @@ def _update(change: MemoryChange) -> dict[str, Any]:
     return row
 
 
-def _history(change: MemoryChange) -> dict[str, Any]:
+def _history(scope: Scope, change: MemoryChange) -> dict[str, Any]:
+    meta = change.history_meta
+    if change.new and change.new.type is MemoryType.turn and scope.key_id:
+        meta = {**meta, "key": str(scope.key_id)}  # an agent's name is the caller's own; consent asks for the key
     return {
         "id": str(new_id()),
         "memory_id": str(change.memory_id),
@@ -208,7 +211,7 @@ def _history(change: MemoryChange) -> dict[str, Any]:
         "old_ref": change.old_ref,
         "new_ref": change.new_ref,
         "actor": change.actor,
-        "meta": change.history_meta,
+        "meta": meta,
     }
 
 

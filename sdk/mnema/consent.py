@@ -24,10 +24,11 @@ class NewProposal(Sent):
 
 
 class NewQuestion(Sent):
-    """A question that is put to the user in a thread."""
+    """A question that is put to the user in a thread. `turn_id`: the stored assistant's turn that ends with it."""
 
     thread_id: str
     question: str
+    turn_id: UUID | None = None
 
 
 class Withdrawal(Sent):
@@ -38,8 +39,8 @@ class Withdrawal(Sent):
 
 
 class Signal(Answered):
-    """A memory that speaks for a value. Turns and facts are counted, those with the same `root` as one; an insight
-    speaks by its `confidence` alone."""
+    """A memory that speaks for a value. Turns and facts whose text `says` the value are counted, those with the same
+    `root` as one; an insight that Mnema drew speaks by its `confidence` alone."""
 
     memory_id: UUID
     root: str
@@ -47,6 +48,7 @@ class Signal(Answered):
     confidence: float | None
     actor: str
     at: datetime
+    says: bool = False
 
 
 class Question(Answered):
@@ -55,6 +57,7 @@ class Question(Answered):
     thread_id: str
     question: str
     asked_at: datetime
+    turn_id: UUID | None = None
 
 
 class Proposal(Answered):
@@ -118,7 +121,8 @@ def propose(
     idempotency_key: str | None = None,
 ) -> Call[Proposed]:
     """Propose a value. A sensitive one (preferred_name, pronouns, city, language) waits for the user's decision; a
-    benign one (tone, goals_add) applies once turns or facts of different origin, or one sure insight, say it.
+    benign one (tone, goals_add) applies once turns or facts of different origin, or one sure insight of Mnema's, say
+    it.
 
     `evidence`: the id of the memory it was learnt from.
     """
@@ -139,23 +143,30 @@ def proposals(
 
 
 def approve(user_id: str, proposal_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Proposal]:
-    """Approve a proposal in the user's name: its value is known from now on; needs a key with scope admin."""
+    """Approve a proposal in the user's name: its value is known from now on; needs a key with scope approve."""
     return _decide(user_id, proposal_id, "approve", idempotency_key)
 
 
 def reject(user_id: str, proposal_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Proposal]:
-    """Reject a proposal in the user's name; needs a key with scope admin."""
+    """Reject a proposal in the user's name; needs a key with scope approve."""
     return _decide(user_id, proposal_id, "reject", idempotency_key)
 
 
 def ask_consent(
-    user_id: str, proposal_id: UUID | str, *, thread_id: str, question: str, idempotency_key: str | None = None
+    user_id: str,
+    proposal_id: UUID | str,
+    *,
+    thread_id: str,
+    question: str,
+    turn_id: UUID | str | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[Proposal]:
-    """Note that the user is being asked about a proposal in a thread, before or as the question is put.
+    """Bind a question, which contains the proposed value, to the thread's newest turn.
 
-    The next turn there with role `user` is the answer: a plain yes or no decides, anything else changes nothing.
+    Store the assistant's turn that ends with the question first. The next turn there is the answer: a plain yes or no
+    of the user decides, if another key stores it than those that proposed and asked; anything else changes nothing.
     """
-    content = NewQuestion(thread_id=thread_id, question=question).body()
+    content = given(NewQuestion, thread_id=thread_id, question=question, turn_id=turn_id).body()
     headers = _once(idempotency_key)
     return Call("POST", _patch(user_id, proposal_id, "ask"), reader(Proposal), content=content, headers=headers)
 
@@ -166,7 +177,7 @@ def context(user_id: str) -> Call[Context]:
 
 
 def withdraw(user_id: str, field: str, value: str | None = None) -> Call[Withdrawn]:
-    """Forget what is known in a field, or one value of several; needs a key with scope admin."""
+    """Forget what is known in a field, or one value of several; needs a key with scope approve."""
     content = given(Withdrawal, field=field, value=value).body()
     return Call("POST", f"{_context(user_id)}/withdraw", reader(Withdrawn), content=content, headers=JSON)
 

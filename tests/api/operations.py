@@ -50,12 +50,16 @@ WRITES = frozenset(
         "POST /users/{user_id}/context/patches/{patch_id}/ask",
     }
 )
-ADMINS = frozenset(
+APPROVALS = frozenset(
     {
-        "POST /users/{user_id}/erase",
         "POST /users/{user_id}/context/patches/{patch_id}/approve",
         "POST /users/{user_id}/context/patches/{patch_id}/reject",
         "POST /users/{user_id}/context/withdraw",
+    }
+)
+ADMINS = frozenset(
+    {
+        "POST /users/{user_id}/erase",
         "GET /jobs",
         "GET /jobs/counts",
         "GET /jobs/{job_id}",

@@ -1,6 +1,7 @@
 """Every route of the OpenAPI document against every kind of key: nobody passes who should not."""
 
 import importlib
+import itertools
 import pkgutil
 from datetime import UTC, datetime, timedelta
 
@@ -12,10 +13,14 @@ from app.api.main import create_app
 from app.bootstrap import Application
 from app.mcp import http as mcp
 from tests.api.calls import propose, refused, remember, say, verdict
-from tests.api.operations import ADMINS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
+from tests.api.operations import ADMINS, APPROVALS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
 from tests.factories import Caller, make_caller
 
 THREAD = "launch"
+ASKED = ["Shall", "I", "remember", "that", "you", "live", "in", "Lisbon"]
+_RUNS = [" ".join(ASKED[at:end]) for at in range(len(ASKED)) for end in range(at + 1, len(ASKED) + 1)]
+VALUES = itertools.cycle(itertools.product(_RUNS, ("city", "language", "pronouns", "preferred_name")))
+"""Values that the sample's question contains, and their field: each another proposal."""
 
 
 async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
@@ -23,7 +28,8 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     written = await remember(client, text, thread_id=THREAD)
     turn = await say(client, text, thread_id=THREAD)
     assert (await client.put(f"/checkpoints/{THREAD}", params={"user_id": "maya"}, json={})).status_code == 200
-    patch = await propose(client, text)
+    await say(client, " ".join(ASKED) + "?", role="assistant", thread_id=THREAD)
+    patch = await propose(client, *next(VALUES))
     places = {"memory_id": written["id"], "job_id": turn["jobs"][0], "patch_id": patch["id"]}
     return {**places, "thread_id": THREAD, "user_id": "maya"}
 
@@ -37,7 +43,7 @@ def test_nothing_is_served_that_the_document_does_not_name() -> None:
 
 
 async def test_every_guarded_route_is_known_here_by_its_scope(http: httpx.AsyncClient) -> None:
-    assert {operation.name for operation in await guarded(http)} == READS | WRITES | ADMINS
+    assert {operation.name for operation in await guarded(http)} == READS | WRITES | APPROVALS | ADMINS
 
 
 async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.AsyncClient) -> None:
@@ -119,7 +125,15 @@ async def test_a_key_works_until_it_is_revoked(app: Application, server: str, ca
         refused(await client.get("/memory"), 401, "unauthenticated")
 
 
-@pytest.mark.parametrize(("scope", "refused_on"), [("query", WRITES), ("write", READS), ("chat", READS | WRITES)])
+@pytest.mark.parametrize(
+    ("scope", "refused_on"),
+    [
+        ("query", WRITES | APPROVALS),
+        ("write", READS | APPROVALS),
+        ("chat", READS | WRITES | APPROVALS),
+        ("approve", READS | WRITES),
+    ],
+)
 async def test_a_key_is_refused_on_exactly_the_routes_its_scope_does_not_cover(
     app: Application, server: str, caller: Caller, scope: str, refused_on: frozenset[str]
 ) -> None:
@@ -141,7 +155,7 @@ async def test_a_refused_scope_changes_nothing(app: Application, server: str, ca
         places = await places_of(admin, "Maya hums while cooking.")
         before = (await admin.get(f"/memory/{places['memory_id']}")).json(), (await admin.get("/memory")).json()
         for operation in await guarded(client):
-            if operation.name in WRITES | ADMINS:
+            if operation.name in WRITES | APPROVALS | ADMINS:
                 refused(await operation.call(client, places), 403, "scope_required")
         after = (await admin.get(f"/memory/{places['memory_id']}")).json(), (await admin.get("/memory")).json()
     assert after == before

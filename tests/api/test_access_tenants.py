@@ -7,7 +7,7 @@ import httpx
 
 from app.bootstrap import Application
 from tests.api.calls import ask, history_of, listed, propose, remember, say, verdict
-from tests.api.operations import ADMINS, READS, Operation, guarded
+from tests.api.operations import ADMINS, APPROVALS, READS, Operation, guarded
 from tests.factories import Caller, make_caller
 
 NAMES = {
@@ -66,6 +66,7 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     path = f"/users/{NAMES['user_id']}/context/patches"
     assert (await client.post(f"{path}/{known['id']}/approve")).status_code == 200
     question = {"thread_id": NAMES["thread_id"], "question": "Do you live on Zorblax Hill?"}
+    await say(client, question["question"], role="assistant", **{n: NAMES[n] for n in ("user_id", "thread_id")})
     assert (await client.post(f"{path}/{waiting['id']}/ask", json=question)).status_code == 200
     turn = await say(client, SAID, **{name: NAMES[name] for name in ("user_id", "thread_id", "actor_id")})
     ids = {f"memory {n}": w["id"] for n, w in enumerate((first, second, third, fourth, turn))}
@@ -154,8 +155,9 @@ async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, 
         every = await guarded(client)
         assert leaked(await client.get("/events/counts", params={"by": EVERY_COUNT}), secrets) == []
         # what the other tenant writes itself comes last: it may well say what it has said before
+        deciding = ADMINS | APPROVALS
         for operation in sorted(
-            every, key=lambda o: (o.name not in ADMINS, o.name not in READS, "{user_id}" not in o.path, o.name)
+            every, key=lambda o: (o.name not in deciding, o.name not in READS, "{user_id}" not in o.path, o.name)
         ):
             requests: list[tuple[dict[str, Any], Any]] = [({}, operation.sample())]
             requests += [(params, operation.sample()) for params in operation.variants(values)]

@@ -35,13 +35,18 @@ async def known(client: httpx.AsyncClient) -> dict[str, str]:
     return {value["field"]: value["value"] for value in response.json()["values"]}
 
 
-async def test_a_question_a_yes_and_a_profile(app: Application, maya: httpx.AsyncClient) -> None:
-    patch = await propose(maya, "Ana", "preferred_name", thread_id="talk")
-    assert (patch["state"], patch["sensitive"], patch["action"]) == ("pending", True, "created")
+async def test_a_question_a_yes_and_a_profile(
+    app: Application, server: str, caller: Caller, maya: httpx.AsyncClient
+) -> None:
+    assistant = await make_caller(app, ["query", "write"], tenant=caller)
     question = {"thread_id": "talk", "question": "Shall I call you Ana?"}
-    asked = await maya.post(f"{PATCHES}/{patch['id']}/ask", json=question)
+    turn = await say(maya, "Good to see you. Shall I call you Ana?", role="assistant")
+    async with assistant.client(server) as agent:
+        patch = await propose(agent, "Ana", "preferred_name", thread_id="talk")
+        assert (patch["state"], patch["sensitive"], patch["action"]) == ("pending", True, "created")
+        asked = await agent.post(f"{PATCHES}/{patch['id']}/ask", json=question)
     assert (asked.status_code, asked.json()["question"]["question"]) == (200, "Shall I call you Ana?")
-    await say(maya, "Good to see you. Shall I call you Ana?", role="assistant")
+    assert asked.json()["question"]["turn_id"] == turn["id"]
     await say(maya, "Yes, please!")
     await work_off(app)
     found = (await maya.get(CONTEXT)).json()
@@ -86,7 +91,8 @@ async def test_who_may_propose_may_not_decide(
 @pytest.mark.parametrize("what", ["approve", "reject", "ask"])
 async def test_sent_again_with_its_key_a_decision_is_the_same(maya: httpx.AsyncClient, what: str) -> None:
     patch = await propose(maya)
-    content = {"thread_id": "talk", "question": "Lisbon?"} if what == "ask" else None
+    content = {"thread_id": "talk", "question": "Lisbon or Porto?"} if what == "ask" else None
+    await say(maya, "Lisbon or Porto?", role="assistant")
     url, headers = f"{PATCHES}/{patch['id']}/{what}", {"Idempotency-Key": "k"}
     first, again = [await maya.post(url, json=content, headers=headers) for _ in range(2)]
     assert (first.status_code, first.json()) == (200, again.json())
@@ -145,8 +151,14 @@ async def test_a_bad_proposal_is_refused_and_leaves_nothing(
 async def test_bad_questions_states_and_ids_are_refused(maya: httpx.AsyncClient) -> None:
     patch = await propose(maya)
     url = f"{PATCHES}/{patch['id']}/ask"
-    for question, code in (("?", "empty_text"), ("x" * 501, "text_too_long"), ("x" * 2001, "invalid_request")):
-        refused(await maya.post(url, json={"thread_id": "t", "question": question}), 422, code)
+    for question, status, code in (
+        ("?", 422, "empty_text"),
+        ("x" * 501, 422, "text_too_long"),
+        ("x" * 2001, 422, "invalid_request"),
+        ("Shall I remember that?", 422, "question_without_value"),
+        ("Shall I remember Lisbon?", 409, "question_not_asked"),
+    ):
+        refused(await maya.post(url, json={"thread_id": "t", "question": question}), status, code)
     refused(await maya.get(PATCHES, params={"state": "open"}), 422, "invalid_request")
     refused(await maya.get(PATCHES, params={"cursor": "x"}), 422, "invalid_cursor")
     refused(await maya.post(f"{PATCHES}/no-uuid/approve"), 404, "no_such_route")

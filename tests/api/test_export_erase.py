@@ -19,7 +19,19 @@ from app.cli.embedded.postgres import EmbeddedPostgres
 from app.domain.text_rules import text_key
 from app.ports import Vector
 from app.storage.export import KINDS
-from tests.api.calls import ask, delta, history_of, listed, propose, refused, remember, row_counts, settled_counts, sql
+from tests.api.calls import (
+    ask,
+    delta,
+    history_of,
+    listed,
+    propose,
+    refused,
+    remember,
+    row_counts,
+    say,
+    settled_counts,
+    sql,
+)
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 from tests.usecases.crowd import SeededEmbedder, seeded
@@ -293,7 +305,9 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
     for value in ("Mugwort", "Woodruff"):
         patch = await propose(http, value, user=user)
         path = f"/users/{user}/context/patches/{patch['id']}"
-        question = {"thread_id": f"q-{value}", "question": "Is it calamus?"}
+        question = {"thread_id": f"q-{value[0]}", "question": f"Is it {value}, or calamus?"}
+        spoken = {"user_id": user, "thread_id": f"q-{value[0]}", "role": "assistant"}
+        await say(http, question["question"], **spoken)
         assert (await http.post(f"{path}/ask", json=question)).status_code == 200
         if value == "Mugwort":
             assert (await http.post(f"{path}/approve")).status_code == 200
@@ -360,8 +374,8 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     assert receipt["counts"] == {
         **expected,
         "threads_renamed": 2,  # where they walked, and where they were asked
-        "tombstones": len(keys) + 4,
-    }  # two values, its turn, and the turn a fact came from
+        "tombstones": len(keys) + 8,
+    }  # two values, two questions and their turns, its turn, and the turn a fact came from
     assert all(count > 0 for count in expected.values()), expected
     after = (await dumped(database)).lower()
     assert [word for word in WORDS if word in after or word.encode().hex() in after] == []

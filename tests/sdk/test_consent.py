@@ -11,9 +11,13 @@ async def test_a_proposal_goes_its_way(either: Either) -> None:
     made = await either.propose("maya", "city", "Lisbon", idempotency_key="once")
     again = await either.propose("maya", "city", "Lisbon", idempotency_key="once")
     assert (made.id, made.state, made.sensitive) == (again.id, "pending", True)
-    asked = await either.ask_consent("maya", made.id, thread_id="talk", question="Shall I remember Lisbon?")
+    question = "Shall I remember Lisbon?"
+    with pytest.raises(Conflict, match="assistant's turn"):
+        await either.ask_consent("maya", made.id, thread_id="talk", question=question)
+    turn = await either.add_turn(question, user_id="maya", thread_id="talk", role="assistant")
+    asked = await either.ask_consent("maya", made.id, thread_id="talk", question=question, turn_id=turn.id)
     assert asked.question is not None
-    assert asked.question.thread_id == "talk"
+    assert (asked.question.thread_id, asked.question.turn_id) == ("talk", turn.id)
     approved = await either.approve("maya", made.id)
     assert (approved.state, approved.way, approved.question) == ("approved", "route", None)
     with pytest.raises(Conflict):

@@ -3,15 +3,19 @@ whatever the application does."""
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import asyncpg
 import pytest
 
+from app.domain.memory import MemoryType
 from app.domain.scope import Scope
+from app.storage.identity import new_id
 from app.storage.journal import Journal
-from tests.storage.building import bind, remembered
+from tests.storage.building import bind, creation, remembered
 
+TURN, OURS = MemoryType.turn, {"job": "insight"}
 DENIED = asyncpg.InsufficientPrivilegeError
 Run: TypeAlias = Callable[..., Awaitable[str | None]]
 ONE, TWO = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"
@@ -49,11 +53,38 @@ ON CONFLICT (tenant_id, user_id, field, item) DO UPDATE SET value = excluded.val
 """
 
 
-def applied(*signals: tuple[str, str, object], way: str = "signals") -> list[str]:
-    """A tone that signals apply: (kind, root, confidence) each."""
-    told = json.dumps([{"kind": kind, "root": root, "confidence": sure} for kind, root, sure in signals])
+WARM = ("Be warm.", "Be warm, please.", "I went home.", "Maya likes it warm.")
+CLAIMED = {"kind": "turn", "root": "one", "confidence": 1, "says": True}
+
+
+def applied(*memories: str, way: str = "signals") -> list[str]:
+    """A tone that signals apply: the ids of their memories. What else a signal claims counts for nothing."""
+    told = json.dumps([CLAIMED | {"memory_id": memory, "root": memory} for memory in memories])
     benign = proposal(value="warm", field="tone", sensitive=False, signals=told)
     return [benign, history(), decide(state="applied", way=way), put(value="warm", field="tone")]
+
+
+async def evidence(journal: Journal, scope: Scope) -> dict[str, str]:
+    """Memories of maya's by what they are; their ids."""
+    made = {
+        "turn": creation(scope, WARM[0], type=TURN, role="user"),
+        "another turn": creation(scope, WARM[1], type=TURN, role="user"),
+        "an unrelated turn": creation(scope, WARM[2], type=TURN, role="user"),
+        "the assistant": creation(scope, "Warm, warm.", type=TURN, role="assistant"),
+        "an episode": creation(scope, WARM[3], type=MemoryType.episodic),
+        "of another user": creation(scope, "Be warm!", type=TURN, role="user", user_id="noor"),
+    }
+    made["a fact of the turn"] = creation(scope, WARM[3], source={"turn_id": str(made["turn"].memory_id)})
+    for name, confidence, job in (("a claimed insight", 1, {}), ("a faint one", 0.4, OURS), ("an insight", 0.9, OURS)):
+        new = creation(scope, WARM[3], type=MemoryType.insight, metadata={"confidence": confidence})
+        made[name] = replace(new, history_meta=job)
+    endless = creation(scope, WARM[3], type=MemoryType.insight, metadata={"confidence": 10**4000})
+    made["an endless one"] = replace(endless, history_meta=OURS)
+    other = creation(scope, WARM[2], type=MemoryType.insight, metadata={"confidence": 1})
+    made["an unrelated insight"] = replace(other, history_meta=OURS)
+    for change in made.values():
+        await journal.record(scope, [change])
+    return {name: str(change.memory_id) for name, change in made.items()}
 
 
 DECIDED = (proposal(), history(), decide(), put())
@@ -93,7 +124,7 @@ async def test_a_decided_proposal_puts_its_value(run: Run, values: Callable[[], 
     assert await values() == ["Lisbon"]
 
 
-SILENT, CHECKED, FORBIDDEN, ONCE = "MN001", "23514", "42501", "MN409"
+SILENT, CHECKED, FORBIDDEN, ONCE, AGAIN = "MN001", "23514", "42501", "MN409", "40001"
 REFUSED = {
     "a value of no proposal": ([put(TWO)], "23503"),
     "of one that waits": ([proposal(), history(), put()], SILENT),
@@ -105,7 +136,7 @@ REFUSED = {
     "no history": ([proposal(), decide(), put()], SILENT),
     "a proposal without history": ([proposal()], SILENT),
     "a sensitive field called benign": ([proposal(sensitive=False), history()], CHECKED),
-    "signals for a sensitive field": ([proposal(), history(), decide(state="applied", way="signals")], CHECKED),
+    "signals for a sensitive field": ([proposal(), history(), decide(state="applied", way="signals")], AGAIN),
     "a decision by signals called a person's": ([proposal(), history(), decide(way="signals")], CHECKED),
     "a decision too late": ([proposal(), history(), decide(at="now() + '8 days'")], CHECKED),
     "an expiry too early": ([proposal(), history(), decide(state="expired", way="expiry")], CHECKED),
@@ -115,31 +146,54 @@ REFUSED = {
     "a borrowed transaction id": ([proposal(), "UPDATE context_patches SET decided_xid = NULL"], FORBIDDEN),
     "a field with odd letters": ([proposal(field="City", sensitive=False), history()], CHECKED),
     "a value without end": ([proposal(value="x" * 501), history()], CHECKED),
-    "signals that are none": (applied(), CHECKED),
-    "one signal": (applied(("turn", "a", None)), CHECKED),
-    "two of one origin": (applied(("turn", "a", None), ("semantic", "a", None)), CHECKED),
-    "an episode beside a turn": (applied(("turn", "a", None), ("episodic", "b", None)), CHECKED),
-    "an unsure insight beside a fact": (applied(("semantic", "a", None), ("insight", "b", 0.4)), CHECKED),
-    "an insight in doubt": (applied(("insight", "a", 0.4), way="insight"), CHECKED),
-    "an insight that does not say how sure": (applied(("insight", "a", "1"), way="insight"), CHECKED),
-    "a turn that is very sure": (applied(("turn", "a", 1), way="insight"), CHECKED),
+    "a yes to no question": (
+        [proposal(), history(), decide(way="chat").replace("way = 'chat'", f"way = 'chat', answer_id = '{TWO}'")],
+        AGAIN,
+    ),
+    "a yes that names no turn": ([proposal(), history(), decide(way="chat")], AGAIN),
+    "a key that proposed and is forgotten": (
+        [
+            proposal(),
+            history(),
+            f"UPDATE context_patches SET keys = '{{{ONE}}}'",
+            "UPDATE context_patches SET keys = '{}'",
+        ],
+        CHECKED,
+    ),
     "a proposal about nobody": ([proposal().replace("'maya'", "'noor'"), history()], "23503"),
 }
 
 
-@pytest.mark.parametrize(
-    "statements",
-    [
-        applied(("turn", "a", None), ("semantic", "b", None)),
-        applied(("episodic", "a", None), ("insight", "a", 0.9), way="insight"),
-    ],
-    ids=["two origins", "an insight"],
-)
-async def test_signals_that_agree_put_a_benign_value(
-    statements: list[str], run: Run, values: Callable[[], Awaitable[list[str]]]
+AGREE: list[tuple[str, list[str], bool]] = [
+    ("signals", ["turn", "another turn"], True),
+    ("signals", ["a fact of the turn", "another turn"], True),
+    ("insight", ["an episode", "an insight"], True),
+    ("signals", [], False),
+    ("signals", ["turn"], False),
+    ("signals", ["turn", "turn"], False),
+    ("signals", ["turn", "a fact of the turn"], False),
+    ("signals", ["turn", "an unrelated turn"], False),
+    ("signals", ["turn", "the assistant"], False),
+    ("signals", ["turn", "an episode"], False),
+    ("signals", ["turn", "of another user"], False),
+    ("signals", ["turn", "an insight"], False),
+    ("insight", ["turn", "another turn"], False),
+    ("insight", ["a claimed insight"], False),
+    ("insight", ["a faint one"], False),
+    ("insight", ["an endless one"], False),
+    ("insight", ["an unrelated insight"], False),
+]
+
+
+async def test_signals_put_a_benign_value_if_their_memories_say_it(
+    run: Run, values: Callable[[], Awaitable[list[str]]], journal: Journal, a: Scope
 ) -> None:
-    assert await run(*statements) is None
-    assert await values() == ["warm"]
+    made = await evidence(journal, a)
+    for way, names, agree in sorted(AGREE, key=lambda row: row[2]):  # those that apply come last
+        number = new_id()
+        statements = [s.replace(ONE, str(number)) for s in applied(*(made[name] for name in names), way=way)]
+        assert await run(*statements) == (None if agree else AGAIN), (way, names)
+        assert await values() == (["warm"] if agree else [])
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -135,8 +135,8 @@ async def know_city(tx: WriteTx, scope: Scope) -> None:
         " WHERE tenant_id = $1 AND id = $2",
         "INSERT INTO user_context (tenant_id, user_id, field, item, value, patch_id, updated_at)"
         " VALUES ($1, 'maya', 'city', '', 'Lisbon', $2, now())",
-        "INSERT INTO context_questions (tenant_id, thread_id, user_id, patch_id, question, rev, asked_at)"
-        " VALUES ($1, 't', 'maya', $2, 'Lisbon?', 1, now())",
+        "INSERT INTO context_questions (tenant_id, thread_id, user_id, patch_id, question, rev, asked_at, turn_id)"
+        " VALUES ($1, 't', 'maya', $2, 'Lisbon?', 1, now(), $2)",
         "INSERT INTO history (tenant_id, id, memory_id, event)"
         " VALUES ($1, gen_random_uuid(), $2::uuid::text, 'CONSENT')",
     ):

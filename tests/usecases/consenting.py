@@ -1,6 +1,7 @@
 """What the tests of consent share: proposals, turns and the answers in them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +12,12 @@ from app.domain.scope import Scope
 from app.usecases.memories.consent_proposals import Proposal, Proposed
 from tests.factories import draft
 
-ASKED = "Shall I remember Lisbon?"
+ASKED = "Shall I remember {}?"
+
+
+def assistant_of(scope: Scope) -> Scope:
+    """Another key of the same tenant: it proposes and asks, so that the first one may bring the user's answer."""
+    return replace(scope, key_id=UUID(int=7))
 
 
 async def say(app: Application, scope: Scope, text: str, **fields: Any) -> UUID:
@@ -28,9 +34,11 @@ async def propose(app: Application, scope: Scope, field: str, value: str, **fiel
 
 
 async def asked(app: Application, scope: Scope, value: str = "Lisbon", thread: str = "talk") -> Patch:
-    """A proposal of maya's city that she is being asked about."""
-    patch = (await propose(app, scope, "city", value)).patch
-    return await app.consent.chat.ask(scope, "maya", patch.id, thread, ASKED)
+    """A proposal of maya's city that an assistant's turn asks her about."""
+    other, question = assistant_of(scope), ASKED.format(value)
+    patch = (await propose(app, other, "city", value)).patch
+    await say(app, other, f"Glad to hear it. {question}", role="assistant", thread_id=thread)
+    return await app.consent.chat.ask(other, "maya", patch.id, thread, question)
 
 
 async def known(app: Application, scope: Scope, user_id: str = "maya") -> dict[str, str]:

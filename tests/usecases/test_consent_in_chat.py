@@ -5,12 +5,14 @@ import asyncio
 import pytest
 
 from app.bootstrap import Application
-from app.domain.errors import EmptyText, TextTooLong
+from app.domain.errors import EmptyText, QuestionNotAsked, QuestionWithoutValue, TextTooLong
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from tests.factories import Caller, Clock, draft, make_caller
-from tests.usecases.consenting import ASKED, asked, known, propose, say, state_of, trail, work_off
+from tests.usecases.consenting import ASKED, asked, assistant_of, known, propose, say, state_of, trail, work_off
 from tests.usecases.crowd import SeededEmbedder
+
+QUESTION = ASKED.format("Lisbon")
 
 
 @pytest.fixture
@@ -29,14 +31,13 @@ async def scope(app: Application, caller: Caller) -> Scope:
 
 async def test_a_plain_yes_to_the_question_decides(app: Application, scope: Scope, embedder: SeededEmbedder) -> None:
     patch = await asked(app, scope)
-    await say(app, scope, f"Glad to hear it. {ASKED}", role="assistant")
     turn = await say(app, scope, "Yes, please!")
     reports = await work_off(app, scope)
     assert [r["consent"] for r in reports if "consent" in r] == ["yes"], "the first job found the answer"
     assert (await state_of(app, scope, patch.id), await known(app, scope)) == ("approved", {"city": "Lisbon"})
     actor, meta = (await trail(app, scope, patch.id))[-1]
     assert (actor, meta["action"], meta["way"]) == ("user", "approved", "chat")
-    assert (meta["turn_id"], meta["question"], meta["thread_id"]) == (str(turn), ASKED, "talk")
+    assert (meta["turn_id"], meta["question"], meta["thread_id"]) == (str(turn), "Shall I remember Lisbon?", "talk")
 
 
 async def test_a_plain_no_rejects(app: Application, scope: Scope) -> None:
@@ -48,6 +49,7 @@ async def test_a_plain_no_rejects(app: Application, scope: Scope) -> None:
 
 async def test_consent_waits_for_no_model(app: Application, scope: Scope, embedder: SeededEmbedder) -> None:
     patch = await asked(app, scope)
+    await work_off(app, scope)
     embedder.failing = True
     await say(app, scope, "yes")
     [[tenant_id, job_id, _kind]] = await app.run_jobs.sweep()
@@ -64,6 +66,7 @@ async def test_consent_waits_for_no_model(app: Application, scope: Scope, embedd
         ([{"text": "yes", "role": "assistant"}, {"text": "yes"}], "unclear"),
         ([{"text": "What time is it?"}, {"text": "yes"}], "unclear"),
         ([{"text": "Shall I book the room?", "role": "assistant"}, {"text": "yes"}], "unclear"),
+        ([{"text": "{}", "role": "tool"}, {"text": "yes"}], "unclear"),
         ([{"text": "Lisbon is lovely, yes, but that is my own business"}], "unclear"),
         ([{"text": "yes", "user_id": "noor"}, {"text": "yes"}], "unclear"),
     ],
@@ -148,6 +151,7 @@ async def test_an_answer_that_was_edited_or_purged_is_none(app: Application, sco
 
 async def test_another_tenants_yes_in_a_thread_of_the_same_name_changes_nothing(app: Application, scope: Scope) -> None:
     patch = await asked(app, scope)
+    await work_off(app, scope)
     other = (await make_caller(app)).scope
     await say(app, other, "yes")
     await work_off(app, other)
@@ -189,6 +193,50 @@ async def test_a_turn_written_as_a_memory_is_the_next_turn_too(app: Application,
 
 async def test_a_question_has_words_and_not_too_many(app: Application, scope: Scope) -> None:
     patch = (await propose(app, scope, "city", "Lisbon")).patch
-    for question, error in ((" ?\u200b", EmptyText), ("a" * 501, TextTooLong)):
+    for question, error in ((" ?\u200b", EmptyText), ("a" * 501, TextTooLong), ("?x", QuestionWithoutValue)):
         with pytest.raises(error):
             await app.consent.chat.ask(scope, "maya", patch.id, "talk", question)
+
+
+NOT_ASKED = {
+    "nothing was said": [],
+    "the user says it": [{"text": QUESTION}],
+    "another thread": [{"text": QUESTION, "role": "assistant", "thread_id": "elsewhere"}],
+    "another user": [{"text": QUESTION, "role": "assistant", "user_id": "noor"}],
+    "another question": [{"text": "Shall I book the table for two?", "role": "assistant"}],
+    "another question after it": [{"text": f"{QUESTION} And shall I book the table?", "role": "assistant"}],
+    "an answer is there already": [{"text": QUESTION, "role": "assistant"}, {"text": "yes"}],
+}
+
+
+@pytest.mark.parametrize("case", NOT_ASKED)
+async def test_a_question_is_the_threads_newest_turn_and_the_assistants(
+    app: Application, scope: Scope, case: str
+) -> None:
+    other = assistant_of(scope)
+    patch = (await propose(app, other, "city", "Lisbon")).patch
+    for turn in NOT_ASKED[case]:
+        await say(app, scope, **turn)
+    with pytest.raises(QuestionNotAsked):
+        await app.consent.chat.ask(other, "maya", patch.id, "talk", QUESTION)
+    await say(app, scope, "yes")
+    await work_off(app, scope)
+    assert await state_of(app, scope, patch.id) == "pending"
+
+
+async def test_a_question_names_its_turn(app: Application, scope: Scope) -> None:
+    other = assistant_of(scope)
+    patch = (await propose(app, other, "city", "Lisbon")).patch
+    old = await say(app, scope, QUESTION, role="assistant")
+    turn = await say(app, scope, QUESTION, role="assistant")
+    ask = app.consent.chat.ask
+    with pytest.raises(QuestionNotAsked):
+        await ask(other, "maya", patch.id, "talk", QUESTION, turn_id=old)
+    asked_ = (await ask(other, "maya", patch.id, "talk", QUESTION, turn_id=turn)).question
+    assert asked_ is not None
+    assert (asked_.turn_id, asked_.key_id) == (turn, other.key_id)
+    await app.edit.patch(scope, turn, {"text": "Shall I book the table for two?"}, version=None)
+    await say(app, scope, "yes")
+    await work_off(app, scope)
+    assert await state_of(app, scope, patch.id) == "pending", "the turn asks something else by now"
+    assert (await trail(app, scope, patch.id))[-1][1]["why"] == "lost"

@@ -1,7 +1,7 @@
 """/users/{user_id}/context: what is known of a user with their consent (seed 003 §10).
 
-Whoever may write may propose and ask; deciding for the user takes scope admin. A key bound to agents takes part if one
-of them may see the category `profile`.
+A key with scope `write` may propose and ask; to decide for the user takes scope `approve`. A key bound to agents takes
+part if one of them may see the category `profile`.
 """
 
 from typing import Annotated
@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query
 
 from app.api import links
-from app.api.deps import Administrator, App, Reader, Writer
+from app.api.deps import App, Approver, Reader, Writer
 from app.api.errors import documented
 from app.api.parameters import StrictRoute
 from app.api.retries import Retry, retry_key
@@ -44,7 +44,7 @@ async def propose(
     app: App, scope: Writer, user_id: UserId, body: PatchIn, idempotency_key: Retry = None
 ) -> ProposedOut:
     """Propose a value, of a new user too. A sensitive one waits for the user's decision and then expires; a benign one
-    applies by itself once turns and facts of different origin, or one confident insight, say it.
+    applies by itself once turns and facts of different origin, or one confident insight that Mnema drew, say it.
 
     Retry with the same `Idempotency-Key` and body to get the same proposal again, as it is by then.
     """
@@ -72,18 +72,17 @@ async def page(
 
 @router.post(_PATCH + "/approve", response_model=PatchOut, responses=_DECIDED)
 async def approve(
-    app: App, scope: Administrator, user_id: UserId, patch_id: UUID, idempotency_key: Retry = None
+    app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: Retry = None
 ) -> PatchOut:
-    """Approve a proposal: its value is known from now on. Needs scope admin: it stands for the user's own decision."""
+    """Approve a proposal: its value is known from now on. Needs scope `approve`: it stands for the user's own
+    decision."""
     key = retry_key("POST context/patches/approve", idempotency_key, user_id, patch_id)
     return PatchOut.of(await app.consent.decide(scope, user_id, patch_id, approve=True, key=key))
 
 
 @router.post(_PATCH + "/reject", response_model=PatchOut, responses=_DECIDED)
-async def reject(
-    app: App, scope: Administrator, user_id: UserId, patch_id: UUID, idempotency_key: Retry = None
-) -> PatchOut:
-    """Reject a proposal; the same value is not proposed again for a while. Needs scope admin."""
+async def reject(app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: Retry = None) -> PatchOut:
+    """Reject a proposal; the same value is not proposed again for a while. Needs scope `approve`."""
     key = retry_key("POST context/patches/reject", idempotency_key, user_id, patch_id)
     return PatchOut.of(await app.consent.decide(scope, user_id, patch_id, approve=False, key=key))
 
@@ -96,13 +95,16 @@ async def reject(
 async def ask(
     app: App, scope: Writer, user_id: UserId, patch_id: UUID, body: AskIn, idempotency_key: Retry = None
 ) -> PatchOut:
-    """Note that the user is being asked about a proposal in a thread. The next turn there with role `user`
-    (`POST /turns`) is the answer: a plain yes or no of this user decides, anything else leaves the proposal as it is.
+    """Bind a question about a proposal to the newest turn of a thread: an assistant's turn of this user that ends with
+    the question (`question_not_asked` otherwise), which contains the proposed value (`question_without_value`).
 
-    A thread has one open question: the last one.
+    The next turn in the thread is the answer: a plain yes or no of this user decides, if another key stored it than
+    those that proposed the value or asked. Anything else leaves the proposal as it is. A thread has one open question:
+    the last one.
     """
     key = retry_key("POST context/patches/ask", idempotency_key, user_id, patch_id, body)
-    return PatchOut.of(await app.consent.chat.ask(scope, user_id, patch_id, body.thread_id, body.question, key))
+    asked = body.thread_id, body.question
+    return PatchOut.of(await app.consent.chat.ask(scope, user_id, patch_id, *asked, key, body.turn_id))
 
 
 @router.get(
@@ -120,6 +122,6 @@ async def context(app: App, scope: Reader, user_id: UserId) -> ContextOut:
     response_model=WithdrawnOut,
     responses={200: {"links": links.CONTEXT}, **documented(400, 401, 403, 404, 413, 422, 503)},
 )
-async def withdraw(app: App, scope: Administrator, user_id: UserId, body: WithdrawIn) -> WithdrawnOut:
-    """Forget what is known in a field; history keeps that it was. Needs scope admin. Twice does what once does."""
+async def withdraw(app: App, scope: Approver, user_id: UserId, body: WithdrawIn) -> WithdrawnOut:
+    """Forget what is known in a field; history keeps that it was. Needs scope `approve`. Idempotent."""
     return WithdrawnOut(withdrawn=await app.consent.withdraw(scope, user_id, body.field, body.value))

@@ -52,8 +52,16 @@ class AskIn(Request):
     )
     thread_id: Identifier
     question: Annotated[
-        ContextText, Field(max_length=4 * MAX_QUESTION, description="500 characters", json_schema_extra=NOT_EMPTY)
+        ContextText,
+        Field(
+            max_length=4 * MAX_QUESTION,
+            description="500 characters; contains the proposed value, and the thread's newest turn ends with it",
+            json_schema_extra=NOT_EMPTY,
+        ),
     ]
+    turn_id: UUID | None = Field(
+        default=None, description="the assistant's turn that asks; without it the newest turn of the thread"
+    )
 
 
 class WithdrawIn(Request):
@@ -73,16 +81,17 @@ class WithdrawnOut(BaseModel):
 
 
 class SignalOut(BaseModel):
-    """A memory that speaks for a value. Turns and facts are counted, those with the same `root` (the turn they go back
-    to) as one; an episode is not, an insight speaks by its confidence alone."""
+    """A memory that speaks for a value. Turns and facts whose text says the value are counted, those with the same
+    `root` (the turn they go back to) as one; an episode is not, an insight speaks by its confidence alone."""
 
     model_config = ConfigDict(from_attributes=True)
     memory_id: UUID
     root: str
     kind: str = Field(description="type of the memory")
-    confidence: float | None = Field(description="of an insight")
+    confidence: float | None = Field(description="of an insight that Mnema's own job drew")
     actor: str
     at: datetime
+    says: bool = Field(description="its text states the value; otherwise it is not counted")
 
 
 class QuestionOut(BaseModel):
@@ -92,6 +101,7 @@ class QuestionOut(BaseModel):
     thread_id: str
     question: str
     asked_at: datetime
+    turn_id: UUID = Field(description="the assistant's turn that asks")
 
 
 class PatchOut(BaseModel):

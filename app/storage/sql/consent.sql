@@ -16,20 +16,8 @@ SELECT EXISTS (SELECT 1 FROM context_patches WHERE tenant_id = $1 AND user_id = 
 SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = $1 AND hash = ANY ($2::bytea[]))
 
 -- name: evidence
--- What a memory ($3) of a user ($2) can tell of them, within the key's categories ($4): a turn must be their own. A turn or
--- a fact goes back to the turn it names, by the name that one has where it comes from if it has any: either may be told.
--- What is made of several memories is its own.
-SELECT m.id, m.type AS kind, CASE WHEN pg_input_is_valid(r.root, 'uuid') THEN r.root::uuid::text ELSE r.root END AS root,
-       CASE jsonb_typeof(m.metadata->'confidence') WHEN 'number' THEN (m.metadata->>'confidence')::float8 END AS confidence
-FROM memories m
-LEFT JOIN memories t ON t.tenant_id = $1 AND t.user_id = $2
-    AND t.id = CASE WHEN pg_input_is_valid(m.source->>'turn_id', 'uuid') THEN (m.source->>'turn_id')::uuid END
-CROSS JOIN LATERAL (SELECT CASE WHEN m.type IN ('turn', 'semantic')
-    THEN coalesce(t.source->>'turn_id', m.source->>'turn_id', m.id::text) ELSE m.id::text END AS root) r
-WHERE m.tenant_id = $1 AND m.user_id = $2 AND m.id = $3 AND m.state = 'active'
-  AND ($4::text[] IS NULL OR m.category = ANY ($4))
-  AND CASE m.type WHEN 'turn' THEN m.role = 'user' AND coalesce(m.actor_id, m.user_id) = m.user_id
-                  ELSE m.type IN ('semantic', 'episodic', 'insight') END
+-- What memories ($3) of a user ($2) tell of them, within the key's categories ($4).
+SELECT id, kind, root, confidence, said FROM evidence_of($1, $2, $3) WHERE $4::text[] IS NULL OR category = ANY ($4)
 
 -- name: patch
 SELECT {columns} FROM context_patches p
@@ -55,14 +43,15 @@ SELECT (SELECT count(*) FROM context_patches
 
 -- name: propose
 INSERT INTO context_patches (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor, thread_id, created_at,
-                             expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                             expires_at, keys)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 
--- name: add_signals
-UPDATE context_patches SET signals = $3 WHERE tenant_id = $1 AND id = $2
+-- name: join
+UPDATE context_patches SET signals = $3, keys = $4 WHERE tenant_id = $1 AND id = $2
 
 -- name: close
-UPDATE context_patches SET state = $3, decided_at = $4, decided_by = $5, way = $6 WHERE tenant_id = $1 AND id = $2
+UPDATE context_patches SET state = $3, decided_at = $4, decided_by = $5, way = $6, answer_id = $7
+WHERE tenant_id = $1 AND id = $2
 
 -- name: unask
 DELETE FROM context_questions WHERE tenant_id = $1 AND patch_id = $2
@@ -97,22 +86,36 @@ ORDER BY created_at DESC, id DESC LIMIT $7
 -- A turn that is being stored is waited for: it was not said to the question that is asked next.
 SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE
 
+-- name: newest_turn
+-- The newest turn of a thread ($2), if it still is as it was said: of this user ($3) and within the key's categories ($4).
+SELECT m.id, c.rev, m.role, m.text FROM (
+    SELECT c.rev, c.memory_id::uuid AS memory_id FROM change_log c
+    LEFT JOIN memories t ON t.tenant_id = $1 AND t.id = c.memory_id::uuid
+    WHERE c.tenant_id = $1 AND c.thread_id = $2 AND c.event = 'created' AND (t.id IS NULL OR t.type = 'turn')
+    ORDER BY c.rev DESC LIMIT 1) c
+JOIN memories m ON m.tenant_id = $1 AND m.id = c.memory_id AND m.user_id = $3 AND m.state = 'active' AND m.version = 1
+    AND ($4::text[] IS NULL OR m.category = ANY ($4))
+
 -- name: ask
 -- A thread has one question at a time; the next one takes its place.
-INSERT INTO context_questions (tenant_id, thread_id, user_id, patch_id, question, rev, asked_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO context_questions (tenant_id, thread_id, user_id, patch_id, question, rev, asked_at, turn_id, key_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (tenant_id, thread_id) DO UPDATE SET user_id = excluded.user_id, patch_id = excluded.patch_id,
-    question = excluded.question, rev = excluded.rev, asked_at = excluded.asked_at
+    question = excluded.question, rev = excluded.rev, asked_at = excluded.asked_at, turn_id = excluded.turn_id,
+    key_id = excluded.key_id
 
 -- name: question
-SELECT patch_id, user_id, thread_id, question, rev, asked_at FROM context_questions WHERE tenant_id = $1 AND thread_id = $2
+SELECT patch_id, user_id, thread_id, question, rev, asked_at, turn_id, key_id FROM context_questions
+WHERE tenant_id = $1 AND thread_id = $2
+
+-- name: stands
+-- Whether a turn of an assistant's is as it was when it asked.
+SELECT EXISTS (SELECT FROM memories WHERE tenant_id = $1 AND id = $2 AND role = 'assistant' AND state = 'active'
+                                      AND version = 1)
 
 -- name: told
--- What happened in a thread since a revision, oldest first. A memory that is gone may have been a turn.
-SELECT c.rev, c.memory_id, c.event = 'created' AND (m.id IS NULL OR m.type = 'turn') AS is_turn, m.user_id, m.actor_id, m.role,
-       m.text, m.version
-FROM change_log c LEFT JOIN memories m ON m.tenant_id = c.tenant_id AND m.id = c.memory_id::uuid
-WHERE c.tenant_id = $1 AND c.thread_id = $2 AND c.rev > $3 ORDER BY c.rev LIMIT $4
+SELECT rev, memory_id, is_turn, user_id, actor_id, role, said AS text, version, active, key_id
+FROM told_since($1, $2, $3, $4)
 
 -- name: due
 -- Proposals nobody decided in time; what another transaction is at is left to it.

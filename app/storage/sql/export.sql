@@ -73,7 +73,8 @@ ORDER BY patch_id LIMIT $5
 
 -- name: context_patch
 SELECT p.id, p.field, p.value, p.sensitive, p.state, p.signals, p.actor, p.thread_id, p.created_at, p.expires_at,
-       p.decided_at, p.decided_by, p.way, q.thread_id AS asked_in, q.question, q.asked_at
+       p.decided_at, p.decided_by, p.way, p.keys, p.answer_id, q.thread_id AS asked_in, q.question, q.asked_at,
+       q.turn_id AS asked_turn_id, q.key_id AS asked_by_key
 FROM context_patches p LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
 WHERE p.tenant_id = $1 AND p.user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR p.id > $4)
 ORDER BY p.id LIMIT $5

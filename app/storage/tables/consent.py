@@ -12,7 +12,7 @@ from sqlalchemy import (
     desc,
 )
 from sqlalchemy import text as sql
-from sqlalchemy.dialects.postgresql import JSONB, UUID
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
 from app.storage.tables.base import bigint, identifier, metadata, tenant, text
 from app.storage.tables.ops import Xid8
@@ -37,6 +37,8 @@ context_patches = Table(
     text("decided_by", null=True),
     text("way", null=True),
     Column("decided_xid", Xid8),
+    Column("keys", ARRAY(UUID), nullable=False),
+    Column("answer_id", UUID),
     ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.user_id"]),
 )
 Index(
@@ -80,6 +82,8 @@ context_questions = Table(
     text("question"),
     bigint("rev"),
     Column("asked_at", _time, nullable=False),
+    Column("turn_id", UUID, nullable=False),
+    Column("key_id", UUID),
     ForeignKeyConstraint(
         ["tenant_id", "patch_id"], ["context_patches.tenant_id", "context_patches.id"], ondelete="CASCADE"
     ),

@@ -1,11 +1,13 @@
 """Consent in a conversation (SPEC §8): a question is asked, and a plain yes or no to it decides."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from app.domain.consent import MAX_QUESTION, Patch, PatchState, Question
 from app.domain.consent_answers import Verdict, reply
-from app.domain.errors import EmptyText, TextTooLong
+from app.domain.errors import EmptyText, QuestionNotAsked, QuestionWithoutValue, TextTooLong
 from app.domain.idempotency import IdempotencyKey
+from app.domain.saying import contains
 from app.domain.scope import Scope
 from app.domain.text_rules import normalise
 from app.storage.uow import WriteTx
@@ -32,10 +34,13 @@ class ConsentInChat:
         thread_id: str,
         question: str,
         key: IdempotencyKey | None = None,
+        turn_id: UUID | None = None,
     ) -> Patch:
-        """Note that the user is asked this in this thread, now: the next turn of a user there is the answer.
+        """Bind a question to the newest turn of a thread: the user's next turn there is the answer.
 
-        Raises NotFound, WrongState when it was decided or has expired, EmptyText, TextTooLong, NulByte.
+        That turn is the assistant's, ends with the question, and is `turn_id` if one is given. Raises NotFound,
+        WrongState when it was decided or has expired, EmptyText, TextTooLong, NulByte, QuestionWithoutValue,
+        QuestionNotAsked.
         """
         self._decisions.allow(scope)
         asked = normalise(question)
@@ -47,12 +52,26 @@ class ConsentInChat:
         async def work(tx: WriteTx) -> Patch:
             patch = await self._decisions.open(tx, scope, user_id, patch_id, key)
             if patch is not None:
-                await self._storage.ask(tx, scope, patch, thread_id, asked, self._decisions.clock.now())
-                meta = {"thread_id": thread_id, "question": asked}
-                await self._decisions.enter(tx, scope, patch, "asked", scope.actor, meta)
+                bound = await self._bound(tx, scope, patch, thread_id, asked, turn_id)
+                await self._storage.ask(tx, scope, bound)
+                await self._decisions.enter(tx, scope, patch, "asked", scope.actor, _told(bound))
             return await self._decisions.stored(tx, scope, user_id, patch_id)
 
         return await self._decisions.attempts(scope, work)
+
+    async def _bound(
+        self, tx: WriteTx, scope: Scope, patch: Patch, thread_id: str, asked: str, turn_id: UUID | None
+    ) -> Question:
+        if not contains(asked, patch.value):
+            raise QuestionWithoutValue(f"the question must contain the proposed value, {patch.value!r}")
+        turn = await self._storage.newest_turn(tx, scope, patch.user_id, thread_id)
+        if turn is None or not turn.asks(asked) or turn_id not in (None, turn.id):
+            raise QuestionNotAsked(
+                "store the assistant's turn that ends with this question (POST /turns, role assistant, the same user"
+                " and thread), then ask before the user answers"
+            )
+        now = self._decisions.clock.now()
+        return Question(patch.id, patch.user_id, thread_id, asked, turn.rev, now, turn.id, scope.key_id)
 
     async def settle(self, scope: Scope, thread_id: str) -> Verdict | None:
         """Read what was said to the thread's question, if there is one; None without.
@@ -76,14 +95,25 @@ class ConsentInChat:
     async def _settle(self, tx: WriteTx, scope: Scope, question: Question) -> Verdict:
         patch = await self._storage.patch(tx, scope, question.user_id, question.patch_id)
         told = await self._storage.told(tx, scope, question, CHANGES)
-        answer = reply(question, told, CHANGES)
+        answer = reply(question, told, CHANGES, patch.keys if patch else ())
         if patch is None or answer.verdict == "open":
             return answer.verdict
-        said = {"thread_id": question.thread_id, "question": question.question, "turn_id": str(answer.turn_id)}
+        if answer.verdict != "unclear" and not await self._storage.stands(tx, scope, question):
+            answer = replace(answer, verdict="unclear", why="lost")
+        said = _told(question) | {"turn_id": str(answer.turn_id)}
         if answer.verdict == "unclear" or not patch.open_at(self._decisions.clock.now()):
             await self._storage.unask(tx, scope, patch.id)
-            await self._decisions.enter(tx, scope, patch, "unanswered", scope.actor, said)
+            why = answer.why or "expired"
+            await self._decisions.enter(tx, scope, patch, "unanswered", scope.actor, {**said, "why": why})
             return "unclear"
         state = PatchState.approved if answer.verdict == "yes" else PatchState.rejected
-        await self._decisions.close(tx, scope, patch, state, "chat", USER, said)
+        await self._decisions.close(tx, scope, patch, state, "chat", USER, said, answer.turn_id)
         return answer.verdict
+
+
+def _told(question: Question) -> dict[str, object]:
+    return {
+        "thread_id": question.thread_id,
+        "question": question.question,
+        "asked_turn_id": str(question.turn_id),
+    }

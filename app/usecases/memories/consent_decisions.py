@@ -90,10 +90,11 @@ class Decisions:
         way: Way,
         by: str,
         more: Mapping[str, object] | None = None,
+        answer: UUID | None = None,
     ) -> None:
-        """Decide it; approved or applied, its value is known from now on."""
+        """Decide it; approved or applied, its value is known from now on. `answer`: the turn that decides in a chat."""
         now = self.clock.now()
-        await self.storage.close(tx, scope, patch, state, now, by, way)
+        await self.storage.close(tx, scope, patch, state, now, by, way, answer)
         meta: dict[str, object] = {"way": way, **(more or {})}
         if state not in KNOWN:
             await self.enter(tx, scope, patch, state, by, meta)

@@ -71,12 +71,12 @@ class Proposals:
             before = await self._decisions.stored(tx, scope, proposal.user_id, UUID(first["id"]))
             return Proposed(before, first["action"])
         if action in ("created", "joined"):
-            signal = await self._signal(tx, scope, proposal)
+            signal = await self._signal(tx, scope, patch, proposal.evidence)
             if action == "created":
                 patch = await self._create(tx, scope, patch, old, signal)
             else:
                 patch = await self._join(tx, scope, patch, signal)
-            if way := applies_by_itself(patch, self._policy):
+            if way := applies_by_itself(await self._as_it_stands(tx, scope, patch), self._policy):
                 await self._decisions.close(tx, scope, patch, PatchState.applied, way, scope.actor)
         return Proposed(await self._decisions.stored(tx, scope, proposal.user_id, patch.id), action)
 
@@ -108,20 +108,29 @@ class Proposals:
             created_at=now,
             expires_at=self._policy.expires_at(now),
             thread_id=proposal.thread_id,
+            keys=_keys(scope),
         )
 
-    async def _signal(self, tx: WriteTx, scope: Scope, proposal: Proposal) -> Signal | None:
-        text = erasure_text(proposal.field, proposal.value)
-        hashes = tombstones(self._secret, scope.tenant_id, proposal.user_id, [text], [])
+    async def _signal(self, tx: WriteTx, scope: Scope, patch: Patch, evidence: UUID | None) -> Signal | None:
+        text = erasure_text(patch.field, patch.value)
+        hashes = tombstones(self._secret, scope.tenant_id, patch.user_id, [text], [])
         if await self._storage.erased(tx, scope, hashes):
             raise ErasedText("this value was erased at the person's request and is not stored again")
-        if proposal.evidence is None:
+        if evidence is None:
             return None
-        now = self._clock.now()
-        signal = await self._storage.evidence(tx, scope, proposal.user_id, proposal.evidence, now)
-        if signal is None:
+        found = await self._storage.evidence(tx, scope, patch, [evidence], self._clock.now())
+        if not found:
             raise InvalidInput("evidence: no turn, fact, episode or insight of this user")
-        return signal
+        return found[0]
+
+    async def _as_it_stands(self, tx: WriteTx, scope: Scope, patch: Patch) -> Patch:
+        """The proposal with what its memories say now: one that was changed or deleted since may say it no more."""
+        if patch.sensitive or not patch.signals:
+            return patch
+        seen_by_all, ids = replace(scope, categories=None), [signal.memory_id for signal in patch.signals]
+        return replace(
+            patch, signals=tuple(await self._storage.evidence(tx, seen_by_all, patch, ids, self._clock.now()))
+        )
 
     async def _create(self, tx: WriteTx, scope: Scope, patch: Patch, old: Patch | None, signal: Signal | None) -> Patch:
         if old is not None and old.state is PatchState.pending:  # nobody decided in time
@@ -135,12 +144,18 @@ class Proposals:
         return patch
 
     async def _join(self, tx: WriteTx, scope: Scope, patch: Patch, signal: Signal | None) -> Patch:
-        if signal is None or not patch.takes(signal):
+        new = signal if signal is not None and patch.takes(signal) else None
+        keys = tuple(dict.fromkeys((*patch.keys, *_keys(scope))))
+        if new is None and keys == patch.keys:
             return patch
-        patch = replace(patch, signals=(*patch.signals, signal))
-        await self._storage.add_signals(tx, scope, patch)
-        await self._decisions.enter(tx, scope, patch, "signal", scope.actor, _evidence(signal))
+        patch = replace(patch, signals=(*patch.signals, new) if new else patch.signals, keys=keys)
+        await self._storage.join(tx, scope, patch)
+        await self._decisions.enter(tx, scope, patch, "signal" if new else "joined", scope.actor, _evidence(new))
         return patch
+
+
+def _keys(scope: Scope) -> tuple[UUID, ...]:
+    return (scope.key_id,) if scope.key_id else ()
 
 
 def _evidence(signal: Signal | None) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from app.domain.changes import MemoryChange, Observation
 from app.domain.insights import Insight, Material
@@ -13,6 +14,9 @@ from app.prompts.insights import VERSION, insights, read_insights
 from app.storage.reflection import WHOLE
 from app.usecases.memories.reflection_writes import KeepReflections, Made, Step, cosine
 from app.usecases.ops.ask_model import AskModel
+
+OWN_JOB: Final = {"job": "insight"}
+"""What history says of an insight that this job drew: no caller can write it, so consent trusts it (SPEC §8)."""
 
 
 class DrawInsights:
@@ -70,7 +74,8 @@ class DrawInsights:
             taken.append(embedding)
             draft = self._draft(material, one)
             event = Observation("worker", "insight", "ok", draft.user_id, None, None, draft.category, best)
-            changes.append(self._keep.created(scope, draft, embedding, event))
+            change = self._keep.created(scope, draft, embedding, event)
+            changes.append(replace(change, history_meta=OWN_JOB))
         return changes
 
     def _draft(self, material: Material, found: Insight) -> NewMemory:

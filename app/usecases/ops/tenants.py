@@ -15,7 +15,7 @@ from app.domain.scope import Scope
 from app.ports import Clock
 from app.storage.tenants import ApiKey, KeyOwner, Tenant, TenantStorage, hash_key
 
-SCOPES = ("query", "write", "chat", "admin")
+SCOPES = ("query", "write", "chat", "approve", "admin")
 MAX_CACHED = 10_000
 LOOKUPS = 2
 """Keys that are looked up at once of those that this process does not know."""

@@ -1,0 +1,91 @@
+"""Does a text say a value? Deterministic checks by whole words (SPEC §8). Pure, linear in the text.
+
+The database repeats a weaker form of `contains` (migrations/sql/0017_consent.sql): the plain ASCII words of the value,
+in any order. What passes here passes there.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from app.domain.text_rules import normalise
+
+SAID_CHARACTERS: Final = 4000
+"""Only the beginning of a long text is read: what somebody pastes is not their own statement."""
+_SPACELESS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_SEPARATOR: Final = (
+    "\\s\x00-/:-@\\[-`{-\xa9\xab-\xb1\xb4\xb6-\xb8\xbb\xbf\xd7\xf7\u2000-\u206f\u20a0-\u20cf\u2190-\u2bff\u3000-\u303f"
+    "\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+)
+_WORD: Final = re.compile(f"[{_SPACELESS}]|[^{_SEPARATOR}{_SPACELESS}]+")
+_SENTENCE: Final = re.compile(r"(?<=[.!?…])\s|(?<=[。！？])|\n")
+_ASCII_WORD: Final = re.compile("[a-z0-9]+")
+_FILLER: Final = frozenset({"a", "an", "and", "but", "or", "the", "with"})
+_DENYING: Final = (
+    "not no never none nothing without cannot t dont doesnt didnt isnt arent wasnt wont cant shouldnt wouldnt neither "
+    "nor hate hates hated dislike dislikes stop stops stopped avoid avoids quit less rather instead except unless if "
+    "hardly barely anymore nicht kein keine keinen nie pas jamais nunca jamás sin non mai niet geen"
+)
+_DENIES: Final = frozenset(_DENYING.split())
+"""With one of these in a sentence, it does not plainly say a value. Words after an apostrophe stand alone ("don't")."""
+_QUESTION: Final = ("?", "？")
+_INSTRUCTS: Final = re.compile(
+    r"\b(?:ignore|disregard|forget|override|bypass|obey|reveal|execute|pretend|jailbreak)\b|<\||[{}<>`]|://"
+    r"|\b(?:system|developer) (?:prompt|message)s?\b|\binstructions?\b|\bpasswords?\b"
+    r"|\balways (?:say|answer|reply|approve)\b",
+    re.IGNORECASE,
+)
+
+
+def words(text: str) -> list[str]:
+    """The words in lower case, without punctuation; in scripts without spaces each character is a word."""
+    return _WORD.findall(normalise(text).lower())
+
+
+def contains(text: str, value: str) -> bool:
+    """Return whether the words of the value stand in the text, whole and side by side."""
+    said, looked_for = words(text), words(value)
+    return bool(looked_for) and _runs(said, looked_for) and _plainly(text, value)
+
+
+def ends_with(text: str, last: str) -> bool:
+    """Return whether the text ends with these words."""
+    said, looked_for = words(text), words(last)
+    return bool(looked_for) and said[-len(looked_for) :] == looked_for
+
+
+def says(text: str, value: str, *, ordered: bool = True) -> bool:
+    """Return whether a sentence of the text states the value: no question, and nothing in it denies.
+
+    With `ordered=False` the value's words may stand in any order and apart: "warm and friendly" is "friendly, warm".
+    """
+    looked_for = words(value)
+    content = set(looked_for) - _FILLER or set(looked_for)
+    for sentence in _SENTENCE.split(text[:SAID_CHARACTERS]):
+        if sentence.rstrip().endswith(_QUESTION):
+            continue
+        said = words(sentence)
+        if _DENIES & set(said) - set(looked_for):
+            continue
+        if _runs(said, looked_for) if ordered else content <= set(said):
+            return bool(looked_for) and _plainly(sentence, value)
+    return False
+
+
+def instructs(value: str) -> bool:
+    """Return whether a value reads like an instruction to a model: only a person lets it in."""
+    return _INSTRUCTS.search(value) is not None
+
+
+def _runs(said: Sequence[str], looked_for: Sequence[str]) -> bool:
+    return f" {' '.join(looked_for)} " in f" {' '.join(said)} "
+
+
+def _plainly(text: str, value: str) -> bool:
+    """The database's own check."""
+    said = set(_ASCII_WORD.findall(_ascii_lower(text)))
+    return set(_ASCII_WORD.findall(_ascii_lower(value))) - _FILLER <= said
+
+
+def _ascii_lower(text: str) -> str:
+    return re.sub("[A-Z]", lambda match: match[0].lower(), text)
