@@ -278,9 +278,9 @@ def _runner(
     consent: Consent,
 ) -> RunJobs:
     embed = embedding(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
-    models = base.chat, base.embedder, base.policies, base.clock
+    models = base.chat, base.embedder, base.policies, base.clock, write, consent.proposals
     policy = scheduled(base.policies.jobs, base.chat)
-    jobs, parts = JobStorage(base.uow, policy), Parts(base.uow, base.space.name, journal, *models, write)
+    jobs, parts = JobStorage(base.uow, policy), Parts(base.uow, base.space.name, journal, *models)
     handlers = job_handlers(lifecycle, embed, consolidate, consent, afterwards(parts, jobs))
     return RunJobs(jobs, TenantStorage(base.uow), journal, handlers, policy)
 

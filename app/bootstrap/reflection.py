@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.bootstrap.adapters import chat_model_settings, embedder_settings
 from app.bootstrap.database import database
+from app.bootstrap.recording import recording
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.domain.jobs import JobKind, JobPolicy
@@ -24,6 +25,8 @@ from app.storage.reflection import ReflectionStorage
 from app.storage.spaces import require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
+from app.usecases.memories.consent_proposals import Proposals
+from app.usecases.memories.consent_workers import ProposeTold
 from app.usecases.memories.episodes import CaptureEpisodes
 from app.usecases.memories.insights import DrawInsights
 from app.usecases.memories.multi_fact import ExtractFacts
@@ -62,6 +65,7 @@ class Parts:
     policies: Policies
     clock: Clock
     write: WriteMemories
+    proposals: Proposals
 
     def ask(self) -> AskModel:
         """The way to the model."""
@@ -73,14 +77,16 @@ def extracting(of: Parts) -> ExtractFacts:
     ask, around = of.ask(), ReconcileStorage(of.uow, of.space)
     reconcile = Reconcile(ask, of.write, around, of.journal, of.policies, of.clock)
     turns = TurnFacts(of.uow, MemoryStorage(of.uow, of.space))
-    return ExtractFacts(ask, reconcile, turns, of.journal, of.policies, of.clock)
+    consent = ProposeTold(of.proposals, of.policies.consent)
+    return ExtractFacts(ask, reconcile, turns, of.journal, of.policies, of.clock, consent)
 
 
 def reflecting(of: Parts) -> Reflect:
     """All that is made of what is said."""
     ask, storage = of.ask(), ReflectionStorage(of.space)
     keep = KeepReflections(of.uow, storage, of.journal, of.embedder, of.policies, of.clock)
-    return Reflect(extracting(of), CaptureEpisodes(ask, keep), Summarise(ask, keep), DrawInsights(ask, keep), keep)
+    insights = DrawInsights(ask, keep, ProposeTold(of.proposals, of.policies.consent))
+    return Reflect(extracting(of), CaptureEpisodes(ask, keep), Summarise(ask, keep), insights, keep)
 
 
 def afterwards(of: Parts, jobs: JobStorage) -> Afterwards:
@@ -115,11 +121,12 @@ async def _by_hand(settings: Settings) -> AsyncIterator[Parts]:
     try:
         async with database(settings) as uow:
             space = (await require_space(uow, embedder.model, embedder.dimension)).name
-            journal, memories = Journal(uow, space, secret), MemoryStorage(uow, space)
+            journal, _records, consent = recording(uow, space, secret, policies, clock)
+            memories = MemoryStorage(uow, space)
             access = AccessLog(uow, journal, clock)
             limits = Limits(policies.limits, None, TenantStorage(uow).name, access, clock)
             write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-            yield Parts(uow, space, journal, chat, embedder, policies, clock, write)
+            yield Parts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
             await access.flush()
     finally:
         await embedder.close()

@@ -3,7 +3,7 @@
 from migrations.scripts import run_sql
 
 revision = "0018"
-down_revision = "0015"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 

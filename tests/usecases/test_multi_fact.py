@@ -137,13 +137,13 @@ async def test_a_short_turn_that_plainly_tells_of_its_speaker_is_read(
     app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     quotes = {
-        "The user moved to Porto.": "I moved to Porto",
+        "The user rents a house by the sea.": "I rent a house by the sea",
         "The user's sister Ana is vegan.": "my sister Ana is vegan",
         "The user is allergic to nuts.": "I am allergic to nuts",
     }
     one = {"category": "profile", "importance": 3}
     llm.scripts.append(lambda _: {"facts": [one | {"text": text, "quote": quotes[text]} for text in quotes]})
-    await say(app, scope, "I moved to Porto, my sister Ana is vegan and I am allergic to nuts.")
+    await say(app, scope, "I rent a house by the sea, my sister Ana is vegan and I am allergic to nuts.")
     assert (await work(app, scope))["facts"] == 3
     assert await facts(sql) == list(quotes)
 

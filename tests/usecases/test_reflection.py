@@ -98,7 +98,7 @@ async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator
     """What three workers reflect with."""
     models = [OpenAIModel(llm.base_url, "", "scripted", 5.0) for _ in range(3)]
     journal = Journal(app.uow, SPACE, SECRET)
-    parts = app.embedder, app.policies, clock, app.write
+    parts = app.embedder, app.policies, clock, app.write, app.consent.proposals
     yield [reflecting(Parts(app.uow, SPACE, journal, model, *parts)) for model in models]
     for model in models:
         await model.close()

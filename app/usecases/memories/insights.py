@@ -10,8 +10,10 @@ from app.domain.insights import Insight, Material
 from app.domain.memory import MemoryType, NewMemory
 from app.domain.scope import Scope
 from app.domain.talk import Mark
+from app.domain.told_fields import ToldField, benign_fields
 from app.prompts.insights import VERSION, insights, read_insights
 from app.storage.reflection import WHOLE
+from app.usecases.memories.consent_workers import ProposeTold
 from app.usecases.memories.reflection_writes import KeepReflections, Made, Step, cosine
 from app.usecases.ops.ask_model import AskModel
 
@@ -22,9 +24,10 @@ OWN_JOB: Final = {"job": "insight"}
 class DrawInsights:
     """One user at a time, once a day at most."""
 
-    def __init__(self, ask: AskModel, keep: KeepReflections) -> None:
+    def __init__(self, ask: AskModel, keep: KeepReflections, consent: ProposeTold) -> None:
         self._ask = ask
         self._keep = keep
+        self._consent = consent
         self._policy = keep.policies.insights
         self._without = keep.policies.categories.agents_without(self._policy.category)
         self._sources = keep.policies.categories.seen_by_all_who_see(self._policy.category)
@@ -51,16 +54,29 @@ class DrawInsights:
         read = partial(read_insights, question, self._keep.policies.write.text_limits)
         asked = await self._ask.ask(scope, insights(question), read)
         made = replace(made, tokens=asked.usage.tokens)
-        changes = await self._changes(scope, material, asked.value or []) if asked.value else []
+        found, told = self._consent.without_sensitive(asked.value or [], lambda one: (one.text, "", ""))
+        changes = await self._changes(scope, material, found) if found else []
         texts = [change.new.text for change in changes if change.new]
         made = replace(made, texts=texts, created=len(changes), why=None if changes else "nothing")
         if dry_run:
             return made
         step = Step(user_id, WHOLE, "insight", material.mark, Mark(0, now))
         why = await self._keep.keep(scope, step, changes)
+        if why is None:
+            await self._propose(scope, user_id, changes, told)
         if not changes and why is None:
             await self._keep.note(scope, Observation("worker", "insight", "skipped", user_id))
         return made if why is None else replace(made, why=why)
+
+    async def _propose(
+        self, scope: Scope, user_id: str, changes: Sequence[MemoryChange], told: Sequence[ToldField]
+    ) -> None:
+        """Propose the sensitive fields that insights told, and the tone and goals of those that are stored."""
+        await self._consent.propose(scope, user_id, told)
+        for change in changes:
+            if change.new is not None:
+                benign = benign_fields(change.new.text)
+                await self._consent.propose(scope, user_id, benign, evidence=change.memory_id)
 
     async def _changes(self, scope: Scope, material: Material, found: Sequence[Insight]) -> list[MemoryChange]:
         """Those that say something new: beside the facts they were drawn from, what stands already, and each other."""

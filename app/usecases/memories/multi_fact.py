@@ -14,6 +14,7 @@ from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.changes import Observation
+from app.domain.consent import states
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory import Memory, MemoryState, MemoryType, NewMemory
 from app.domain.multi_fact import MAX_CANDIDATES, Candidate
@@ -21,10 +22,12 @@ from app.domain.outages import TokensSpent
 from app.domain.own_words import own_words
 from app.domain.scope import Scope
 from app.domain.text_rules import pieces
+from app.domain.told_fields import ToldField, benign_fields
 from app.ports import Clock
 from app.prompts.multi_fact import MAX_MESSAGE, VERSION, multi_fact, read_multi_fact
 from app.storage.journal import Journal, KeyRecord
 from app.storage.multi_fact import Before, TurnFacts
+from app.usecases.memories.consent_workers import ProposeTold
 from app.usecases.memories.merging import Written
 from app.usecases.memories.reconcile import WROTE, CarriedOut, Reconcile, Reconciled
 from app.usecases.ops.ask_model import AskModel
@@ -36,13 +39,16 @@ Why = Literal["no_model", "gone", "not_a_users", "somebody_else", "done", "short
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What came of a turn. `why`: the reason nothing was asked; `candidates`: those that kept every rule, by number;
-    `made`: what was decided of those that are not settled yet."""
+    `made`: what was decided of those that are not settled yet. `told`: sensitive and benign fields of the user's
+    context in them: the sensitive ones are no candidates; `proposed`: how many became proposals."""
 
     why: Why | None = None
     candidates: Sequence[Candidate] = ()
     made: Reconciled | None = None
     done: CarriedOut = field(default_factory=lambda: CarriedOut({}))
     tokens: int = 0
+    told: Sequence[ToldField] = ()
+    proposed: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Counts, without anything anybody said; where nothing was asked, why not."""
@@ -51,7 +57,8 @@ class Facts:
         stored = sum(one.action in WROTE for one in self.done.written.values())
         known = sum(one.reason == "known" for one in self.done.written.values())
         counts = {"facts": stored, "candidates": len(self.candidates), "tokens": self.tokens}
-        return {**counts, "known": known, "forgotten": len(self.done.forgotten)}
+        more = {"proposed": self.proposed} if self.told else {}
+        return {**counts, "known": known, "forgotten": len(self.done.forgotten), **more}
 
 
 class ExtractFacts:
@@ -65,8 +72,10 @@ class ExtractFacts:
         journal: Journal,
         policies: Policies,
         clock: Clock,
+        consent: ProposeTold,
     ) -> None:
         self._ask = ask
+        self._consent = consent
         self._reconcile = reconcile
         self._storage = storage
         self._journal = journal
@@ -101,10 +110,26 @@ class ExtractFacts:
             candidates, tokens = await self._candidates(scope, turn, message, categories)
         except TokensSpent:
             return Facts("spent")
+        candidates, told = self._told(turn, candidates)
         drafts = {at: _draft(turn, one) for at, one in enumerate(candidates) if str(at) not in before.settled}
         made = await self._reconcile.decide(scope, turn, drafts, self._visible(before), room)
-        stored = CarriedOut({}) if dry_run else await self._store(scope, turn, made)
-        return Facts(None, candidates, made, stored, tokens + made.tokens)
+        facts = Facts(None, candidates, made, tokens=tokens + made.tokens, told=told)
+        if dry_run:
+            return facts
+        proposed = 0
+        if self._consent.visible_in(self._visible(before)):
+            proposed = await self._consent.propose(scope, turn.user_id, told, turn.id, turn.thread_id)
+        return replace(facts, done=await self._store(scope, turn, made), proposed=proposed)
+
+    def _told(self, turn: Memory, found: Sequence[Candidate]) -> tuple[list[Candidate], list[ToldField]]:
+        """The candidates that may become memories, and the fields of the user's context that they all tell.
+
+        A tone or a goal counts only in the turn's own words.
+        """
+        kept, sensitive = self._consent.without_sensitive(found, lambda one: (one.text, one.quote, one.category))
+        benign = [told for one in kept for told in benign_fields(one.text)]
+        said = [told for told in benign if told.value and states(told.field, told.value, turn.text)]
+        return kept, [*sensitive, *said]
 
     def _why_not(self, turn: Memory, message: str, done: bool, room: int, categories: Mapping[str, str]) -> Why | None:
         if turn.type is not MemoryType.turn or turn.role != "user":
