@@ -42,6 +42,7 @@ def _worker(made: Site, hanging_model: bool) -> Iterator[int]:
         "MNEMA_DATABASE_URL": settings.database_url.get_secret_value(),
         "MNEMA_REDIS_URL": f"redis://:{password}@127.0.0.1:{port}/0",
         "MNEMA_HOME": str(made.home.path),
+        "MNEMA_EMBEDDED": "1",
         "MNEMA_SWEEP_S": "0.5",
         "MNEMA_EMBEDDING_THREADS": "1",
         "MNEMA_LLM_TIMEOUT_S": "5",

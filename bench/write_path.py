@@ -147,7 +147,7 @@ class Bench:
 @asynccontextmanager
 async def bench_on(url: str, scope: Scope | None = None) -> AsyncIterator[Bench]:
     """An application with one connection to `url`; a new tenant unless a scope is given."""
-    one = Settings(database_url=SecretStr(url), pool_min=1, pool_max=1)
+    one = Settings(database_url=SecretStr(url), secret_key=SecretStr(uuid4().hex), pool_min=1, pool_max=1)
     async with application(one, Doubles(embedder=TopicEmbedder())) as app:
         async with (await app.engine.pool()).acquire() as connection:
             pid = connection.get_server_pid()

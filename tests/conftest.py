@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 POSTGRES: "pytest.StashKey[PostgresContainer]" = pytest.StashKey()
 TEMPLATE = "mnema_template"
 MEMORY, MEMORY_NEEDED = "/dev/shm", 2 << 30
+SECRET_KEY = "the tests' own, and long enough for it"
 PASSWORDS = {"mnema_admin": "admin of the tests", "mnema_app": "app of the tests"}
 
 
@@ -169,7 +170,8 @@ def embedder() -> Iterator[Embedder]:
 @pytest.fixture
 def settings(database: Database, tmp_path: Path) -> Settings:
     """Settings of an installation on the test's database."""
-    return Settings(database_url=SecretStr(database.app), home=tmp_path, pool_min=1, pool_max=10, key_cache_s=0)
+    url, secret = SecretStr(database.app), SecretStr(SECRET_KEY)
+    return Settings(database_url=url, secret_key=secret, home=tmp_path, pool_min=1, pool_max=10, key_cache_s=0)
 
 
 @pytest.fixture

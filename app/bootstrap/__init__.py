@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from app.bootstrap.adapters import (
     broker_settings,
     celery_app,
     chat_model_settings,
     check_redis_url,
+    check_required,
     embedder_settings,
     patient,
     policies_of,
@@ -28,6 +28,7 @@ from app.bootstrap.operators import (
     tenancy,
 )
 from app.bootstrap.periodic import periodically
+from app.bootstrap.readiness import readiness
 from app.bootstrap.recording import consenting, recording
 from app.bootstrap.reflection import Parts, afterwards, asking, judging, scheduled
 from app.bootstrap.spaces import embedding
@@ -35,9 +36,8 @@ from app.config.loader import Policies
 from app.config.settings import Settings
 from app.config.version import VERSION
 from app.domain.checkpoints import HELD
-from app.domain.errors import ConfigError
 from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter
-from app.providers.broker import Publisher, check_broker
+from app.providers.broker import Publisher
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.measured import MeasuredModel
 from app.providers.clock import SystemClock
@@ -181,8 +181,7 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     which embedding space is its model's.
     """
     doubles = doubles or Doubles()
-    if not settings.database_url.get_secret_value():
-        raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
+    check_required(settings)
     policies = policies_of(settings)
     engine = Engine(
         settings.database_url.get_secret_value(),
@@ -250,7 +249,7 @@ def _assemble(base: _Base) -> Application:
         consent=consent,
         jobs=Jobs(JobStorage(uow, policies.jobs)),
         run_jobs=_runner(base, journal, write, lifecycle, consolidate, consent),
-        readiness=Readiness(uow, embedder, base.reranker, base.chat, partial(check_broker, broker_settings(settings))),
+        readiness=readiness(settings, uow, embedder, base.reranker, base.chat),
         metrics=base.metrics,
         read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits, JobStorage(uow, policies.jobs)),
         publisher=publisher,

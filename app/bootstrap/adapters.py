@@ -21,6 +21,13 @@ log = structlog.get_logger(__name__)
 NO_REDIS = "MNEMA_REDIS_URL: must be the URL of a Redis, redis://:…@host/0"
 
 
+def check_required(settings: Settings) -> None:
+    """Raise ConfigError for a setting that has no default and is missing."""
+    if not settings.database_url.get_secret_value():
+        raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
+    settings.erasure_secret()
+
+
 def patient(settings: Settings) -> Settings:
     """The settings of a worker: a statement may take long where nobody waits for an answer."""
     return settings.model_copy(update={"database_timeout_s": max(settings.database_timeout_s, LONG_S)})
@@ -104,10 +111,15 @@ def chat_model_settings(settings: Settings) -> ChatModelSettings:
 
 
 def policies_of(settings: Settings) -> Policies:
-    """The policies as this installation's reranker lets them be; warns of what they leave off."""
-    policies = load_policies(settings.embedding_model, settings.config_dir)
+    """The policies a process works by; warns of what they leave off. Raises ConfigError."""
+    policies = ranking(load_policies(settings.embedding_model, settings.config_dir), settings)
     for warning in policies.warnings:
         log.warning("configuration_warning", detail=warning)
+    return policies
+
+
+def ranking(policies: Policies, settings: Settings) -> Policies:
+    """The policies as this installation's reranker lets them be."""
     if settings.reranker != "none":
         return policies
     return replace(policies, profiles={name: profile.without_late() for name, profile in policies.profiles.items()})

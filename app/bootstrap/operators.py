@@ -2,16 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
-from app.bootstrap.adapters import broker_settings, chat_model_settings, embedder_settings, reranker_settings
+from app.bootstrap.adapters import (
+    chat_model_settings,
+    check_required,
+    embedder_settings,
+    reranker_settings,
+)
 from app.bootstrap.database import database
+from app.bootstrap.readiness import doctors
 from app.bootstrap.reflection import asking, judging
 from app.config.loader import load_policies
 from app.config.settings import Settings
-from app.domain.errors import ConfigError
+from app.domain.errors import ConfigError, MnemaError
 from app.ports import ChatModel, Reranker
-from app.providers.broker import check_broker
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.none import NoModel
 from app.providers.clock import SystemClock
@@ -24,17 +28,14 @@ from app.storage.engine import Engine
 from app.storage.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.lifecycle import LifecycleStorage
+from app.storage.secret import fingerprint
 from app.storage.spaces import active_space, require_space
 from app.storage.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.consolidation import Consolidate
 from app.usecases.memories.lifecycle import Lifecycle
 from app.usecases.ops.jobs import Jobs
-from app.usecases.ops.readiness import Readiness
 from app.usecases.ops.tenants import Tenants
-
-DOCTORS_PATIENCE_S = 10.0
-"""Nobody shifts load by what the doctor says: a busy machine is not a broken one."""
 
 
 @asynccontextmanager
@@ -82,6 +83,11 @@ async def supervising(settings: Settings) -> AsyncIterator[Jobs]:
         yield Jobs(JobStorage(uow, policies.jobs))
 
 
+async def change_secret(settings: Settings, admin_url: str) -> None:
+    """Make the settings' secret the one that replicas are held to. Raises ConfigError."""
+    await admin.accept_secret(admin_url, fingerprint(settings.erasure_secret()))
+
+
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Roles, database and extension; idempotent. The one step that takes a superuser."""
     await admin.bootstrap(superuser_url, database, passwords)
@@ -101,8 +107,7 @@ async def check_configuration(settings: Settings) -> None:
 
     Raises ConfigError, or DatabaseUnavailable when there is no database to ask. Leaves nothing open.
     """
-    if not settings.database_url.get_secret_value():
-        raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
+    check_required(settings)
     load_policies(settings.embedding_model, settings.config_dir)
     embedder = build_embedder(embedder_settings(settings))
     reranker = build_reranker(reranker_settings(settings), embedder)
@@ -125,6 +130,7 @@ async def diagnose(settings: Settings) -> dict[str, str]:
     if not settings.database_url.get_secret_value():
         return {"configuration": "set MNEMA_DATABASE_URL to the database URL of mnema_app, or run `mnema up`"}
     try:
+        settings.erasure_secret()
         policies = load_policies(settings.embedding_model, settings.config_dir)
         checks |= {"insights": "; ".join(policies.warnings)} if policies.warnings else {}
     except ConfigError as error:
@@ -137,12 +143,21 @@ async def diagnose(settings: Settings) -> dict[str, str]:
         chat = build_chat_model(chat_model_settings(settings))
     except ConfigError as error:
         checks["configuration"] = error.detail
-    broker = partial(check_broker, broker_settings(settings))
     try:
         async with database(settings) as uow:
-            parts = uow, embedder, reranker, chat, broker
-            return checks | await Readiness(*parts, DOCTORS_PATIENCE_S).checks()
+            asked = doctors(settings, uow, embedder, reranker, chat, has_secret=checks["configuration"] == "ok")
+            return checks | await asked.checks() | await _elsewhere(uow)
     finally:
         await chat.close()
         await reranker.close()
         await embedder.close()
+
+
+async def _elsewhere(uow: UnitOfWork) -> dict[str, str]:
+    """What mnema_app could connect to besides its own database; nothing while there is no database to ask."""
+    try:
+        names = ", ".join(row["datname"] for row in await uow.definer(admin.OPEN_DATABASES))
+    except MnemaError:  # said already
+        return {}
+    cure = "unless another program needs that: REVOKE CONNECT ON DATABASE … FROM PUBLIC"
+    return {"other_databases": f"mnema_app may connect to {names}; {cure}" if names else "ok"}

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from app.bootstrap import create_roles, diagnose, migrate_database, tenancy
-from app.bootstrap.operators import remove_tenant
+from app.bootstrap.operators import change_secret, remove_tenant
 from app.cli.client import explain, fail, out, show, table
 from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import AdminSettings, Settings
@@ -20,6 +20,7 @@ from app.usecases.ops.readiness import READ_ONLY, Readiness
 
 T = TypeVar("T")
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
+secret_app = typer.Typer(no_args_is_help=True, help="The installation's secret, MNEMA_SECRET_KEY.")
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 TenantOption = Annotated[str, typer.Option("--tenant", help="name or id")]
 MEND = {"database": "check MNEMA_DATABASE_URL and that PostgreSQL runs there; the embedded one starts with `mnema up`"}
@@ -172,6 +173,21 @@ def key_revoke(key_id: UUID, tenant: TenantOption) -> None:
         out.print("revoked")
 
     run(work())
+
+
+@secret_app.callback()
+def _secret() -> None:
+    """One command, and it is named."""
+
+
+@secret_app.command("accept")
+def secret_accept() -> None:
+    """Use the database with this MNEMA_SECRET_KEY from now on, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
+
+    /ready fails on servers that have another. Text erased under the former one is not known again.
+    """
+    run(change_secret(settings(), admin_url()))
+    out.print("accepted; text erased under the former key is not known again")
 
 
 def doctor() -> None:

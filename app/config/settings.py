@@ -17,8 +17,13 @@ from pydantic_settings import (
 )
 
 from app.config.loader import CONFIG_DIR
+from app.domain.errors import ConfigError
 
 SECRETS_DIR = "/run/secrets"
+SECRET_BYTES = 32
+MAKE_SECRET = f"at least {SECRET_BYTES} bytes, the same everywhere and for ever; once: `openssl rand -hex 32`"
+NO_SECRET = f"set MNEMA_SECRET_KEY: {MAKE_SECRET}"
+SHORT_SECRET = f"MNEMA_SECRET_KEY is too short: {MAKE_SECRET}"
 ToolKind = Literal["query", "remember", "history"]
 Origin = Annotated[
     str, Field(pattern=r"^(\*|https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?)$")
@@ -74,6 +79,7 @@ class Settings(Sources):
 
     database_url: SecretStr = SecretStr("")
     secret_key: SecretStr = SecretStr("")
+    embedded: bool = False
     home: Path = Path(".mnema")
     config_dir: Path = CONFIG_DIR
     embedder: Literal["local", "openai"] = "local"
@@ -132,9 +138,15 @@ class Settings(Sources):
         return names
 
     def erasure_secret(self) -> bytes:
-        """The key of the tombstones: MNEMA_SECRET_KEY, else one made once in `home`; the same on every replica."""
-        if given := self.secret_key.get_secret_value():
-            return given.encode()
+        """The key of the tombstones: MNEMA_SECRET_KEY, the same on every replica. Raises ConfigError if it is bad.
+
+        `mnema up` is one replica (`embedded`): without that setting it has a key of its own, made once in `home`.
+        """
+        given = self.secret_key.get_secret_value().encode()
+        if len(given) >= SECRET_BYTES:
+            return given
+        if given or not self.embedded:
+            raise ConfigError(NO_SECRET if not given else SHORT_SECRET)
         file = self.home / "secret.key"
         if not file.exists():
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -14,6 +14,8 @@ from uuid import UUID
 
 import asyncpg
 
+from app.storage.secret import NOTE
+
 if TYPE_CHECKING:
     from alembic.config import Config
 
@@ -51,9 +53,37 @@ GRANT pg_read_all_data TO mnema_backup;
 """
 # Forced row-level security hides the rows from the owner: only a role past it can dump them.
 
+_NO_LARGE_OBJECTS = """
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)'
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
+    END LOOP;
+END $$
+"""
+# They know no tenant: what one of them stored, every other could read.
+
+_ALONE = """
+SELECT NOT EXISTS (SELECT FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND rolname NOT LIKE 'mnema\\_%')
+"""
+OPEN_DATABASES = """
+SELECT datname FROM pg_database WHERE datallowconn AND datname <> current_database() AND EXISTS (
+    SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba))) WHERE grantee = 0 AND privilege_type = 'CONNECT')
+ORDER BY 1
+"""
+"""Those that everybody may connect to, besides this one."""
+
+MAINTENANCE = ("postgres", "template1")
+"""Databases that every cluster has, and that everybody may connect to."""
+
 
 async def bootstrap(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Create the roles, the database and the vector extension. Idempotent; the only step that needs a superuser.
+
+    mnema_app gets no large objects and, where no other program logs in to the cluster, no other database.
 
     `passwords`: for `mnema_admin` and `mnema_app`, and for `mnema_backup` where that role is wanted; they are set anew
     on every call.
@@ -73,6 +103,8 @@ async def bootstrap(superuser_url: str, database: str, passwords: dict[str, str]
                 "SELECT format('CREATE DATABASE %I OWNER mnema_owner', $1::text)", database
             )
             await connection.execute(quoted)
+        if await connection.fetchval(_ALONE):  # in a cluster that others share it would shut them out
+            await connection.execute(f"REVOKE CONNECT, TEMPORARY ON DATABASE {', '.join(MAINTENANCE)} FROM PUBLIC")
     finally:
         await connection.close()
     await _prepare_database(superuser_url, database, list(passwords))
@@ -82,6 +114,7 @@ async def _prepare_database(superuser_url: str, database: str, logins: list[str]
     connection = await asyncpg.connect(superuser_url, database=database)
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        await connection.execute(_NO_LARGE_OBJECTS)
         await connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO mnema_owner")
         quoted = await connection.fetchval(
             "SELECT format('REVOKE ALL ON DATABASE %1$I FROM PUBLIC; "
@@ -162,6 +195,18 @@ async def adopt_model(admin_url: str, model: str, dimension: int, partitions: in
             name = space_name(model, dimension)
             await connection.execute("SELECT add_embedding_space($1, $2, $3, $4)", name, model, dimension, partitions)
     return model
+
+
+async def accept_secret(admin_url: str, mark: bytes) -> None:
+    """Make this fingerprint the one of the secret that the database is used with."""
+    connection = await asyncpg.connect(admin_url)
+    try:
+        async with connection.transaction():
+            await connection.execute("SET LOCAL ROLE mnema_owner")
+            await connection.execute("DELETE FROM installation")
+            await connection.execute(NOTE, mark)
+    finally:
+        await connection.close()
 
 
 def space_name(model: str, dimension: int) -> str:

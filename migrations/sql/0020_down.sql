@@ -5,3 +5,6 @@ REVOKE SELECT ON store_items FROM mnema_search;
 DROP FUNCTION items_naming(text);
 DROP INDEX store_items_names;
 DROP FUNCTION store_names(uuid, text, text);
+DROP TABLE installation;
+DROP INDEX api_keys_hash;
+CREATE INDEX api_keys_hash ON api_keys (key_hash);

@@ -54,3 +54,12 @@ BEGIN
 END $$;
 GRANT EXECUTE ON FUNCTION erase_threads(uuid, text) TO mnema_app;
 GRANT UPDATE (thread_id) ON change_log, events TO mnema_app;
+
+DROP INDEX api_keys_hash;
+CREATE UNIQUE INDEX api_keys_hash ON api_keys (key_hash);
+
+CREATE TABLE installation (                         -- one row, of no tenant
+    only_row            boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    secret_fingerprint  bytea NOT NULL              -- of MNEMA_SECRET_KEY: replicas that have another are told
+);
+GRANT SELECT, INSERT ON installation TO mnema_app;

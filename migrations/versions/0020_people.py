@@ -1,4 +1,4 @@
-"""An erasure takes the items that name a person and replaces the ids of their threads."""
+"""An erasure takes items that name a person and replaces thread ids; key hashes are unique; the secret is known."""
 
 from migrations.scripts import run_sql
 

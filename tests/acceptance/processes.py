@@ -22,7 +22,7 @@ import orjson
 from app.cli.embedded.home import read_env
 from app.cli.embedded.postgres_access import command_line
 from app.providers.embeddings.onnx_graph import ensure_graph
-from tests.conftest import model_cache, roomy_memory
+from tests.conftest import SECRET_KEY, model_cache, roomy_memory
 
 REPOSITORY = Path(__file__).parents[2]
 DEADLINE_S = 120
@@ -33,7 +33,12 @@ ANNOUNCED = "stop  Ctrl-C"
 
 
 def environment(**values: object) -> dict[str, str]:
-    """This process's environment without anything that configures Mnema or picks a database, and with `values`."""
+    """This process's environment without anything that configures Mnema or picks a database, and with `values`.
+
+    With a database it has the tests' secret, too.
+    """
+    if values.get("MNEMA_DATABASE_URL"):
+        values = {"MNEMA_SECRET_KEY": SECRET_KEY, **values}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MNEMA_", "PG", "DATABASE_URL"))}
     return kept | {name: str(value) for name, value in values.items()}
 

@@ -22,7 +22,7 @@ from app.domain.errors import ConfigError
 from app.storage.engine import Engine
 from tests.acceptance.processes import mnema
 from tests.api.calls import ask, delta, history_of, listed, refused, remember, say
-from tests.conftest import PASSWORDS, Database, database_url, roomy_memory
+from tests.conftest import PASSWORDS, SECRET_KEY, Database, database_url, roomy_memory
 from tests.factories import Caller, make_caller, serve
 from tests.migrations.snapshot import catalogue
 from tests.usecases.crowd import SeededEmbedder
@@ -90,7 +90,8 @@ def elsewhere() -> Iterator[str]:
 @asynccontextmanager
 async def serving(url: str, home: Path, caller: Caller, embedder: SeededEmbedder) -> AsyncIterator[httpx.AsyncClient]:
     """A server on this database, and the caller's client."""
-    settings = Settings(database_url=SecretStr(url), secret_key=SecretStr("kept"), home=home, pool_min=1, key_cache_s=0)
+    secret = SecretStr(SECRET_KEY)
+    settings = Settings(database_url=SecretStr(url), secret_key=secret, home=home, pool_min=1, key_cache_s=0)
     async with serve(settings, Doubles(embedder=embedder)) as base, caller.client(base) as client:
         yield client
 

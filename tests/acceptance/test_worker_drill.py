@@ -29,6 +29,7 @@ from app.domain.scope import Scope
 from app.storage.jobs import JobStorage
 from tests.acceptance.processes import alive
 from tests.background import Background, background, children, kill, until
+from tests.conftest import SECRET_KEY
 from tests.factories import draft
 from tests.redis_server import RedisServer
 from tests.usecases.crowd import SeededEmbedder
@@ -106,7 +107,7 @@ async def fill(site: Site) -> int:
     async with site.superuser() as sql:  # only what was also stored long ago is forgotten
         await sql.execute("ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '2020-01-01'")
     embedder = SeededEmbedder()
-    settings = Settings(database_url=SecretStr(site.url()), home=site.home.path)
+    settings = Settings(database_url=SecretStr(site.url()), secret_key=SecretStr(SECRET_KEY), home=site.home.path)
     async with application(settings, Doubles(embedder=embedder)) as app:
         scopes = [Scope((await app.tenants.create(f"tenant {time.monotonic_ns()}")).id) for _ in range(TENANTS)]
         await asyncio.gather(*(_memories(app, scope) for scope in scopes))

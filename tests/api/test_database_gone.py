@@ -73,7 +73,18 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
         {
             "status": "degraded",
             "checks": dict.fromkeys(
-                ("database", "migrations", "role", "embedding_space", "embedder", "reranker", "workers", "pauses"), "ok"
+                (
+                    "database",
+                    "migrations",
+                    "role",
+                    "embedding_space",
+                    "secret",
+                    "embedder",
+                    "reranker",
+                    "workers",
+                    "pauses",
+                ),
+                "ok",
             )
             | {"llm": "none", "broker": "no broker configured: set MNEMA_REDIS_URL; background jobs wait"},
         },

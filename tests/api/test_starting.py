@@ -27,6 +27,8 @@ WRONG: dict[str, dict[str, str]] = {
     "MNEMA_CORS_ORIGINS_0: ": {"MNEMA_CORS_ORIGINS": f'["{SECRET}"]'},
     'value for field "cors_origins"': {"MNEMA_CORS_ORIGINS": SECRET},
     "MNEMA_DATABASE_URL": {"MNEMA_DATABASE_URL": ""},
+    "set MNEMA_SECRET_KEY: ": {"MNEMA_SECRET_KEY": ""},
+    "MNEMA_SECRET_KEY is too short: ": {"MNEMA_SECRET_KEY": SECRET},
     "MNEMA_REDIS_URL: ": {"MNEMA_REDIS_URL": f"redis://:{SECRET}/x@127.0.0.1:6379/0"},
     "cannot read policies.yaml": {"MNEMA_CONFIG_DIR": "/nowhere"},
     "The local embedder is": {"MNEMA_EMBEDDING_DIMENSION": "7"},

@@ -5,11 +5,12 @@ from typing import TypeAlias
 
 import asyncpg
 
-GLOBAL = ["alembic_version", "embedding_spaces"]
+GLOBAL = ["alembic_version", "embedding_spaces", "installation"]
 """Tables of the installation, not of a tenant."""
 
-NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key"]
-"""Keys of tenant tables that do not begin with tenant_id: a tenant's own id is its tenant, its name is unique."""
+NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key", "api_keys_hash"]
+"""Keys of tenant tables that do not begin with tenant_id: a tenant's own id is its tenant, its name is unique, and an
+API key is looked up before its tenant is known."""
 
 DEFINERS = {
     "authenticate(bytea)": "mnema_auth",
@@ -101,7 +102,8 @@ async def keys_not_led_by_tenant(connection: asyncpg.Connection) -> list[str]:
 
 
 async def app_powers(connection: asyncpg.Connection, role: str = "mnema_app") -> list[str]:
-    """The server's role owns nothing, belongs to nobody, bypasses nothing and cannot make objects."""
+    """The server's role owns nothing, belongs to nobody, bypasses nothing, cannot make objects, large ones neither, and
+    has no other database."""
     return await _column(
         connection,
         """WITH app AS (SELECT * FROM pg_roles WHERE rolname = $1)
@@ -125,6 +127,13 @@ async def app_powers(connection: asyncpg.Connection, role: str = "mnema_app") ->
         SELECT 'may ' || r || ' ' || c.relname FROM pg_class c, unnest(ARRAY['TRUNCATE', 'TRIGGER', 'REFERENCES']) r
             WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
               AND has_table_privilege($1, c.oid, r)
+        UNION ALL
+        SELECT 'may connect to ' || datname FROM pg_database
+            WHERE datname IN ('postgres', 'template1') AND has_database_privilege($1, oid, 'CONNECT')
+        UNION ALL
+        SELECT 'may call ' || oid::regprocedure FROM pg_proc
+            WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^lo(_|read$|write$)'
+              AND has_function_privilege($1, oid, 'EXECUTE')
         ORDER BY 1""",
         role,
     )

@@ -8,7 +8,7 @@ import pytest
 
 from tests.architecture import catalog
 from tests.architecture.catalog import Check
-from tests.conftest import Database
+from tests.conftest import Database, database_url
 
 CHECKS: list[Check] = [
     catalog.unprotected_tables,
@@ -138,6 +138,24 @@ async def test_a_role_with_any_power_is_reported(superuser: asyncpg.Connection) 
         "may create in schema public",
         "owns type mood",
     ]
+
+
+@pytest.mark.parametrize("name", ["postgres", "template1"])
+async def test_the_servers_role_has_no_other_database(database: Database, name: str) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="permission denied for database"):
+        await asyncpg.connect(database_url(database.app, name))
+
+
+@pytest.mark.parametrize(
+    "call", ["lo_create(0)", "lo_from_bytea(0, 'x')", "lo_put(1, 0, 'x')", "lo_get(1)", "lo_unlink(1)"]
+)
+async def test_the_servers_role_keeps_no_large_objects(database: Database, call: str) -> None:
+    connection = await asyncpg.connect(database.app)
+    with pytest.raises(
+        asyncpg.InsufficientPrivilegeError, match=f"permission denied for function {call.split('(')[0]}"
+    ):
+        await connection.execute(f"SELECT {call}")
+    await connection.close()
 
 
 async def offences_after(connection: asyncpg.Connection, statements: str, check: Check) -> list[str]:

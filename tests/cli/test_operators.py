@@ -19,7 +19,17 @@ from tests.acceptance.processes import mnema
 from tests.conftest import PASSWORDS, Database, database_url, model_cache
 
 KEY = re.compile(r"^(\S{36})  (mnema_\S{43})\n$")
-OK = ("configuration", "database", "migrations", "role", "embedding_space", "embedder", "reranker", "llm: none")
+OK = (
+    "configuration",
+    "database",
+    "migrations",
+    "role",
+    "embedding_space",
+    "secret",
+    "embedder",
+    "reranker",
+    "llm: none",
+)
 NO_BROKER = "warn broker: no broker configured: set MNEMA_REDIS_URL; background jobs wait\nok   workers\nok   pauses\n"
 
 
@@ -137,7 +147,9 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
             done = await mnema("migrate", **given)
         assert (done.returncode, done.stdout) == (0, "schema is current; vectors are all-MiniLM-L6-v2\n")
     checked, created = await asyncio.gather(mnema("doctor", **env), mnema("tenant", "create", "acme", **env))
-    assert (checked.returncode, checked.stdout) == (0, "".join(f"ok   {name}\n" for name in OK) + NO_BROKER)
+    told, elsewhere = checked.stdout.split("ok   workers\n")
+    assert (checked.returncode, told) == (0, "".join(f"ok   {name}\n" for name in OK) + NO_BROKER)
+    assert re.fullmatch(r"ok   other_databases\n|warn other_databases: mnema_app may connect to t_\w+.*\n", elsewhere)
     assert created.returncode == 0
 
 

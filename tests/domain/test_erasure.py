@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from app.config.settings import Settings
 from app.domain.erasure import tombstone, tombstones
+from app.domain.errors import ConfigError
 
 SECRET = b"the installation's secret"
 TENANT = UUID("01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11")
@@ -69,16 +70,26 @@ def test_a_tombstone_is_32_bytes_that_hold_nothing_of_the_text() -> None:
     assert (len(hash_), b"Porto" in hash_) == (32, False)
 
 
-def test_the_secret_is_made_once_in_the_home_and_is_its_owners_alone(tmp_path: Path) -> None:
-    first = Settings(home=tmp_path / "home").erasure_secret()
+def test_the_secret_of_an_embedded_home_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
+    first = Settings(home=tmp_path / "home", embedded=True).erasure_secret()
     assert len(first) == 32
-    assert Settings(home=tmp_path / "home").erasure_secret() == first
-    assert Settings(home=tmp_path / "another").erasure_secret() != first
+    assert Settings(home=tmp_path / "home", embedded=True).erasure_secret() == first
+    assert Settings(home=tmp_path / "another", embedded=True).erasure_secret() != first
     [file] = (tmp_path / "home").iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)] == [0o600, 0o700]
 
 
 def test_a_given_secret_goes_before_the_one_in_the_home(tmp_path: Path) -> None:
-    settings = Settings(home=tmp_path / "home", secret_key=SecretStr("given"))
-    assert settings.erasure_secret() == b"given"
+    settings = Settings(home=tmp_path / "home", secret_key=SecretStr("s" * 32), embedded=True)
+    assert settings.erasure_secret() == b"s" * 32
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(("given", "embedded"), [("", False), ("s" * 31, False), ("é" * 15, False), ("s", True)])
+def test_a_secret_that_is_missing_or_short_is_refused_with_how_to_make_one(
+    tmp_path: Path, given: str, embedded: bool
+) -> None:
+    settings = Settings(home=tmp_path / "home", secret_key=SecretStr(given), embedded=embedded)
+    with pytest.raises(ConfigError, match=r"MNEMA_SECRET_KEY.* at least 32 bytes.* `openssl rand -hex 32`"):
+        settings.erasure_secret()
+    assert not (tmp_path / "home").exists(), "nothing is made in its place"

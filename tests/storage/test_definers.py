@@ -198,3 +198,11 @@ async def test_the_key_itself_is_nowhere(uow: UnitOfWork, superuser: asyncpg.Con
     rows = await superuser.fetch("SELECT key_hash, to_jsonb(k)::text AS row FROM api_keys k WHERE name = 'mine'")
     assert [row["key_hash"] for row in rows] == [hash_key(plain)]
     assert plain not in rows[0]["row"]
+
+
+async def test_two_keys_cannot_have_one_hash(superuser: asyncpg.Connection, a: Scope, b: Scope) -> None:
+    key = """INSERT INTO api_keys (tenant_id, id, name, prefix, key_hash, scopes)
+             VALUES ($1, gen_random_uuid(), 'k', 'p', $2, '{}')"""
+    await superuser.execute(key, a.tenant_id, b"hash")
+    with pytest.raises(asyncpg.UniqueViolationError, match="api_keys_hash"):
+        await superuser.execute(key, b.tenant_id, b"hash")

@@ -1,11 +1,16 @@
 """What a running server says of its parts; of its database role each time, for a role can be changed meanwhile."""
 
+import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
+from pydantic import SecretStr
 
-from app.bootstrap import Application
+from app.bootstrap import Application, Doubles, application, diagnose
+from app.bootstrap.operators import change_secret
+from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
 from app.providers.chat_models.none import NoModel
@@ -14,6 +19,7 @@ from app.providers.rerankers.none import NoReranker
 from app.storage.admin import head_revision
 from app.storage.engine import Engine, refuse_privileged
 from app.storage.identity import new_id
+from app.storage.secret import DIFFERENT
 from app.storage.uow import UnitOfWork
 from app.usecases.ops.readiness import Readiness
 from tests.conftest import Database, database_url
@@ -104,3 +110,34 @@ async def test_a_schema_that_is_behind_is_told_whatever_it_lacks(app: Applicatio
     await sql.execute(f"UPDATE alembic_version SET version_num = '{head_revision()}'")
     with pytest.raises(asyncpg.UndefinedFunctionError):
         await readiness_of(app).checks()
+
+
+async def test_a_replica_with_another_secret_is_told_until_its_secret_is_accepted(
+    settings: Settings, embedder: SeededEmbedder, database: Database
+) -> None:
+    another = settings.model_copy(update={"secret_key": SecretStr("another secret, and as long as it has to be")})
+    doubles = Doubles(embedder=embedder)
+    async with application(settings, doubles) as first, application(another, doubles) as second:
+        assert (await diagnose(another))["secret"] == "ok", "the doctor looks and settles nothing"
+        assert (await diagnose(settings))["secret"] == "ok"
+        at_once = await asyncio.gather(*(one.readiness.checks() for one in (first, first, second)))
+        assert {checks["secret"] for checks in at_once} == {"ok", DIFFERENT}
+        one, other = (first, second) if (await first.readiness.checks())["secret"] == "ok" else (second, first)
+        assert (await one.readiness.checks())["secret"] == "ok"
+        assert (await other.readiness.checks())["secret"] == DIFFERENT
+        assert "secret" not in Readiness.OPTIONAL
+        assert (await diagnose(other.settings))["secret"] == DIFFERENT
+        await change_secret(other.settings, database.admin)
+        assert (await one.readiness.checks())["secret"] == DIFFERENT
+        assert (await other.readiness.checks())["secret"] == "ok"
+
+
+async def test_the_database_knows_the_secret_by_a_mark_alone(
+    settings: Settings, embedder: SeededEmbedder, sql: asyncpg.Connection
+) -> None:
+    async with application(settings, Doubles(embedder=embedder)) as app:
+        await app.readiness.checks()
+    [row] = await sql.fetch("SELECT * FROM installation")
+    secret = settings.erasure_secret()
+    assert len(row["secret_fingerprint"]) == 32
+    assert row["secret_fingerprint"] not in (hashlib.sha256(secret).digest(), secret)

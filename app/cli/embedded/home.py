@@ -56,7 +56,7 @@ class Home:
 
     def settings(self, cluster: Cluster) -> Settings:
         """The server's settings: this home, and the database as mnema_app."""
-        return Settings(database_url=SecretStr(self.url(cluster, "mnema_app")), home=self.path)
+        return Settings(database_url=SecretStr(self.url(cluster, "mnema_app")), home=self.path, embedded=True)
 
     def settings_with_redis(self, cluster: Cluster) -> Settings:
         """The same with the Redis that `mnema up` uses, while it runs."""

@@ -51,6 +51,7 @@ class Services:
             "MNEMA_DATABASE_URL": settings.database_url.get_secret_value(),
             "MNEMA_REDIS_URL": self._redis_url,
             "MNEMA_HOME": str(home.path),
+            "MNEMA_EMBEDDED": "1",
             "MNEMA_CONFIG_DIR": str(settings.config_dir.resolve()),
         }
 

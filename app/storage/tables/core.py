@@ -54,7 +54,7 @@ api_keys = Table(
     Column("created_at", _time, nullable=False),
     Column("expires_at", _time),
     Column("revoked_at", _time),
-    Index("api_keys_hash", "key_hash"),
+    Index("api_keys_hash", "key_hash", unique=True),
 )
 users = Table(
     "users",
@@ -158,5 +158,11 @@ embedding_spaces = Table(
     Column("active", Boolean, nullable=False),
     Column("created_at", _time, nullable=False),
     Column("ready", Boolean, nullable=False),
+)
+installation = Table(
+    "installation",
+    metadata,
+    Column("only_row", Boolean, CheckConstraint("only_row"), primary_key=True),
+    Column("secret_fingerprint", LargeBinary, nullable=False),
 )
 Index("embedding_spaces_one_active", embedding_spaces.c.active, unique=True, postgresql_where=sql("active"))

@@ -44,7 +44,7 @@ BEHIND_S = 120
 class Readiness:
     """Each check answers `ok`, `none` for what is not configured, or says what is wrong and how to mend it."""
 
-    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "insights"})
+    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "insights", "other_databases"})
     """Without these, reading and writing go on."""
 
     @staticmethod
@@ -60,8 +60,12 @@ class Readiness:
         chat: ChatModel,
         broker: Callable[[], None],
         patience_s: float = PATIENCE_S,
+        secret: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`broker` raises BrokerUnavailable, and may block for a moment; each check takes `patience_s` at most."""
+        """`broker` raises BrokerUnavailable, and may block for a moment. `secret` raises ConfigError for one that the
+        other replicas do not have. Each check takes `patience_s` at most.
+        """
+        self._require_secret = secret
         self._patience_s = patience_s
         self._uow = uow
         self._embedder = embedder
@@ -77,6 +81,7 @@ class Readiness:
             "migrations": self._migrations,
             "role": self._role,
             "embedding_space": self._space,
+            **({"secret": self._secret} if self._require_secret else {}),
             "embedder": self._model,
             "reranker": self._reading,
             "llm": self._answering,
@@ -123,6 +128,11 @@ class Readiness:
     async def _space(self) -> None:
         async with _answering_database(self._patience_s):
             await require_space(self._uow, self._embedder.model, self._embedder.dimension)
+
+    async def _secret(self) -> None:
+        assert self._require_secret is not None
+        async with _answering_database(self._patience_s):
+            await self._require_secret()
 
     async def _ask(self, statement: str) -> Sequence[Row]:
         async with _answering_database(self._patience_s):
