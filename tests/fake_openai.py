@@ -35,6 +35,7 @@ class Fault(StrEnum):
     NAN = "a NaN"
     ZEROS = "a vector of zeros"
     TEXT = "words where numbers belong"
+    ENDLESS = "megabytes"
 
 
 @dataclass
@@ -86,6 +87,8 @@ def _refusal(fault: Fault | None, authorization: str) -> Response | None:
         return JSONResponse({"error": {"message": f"wrong key: {authorization}"}}, 401)
     if fault is Fault.GARBAGE:
         return Response('{"data": [', media_type="application/json")
+    if fault is Fault.ENDLESS:
+        return Response(b" " * (8 << 20), media_type="application/json")
     return None
 
 

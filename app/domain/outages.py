@@ -56,6 +56,12 @@ class ChatModelUnavailable(MnemaError):
     status = 503
 
 
+class UnusableAnswer(ChatModelUnavailable):
+    """The chat model answers, but not this question."""
+
+    code = "unusable_answer"
+
+
 class NoChatModel(MnemaError):
     """This needs a chat model, and none is configured: set MNEMA_LLM."""
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.domain.llm import guessed_tokens
-from app.domain.outages import ChatModelUnavailable, NoChatModel
+from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact
 from app.providers.chat_models.measured import MeasuredModel
 from app.providers.chat_models.none import NoModel
-from app.providers.chat_models.openai import OpenAIModel
+from app.providers.chat_models.openai import MAX_ANSWER, OpenAIModel
 from app.providers.metrics import Metrics
 from tests.fake_llm import FakeLlm, Fault, fake_llm
 from tests.fake_llm.wire import tokens
@@ -66,6 +66,27 @@ async def test_an_endpoint_that_counts_no_tokens_is_counted_for(server: FakeLlm,
     assert usage.output_tokens > 10
 
 
+@pytest.mark.filterwarnings("ignore:Failed to extract usage")
+async def test_what_it_says_it_took_counts_as_far_as_that_can_be(server: FakeLlm, remote: OpenAIModel) -> None:
+    honest = (await remote.ask(PROMPT)).usage
+    server.faults.append(Fault.MUCH_USAGE)
+    most = (await remote.ask(PROMPT)).usage
+    assert most.output_tokens == PROMPT.max_tokens
+    assert honest.input_tokens < most.input_tokens < len(str(server.requests[0]).encode()) + 1000
+    server.faults.append(Fault.LESS_USAGE)
+    assert (await remote.ask(PROMPT)).usage.input_tokens == guessed_tokens(PROMPT.rules, PROMPT.question)
+
+
+@pytest.mark.parametrize("fault", [Fault.ENDLESS, Fault.PACKED])
+async def test_an_answer_is_read_up_to_a_size(server: FakeLlm, remote: OpenAIModel, fault: Fault) -> None:
+    server.faults.append(fault)
+    with pytest.raises(UnusableAnswer, match=f"more than {MAX_ANSWER} bytes"):
+        await remote.ask(PROMPT)
+    assert len(server.requests) == 1
+    assert server.sent < 4 * MAX_ANSWER + (8 << 20), "what sockets hold"
+    assert (await remote.ask(PROMPT)).value is not None
+
+
 TRANSIENT = [Fault.RATE_LIMITED, Fault.TIMED_OUT, Fault.SERVER_ERROR, Fault.UNAVAILABLE, Fault.CUT]
 
 
@@ -88,6 +109,7 @@ async def test_a_transient_fault_is_tried_again(server: FakeLlm, remote: OpenAIM
         (Fault.RATE_LIMITED_FOR_A_MINUTE, "answered HTTP 429"),
         (Fault.GARBAGE, "cannot be used"),
         (Fault.OTHER, "cannot be used"),
+        (Fault.REFUSED, "answered HTTP 400"),
     ],
 )
 async def test_what_is_no_answer_is_not_asked_for_again(

@@ -49,6 +49,13 @@ async def test_a_malformed_answer(server: FakeOpenAI, remote: OpenAIEmbedder, fa
     assert len(await remote.embed(["one", "two"])) == 2
 
 
+async def test_an_answer_is_read_up_to_a_size(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
+    server.faults.append(Fault.ENDLESS)
+    with pytest.raises(EmbedderUnavailable, match="more than vectors"):
+        await remote.embed(["one", "two"])
+    assert len(await remote.embed(["one", "two"])) == 2
+
+
 async def test_a_refusal_is_not_retried_and_no_secret_shows(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
     server.faults.append(Fault.UNAUTHORISED)
     with pytest.raises(EmbedderUnavailable) as caught:

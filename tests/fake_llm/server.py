@@ -1,6 +1,7 @@
 """The server: real HTTP on loopback, one fault or script at a time."""
 
 import asyncio
+import gzip
 import json
 import re
 from collections import deque
@@ -11,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.fake_llm import wire
@@ -40,6 +41,11 @@ class Fault(StrEnum):
     EMPTY = "nothing at all"
     REFUSAL = "a refusal"
     NO_USAGE = "an answer that does not say what it cost"
+    MUCH_USAGE = "an answer that says it took a billion tokens"
+    LESS_USAGE = "an answer that says it took fewer than none"
+    ENDLESS = "an answer that does not end"
+    PACKED = "megabytes packed into kilobytes"
+    REFUSED = "400"
 
 
 STATUS = {
@@ -50,7 +56,10 @@ STATUS = {
     Fault.UNAVAILABLE: 503,
     Fault.HANG: 500,
     Fault.NO_SUCH_MODEL: 404,
+    Fault.REFUSED: 400,
 }
+TOOK = {Fault.MUCH_USAGE: 10**9, Fault.LESS_USAGE: -(10**9)}
+PIECE = b" " * (1 << 20)
 SAID = {
     Fault.PROSE: "Sure! Here is what I think about these notes: they look similar to me.",
     Fault.INVALID_JSON: '{"verdicts": [{"id": 0, "verd',
@@ -76,7 +85,7 @@ class FakeLlm:
     `faults` are used up in order, one a request; `scripts` answer the next prompts of a version instead of a good
     model, one each, and `always` every one; `said` answers what is none of Mnema's prompts. `asked` are the prompts
     that came in, `wrong` what was wrong with them: at its end the server raises AssertionError for any. `hanging` is
-    set by the first request that meets HANG.
+    set by the first request that meets HANG; `sent`: bytes that met ENDLESS.
     """
 
     base_url: str = ""
@@ -89,6 +98,7 @@ class FakeLlm:
     requests: list[dict[str, Any]] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
+    sent: int = 0
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -117,12 +127,24 @@ class FakeLlm:
             return wire.stream(body, said, number, cut=fault is Fault.CUT)
         if fault is Fault.CUT:
             return Response("{", headers={"content-length": "100"})
+        if fault is Fault.ENDLESS:
+            return StreamingResponse(self._endless(), media_type="application/json")
+        if fault is Fault.PACKED:
+            return Response(gzip.compress(PIECE * 64), headers={"content-encoding": "gzip"})
         if fault is Fault.FOUR_HUNDRED:
             said = json.dumps(_four_hundred(json.loads(str(said))))
         answer = wire.completion(body, SAID.get(fault, said) if fault else said, number, usage=fault != Fault.NO_USAGE)
+        if fault in TOOK:
+            answer["usage"] = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), TOOK[fault])
         if fault is Fault.REFUSAL:
             answer["choices"][0]["message"] |= {"content": None, "refusal": "I cannot help with that."}
         return JSONResponse(answer)
+
+    async def _endless(self) -> AsyncIterator[bytes]:
+        while not self.stopping.is_set():
+            self.sent += len(PIECE)
+            yield PIECE
+            await asyncio.sleep(0)
 
     def _answer(self, body: dict[str, Any]) -> wire.Message:
         version = re.match(r"Task: (\S+)\n", str(body["messages"][0]["content"]))

@@ -18,18 +18,27 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 
 from app.domain.llm import Usage, guessed_tokens
-from app.domain.outages import ChatModelUnavailable
+from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
+from app.providers.bounded_http import BoundedClient, is_too_long
 
 TRIES = 3
 FIRST_WAIT_S = 0.5
 LONGEST_REST_S = 600.0
 OPENAI = "https://api.openai.com"
 OUTPUT = "answer"
+MAX_ANSWER = 4 << 20
+"""Bytes. What we ask for takes some KB; long lists of models take some hundred."""
+REFUSED = (400, 413, 422)
+"""Statuses that may tell of the question; all others tell of the endpoint."""
+TEMPLATE_TOKENS = 500
+"""More than a server adds to what is sent: its template, and the names of roles."""
 
 
 class OpenAIModel:
     """Lost connections, 408, 429 and 5xx are tried again, thrice in all; everything else fails at once.
+
+    Where something came back that may have to do with the question, with UnusableAnswer.
 
     `timeout_s` bounds a call, retries and their waits included: what the endpoint asks to wait beyond it is not waited.
     After one that ran out, calls fail at once for as long, and twice as long each time it happens again, up to
@@ -42,7 +51,10 @@ class OpenAIModel:
         self.name = model
         self._timeout_s = timeout_s
         # The client refuses an empty key, which is what an endpoint without authentication has.
-        self._client = AsyncOpenAI(api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=0)
+        http = BoundedClient(MAX_ANSWER)
+        self._client = AsyncOpenAI(
+            api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=0, http_client=http
+        )
         own = base_url.startswith(OPENAI)
         provider = (
             OpenAIProvider(openai_client=self._client)
@@ -61,6 +73,7 @@ class OpenAIModel:
         refuse_inside_transaction("chat model")
         if time.monotonic() < self._rests_until:
             raise ChatModelUnavailable("The chat model did not answer in time, and is left alone for a while.")
+        unusable = False
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
                 response = await self._tried(prompt, limit)
@@ -69,13 +82,13 @@ class OpenAIModel:
             self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
             failure = f"The chat model did not answer within {self._timeout_s:g} s."
         except Exception as error:
-            failure = _describe(error)
+            failure, unusable = _describe(error), _answered(error)
         else:
             self._works, self._rest_s = True, self._timeout_s
             return _read(prompt, response)
         self._works = False
         # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.
-        raise ChatModelUnavailable(failure)
+        raise UnusableAnswer(failure) if unusable else ChatModelUnavailable(failure)
 
     async def check(self) -> None:
         """As ChatModel has it: unless the last call was answered, the endpoint is asked which models it has."""
@@ -129,9 +142,12 @@ class OpenAIModel:
 
 def _read(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
     text, told = response.text or "", response.usage
+    asked = prompt.rules, prompt.question
+    schema = str(TypeAdapter(prompt.answer).json_schema())
+    most = sum(len(part.encode()) for part in (*asked, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
     usage = Usage(
-        told.input_tokens or guessed_tokens(prompt.rules, prompt.question),  # some endpoints count nothing
-        told.output_tokens or guessed_tokens(text),
+        _counted(told.input_tokens, most) or guessed_tokens(*asked),  # some endpoints count nothing
+        _counted(told.output_tokens, prompt.max_tokens) or min(guessed_tokens(text), prompt.max_tokens),
     )
     try:
         return Reply(TypeAdapter(prompt.answer).validate_json(text), usage)
@@ -139,16 +155,30 @@ def _read(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
         return Reply(None, usage)
 
 
+def _counted(told: int, most: int) -> int:
+    """What an endpoint says it took, as far as that can be: it is paid for out of the tenant's tokens."""
+    return max(0, min(told, most))
+
+
+def _answered(error: Exception) -> bool:
+    """Whether something came back that may have to do with the question."""
+    if isinstance(error, ModelHTTPError):
+        return error.status_code in REFUSED
+    return is_too_long(error) or not isinstance(error, ModelAPIError | OpenAIError)
+
+
 def _transient(error: ModelAPIError) -> bool:
     if isinstance(error, ModelHTTPError):
         return error.status_code in (408, 429) or error.status_code >= 500
-    return isinstance(error, ModelConnectionError)
+    return isinstance(error, ModelConnectionError) and not is_too_long(error)
 
 
 def _describe(error: Exception) -> str:
     """A message without secrets: what came back is never quoted."""
     if isinstance(error, ModelHTTPError | APIStatusError):
         return f"The chat model's endpoint answered HTTP {error.status_code}."
+    if is_too_long(error):
+        return f"The chat model's endpoint answered more than {MAX_ANSWER} bytes, or packed ones."
     if isinstance(error, ModelConnectionError | OpenAIError):
         return "The chat model's endpoint cannot be reached."
     return f"The answer of the chat model's endpoint cannot be used ({type(error).__name__})."

@@ -4,10 +4,15 @@ import asyncio
 
 from app.domain.outages import EmbedderRefused, EmbedderUnavailable
 from app.ports import Embedding, Vector
+from app.providers.bounded_http import BoundedClient, is_too_long
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 
 REFUSED = (400, 413, 422)
 """Statuses that tell of the texts; all others tell of the endpoint."""
+NUMBER_BYTES = 32
+"""More than a number of a vector takes in JSON."""
+ENVELOPE_BYTES = 1 << 20
+"""What an answer has beside numbers."""
 
 
 class OpenAIEmbedder(CachingEmbedder):
@@ -35,8 +40,9 @@ class OpenAIEmbedder(CachingEmbedder):
         # Only these models can shorten their vectors; others refuse the parameter.
         self._dimensions = dimension if model.startswith("text-embedding-3") else omit
         # The client refuses an empty key, which is what an endpoint without authentication has.
+        http = BoundedClient(max_batch * dimension * NUMBER_BYTES + ENVELOPE_BYTES)
         self._client = AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=max_retries
+            api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=max_retries, http_client=http
         )
 
     async def close(self) -> None:
@@ -79,6 +85,8 @@ class OpenAIEmbedder(CachingEmbedder):
             return f"The embedding endpoint did not answer within {self._timeout_s:g} s."
         if isinstance(error, APIStatusError):
             return f"The embedding endpoint answered HTTP {error.status_code}."
+        if is_too_long(error):
+            return "The embedding endpoint answered more than vectors."
         if isinstance(error, APIConnectionError):
             return "The embedding endpoint cannot be reached."
         return f"The embedding endpoint's answer cannot be used ({type(error).__name__})."

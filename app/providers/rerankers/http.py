@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import httpx
 
+from app.providers.bounded_http import AnswerTooLong, BoundedClient
 from app.providers.rerankers.base import CrossEncoder
 
 TRIES = 3
@@ -50,7 +51,7 @@ class HttpReranker(CrossEncoder):
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._api = api
         self._model = model
-        self._client = httpx.AsyncClient(timeout=None)  # a call as a whole has one
+        self._client = BoundedClient(MAX_ANSWER, timeout=None)  # a call as a whole has one
 
     async def close(self) -> None:
         """Close connections; later calls raise RerankerUnavailable."""
@@ -85,20 +86,18 @@ class HttpReranker(CrossEncoder):
 
     async def _posted(self, body: Mapping[str, Any]) -> bytes:
         try:
-            async with self._client.stream("POST", self._url, json=body, headers=self._headers) as response:
-                if response.status_code in TRANSIENT:
-                    raise _Transient(f"answered HTTP {response.status_code}", _retry_after_s(response.headers))
-                if response.status_code != httpx.codes.OK:
-                    raise _Refused(f"answered HTTP {response.status_code}")
-                answer = bytearray()
-                async for piece in response.aiter_bytes():
-                    answer += piece
-                    if len(answer) > MAX_ANSWER:
-                        raise _Refused("answered more than scores")
-                return bytes(answer)
+            response = await self._client.post(self._url, json=body, headers=self._headers)
+        except AnswerTooLong:
+            raise _Refused("answered more than scores") from None
         except httpx.TransportError:
-            failure = "cannot be reached"
-        raise _Transient(failure)
+            response = None
+        if response is None:
+            raise _Transient("cannot be reached")
+        if response.status_code in TRANSIENT:
+            raise _Transient(f"answered HTTP {response.status_code}", _retry_after_s(response.headers))
+        if response.status_code != httpx.codes.OK:
+            raise _Refused(f"answered HTTP {response.status_code}")
+        return response.content
 
     def _read(self, answer: bytes, count: int) -> list[float]:
         """Scores in the order of the texts; ValueError, TypeError or KeyError for what the API does not promise."""
