@@ -13,7 +13,8 @@ from uuid import UUID
 
 from app.domain.memory import Memory, MemoryState, MemoryType
 from app.domain.merge_bands import MergeBands
-from app.domain.same_fact import SameFact, integers, lexical_overlap, negations, numeric_step, same_fact
+from app.domain.same_fact import SameFact, lexical_overlap, numeric_step, same_fact
+from app.domain.veto import veto
 
 Rule = SameFact | Literal["model", "new_value"]
 """Why two memories are one fact. "model": a model says so; "new_value": so too, and the later text replaces the other's
@@ -173,15 +174,16 @@ def by_rule(a: Memory, b: Memory, numeric_categories: Collection[str] = ()) -> R
     return same_fact(a.text, b.text, numeric_update=a.category in numeric_categories)
 
 
-def by_model(a: Memory, b: Memory, verdict: Literal["same", "new_value", "different"]) -> Rule | None:
-    """What a model's verdict comes to. No model can join what one text denies and the other does not, nor take two
-    texts with other numbers for the same."""
-    if verdict == "different" or negations(a.text) != negations(b.text):
+def by_model(
+    a: Memory,
+    b: Memory,
+    verdict: Literal["same", "new_value", "different"],
+    numeric_categories: Collection[str] = (),
+) -> Rule | None:
+    """What a model's verdict on two memories of one category comes to: a yes holds unless the texts forbid it."""
+    if verdict == "different" or veto(a.text, b.text, verdict, numeric_update=a.category in numeric_categories):
         return None
-    if verdict == "new_value":
-        return "new_value"
-    numbers = integers(a.text), integers(b.text)
-    return "model" if not all(numbers) or numbers[0] == numbers[1] else None
+    return "model" if verdict == "same" else verdict
 
 
 def _comparable(memory: Memory) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
@@ -84,6 +84,11 @@ class _Token:
 @lru_cache(maxsize=4096)  # a write reads its neighbours, and neighbours come again
 def read_words(text: str) -> tuple[Word, ...]:
     """The words of `text` in order, without articles and the leading "user", "I", "my" or "user is" (allergic)."""
+    return _edges(every_word(text))
+
+
+def every_word(text: str) -> list[Word]:
+    """The words of `text` in order, without articles."""
     clean = normalise(text)
     if clean.isupper() and " " in clean:
         clean = clean.lower()
@@ -98,7 +103,7 @@ def read_words(text: str) -> tuple[Word, ...]:
         for word in _classify(token, found[-1].key if found else ""):
             indefinite = indefinite and word.kind is Kind.CONTENT
             found.append(replace(word, single=True) if indefinite and not word.plural else word)
-    return _edges(found)
+    return found
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -236,6 +241,24 @@ def stem_of(low: str) -> str:
     if low.endswith("s") and not low.endswith(("ss", "us", "is", "as")):
         return low[:-1]
     return low
+
+
+def breaks_fixed_pair(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one text has a half of what is one thing in the other: "fish" beside "fish and chips"."""
+    return _has_half(left, right) or _has_half(right, left)
+
+
+@lru_cache(maxsize=1)
+def _fixed_pairs() -> frozenset[frozenset[str]]:
+    return frozenset(frozenset(map(stem_of, pair.split())) for pair in words.FIXED_PAIRS)
+
+
+def _has_half(text: Sequence[Word], other: Sequence[Word]) -> bool:
+    keys = {word.key for word in other}
+    pairs = (
+        frozenset((a.key, b.key)) for a, and_, b in zip(text, text[1:], text[2:], strict=False) if and_.key == "and"
+    )
+    return any(pair in _fixed_pairs() and len(pair & keys) == 1 for pair in pairs)
 
 
 def _edges(found: list[Word]) -> tuple[Word, ...]:

@@ -7,12 +7,13 @@ when what it adds is one more list element or a plain adjective. ADR 17 says wha
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Final, Literal
 
 from app.domain import words
-from app.domain.phrases import GRAMMAR, PLAIN, Kind, Word, read_words, stem_of
+from app.domain.phrases import GRAMMAR, PLAIN, Kind, Word, breaks_fixed_pair, read_words, stem_of
 from app.domain.text_rules import text_key
 
 SameFact = Literal["same_words", "contains", "numeric"]
@@ -27,11 +28,7 @@ _NOT_NARROWED: Final = frozenset(
     {Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DATE, Kind.DIRECTION, Kind.FIXED, Kind.SYMBOL}
 )
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
-
-_ONLY_ORDER: Final = frozenset({"now", "currently", "presently", "previous", "previously", "earlier"})
-"""Read as dates, but they only say which came first."""
 _COMPOUND: Final = re.compile(r"(?<!\w)\w++(?:-\w++)+")  # possessive: a long word is read once
-
 Words = tuple[Word, ...]
 
 
@@ -50,8 +47,8 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
     if _keys(left) == _keys(right) or _reordered(left, right):
         return "same_words"
     if _contains(left, right) or _contains(right, left):
-        return "contains"
-    return "numeric" if numeric_update and _only_amounts_differ(left, right) else None
+        return None if breaks_fixed_pair(left, right) else "contains"
+    return "numeric" if numeric_update and only_amounts_differ(left, right) else None
 
 
 def lexical_overlap(a: str, b: str) -> bool:
@@ -81,7 +78,7 @@ def content_stems(text: str) -> set[str]:
 def figures(text: str) -> set[str]:
     """Its numbers, dates and occasions, each as it is compared: "two" is "2"."""
     figured = (word for word in read_words(text) if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE})
-    return {word.key for word in figured} - _ONLY_ORDER
+    return {word.key for word in figured} - words.ONLY_ORDER
 
 
 def merge_text(incoming: str, existing: str, rule: str) -> str:
@@ -95,7 +92,7 @@ def _keys(text: Words) -> list[str]:
     return [word.key for word in text]
 
 
-def _content(text: Words) -> list[Word]:
+def _content(text: Sequence[Word]) -> list[Word]:
     return [word for word in text if word.kind not in GRAMMAR]
 
 
@@ -132,9 +129,9 @@ def _compounds(text: str) -> tuple[str, ...]:
     return tuple(sorted(_COMPOUND.findall(text.casefold())))
 
 
-def _only_amounts_differ(left: Words, right: Words) -> bool:
+def only_amounts_differ(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Amounts, not times, ordinals, versions or labels; and no date beside them, for that makes two occasions."""
-    if len(left) != len(right) or any(word.kind is Kind.DATE for word in left + right):
+    if len(left) != len(right) or any(word.kind is Kind.DATE for word in (*left, *right)):
         return False
     pairs = list(zip(left, right, strict=True))
     return all(a.key == b.key or (a.kind is Kind.NUMBER and b.kind is Kind.NUMBER) for a, b in pairs) and any(

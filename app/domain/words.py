@@ -136,6 +136,14 @@ MONTHS: Final = {
     "nov": "november",
     "dec": "december",
 }
+DAYS: Final = {
+    **{"mon": "monday", "tue": "tuesday", "tues": "tuesday", "wed": "wednesday", "thu": "thursday", "thur": "thursday"},
+    **{"thurs": "thursday", "fri": "friday", "sat": "saturday", "sun": "sunday", "oclock": "o'clock"},
+}
+# Read as dates, but they only say which came first, or that it is now.
+ONLY_ORDER: Final = _words("now currently presently previous previously earlier")
+VAGUE_TIMES: Final = _words("nowadays later recently lately soon ago past future present upcoming coming o'clock")
+TIMES: Final = _words("once twice thrice half double")
 TIME_UNITS: Final = _words("minute hour day week month quarter year decade century age old")
 
 NUMBERS: Final = {
@@ -197,6 +205,32 @@ VERBS: Final = _words(
 NOT_AFTER_I: Final = _words("do hold start plan go get see")
 # Other words a sentence starts with, whose upper case says nothing.
 STARTERS: Final = _words("name home family pets pet job hobby hobbies interest interests goal goals")
+
+# Pairs that are one thing: neither half is the pair.
+FIXED_PAIRS: Final = (
+    *("fish chips", "salt pepper", "mac cheese", "macaroni cheese", "gin tonic", "rum coke", "whisky soda"),
+    *("bread butter", "butter jelly", "bacon egg", "ham egg", "egg soldiers", "bangers mash", "pie mash", "rice beans"),
+    *("pork beans", "biscuits gravy", "meat potatoes", "chicken waffles", "burger fries", "steak chips", "surf turf"),
+    *("cookies cream", "strawberries cream", "peaches cream", "milk cookies", "milk honey", "oil vinegar"),
+    *("cheese crackers", "cheese onion", "sweet sour", "bed breakfast", "bubble squeak", "rock roll", "rhythm blues"),
+    *("drum bass", "country western", "arts crafts", "hide seek", "trial error", "research development", "law order"),
+    *("health safety", "terms conditions", "track field", "cat mouse", "snakes ladders", "cops robbers", "nuts bolts"),
+    *("black white", "stars stripes", "question answer", "lost found", "supply demand", "profit loss", "pros cons"),
+    *("mergers acquisitions", "search rescue", "sales marketing", "cut paste", "drag drop", "copy paste"),
+    *("dungeons dragons", "hammer sickle", "needle thread", "lock key", "bow arrow", "bucket spade", "cup saucer"),
+)
+# Behind these stands somebody who takes part, not the value of an attribute.
+PARTAKING: Final = _words("with by to from and under beside against of user user's")
+# Of whom something is said that is not said of the user. Without the -s of a plural.
+PEOPLE: Final = _words(
+    "mother father parent sister brother sibling twin son daughter child kid baby wife husband partner "
+    "spouse girlfriend boyfriend fiance fiancé fiancée ex aunt uncle cousin niece nephew grandmother grandfather "
+    "grandparent grandson granddaughter godfather godmother godchild stepmother stepfather stepson "
+    "stepdaughter friend colleague coworker co-worker boss manager neighbour neighbor roommate flatmate landlord "
+    "mother-in-law father-in-law sister-in-law brother-in-law dog cat horse pet"
+)
+
+KIN: Final = {"mum": "mother", "mom": "mother", "dad": "father", "grandma": "grandmother", "grandpa": "grandfather"}
 
 # Not plurals.
 NO_STEM: Final = _words(

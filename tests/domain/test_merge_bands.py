@@ -54,6 +54,11 @@ SAME = [
 ]
 
 DIFFERENT = [
+    # one thing and a half of it
+    ("Likes fish", "Likes fish and chips"),
+    ("Likes salt", "Likes salt & pepper"),
+    ("Eats mac", "Eats mac and cheese"),
+    ("Likes tea and bread", "Likes tea and bread and butter"),
     ("The user's son plays chess", "The user's sons play chess"),
     ("Ines teaches wood", "Ines teaches woods"),
     ("Gave twenty two-hour-long lessons", "Gave twenty-two hour-long lessons"),

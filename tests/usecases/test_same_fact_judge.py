@@ -95,11 +95,23 @@ async def test_the_model_joins_what_the_rule_cannot(
 
 
 async def test_a_new_value_takes_the_place_of_the_old_one(
-    app: Application, job: Scope, notes: Notes, sql: asyncpg.Connection
+    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
-    await notes(SON, OLDER_SON)
+    llm.always = says("new_value")
+    await notes("The user lives in Porto.", "The user lives in Leipzig.")
     assert (await app.consolidate.run(job)).merged == 1
-    assert await active_texts(sql, "ana") == [OLDER_SON]
+    assert await active_texts(sql, "ana") == ["The user lives in Leipzig."]
+
+
+@pytest.mark.parametrize("verdict", ["same", "new_value"])
+async def test_a_yes_of_the_model_does_not_join_what_differs_in_who_or_when(
+    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, verdict: str
+) -> None:
+    llm.always = says(verdict)
+    texts = [SON, OLDER_SON, "Ana's dog has yoga on Monday.", "Ben's dog has yoga on Monday."]
+    await notes(*texts, "Ana's dog has yoga on Tuesday.")
+    report = await app.consolidate.run(job)
+    assert (report.checked > 1, report.merged) == (True, 0)
 
 
 async def test_what_the_rule_is_sure_of_costs_no_tokens(

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
-from app.domain.consolidation import Judgement, Pair, Stop, Verdict, by_model, judge
+from app.domain.consolidation import Judgement, Pair, Rule, Stop, Verdict, by_model, judge
 from app.domain.memory import Memory
 from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.scope import Scope
-from app.prompts.same_fact import MAX_PAIRS, read_same_fact, same_fact
+from app.prompts.same_fact import MAX_PAIRS, Same, read_same_fact, same_fact
 from app.usecases.ops.ask_model import AskModel
 
 
@@ -43,8 +43,11 @@ class ModelJudge:
         texts = [(older.text, newer.text) for older, newer in ordered]
         asked = await self._ask.ask(scope, same_fact(texts), partial(read_same_fact, texts))
         found = sorted((asked.value or {}).items())
-        verdicts = [Verdict(batch[at], by_model(batch[at].first, batch[at].second, told)) for at, told in found]
+        verdicts = [Verdict(batch[at], self._rule(batch[at], told)) for at, told in found]
         return Judgement(verdicts, asked.usage.tokens)
+
+    def _rule(self, pair: Pair, told: Same) -> Rule | None:
+        return by_model(pair.first, pair.second, told, self._numeric)
 
 
 def _batches(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
