@@ -91,6 +91,13 @@ class Pair:
         return fingerprint(self.first.id, self.second.id, self.score)
 
 
+class Checks(NamedTuple):
+    """The pairs to check now, and how many more the day has no room for."""
+
+    pairs: list[Pair]
+    over: int
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A checked pair and the rule by which it is one fact; None: two facts."""
@@ -142,26 +149,28 @@ def worth_checking(
     bands: MergeBands,
     now: datetime,
     spent: Mapping[str, int] | None = None,
-) -> list[Pair]:
+) -> Checks:
     """The pairs to check now, best first, each once; one of the two has to be in the pool.
 
     `checked`: when each fingerprint was made. `spent`: pairs already checked today, by user.
     """
     taken = Counter(spent or {})
     seen: set[frozenset[UUID]] = set()
-    chosen = []
+    chosen, over = [], 0
     for pair in sorted(pairs, key=lambda pair: (-pair.score, pair.fingerprint[:2])):
-        user = pair.first.user_id
-        if pair.ids in seen or taken[user] >= policy.pairs_per_user_day:
+        if pair.ids in seen:
             continue
         seen.add(pair.ids)
         lately = checked.get(pair.fingerprint)
         if lately is not None and lately > policy.checked_since(now):
             continue
         if _in_band(pair.score, bands) and not pair.ids.isdisjoint(in_pool) and _worth(pair, policy.oldest(now)):
-            taken[user] += 1
-            chosen.append(pair)
-    return chosen
+            if taken[pair.first.user_id] < policy.pairs_per_user_day:
+                taken[pair.first.user_id] += 1
+                chosen.append(pair)
+            else:
+                over += 1
+    return Checks(chosen, over)
 
 
 def judge(pairs: Iterable[Pair], numeric_categories: Collection[str] = ()) -> list[Verdict]:

@@ -74,9 +74,9 @@ class Report:
     """Counts of a run; `+` adds up those of several users. `merged`: memories that gave way to another.
 
     `duplicates_before` and `duplicates_after`: memories that the verdicts hold to be one too many. `skipped`: merges
-    left for the next run, because somebody changed one of the memories meanwhile. `left`: pairs that a model gave no
-    verdict on, `unanswered`: of these, because it does not answer; `fault`: what its
-    endpoint did.
+    left for the next run, because somebody changed one of the memories meanwhile. `left`: pairs worth a check that
+    have none, for the day has no room for them or a model gave no verdict; `unanswered`: of these, because it does not
+    answer; `fault`: what its endpoint did.
     """
 
     pairs_seen: int = 0

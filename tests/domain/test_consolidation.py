@@ -26,7 +26,7 @@ def chosen(
 ) -> list[Pair]:
     """What is worth a check when everybody is in the pool."""
     everybody = {one.id for pair in pairs for one in (pair.first, pair.second)}
-    return worth_checking(pairs, everybody, checked or {}, policy, bands, NOW, spent)
+    return worth_checking(pairs, everybody, checked or {}, policy, bands, NOW, spent).pairs
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_the_most_retrieved_tenth_is_in_the_pool() -> None:
 def test_one_of_a_pair_has_to_be_in_the_pool() -> None:
     a, b, c = (memory(number) for number in (1, 2, 3))
     pairs = [Pair(a, b, 0.8), Pair(b, c, 0.7), Pair(a, c, 0.9)]
-    assert worth_checking(pairs, {b.id}, {}, POLICY, BANDS, NOW) == [pairs[0], pairs[1]]
-    assert worth_checking(pairs, {a.id, c.id}, {}, POLICY, BANDS, NOW) == [pairs[2], pairs[0], pairs[1]]
-    assert worth_checking(pairs, (), {}, POLICY, BANDS, NOW) == []
+    assert worth_checking(pairs, {b.id}, {}, POLICY, BANDS, NOW).pairs == [pairs[0], pairs[1]]
+    assert worth_checking(pairs, {a.id, c.id}, {}, POLICY, BANDS, NOW).pairs == [pairs[2], pairs[0], pairs[1]]
+    assert worth_checking(pairs, (), {}, POLICY, BANDS, NOW) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,9 @@ def test_a_user_has_so_many_checks_a_day() -> None:
     pairs = all_pairs(crowd)
     found = chosen(*pairs)
     assert [sum(pair.first.user_id == user for pair in found) for user in ("ana", "ben")] == [50, 3]
+    everybody = {one.id for one in crowd}
+    assert worth_checking(pairs, everybody, {}, POLICY, BANDS, NOW).over == len(pairs) - 53
+    assert worth_checking(pairs, everybody, {}, POLICY, BANDS, NOW, {"ana": 48, "ben": 60}).over == len(pairs) - 2
     found = chosen(*pairs, spent={"ana": 48, "ben": 60})
     assert [sum(pair.first.user_id == user for pair in found) for user in ("ana", "ben")] == [2, 0]
 
@@ -173,17 +176,20 @@ def test_pairs_are_capped_ordered_and_never_come_twice(pairs: list[Pair], cap: i
     everybody = [one for pair in pairs for one in (pair.first, pair.second)]
     members = pool(everybody, policy, NOW)
     checked: dict[Fingerprint, datetime] = {}
-    days, seen = 0, []
-    while found := worth_checking(pairs, members, checked, policy, BANDS, NOW):
+    days, seen, left = 0, [], [0]
+    while (worth := worth_checking(pairs, members, checked, policy, BANDS, NOW)).pairs:
+        found = worth.pairs
         scores = [pair.score for pair in found]
         assert scores == sorted(scores, reverse=True)
         assert all(sum(pair.first.user_id == user for pair in found) <= cap for user in ("ana", "ben"))
         random.shuffle(pairs)
-        assert worth_checking(pairs, members, checked, policy, BANDS, NOW) == found
+        assert worth_checking(pairs, members, checked, policy, BANDS, NOW) == worth
         checked |= {pair.fingerprint: NOW for pair in found}
         seen += [pair.ids for pair in found]
+        left.append(len(found) + worth.over)
         days += 1
     assert len(seen) == len(set(seen)) <= days * cap * 2
+    assert len(left) == 1 or left[1] == len(seen), "what is over comes another day"
     for pair in pairs:
-        worth = bool(chosen(pair)) and not pair.ids.isdisjoint(members)
-        assert (pair.ids in seen) == worth
+        expected = bool(chosen(pair)) and not pair.ids.isdisjoint(members)
+        assert (pair.ids in seen) == expected

@@ -83,7 +83,7 @@ def test_what_needs_no_model_is_found(corpus: Corpus) -> None:
     pairs = [Pair(pair.first, pair.second, 0.8) for pair in corpus.decidable]
     everybody = {one.id for one in corpus.memories}
     free = ConsolidationPolicy(pairs_per_user_day=1000)
-    checked = worth_checking(pairs, everybody, {}, free, BANDS, NOW)
+    checked = worth_checking(pairs, everybody, {}, free, BANDS, NOW).pairs
     merged = make_plan(judge(checked), BANDS).merges
     recall = sum(len(merge.absorbed) for merge in merged) / len(pairs)
     print(f"recall {recall:.0%} of {len(pairs)} decidable duplicates")
@@ -98,7 +98,7 @@ def test_runs_day_by_day_until_nothing_is_left(corpus: Corpus) -> None:
         pairs = _pairs(memories)
         everybody = {one.id for one in memories}
         checked: dict[Fingerprint, datetime] = {}
-        while found := worth_checking(pairs, everybody, checked, POLICY, BANDS, NOW):
+        while found := worth_checking(pairs, everybody, checked, POLICY, BANDS, NOW).pairs:
             assert len(found) <= POLICY.pairs_per_user_day
             plan = make_plan(judge(found), BANDS)
             for merge in plan.merges:

@@ -149,7 +149,10 @@ async def test_no_more_pairs_are_checked_of_a_user_in_a_day_than_the_policy_says
     assert await sql.fetchval("SELECT max(c) FROM (SELECT count(*) c FROM consolidation_pairs GROUP BY user_pk) x") == 3
     again = await app.consolidate.run(job)
     assert again.checked <= 3 * users - first.checked
+    assert again.left == first.left - again.checked > 0, "what the day has no room for is told"
     clock.move(days=1)
+    foreseen = await app.consolidate.run(job, dry_run=True)
+    assert foreseen.checked + foreseen.left == again.left
     assert (await app.consolidate.run(job)).checked > 0
     assert await sql.fetchval("SELECT max(c) FROM (SELECT count(*) c FROM consolidation_pairs GROUP BY user_pk) x") == 6
 

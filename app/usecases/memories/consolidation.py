@@ -26,11 +26,11 @@ from app.usecases.memories.consolidation_writes import CarryOut
 class _Found:
     """One user's pairs near enough, and what of the past bears on them."""
 
-    pairs: Sequence[Pair] = ()
-    in_pool: frozenset[UUID] = frozenset()
-    checked: dict[Fingerprint, datetime] | None = None
-    spent: int = 0
-    apart: frozenset[Ids] = frozenset()
+    pairs: Sequence[Pair]
+    in_pool: frozenset[UUID]
+    checked: dict[Fingerprint, datetime]
+    spent: int
+    apart: frozenset[Ids]
 
 
 @dataclass(slots=True)
@@ -81,8 +81,9 @@ class Consolidate:
     async def _foresee(self, scope: Scope, user_id: str, this: _Run) -> Report:
         now = self._clock.now()
         found = await self._read(scope, user_id, now)
-        plan, judged = await self._think(scope, user_id, found, now, this)
-        return _judged(report(plan, pairs_seen=len(found.pairs), tokens=judged.tokens, dry_run=True), judged)
+        plan, judged, over = await self._think(scope, user_id, found, now, this)
+        figures = report(plan, pairs_seen=len(found.pairs), tokens=judged.tokens, dry_run=True)
+        return _judged(figures, judged) + Report(left=over)
 
     async def _consolidate(self, scope: Scope, user_id: str, this: _Run) -> Report:
         """Until nothing merges any more: a merge makes room for other neighbours, and changes what is in the pool."""
@@ -90,13 +91,13 @@ class Consolidate:
         while True:
             now = self._clock.now()
             found = await self._read(scope, user_id, now)
-            plan, judged = await self._think(scope, user_id, found, now, this)
+            plan, judged, over = await self._think(scope, user_id, found, now, this)
             done = await self._carry_out.plan(scope, user_id, plan, now)
             made = replace(plan, merges=done.merges, links=done.links)
             figures = report(made, pairs_seen=len(found.pairs) if first else 0, tokens=judged.tokens)
             total, first = total + replace(_judged(figures, judged), skipped=done.skipped), False
             if not done.merges or done.skipped:
-                return total
+                return total + Report(left=over)
 
     async def _read(self, scope: Scope, user_id: str, now: datetime) -> _Found:
         policy = self._policy
@@ -104,8 +105,6 @@ class Consolidate:
         async with self._uow.read(scope) as tx:
             checked = await self._storage.checked(tx, scope, user_id, policy.checked_since(now))
             spent = sum(at >= midnight for at in checked.values())
-            if spent >= policy.pairs_per_user_day:
-                return _Found()
             memories = await self._storage.memories(tx, scope, user_id)
             in_pool = pool(memories, policy, now)
             young, low = young_enough(memories, policy, now), self._bands.fallback_low
@@ -115,16 +114,17 @@ class Consolidate:
 
     async def _think(
         self, scope: Scope, user_id: str, found: _Found, now: datetime, this: _Run
-    ) -> tuple[Plan, Judgement]:
-        """The plan and what it comes from. Reading words takes the processor: it is done beside the event loop."""
+    ) -> tuple[Plan, Judgement, int]:
+        """The plan, what it comes from, and the count of pairs that the day has no room for. Reading words takes the
+        processor: it is done beside the event loop."""
         candidates = [pair for pair in found.pairs if pair.ids not in found.apart and pair.ids not in this.left]
         bounds = self._policy, self._bands, now, {user_id: found.spent}
-        pairs = await asyncio.to_thread(worth_checking, candidates, found.in_pool, found.checked or {}, *bounds)
+        pairs, over = await asyncio.to_thread(worth_checking, candidates, found.in_pool, found.checked, *bounds)
         judged = await self._verdicts(scope, pairs, this)
         this.stopped = this.stopped or judged.stopped
         this.left |= {pair.ids for pair in pairs} - {one.pair.ids for one in judged.verdicts}
         planned = partial(make_plan, judged.verdicts, self._bands, self._numeric, found.apart)
-        return await asyncio.to_thread(planned), judged
+        return await asyncio.to_thread(planned), judged, over
 
     async def _verdicts(self, scope: Scope, pairs: Sequence[Pair], this: _Run) -> Judgement:
         if self._judge is not None and pairs and not this.stopped:
