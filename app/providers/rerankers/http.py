@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import httpx
+import httpx2 as httpx
 
 from app.providers.bounded_http import AnswerTooLong, BoundedClient
 from app.providers.rerankers.base import CrossEncoder
