@@ -116,7 +116,7 @@ async def test_keys_that_cannot_be_are_refused_with_the_reason(env: dict[str, An
     cases = {
         ("--agents", "gardener"): "error unknown_agent: no allowlist for agent 'gardener'\n",
         ("--scopes", "read"): "error invalid_request: scopes are query, write, chat, approve, admin; got read\n",
-        ("--scopes", ""): "error invalid_request: scopes are query, write, chat, admin; got none\n",
+        ("--scopes", ""): "error invalid_request: scopes are query, write, chat, approve, admin; got none\n",
         ("--agents", ""): "error invalid_request: agents: name at least one; a key of none would be bound to nobody\n",
         ("--agents", "planner", "--scopes", "admin"): "error invalid_request: an admin key cannot be bound to agents\n",
     }
