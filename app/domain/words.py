@@ -211,7 +211,7 @@ FIXED_PAIRS: Final = (
     *("fish chips", "salt pepper", "mac cheese", "macaroni cheese", "gin tonic", "rum coke", "whisky soda"),
     *("bread butter", "butter jelly", "bacon egg", "ham egg", "egg soldiers", "bangers mash", "pie mash", "rice beans"),
     *("pork beans", "biscuits gravy", "meat potatoes", "chicken waffles", "burger fries", "steak chips", "surf turf"),
-    *("cookies cream", "strawberries cream", "peaches cream", "milk cookies", "milk honey", "oil vinegar"),
+    *("cookies cream", "strawberries cream", "peaches cream", "milk cookies", "oil vinegar"),
     *("cheese crackers", "cheese onion", "sweet sour", "bed breakfast", "bubble squeak", "rock roll", "rhythm blues"),
     *("drum bass", "country western", "arts crafts", "hide seek", "trial error", "research development", "law order"),
     *("health safety", "terms conditions", "track field", "cat mouse", "snakes ladders", "cops robbers", "nuts bolts"),

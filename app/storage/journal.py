@@ -161,6 +161,7 @@ class Journal:
 
 def _batch(scope: Scope, changes: Sequence[MemoryChange]) -> dict[str, Any]:
     """The changes table by table, as `apply_changes` takes them."""
+    born = {c.memory_id for c in changes if c.new}
     fresh = [c for c in changes if c.new and c.edges]  # their relations cannot be there yet: no need to look
     batch: dict[str, Any] = {
         "history": [_history(scope, c) for c in changes] + [_link(c) for c in fresh],
@@ -173,7 +174,7 @@ def _batch(scope: Scope, changes: Sequence[MemoryChange]) -> dict[str, Any]:
         "threads": dict(Counter(thread for _change, thread in told)),
         "updates": [_update(c) for c in changes if not c.new],
         "delta": list(_delta(told)),
-        "relations": [_relation(edge) | {"other": str(_other(c, edge))} for c in fresh for edge in c.edges],
+        "relations": [_relation(edge) | _stored(_other(c, edge), born) for c in fresh for edge in c.edges],
         "related": {str(c.memory_id): len(c.edges) for c in fresh},
         "edges": [row for c in changes if c.edges and not c.new for row in _edges(c.memory_id, c.actor, c.edges)],
         "retold": [str(c.memory_id) for c in changes if "text" in c.fields],
@@ -245,6 +246,11 @@ def _link(change: MemoryChange) -> dict[str, Any]:
 def _other(change: MemoryChange, edge: Edge) -> UUID:
     """What the edge relates the changed memory to."""
     return edge.to_id if edge.from_id == change.memory_id else edge.from_id
+
+
+def _stored(other: UUID, born: set[UUID]) -> dict[str, str]:
+    """The memory that must still be there for a relation; none for one of the same call."""
+    return {} if other in born else {"other": str(other)}
 
 
 def _relation(edge: Edge) -> dict[str, Any]:
