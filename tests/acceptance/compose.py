@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.acceptance.processes import REPOSITORY, environment, free_port, wait_until
+from tests.containers import POSTGRES, REDIS
 
 SECRETS = (
     "POSTGRES_PASSWORD",
@@ -35,7 +36,7 @@ class Stack:
         self._ports = {"MNEMA_PORT_1": free_port(), "MNEMA_PORT_2": free_port()}
         self.urls = [f"http://127.0.0.1:{port}" for port in self._ports.values()]
         self._file = folder / "env"
-        values = {**self.secrets, **self._ports}
+        values = {**self.secrets, **self._ports, **_stand_ins()}
         self._file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
         plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
         self._compose = [
@@ -95,6 +96,16 @@ class Stack:
     def wait_ready(self, seconds: float) -> None:
         """Until every server is ready, and not merely degraded."""
         wait_until(lambda: set(self.verdicts()) == {"ready"}, "all servers to be ready", seconds)
+
+
+def _stand_ins() -> dict[str, str]:
+    """The images that the other tests use in containers, where the machine has them and cannot have the pinned ones."""
+    images = {"MNEMA_POSTGRES_IMAGE": POSTGRES, "MNEMA_REDIS_IMAGE": REDIS}
+    return {name: image for name, image in images.items() if _has(image)}
+
+
+def _has(image: str) -> bool:
+    return subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode == 0
 
 
 def _verdict(url: str) -> str:

@@ -96,6 +96,16 @@ def test_no_server_and_no_worker_is_given_more_than_the_login_of_mnema_app(stack
         assert stack.execute(service, "sh", "-c", "command -v gcc cc make || echo none").strip() == "none"
 
 
+def test_every_container_is_confined(stack: Stack) -> None:
+    for service in (*OURS, "postgres", "redis"):
+        host = stack.inspect(service)["HostConfig"]
+        assert (host["ReadonlyRootfs"], host["CapDrop"], host["Privileged"]) == (True, ["ALL"], False), service
+        assert "no-new-privileges:true" in host["SecurityOpt"], service
+        assert (host["Memory"] > 0, host["PidsLimit"] > 0) == (True, True), service
+        written = stack.execute(service, "sh", "-c", "touch /usr/x 2>&1 || true")
+        assert "Read-only file system" in written, service
+
+
 def test_no_password_stands_in_a_command_line_or_a_log(stack: Stack) -> None:
     logs = stack.run("logs", "--no-color")
     assert "schema is current" in logs
