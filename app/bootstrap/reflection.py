@@ -72,9 +72,9 @@ class Parts:
         return asking(self.uow, self.journal, self.chat, self.policies, self.clock)
 
 
-def extracting(of: Parts) -> ExtractFacts:
+def extracting(of: Parts, ask: AskModel) -> ExtractFacts:
     """What makes facts of long turns."""
-    ask, around = of.ask(), ReconcileStorage(of.uow, of.space)
+    around = ReconcileStorage(of.uow, of.space)
     reconcile = Reconcile(ask, of.write, around, of.journal, of.policies, of.clock)
     turns = TurnFacts(of.uow, MemoryStorage(of.uow, of.space))
     consent = ProposeTold(of.proposals, of.policies.consent)
@@ -86,7 +86,7 @@ def reflecting(of: Parts) -> Reflect:
     ask, storage = of.ask(), ReflectionStorage(of.space)
     keep = KeepReflections(of.uow, storage, of.journal, of.embedder, of.policies, of.clock)
     insights = DrawInsights(ask, keep, ProposeTold(of.proposals, of.policies.consent))
-    return Reflect(extracting(of), CaptureEpisodes(ask, keep), Summarise(ask, keep), insights, keep)
+    return Reflect(ask, extracting(of, ask), CaptureEpisodes(ask, keep), Summarise(ask, keep), insights, keep)
 
 
 def afterwards(of: Parts, jobs: JobStorage) -> Afterwards:
@@ -110,7 +110,7 @@ async def reflection(settings: Settings) -> AsyncIterator[Reflect]:
 async def extraction(settings: Settings) -> AsyncIterator[ExtractFacts]:
     """Facts out of turns alone, for operators: needs the database, the embedder and the chat model."""
     async with _by_hand(settings) as parts:
-        yield extracting(parts)
+        yield extracting(parts, parts.ask())
 
 
 @asynccontextmanager

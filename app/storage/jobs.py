@@ -15,6 +15,9 @@ from app.storage.identity import new_id
 from app.storage.sql import statements
 from app.storage.uow import Row, UnitOfWork
 
+MORE = 3
+"""Attempts of a job that is put back since what it died of is over."""
+
 
 class Due(NamedTuple):
     """A job that must be handed to the broker."""
@@ -123,6 +126,15 @@ class JobStorage:
     async def replay(self, scope: Scope, job_id: UUID) -> bool:
         """Put back a dead or done job, or one that waits for a later time; False when it is none, or not there."""
         return bool(await self._write(scope, "replay", job_id))
+
+    async def stranded(self, scope: Scope, kind: JobKind, since: datetime, code: str) -> bool:
+        """Whether jobs of this kind, made since then, died of an error with this code."""
+        return bool((await self._read(scope, "stranded", kind, since, f"{code}:"))[0]["exists"])
+
+    async def revive(self, scope: Scope, kind: JobKind, since: datetime, code: str, spread_s: float) -> int:
+        """Give them MORE attempts each, the oldest first, at most `sweep_limit` and not all at once; how many."""
+        rest = MORE, self._policy.sweep_limit, timedelta(seconds=spread_s)
+        return len(await self._write(scope, "revive", kind, since, f"{code}:", *rest))
 
     async def pause(self, scope: Scope, kind: str) -> None:
         """Start no more jobs of this kind, or of any (`*`)."""

@@ -40,14 +40,18 @@ class ReflectionStorage:
         *,
         begin: bool,
     ) -> Talk | None:
-        """The oldest of what `kind` has not read of a thread. With `begin`, one it never saw counts as waiting from now
-        on; None when somebody else is beginning it this moment, or nothing is held of the user."""
+        """The oldest of what `kind` has not read of a thread; half as much each time the model had no answer to it.
+
+        With `begin`, a thread it never saw counts as waiting from now on; None when somebody else is beginning it this
+        moment, or nothing is held of the user.
+        """
         where = scope.tenant_id, user_id, thread_id
         row = await tx.fetchrow(_sql("mark" if begin else "seen"), *where, kind, *([now] if begin else []))
         if row is None and begin:
             return None
         mark = Mark(row["rev"], row["at"]) if row else Mark(0, now)
-        rows = await tx.fetch(_sql("turns"), *where, mark.rev, category, window, list(without))
+        most = max(1, window >> row["tries"]) if row else window
+        rows = await tx.fetch(_sql("turns"), *where, mark.rev, category, most, list(without))
         revs, unread = tuple(row["at_rev"] for row in rows), rows[0]["unread"] if rows else 0
         return Talk(mark, unread, tuple(_memories(rows)), revs)
 
@@ -58,6 +62,16 @@ class ReflectionStorage:
         before = (old.rev, old.at) if old else (None, None)
         where = scope.tenant_id, user_id, thread_id, kind
         return bool(await tx.fetchval(_sql("advance"), *where, new.rev, new.at, *before))
+
+    async def stumble(
+        self, tx: WriteTx, scope: Scope, user_id: str, thread_id: str, kind: Kind, old: Mark | None, least: int
+    ) -> int:
+        """Count a reading from `old` without an answer; how many in a row, or `least` if that is more.
+
+        0: somebody else has read on meanwhile.
+        """
+        where, before = (scope.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
+        return int(await tx.fetchval(_sql("stumble"), *where, *before, least) or 0)
 
     async def take(self, tx: WriteTx, scope: Scope, user_id: str, day: datetime, most: int) -> bool:
         """Count one more episode of the day that begins at `day`; False when it had `most`."""

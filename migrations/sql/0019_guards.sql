@@ -1,4 +1,9 @@
--- What one caller stores never fails another's request, and no relation outlives its memories.
+-- What one caller stores never fails another's request, no relation outlives its memories, and a model that answers nonsense
+-- is asked again.
+
+-- How often in a row the model had no answer to what follows `rev`: the next reading is shorter.
+ALTER TABLE reflections ADD COLUMN tries smallint NOT NULL DEFAULT 0;
+CREATE INDEX jobs_dead ON jobs (tenant_id, kind, created_at) WHERE state = 'dead';
 
 -- Store: a text is a number only up to a length that every cast holds.
 CREATE OR REPLACE FUNCTION store_compares(v jsonb, p_operator text, w jsonb) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE

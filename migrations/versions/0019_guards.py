@@ -1,4 +1,4 @@
-"""A stored text never makes a filter fail, and no relation outlives its memories."""
+"""A stored text never makes a filter fail, no relation outlives its memories, nonsense is asked for again."""
 
 from migrations.scripts import run_functions, run_sql
 

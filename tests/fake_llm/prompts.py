@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.prompts import episode, insights, multi_fact, reconcile, same_fact, summary
+from app.prompts import episode, insights, multi_fact, probe, reconcile, same_fact, summary
 from tests.fake_llm import reflections
 
 Question = dict[str, Any]
@@ -126,7 +126,14 @@ def judge(question: Question) -> Any:
     return {"memories": memories, "facts": facts}
 
 
+def wrong_number(question: Question) -> Iterator[str]:
+    """A number and nothing else."""
+    if question.keys() != {"number"}:
+        yield f"{sorted(question)}"
+
+
 KNOWN = {
+    probe.VERSION: Known(probe.RULES, probe.MAX_TOKENS, wrong_number, dict),
     episode.VERSION: Known(episode.RULES, episode.MAX_TOKENS, reflections.wrong_episode, reflections.capture),
     insights.VERSION: Known(insights.RULES, insights.MAX_TOKENS, reflections.wrong_material, reflections.guess),
     summary.VERSION: Known(summary.RULES, 8000, reflections.wrong_summary, reflections.summarise),

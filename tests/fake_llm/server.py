@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from app.prompts.probe import VERSION as PROBE
 from tests.fake_llm import wire
 from tests.fake_llm.prompts import KNOWN, Question, Script, question_of, wrong
 from tests.loopback import loopback
@@ -83,9 +84,9 @@ class FakeLlm:
     """The running server.
 
     `faults` are used up in order, one a request; `scripts` answer the next prompts of a version instead of a good
-    model, one each, and `always` every one; `said` answers what is none of Mnema's prompts. `asked` are the prompts
-    that came in, `wrong` what was wrong with them: at its end the server raises AssertionError for any. `hanging` is
-    set by the first request that meets HANG; `sent`: bytes that met ENDLESS.
+    model, one each, and `always` every one, but for the probe; `said` answers what is none of Mnema's prompts. `asked`
+    are the prompts that came in, but for the probe, `wrong` what was wrong with them: at its end the server raises
+    AssertionError for any. `hanging` is set by the first request that meets HANG; `sent`: bytes that met ENDLESS.
     """
 
     base_url: str = ""
@@ -156,6 +157,8 @@ class FakeLlm:
             return "{}"
         user = body["messages"][1]["content"]
         question = question_of(user)
+        if version[1] == PROBE:
+            return json.dumps(KNOWN[PROBE].answer(question))
         complaint = user[json.JSONDecoder().raw_decode(user)[1] :].strip()
         self.asked.append(Asked(version[1], question, complaint, body))
         script = self.scripts.popleft() if self.scripts else self.always or KNOWN[version[1]].answer

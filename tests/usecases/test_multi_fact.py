@@ -10,10 +10,11 @@ import pytest
 
 from app.bootstrap import Application, Doubles, application
 from app.config.settings import Settings
-from app.domain.jobs import JobState
+from app.domain.jobs import JobKind, JobState, NewJob
 from app.domain.memory import MemoryType
 from app.domain.scope import Scope
 from app.ports import Embedder
+from app.storage.jobs import JobStorage
 from tests.factories import Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, extract
@@ -231,20 +232,113 @@ def deleting(_question: Question) -> Any:
 BAD = [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.FOUR_HUNDRED, Fault.EMPTY, Fault.REFUSAL]
 
 
-@pytest.mark.parametrize("bad", [*BAD, invented, deleting], ids=lambda bad: getattr(bad, "__name__", str(bad)))
-async def test_a_bad_answer_makes_no_junk_and_loses_nothing(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
+async def test_facts_that_prove_nothing_are_asked_for_once_more_and_then_left(
+    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await app.write.remember(scope, draft("Maya drinks oat milk."))
+    await say(app, scope)
+    llm.always = invented
+    assert (await work(app, scope))["facts"] == 0
+    assert len(llm.asked) == 2
+    assert await active_texts(sql) == sorted([TURN, "Maya drinks oat milk."])
+    assert [row[4] for row in await calls(sql)] == ["refused", "refused"]
+
+
+@pytest.mark.parametrize("bad", [*BAD, deleting], ids=lambda bad: getattr(bad, "__name__", str(bad)))
+async def test_after_nonsense_the_turn_is_read_when_the_model_answers(
+    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
+) -> None:
     await say(app, scope)
     if isinstance(bad, Fault):
         llm.broken = bad
     else:
         llm.always = bad
-    assert (await work(app, scope))["facts"] == 0
-    assert len(llm.asked) == 2
-    assert await active_texts(sql) == sorted([TURN, "Maya drinks oat milk."])
-    assert [row[4] for row in await calls(sql)] == ["refused", "refused"]
+    await work(app, scope, "retry")
+    assert len(llm.requests) == 3, "twice, and then a question of ours"
+    assert (await calls(sql))[-1][0] == "probe"
+    assert await facts(sql) == []
+    llm.broken = llm.always = None
+    await due(sql)
+    assert (await work(app, scope))["facts"] == 3
+    assert await facts(sql) == FACTS
+
+
+async def test_a_model_that_says_there_are_no_facts_is_believed(app: Application, scope: Scope, llm: FakeLlm) -> None:
+    await say(app, scope)
+    llm.always = lambda _question: {"facts": []}
+    assert (await work(app, scope))["candidates"] == 0
+    assert len(llm.requests) == 1
+
+
+def babbling(question: Question) -> Any:
+    return "Peanuts!" if "peanuts" in question["message"] else extract(question)
+
+
+@pytest.fixture
+async def hasty(configured: Configured) -> Application:
+    """Where a job has two attempts."""
+    return await configured(policies={"jobs": {"max_attempts": 2}})
+
+
+async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and_can_be_replayed(
+    hasty: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    await say(hasty, scope)
+    llm.always = babbling
+    await work(hasty, scope, "retry")
+    await say(hasty, scope, TURN.replace("peanuts", "bees"))
+    assert (await work(hasty, scope))["facts"] == 3, "others are not held up"
+    await due(sql)
+    await work(hasty, scope, "dead")
+    [dead] = (await hasty.jobs.page(scope, JobState.dead, None, None, 10)).items
+    assert (dead.last_error or "").startswith("unusable_answer: ")
+    tried = sum("peanuts" in str(one.question) for one in llm.asked)
+    assert tried == 4, "twice an attempt"
+    assert (await quiet(hasty, scope)).get("revived") is None
+    assert sum(one.version == "multi_fact.v1" and "peanuts" in str(one.question) for one in llm.asked) == tried
+    llm.always = None
+    await hasty.jobs.replay(scope, dead.id)
+    assert (await work(hasty, scope))["candidates"] > 0
+
+
+async def quiet(app: Application, scope: Scope, expected: str = "done") -> Mapping[str, Any]:
+    """Run the job of the hour alone; its report."""
+    [job_id] = await JobStorage(app.uow, app.policies.jobs).enqueue(scope, [NewJob(JobKind.reflect)])
+    assert await app.run_jobs.run(scope.tenant_id, job_id, "test") == expected
+    return (await app.jobs.get(scope, job_id)).report or {}
+
+
+@pytest.mark.parametrize("away", [Fault.PROSE, Fault.OTHER, Fault.UNAVAILABLE], ids=str)
+async def test_turns_of_an_outage_longer_than_their_attempts_come_back_by_themselves(
+    hasty: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
+) -> None:
+    llm.broken = away
+    await say(hasty, scope)
+    await work(hasty, scope, "retry")
+    await due(sql)
+    await work(hasty, scope, "dead")
+    assert await facts(sql) == []
+    asked = len(llm.requests)
+    await quiet(hasty, scope, "retry")
+    assert len(llm.requests) <= asked + 3, "it costs a question of ours, thrice at most"
+    llm.broken = None
+    assert (await quiet(hasty, scope))["revived"] == 1
+    await due(sql)
+    assert (await work(hasty, scope))["facts"] == 3
+    assert await facts(sql) == FACTS
+
+
+async def test_a_turn_is_not_brought_back_for_ever(
+    hasty: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
+) -> None:
+    llm.broken = Fault.UNAVAILABLE
+    await say(hasty, scope)
+    await work(hasty, scope, "retry")
+    await due(sql)
+    await work(hasty, scope, "dead")
+    llm.broken = None
+    clock.move(days=hasty.policies.llm.wait_days + 1)
+    assert "revived" not in await quiet(hasty, scope)
 
 
 async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_again(

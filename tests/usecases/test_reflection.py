@@ -23,6 +23,7 @@ from app.usecases.memories.query import Query
 from app.usecases.memories.reflection import Reflect
 from tests.factories import Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault
+from tests.fake_llm.prompts import KNOWN, Question
 from tests.storage.building import SECRET, SPACE
 from tests.usecases.conftest import Configured
 from tests.usecases.models import WordsEmbedder
@@ -329,18 +330,53 @@ async def test_an_episode_that_breaks_a_rule_is_asked_for_once_more_and_then_lef
     assert ("episodic", "create", "skipped") in await events_of(sql)
 
 
+KINDS = (MemoryType.episodic, MemoryType.summary, MemoryType.insight)
+
+
 @pytest.mark.parametrize(
     "fault", [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.FOUR_HUNDRED, Fault.EMPTY, Fault.REFUSAL]
 )
-async def test_what_is_no_answer_leaves_nothing_behind(
-    app: Application, scope: Scope, llm: FakeLlm, fault: Fault
+async def test_what_is_no_answer_leaves_nothing_behind_and_nothing_counts_as_read(
+    app: Application, scope: Scope, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection, fault: Fault
 ) -> None:
     llm.broken = fault
+    await say(app, scope, *TALK[:3])
+    assert set(await work(app)) <= {"done", "retry"}
+    assert [await made(app, scope, kind) for kind in KINDS] == [[], [], []]
+    llm.broken = None
+    await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s', published_at = NULL WHERE state = 'queued'")
+    await work(app)
+    for _hour in range(3):
+        clock.move(hours=1)
+        await sweep_quiet(app, scope)
+    told = [one.question["messages"] for one in llm.asked if one.version == "episode.v2"]
+    assert {one["text"] for messages in told for one in messages} == set(TALK[:3])
+    assert len(await made(app, scope, MemoryType.episodic)) > 0
+    assert len(await made(app, scope, MemoryType.insight)) == 1
+
+
+async def test_a_turn_the_model_has_no_answer_to_holds_up_no_other(
+    app: Application, scope: Scope, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
+) -> None:
+    def babbling(question: Question) -> Any:
+        if "cello" in str(question):
+            return "Cello!"
+        return next(known.answer(question) for known in KNOWN.values() if not list(known.wrong(question)))
+
+    llm.always = babbling
     await say(app, scope, *TALK)
-    assert set(await work(app)) == {"done"}
-    for kind in (MemoryType.episodic, MemoryType.insight, MemoryType.semantic):
-        assert await made(app, scope, kind) == []
-    assert len(await made(app, scope, MemoryType.summary)) == (fault is Fault.FOUR_HUNDRED), "that one has no list"
+    await work(app)
+    for _hour in range(8):
+        clock.move(hours=1)
+        await sweep_quiet(app, scope)
+    asked = [one.question for one in llm.asked if one.version == "episode.v2"]
+    fine = {one["text"] for question in asked if "cello" not in str(question) for one in question["messages"]}
+    assert fine == {text for text in TALK if "cello" not in text}
+    assert len(llm.requests) < 80
+    settled = len(llm.requests)
+    clock.move(hours=1)
+    await sweep_quiet(app, scope)
+    assert len(llm.requests) == settled, "it is not asked for ever"
 
 
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.RATE_LIMITED, Fault.CUT, Fault.OTHER, Fault.UNAUTHORISED])

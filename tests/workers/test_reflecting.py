@@ -116,3 +116,49 @@ async def known(http: httpx.AsyncClient) -> bool:
     """Whether the turn's facts are there."""
     items = (await http.get("/memory", params={"user_id": "maya"})).json()["items"]
     return sum(one["type"] == "semantic" for one in items) == len(FACTS)
+
+
+USERS = ("ana", "ben", "eve", "ida", "leo")
+
+
+async def test_turns_that_nonsense_outlasted_come_back_without_a_restart(
+    app: Application,
+    caller: Caller,
+    settings: Settings,
+    embedder: SeededEmbedder,
+    database: Database,
+    redis: RedisServer,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "workers"
+    folder.mkdir()
+    async with fake_llm() as llm:
+        llm.broken = Fault.PROSE
+        jobs = {"max_attempts": 2, "schedule": {"reflect": 2}}
+        with background(folder, database.app, redis.url, jobs, LLM_BASE_URL=llm.base_url) as workers:
+            workers.worker()
+            workers.beat()
+            given = settings.model_copy(update={"redis_url": SecretStr(redis.url), "worker_queue": workers.queue})
+            async with serve(given, Doubles(embedder=embedder)) as url, caller.client(url) as http:
+                for user in USERS:
+                    turn = {"user_id": user, "thread_id": f"of {user}", "role": "user", "content": TURN}
+                    (await http.post("/turns", json=turn)).raise_for_status()
+
+                async def counted(state: str) -> int:
+                    page = await http.get("/jobs", params={"state": state, "kind": "reflect_turn"})
+                    return len(page.json()["items"])
+
+                async def all_dead() -> bool:
+                    return await counted("dead") == len(USERS)
+
+                async def all_read() -> bool:
+                    pages = [await http.get("/memory", params={"user_id": user}) for user in USERS]
+                    kinds = [[one["type"] for one in page.json()["items"]] for page in pages]
+                    return all(found.count("semantic") == len(FACTS) for found in kinds)
+
+                await until(all_dead, "every turn to use up its attempts")
+                asked = len(llm.requests)
+                llm.broken = None
+                took = await until(all_read, "the turns to be read")
+                assert await counted("dead") == 0
+    print(f"nonsense: {len(USERS)} turns, {asked} requests meanwhile, none lost; read {took:.1f} s after it ended")

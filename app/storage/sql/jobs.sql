@@ -80,6 +80,20 @@ WHERE j.tenant_id = $1 AND j.next_run <= now() AND (j.state = 'queued' OR j.stat
 UPDATE jobs SET state = 'queued', attempts = 0, next_run = now(), published_at = NULL, report = NULL, updated_at = now()
 WHERE tenant_id = $1 AND id = $2 AND (state IN ('done', 'dead') OR state = 'queued' AND next_run > now()) RETURNING id
 
+-- name: stranded
+-- Whether there are any for `revive`.
+SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND kind = $2 AND state = 'dead' AND created_at >= $3
+                                    AND starts_with(last_error, $4))
+
+-- name: revive
+-- Dead jobs of kind $2, made since $3, whose error begins with $4, get $5 more attempts: the oldest $6, spread over $7.
+UPDATE jobs SET state = 'queued', attempts = greatest(0, attempts - $5::int), next_run = now() + random() * $7::interval,
+    published_at = NULL, updated_at = now()
+WHERE tenant_id = $1 AND id = ANY (ARRAY (
+    SELECT id FROM jobs WHERE tenant_id = $1 AND kind = $2 AND state = 'dead' AND created_at >= $3
+        AND starts_with(last_error, $4)
+    ORDER BY created_at LIMIT $6 FOR UPDATE SKIP LOCKED)) RETURNING id
+
 -- name: pause
 INSERT INTO job_pauses (tenant_id, kind) VALUES ($1, $2) ON CONFLICT DO NOTHING
 

@@ -6,13 +6,13 @@
 WITH begun AS (
     INSERT INTO reflections (tenant_id, user_id, kind, thread_id, rev, at)
     SELECT $1, u.user_id, $4, $3, 0, $5 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
-    ON CONFLICT DO NOTHING RETURNING rev, at)
-SELECT rev, at FROM begun
-UNION ALL SELECT rev, at FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
+    ON CONFLICT DO NOTHING RETURNING rev, at, tries)
+SELECT rev, at, tries FROM begun
+UNION ALL SELECT rev, at, tries FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
 
 -- name: seen
 -- The same without a beginning.
-SELECT rev, at FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
+SELECT rev, at, tries FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
 
 -- name: turns
 -- The oldest $6 turns of thread $3 behind revision $4 that a model is shown, of category $5 and not of agents $7; how many
@@ -27,8 +27,16 @@ ORDER BY c.rev LIMIT $6
 -- name: advance
 -- Kind $4 has read thread $3 up to $5 at $6, if it stood at $7 and $8 until now (null: nowhere).
 INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at) VALUES ($1, $2, $4, $3, $5, $6)
-ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE SET rev = excluded.rev, at = excluded.at
+ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE SET rev = excluded.rev, at = excluded.at, tries = 0
 WHERE r.rev = $7 AND r.at = $8 RETURNING true
+
+-- name: stumble
+-- Kind $4 had no answer to what follows $5 and $6 (null: to anything) in thread $3; how often so far, at least $7. What had
+-- read nowhere is as if it had read long ago.
+INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at, tries)
+SELECT $1, u.user_id, $4, $3, 0, 'epoch', $7 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
+ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE SET tries = greatest(r.tries + 1, $7) WHERE r.rev = $5 AND r.at = $6
+RETURNING tries
 
 -- name: take
 -- One more of the day that begins at $3, if that makes at most $4; its row makes others wait.

@@ -147,6 +147,7 @@ jobs = Table(
 Index("jobs_due", jobs.c.next_run, postgresql_where=sql("state IN ('queued', 'running')"))
 Index("jobs_listed", jobs.c.tenant_id, desc("created_at"), desc("id"))
 Index("jobs_of_user", jobs.c.tenant_id, jobs.c.user_id, postgresql_where=sql("user_id IS NOT NULL"))
+Index("jobs_dead", jobs.c.tenant_id, jobs.c.kind, jobs.c.created_at, postgresql_where=sql("state = 'dead'"))
 Index("jobs_ended", jobs.c.tenant_id, jobs.c.updated_at, postgresql_where=sql("state IN ('done', 'dead')"))
 job_pauses = Table(
     "job_pauses",

@@ -9,6 +9,7 @@ from typing import Literal
 from app.domain.changes import MemoryChange, Observation
 from app.domain.episodes import dated, undated
 from app.domain.memory import Memory, MemoryType, NewMemory
+from app.domain.outages import UnusableAnswer
 from app.domain.scope import Scope
 from app.domain.talk import Message, Talk
 from app.prompts.episode import MAX_TALK, VERSION, Episode, episode, read_episode
@@ -50,7 +51,10 @@ class CaptureEpisodes:
             today = await keep.storage.taken(tx, scope, user_id, keep.midnight())
         if today >= self._policy.per_user_day:
             return replace(made, why="cap")
-        return await self._read(scope, made, talk, earlier, dry_run)
+        try:
+            return await self._read(scope, made, talk, earlier, dry_run)
+        except UnusableAnswer:
+            return await keep.stumbled(scope, made, talk, self.bounds, dry_run=dry_run)
 
     async def _read(self, scope: Scope, made: Made, talk: Talk, earlier: Sequence[Memory], dry_run: bool) -> Made:
         keep, (talk, told) = self._keep, talk.fitting(MAX_TALK, self._keep.policies.marks)
@@ -72,7 +76,7 @@ class CaptureEpisodes:
         limits, at = self._keep.policies.write.text_limits, talk.last.created_at
         room = limits.limit_for(MemoryType.episodic) - len(dated("", at))
         prompt = episode(told, at.date(), [undated(one.text) for one in earlier][::-1])
-        asked = await self._ask.ask(scope, prompt, partial(read_episode, told, replace(limits, episodic=room)))
+        asked = await self._ask.require(scope, prompt, partial(read_episode, told, replace(limits, episodic=room)))
         return replace(made, tokens=asked.usage.tokens), asked.value
 
     async def _change(self, scope: Scope, draft: NewMemory) -> MemoryChange:

@@ -8,6 +8,7 @@ from typing import Final
 from app.domain.changes import MemoryChange, Observation
 from app.domain.insights import Insight, Material
 from app.domain.memory import MemoryType, NewMemory
+from app.domain.outages import UnusableAnswer
 from app.domain.scope import Scope
 from app.domain.talk import Mark
 from app.domain.told_fields import ToldField, benign_fields
@@ -19,6 +20,8 @@ from app.usecases.ops.ask_model import AskModel
 
 OWN_JOB: Final = {"job": "insight"}
 """What history says of an insight that this job drew: no caller can write it, so consent trusts it (SPEC §8)."""
+TRIES = 3
+"""So often the same is tried where the model has no answer."""
 
 
 class DrawInsights:
@@ -52,7 +55,14 @@ class DrawInsights:
             return replace(made, why="nothing_new")
         question = material.question(self._policy.talk_characters, self._keep.policies.marks)
         read = partial(read_insights, question, self._keep.policies.write.text_limits)
-        asked = await self._ask.ask(scope, insights(question), read)
+        step = Step(user_id, WHOLE, "insight", material.mark, Mark(0, now))
+        try:
+            asked = await self._ask.require(scope, insights(question), read)
+        except UnusableAnswer:
+            made = replace(made, why="unusable")
+            if not dry_run and await self._keep.tries(scope, step) >= TRIES:
+                await self._keep.keep(scope, step)
+            return made
         made = replace(made, tokens=asked.usage.tokens)
         found, told = self._consent.without_sensitive(asked.value or [], lambda one: (one.text, "", ""))
         changes = await self._changes(scope, material, found) if found else []
@@ -60,7 +70,6 @@ class DrawInsights:
         made = replace(made, texts=texts, created=len(changes), why=None if changes else "nothing")
         if dry_run:
             return made
-        step = Step(user_id, WHOLE, "insight", material.mark, Mark(0, now))
         why = await self._keep.keep(scope, step, changes)
         if why is None:
             await self._propose(scope, user_id, changes, told)

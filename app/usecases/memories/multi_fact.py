@@ -91,7 +91,8 @@ class ExtractFacts:
     async def turn(self, scope: Scope, turn_id: UUID, *, dry_run: bool = False) -> Facts:
         """At most `per_turn` changes by its facts, `per_user_day` of its user in a day; dry, none is written.
 
-        When the day's tokens are spent the turn is left as it is. Raises ChatModelUnavailable, EmbedderUnavailable.
+        When the day's tokens are spent the turn is left as it is, and when it raises UnusableAnswer,
+        ChatModelUnavailable or EmbedderUnavailable.
         """
         if not self._ask.able:
             return Facts("no_model")
@@ -151,7 +152,7 @@ class ExtractFacts:
         found, tokens = [], 0
         for piece in pieces(message, MAX_MESSAGE):
             read = partial(read_multi_fact, piece, categories, self._policies.write.text_limits)
-            asked = await self._ask.ask(scope, multi_fact(piece, turn.created_at.date(), categories), read)
+            asked = await self._ask.require(scope, multi_fact(piece, turn.created_at.date(), categories), read)
             found += asked.value or []
             tokens += asked.usage.tokens
         return sorted(found, key=lambda one: -one.importance)[:MAX_CANDIDATES], tokens

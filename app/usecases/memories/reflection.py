@@ -12,6 +12,7 @@ from app.usecases.memories.insights import DrawInsights
 from app.usecases.memories.multi_fact import ExtractFacts
 from app.usecases.memories.reflection_writes import KeepReflections, Made, summed
 from app.usecases.memories.summaries import Summarise
+from app.usecases.ops.ask_model import AskModel
 
 AT_ONCE = 200
 """Threads, or users, looked at in one run."""
@@ -24,12 +25,14 @@ class Reflect:
 
     def __init__(
         self,
+        ask: AskModel,
         facts: ExtractFacts,
         episodes: CaptureEpisodes,
         summaries: Summarise,
         insights: DrawInsights,
         keep: KeepReflections,
     ) -> None:
+        self._ask = ask
         self._facts = facts
         self._episodes = episodes
         self._summaries = summaries
@@ -39,7 +42,11 @@ class Reflect:
     @property
     def able(self) -> bool:
         """Whether there is a model at all."""
-        return self._facts.able
+        return self._ask.able
+
+    async def check(self, scope: Scope) -> None:
+        """Have the model answer a question of ours; raises ChatModelUnavailable, TokensSpent."""
+        await self._ask.check(scope)
 
     async def turn(self, scope: Scope, user_id: str, thread_id: str, turn_id: UUID) -> Mapping[str, Any]:
         """After a turn; the report. Raises TokensSpent, ChatModelUnavailable, EmbedderUnavailable."""

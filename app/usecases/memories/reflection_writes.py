@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any, Literal, TypeAlias
 
 from app.config.loader import Policies
@@ -20,7 +21,9 @@ from app.storage.reflection import WHOLE, ReflectionStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memories.relations import delta_meta, threads_of
 
-Why: TypeAlias = Literal["no_model", "off", "resting", "nothing_new", "nothing", "cap", "known", "erased", "overtaken"]
+Why: TypeAlias = Literal[
+    "no_model", "off", "resting", "nothing_new", "nothing", "cap", "known", "erased", "overtaken", "unusable"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +224,23 @@ class KeepReflections:
         if made.why == "nothing":
             await self.note(scope, skipped)
         return made
+
+    async def stumbled(self, scope: Scope, made: Made, talk: Talk, bounds: Bounds, *, dry_run: bool) -> Made:
+        """The model has no answer to a talk: next time half of it is read, and a single turn counts as read."""
+        made, half = replace(made, why="unusable"), len(talk.turns) // 2
+        if dry_run:
+            return made
+        step = self.step(made, talk)
+        if not half:
+            return replace(made, rest=talk.rest if await self.keep(scope, step) is None else 0)
+        await self.tries(scope, step, next(tries for tries in count() if bounds.window >> tries <= half))
+        return made
+
+    async def tries(self, scope: Scope, step: Step, least: int = 1) -> int:
+        """Count a reading that the model had no answer to; how many there were in a row, or `least` if that is more."""
+        async with self.uow.write(scope) as tx:
+            where = step.user_id, step.thread_id, step.kind
+            return await self.storage.stumble(tx, scope, *where, step.old, least)
 
     async def _keep(
         self, scope: Scope, step: Step, changes: Sequence[MemoryChange], most_a_day: int | None

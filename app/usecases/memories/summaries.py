@@ -6,6 +6,7 @@ from functools import partial
 
 from app.domain.changes import Observation
 from app.domain.memory import Memory, MemoryType, NewMemory
+from app.domain.outages import UnusableAnswer
 from app.domain.scope import Scope
 from app.domain.talk import Message, Talk
 from app.prompts.summary import MAX_TALK, VERSION, read_summary, summary
@@ -38,7 +39,10 @@ class Summarise:
             return replace(made, why=talk)
         async with keep.uow.read(scope) as tx:
             old = await keep.storage.summary(tx, scope, user_id, thread_id)
-        return await self._read(scope, made, talk, old, dry_run)
+        try:
+            return await self._read(scope, made, talk, old, dry_run)
+        except UnusableAnswer:
+            return await keep.stumbled(scope, made, talk, self.bounds, dry_run=dry_run)
 
     async def _read(self, scope: Scope, made: Made, talk: Talk, old: Memory | None, dry_run: bool) -> Made:
         talk, told = talk.fitting(MAX_TALK, self._keep.policies.marks)
@@ -61,7 +65,7 @@ class Summarise:
         self, scope: Scope, made: Made, told: Sequence[Message], old: Memory | None
     ) -> tuple[Made, str | None]:
         before, room = old.text if old else "", self._policy.characters
-        asked = await self._ask.ask(scope, summary(before, told, room), partial(read_summary, before, told, room))
+        asked = await self._ask.require(scope, summary(before, told, room), partial(read_summary, before, told, room))
         return replace(made, tokens=asked.usage.tokens), asked.value
 
     def _draft(self, talk: Talk, text: str) -> NewMemory:

@@ -9,23 +9,29 @@ from typing import Generic, Literal, TypeVar
 from app.domain.changes import Observation
 from app.domain.errors import MnemaError
 from app.domain.llm import Call, LlmPolicy, Reading, Usage, guessed_tokens
-from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
+from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer
 from app.domain.scope import Scope
 from app.ports import Answer, ChatModel, Clock, Prompt
+from app.prompts.probe import PROBE, read_probe
 from app.storage.journal import Journal
 from app.storage.llm import LlmStorage
 
 T = TypeVar("T")
 ATTEMPTS = 2
 JSON = "Answer with nothing but JSON of the shape asked for."
+NONSENSE = frozenset({"malformed", "too_many"})
+"""Rules of which the breach tells that nobody answered the question."""
+PATIENCE = 5
+LONGEST_REST_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[T]):
-    """What came of it; `value` None: nothing that can be used."""
+    """What came of it; `value` None: nothing that can be used. `rule`: the one that the last answer broke."""
 
     value: T | None
     usage: Usage
+    rule: str | None = None
 
 
 class AskModel:
@@ -39,6 +45,8 @@ class AskModel:
         self._journal = journal
         self._policy = policy
         self._clock = clock
+        self._unanswered = 0  # questions of ours, in a row
+        self._rests_until = 0.0
 
     @property
     def able(self) -> bool:
@@ -54,14 +62,51 @@ class AskModel:
         """
         if not self.able:
             raise NoChatModel()
-        value, usage, asked = None, Usage(), prompt
+        value, usage, asked, rule = None, Usage(), prompt, None
         for attempt in range(1, attempts + 1):
             reading, cost = await self._once(scope, asked, read, attempt)
             value, usage = value if reading.value is None else reading.value, usage + cost
-            if reading.rule is None:
+            rule = reading.rule
+            if rule is None:
                 break
             asked = replace(prompt, question=f"{prompt.question}\n\nYour last answer was refused. {reading.complaint}")
-        return Asked(value, usage)
+        return Asked(value, usage, rule)
+
+    async def require(self, scope: Scope, prompt: Prompt[Answer], read: Callable[[Answer], Reading[T]]) -> Asked[T]:
+        """As `ask`, for what must not be left undone: an answer that is none counts as an outage.
+
+        Raises UnusableAnswer when the model answers a question of ours and not this one, ChatModelUnavailable when it
+        answers neither. Then it has to answer ours first, and after PATIENCE of them it is left alone for a while,
+        longer each time.
+        """
+        if self._unanswered:
+            await self.check(scope)
+        try:
+            asked = await self.ask(scope, prompt, read)
+        except UnusableAnswer:
+            await self.check(scope)
+            raise
+        if asked.value is None and asked.rule in NONSENSE:
+            await self.check(scope)
+            raise UnusableAnswer()
+        return asked
+
+    async def check(self, scope: Scope) -> None:
+        """Ask a question of ours, at the tenant's cost; raises ChatModelUnavailable, TokensSpent."""
+        if time.monotonic() < self._rests_until:
+            raise ChatModelUnavailable("The chat model answered nonsense, and is left alone for a while.")
+        failure = "The chat model answers nonsense."
+        try:
+            sane = (await self.ask(scope, PROBE, read_probe, 1)).rule is None
+        except UnusableAnswer as error:
+            sane, failure = False, error.detail
+        if sane:
+            self._unanswered = 0
+            return
+        self._unanswered += 1
+        if (beyond := self._unanswered - PATIENCE) > 0:
+            self._rests_until = time.monotonic() + min(LONGEST_REST_S, 2.0 ** min(beyond, 10))
+        raise ChatModelUnavailable(failure)
 
     async def _once(
         self, scope: Scope, prompt: Prompt[Answer], read: Callable[[Answer], Reading[T]], attempt: int

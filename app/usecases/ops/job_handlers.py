@@ -3,6 +3,7 @@
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -21,6 +22,8 @@ from app.usecases.memories.reflection import Reflect
 
 SPREAD_S = 3600.0
 """Over so many seconds after midnight the jobs that waited for its tokens begin."""
+REVIVED_OVER_S = 10.0
+"""Over so many seconds the jobs that an outage stranded begin."""
 Handler: TypeAlias = Callable[[Scope, Job], Awaitable[Mapping[str, Any]]]
 """Does the job and answers its report: JSON, without anything a user wrote."""
 
@@ -60,6 +63,7 @@ class Afterwards:
         """Reflect on what was said and not read yet, of one user or all."""
         counts: dict[str, dict[str, int]] = {}
         try:
+            revived = await self._revive(scope)
             for kind in Reflect.KINDS:
                 total = counts.setdefault(kind, dict.fromkeys(("created", "updated", "tokens"), 0))
                 async for made in self._reflect.waiting(scope, kind, user_id=job.user_id):
@@ -67,7 +71,16 @@ class Afterwards:
                         total[name] += getattr(made, name) if made.why is None or name == "tokens" else 0
         except TokensSpent:
             return {**counts, "why": "spent"}
-        return counts
+        return {**counts, "revived": revived} if revived else counts
+
+    async def _revive(self, scope: Scope) -> int:
+        """Once the model answers again, put back the turns whose attempts an outage used up; how many."""
+        since = self._clock.now() - timedelta(days=self._policy.wait_days)
+        outage = JobKind.reflect_turn, since, ChatModelUnavailable.code
+        if not await self._jobs.stranded(scope, *outage):
+            return 0
+        await self._reflect.check(scope)
+        return await self._jobs.revive(scope, *outage, REVIVED_OVER_S)
 
 
 def job_handlers(

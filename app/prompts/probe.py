@@ -1,0 +1,30 @@
+"""Whether a model answers at all: a question with nothing of anybody's in it, asked after an answer that is none."""
+
+from pydantic import BaseModel, ConfigDict
+
+from app.domain.llm import Reading
+from app.ports import Prompt
+from app.prompts import DATA, as_data
+
+VERSION = "probe.v1"
+MAX_TOKENS = 60
+NUMBER = 7
+RULES = f"""Task: {VERSION}
+You show that you can answer. {DATA}
+Answer with the question's number, in the shape asked for, and nothing else."""
+
+
+class Answer(BaseModel):
+    """The number."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    number: int
+
+
+PROBE: Prompt[Answer] = Prompt(VERSION, RULES, as_data({"number": NUMBER}), Answer, MAX_TOKENS)
+
+
+def read_probe(answer: Answer) -> Reading[int]:
+    """The number, if it is the one."""
+    return Reading(NUMBER) if answer.number == NUMBER else Reading(rule="wrong_number")
