@@ -2,29 +2,29 @@
 
 from typing import Any
 
-import httpx2 as httpx
+import httpx2
 
 
 class AnswerTooLong(Exception):
     """An endpoint answers more than was asked for, or in a form whose size nobody knows before it is unpacked."""
 
 
-class BoundedClient(httpx.AsyncClient):
+class BoundedClient(httpx2.AsyncClient):
     """Reads at most `most_bytes` of an answer, packed ones not at all; follows no redirects. Raises AnswerTooLong."""
 
     def __init__(self, most_bytes: int, **options: Any) -> None:
         super().__init__(**options)
         self._most_bytes = most_bytes
 
-    async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
-        """As httpx does, with the body read."""
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        """As httpx2 does, with the body read."""
         request.headers["Accept-Encoding"] = "identity"
         response = await super().send(request, stream=True, **options)
         try:
             body = await self._body(response)
         finally:
             await response.aclose()
-        return httpx.Response(
+        return httpx2.Response(
             response.status_code,
             headers=response.headers,
             content=body,
@@ -32,7 +32,7 @@ class BoundedClient(httpx.AsyncClient):
             extensions=response.extensions,
         )
 
-    async def _body(self, response: httpx.Response) -> bytes:
+    async def _body(self, response: httpx2.Response) -> bytes:
         if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise AnswerTooLong
         body = bytearray()

@@ -1,6 +1,6 @@
 """The journal: every change of a memory goes through `record`, with its history, delta, events and relations.
 
-The database applies the changes and writes the record in one call (migrations/sql/0019_guards.sql); a constraint
+The database applies the changes and writes the record in one call (migrations/sql/0018_guards.sql); a constraint
 trigger refuses a change that came any other way.
 """
 
@@ -23,6 +23,7 @@ from app.domain.scope import Scope
 from app.domain.text_rules import text_key
 from app.storage.identity import new_id
 from app.storage.jobs import new_job_row
+from app.storage.relation_rows import edges_of, link, new_relation
 from app.storage.rows import memory_from_json
 from app.storage.sql import statements
 from app.storage.uow import UnitOfWork, WriteTx
@@ -120,7 +121,7 @@ class Journal:
         batch = {
             "history": [],
             "events": [_observation(o) for o in observations],
-            "edges": [row for memory_id, some in starting.items() for row in _edges(memory_id, scope.actor, some)],
+            "edges": [row for memory_id, some in starting.items() for row in edges_of(memory_id, scope.actor, some)],
         }
         await self._applied(scope, tx, batch, [], [], [], [], None)
 
@@ -161,10 +162,10 @@ class Journal:
 
 def _batch(scope: Scope, changes: Sequence[MemoryChange]) -> dict[str, Any]:
     """The changes table by table, as `apply_changes` takes them."""
-    born = {c.memory_id for c in changes if c.new}
     fresh = [c for c in changes if c.new and c.edges]  # their relations cannot be there yet: no need to look
+    born = {c.memory_id for c in changes if c.new}
     batch: dict[str, Any] = {
-        "history": [_history(scope, c) for c in changes] + [_link(c) for c in fresh],
+        "history": [_history(scope, c) for c in changes] + [link(c) for c in fresh],
         "events": [_observation(o) for c in changes for o in c.observations],
     }
     told = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
@@ -174,9 +175,9 @@ def _batch(scope: Scope, changes: Sequence[MemoryChange]) -> dict[str, Any]:
         "threads": dict(Counter(thread for _change, thread in told)),
         "updates": [_update(c) for c in changes if not c.new],
         "delta": list(_delta(told)),
-        "relations": [_relation(edge) | _stored(_other(c, edge), born) for c in fresh for edge in c.edges],
+        "relations": [new_relation(c, edge, born) for c in fresh for edge in c.edges],
         "related": {str(c.memory_id): len(c.edges) for c in fresh},
-        "edges": [row for c in changes if c.edges and not c.new for row in _edges(c.memory_id, c.actor, c.edges)],
+        "edges": [row for c in changes if c.edges and not c.new for row in edges_of(c.memory_id, c.actor, c.edges)],
         "retold": [str(c.memory_id) for c in changes if "text" in c.fields],
         "jobs": [new_job_row(job) for c in changes for job in c.jobs],
     }
@@ -229,38 +230,6 @@ def _delta(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]
             "event": CHANGES[change.kind].delta,
             "meta": change.delta_meta,
         }
-
-
-def _link(change: MemoryChange) -> dict[str, Any]:
-    """The LINK row of a new memory."""
-    edges = [{"id": str(_other(change, e)), "category": e.category, "strength": e.strength} for e in change.edges]
-    return {
-        "id": str(new_id()),
-        "memory_id": str(change.memory_id),
-        "event": "LINK",
-        "actor": change.actor,
-        "meta": {"edges": edges},
-    }
-
-
-def _other(change: MemoryChange, edge: Edge) -> UUID:
-    """What the edge relates the changed memory to."""
-    return edge.to_id if edge.from_id == change.memory_id else edge.from_id
-
-
-def _stored(other: UUID, born: set[UUID]) -> dict[str, str]:
-    """The memory that must still be there for a relation; none for one of the same call."""
-    return {} if other in born else {"other": str(other)}
-
-
-def _relation(edge: Edge) -> dict[str, Any]:
-    return {"id": str(new_id()), "from_id": str(edge.from_id), "to_id": str(edge.to_id), "strength": edge.strength}
-
-
-def _edges(memory_id: UUID, actor: str, edges: Iterable[Edge]) -> Iterator[dict[str, Any]]:
-    link = {"memory_id": str(memory_id), "link_id": str(new_id()), "actor": actor}
-    for edge in edges:
-        yield link | _relation(edge) | {"category": edge.category}
 
 
 def _observation(o: Observation) -> dict[str, Any]:

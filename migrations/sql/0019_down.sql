@@ -1,5 +1,10 @@
--- Back to the journal of 0014, which makes its functions anew in every space.
-SELECT create_journal(name) FROM embedding_spaces;
-DROP FUNCTION purged_meanwhile();
-DROP INDEX jobs_dead;
-ALTER TABLE reflections DROP COLUMN tries;
+REVOKE UPDATE (thread_id) ON change_log, events FROM mnema_app;
+DROP FUNCTION erase_threads(uuid, text);
+DROP POLICY search ON store_items;
+REVOKE SELECT ON store_items FROM mnema_search;
+DROP FUNCTION items_naming(text);
+DROP INDEX store_items_names;
+DROP FUNCTION store_names(uuid, text, text);
+DROP TABLE installation;
+DROP INDEX api_keys_hash;
+CREATE INDEX api_keys_hash ON api_keys (key_hash);

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import httpx2 as httpx
+import httpx2
 
 from app.providers.bounded_http import AnswerTooLong, BoundedClient
 from app.providers.rerankers.base import CrossEncoder
@@ -89,13 +89,13 @@ class HttpReranker(CrossEncoder):
             response = await self._client.post(self._url, json=body, headers=self._headers)
         except AnswerTooLong:
             raise _Refused("answered more than scores") from None
-        except httpx.TransportError:
+        except httpx2.TransportError:
             response = None
         if response is None:
             raise _Transient("cannot be reached")
         if response.status_code in TRANSIENT:
             raise _Transient(f"answered HTTP {response.status_code}", _retry_after_s(response.headers))
-        if response.status_code != httpx.codes.OK:
+        if response.status_code != httpx2.codes.OK:
             raise _Refused(f"answered HTTP {response.status_code}")
         return response.content
 

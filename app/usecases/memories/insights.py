@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -46,12 +47,8 @@ class DrawInsights:
         if not self._keep.policies.draws_insights:
             return replace(made, why="off")
         now = self._keep.clock.now()
-        async with self._keep.uow.read(scope) as tx:
-            before = self._policy.before(now)
-            if not await self._keep.storage.guessable(tx, scope, user_id, before, 1):
-                return replace(made, why="nothing_new")
-            material = await self._keep.storage.material(tx, scope, user_id, self._policy, self._without, self._sources)
-        if not material.activity:  # of agents that may not see what becomes of it
+        material = await self._material(scope, user_id, now)
+        if material is None:
             return replace(made, why="nothing_new")
         question = material.question(self._policy.talk_characters, self._keep.policies.marks)
         read = partial(read_insights, question, self._keep.policies.write.text_limits)
@@ -76,6 +73,14 @@ class DrawInsights:
         if not changes and why is None:
             await self._keep.note(scope, Observation("worker", "insight", "skipped", user_id))
         return made if why is None else replace(made, why=why)
+
+    async def _material(self, scope: Scope, user_id: str, now: datetime) -> Material | None:
+        """Read what insights may be drawn from; None without new episodes of agents that may see what becomes of it."""
+        async with self._keep.uow.read(scope) as tx:
+            if not await self._keep.storage.guessable(tx, scope, user_id, self._policy.before(now), 1):
+                return None
+            material = await self._keep.storage.material(tx, scope, user_id, self._policy, self._without, self._sources)
+        return material if material.activity else None
 
     async def _propose(
         self, scope: Scope, user_id: str, changes: Sequence[MemoryChange], told: Sequence[ToldField]

@@ -2,15 +2,15 @@
 
 from migrations.scripts import run_sql
 
-revision = "0020"
-down_revision = "0019"
+revision = "0019"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
-    run_sql("0020_people.sql")
+    run_sql("0019_people.sql")
 
 
 def downgrade() -> None:
-    run_sql("0020_down.sql")
+    run_sql("0019_down.sql")

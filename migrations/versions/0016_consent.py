@@ -2,16 +2,16 @@
 
 from migrations.scripts import run_functions, run_sql
 
-revision = "0017"
+revision = "0016"
 down_revision = "0015"
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
-    run_sql("0017_consent.sql")
+    run_sql("0016_consent.sql")
 
 
 def downgrade() -> None:
-    run_sql("0017_down.sql")
+    run_sql("0016_down.sql")
     run_functions("0015_bounds.sql", "decide_once")

@@ -2,15 +2,15 @@
 
 from migrations.scripts import run_sql
 
-revision = "0018"
-down_revision = "0017"
+revision = "0017"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
-    run_sql("0018_paused_jobs.sql")
+    run_sql("0017_paused_jobs.sql")
 
 
 def downgrade() -> None:
-    run_sql("0018_down.sql")
+    run_sql("0017_down.sql")
