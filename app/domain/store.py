@@ -1,6 +1,7 @@
 """What agents keep under names of their own: values by namespace and key, each operation as LangGraph means it."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,6 +33,7 @@ MAX_TEXTS = 1000
 MAX_TEXT = 32_000
 """Characters of a text that are embedded; what is beyond is left out, as models do."""
 MAX_TTL_MINUTES = 10 * 365 * 24 * 60
+_SIGN = re.compile(r"[.\[{]")
 OPERATORS = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"})
 
 
@@ -208,19 +210,13 @@ def texts_at(value: Any, path: str) -> list[str]:
 
 def steps_of(path: str) -> list[str]:
     """A path cut at its dots and brackets: `a.b[0]` is `a`, `b`, `[0]`."""
-    steps, current, at = [], "", 0
-    while at < len(path):
-        closing = {"[": "]", "{": "}"}.get(path[at])
+    steps, start = [], 0
+    while (found := _SIGN.search(path, start)) is not None:
+        closing, at = {"[": "]", "{": "}"}.get(found[0]), found.start()
         end = at + 1 if closing is None else _closed(path, at, closing)
-        if closing is None and path[at] != ".":
-            current += path[at]
-        elif current:
-            steps.append(current)
-            current = ""
-        if closing is not None:
-            steps.append(path[at:end])
-        at = end
-    return [*steps, current] if current else steps
+        steps += [path[start:at], "" if closing is None else path[at:end]]
+        start = end
+    return [step for step in (*steps, path[start:]) if step]
 
 
 def _closed(path: str, at: int, closing: str) -> int:
