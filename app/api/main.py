@@ -76,7 +76,7 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
     )
     app.add_middleware(Direct, routers=ROUTERS)
     app.add_middleware(Admission, limits=_limits(settings), intake=_intake(settings), paths=PATHS)
-    app.add_middleware(RequestEnvelope)
+    app.add_middleware(RequestEnvelope, routers=ROUTERS)
     app.add_middleware(PlainStart)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)

@@ -4,10 +4,11 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import structlog
+from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,7 +27,7 @@ SECURITY_HEADERS = {
 SHUTTING_DOWN = "This server stopped before it could answer. Send it again; a write with its Idempotency-Key."
 AGAIN = {"Retry-After": "1"}
 UNMATCHED = "unmatched"
-"""What logs say of a path that has no route, and of a request that is refused before it is routed."""
+"""What logs say of a path that has no route."""
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 HSTS = (b"strict-transport-security", b"max-age=31536000")
 TAME = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
@@ -38,8 +39,10 @@ CLOSE = (b"connection", b"close")
 class RequestEnvelope:
     """Plain ASGI, so that streaming stays streaming."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, routers: Iterable[APIRouter]) -> None:
+        """`routers` have the routes whose templates logs and metrics name, also of what is refused before routing."""
         self._app = app
+        self._routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -55,32 +58,43 @@ class RequestEnvelope:
         try:
             await self._app(scope, receive, reply)
         except BrokenOff as broken:
-            log.warning("answer_broken_off", path=_template(scope), method=scope["method"], code=broken.code)
+            log.warning("answer_broken_off", code=broken.code, **self._where(scope))
         except ClientDisconnect:
-            log.info("client_gone", path=_template(scope), method=scope["method"])
+            log.info("client_gone", **self._where(scope))
         except asyncio.CancelledError:  # by the server, which stops and has waited long enough
-            log.warning("request_cut_short", path=_template(scope), method=scope["method"], answered=reply.started)
+            log.warning("request_cut_short", answered=reply.started, **self._where(scope))
+            state.pop("body", None)  # nothing more is read
             if not reply.started:
                 await problem(request_id, 503, "shutting_down", SHUTTING_DOWN, AGAIN)(scope, receive, reply)
         except Exception:
-            log.exception("request_crashed", path=_template(scope), method=scope["method"])
+            log.exception("request_crashed", **self._where(scope))
             if not reply.started:
-                await problem(request_id, 500, "internal_error", "This is a defect of the server.")(
-                    scope, receive, reply
-                )
+                crashed = problem(request_id, 500, "internal_error", "This is a defect of the server.")
+                await crashed(scope, receive, reply)
         finally:
             took = time.perf_counter() - started
-            _count(scope, reply.status, took)
-            _tell(scope, reply.status, took)
+            template = self._template(scope)
+            _count(scope, template, reply.status, took)
+            _tell(scope, template or UNMATCHED, reply.status, took)
             structlog.contextvars.unbind_contextvars("request_id", "tenant_id")
 
+    def _where(self, scope: Scope) -> dict[str, str]:
+        return {"path": self._template(scope) or UNMATCHED, "method": scope["method"]}
 
-def _count(scope: Scope, status: int, seconds: float) -> None:
-    """By the route's template: paths hold ids."""
+    def _template(self, scope: Scope) -> str | None:
+        """Return the route's template, None without one. Paths hold ids of people and threads."""
+        route = scope.get("route") or _plain_route(scope)
+        if route is None:
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            route = next((route for route in self._routes if route.path_regex.match(path)), None)
+        template: str | None = getattr(route, "path_format", None)
+        return template
+
+
+def _count(scope: Scope, template: str | None, status: int, seconds: float) -> None:
     application = getattr(scope["app"].state, "application", None)
     if application is not None:
-        route = scope.get("route") or _plain_route(scope)
-        application.metrics.request(getattr(route, "path_format", None), scope["method"], status, seconds)
+        application.metrics.request(template, scope["method"], status, seconds)
 
 
 def _plain_route(scope: Scope) -> Route | None:
@@ -89,15 +103,10 @@ def _plain_route(scope: Scope) -> Route | None:
     return next((r for r in routes if type(r) is Route and r.matches(scope)[0] is not Match.NONE), None)
 
 
-def _template(scope: Scope) -> str:
-    """The route instead of the path, which may hold ids of people and threads."""
-    return getattr(scope.get("route") or _plain_route(scope), "path_format", UNMATCHED)
-
-
-def _tell(scope: Scope, status: int, seconds: float) -> None:
+def _tell(scope: Scope, template: str, status: int, seconds: float) -> None:
     """Probes come every few seconds: of those that went well only a log of level debug has a line."""
     tell = log.debug if scope["path"] in PROBES and status < 400 else log.info
-    tell("request", method=scope["method"], path=_template(scope), status=status, took_ms=round(seconds * 1000, 2))
+    tell("request", method=scope["method"], path=template, status=status, took_ms=round(seconds * 1000, 2))
 
 
 class _Reply:

@@ -95,7 +95,9 @@ async def on_items(client: httpx.AsyncClient) -> None:
 async def test_a_neighbour_is_served_while_every_expensive_request_of_a_tenant_still_waits(
     settings: Settings, embedder: Embedder, database: Database
 ) -> None:
-    small = settings.model_copy(update={"pool_max": POOL, "database_timeout_s": 120, "store_batch_s": 120})
+    small = settings.model_copy(
+        update={"pool_max": POOL, "database_timeout_s": 120, "store_batch_s": 120, "max_uploads": 48}
+    )
     async with replica(small, Doubles(embedder=embedder)) as (url, app):
         a, b = await make_caller(app), await make_caller(app)
         async with a.client(url) as greedy, b.client(url) as neighbour:

@@ -101,6 +101,9 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
         relation = "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, $1, 'a', 'b', 1)"
         for one in (caller, other):
             await sql(database, relation, one.scope.tenant_id)
+        for one in (caller, other):
+            async with one.client(server) as of_theirs:
+                await of_theirs.get("/events/counts")  # what the server has not written yet
         await app.access.flush()
         await sql(database, "UPDATE jobs SET state = 'done', lease_until = NULL")
         before, untouched = await held(database, caller), await held(database, other)
