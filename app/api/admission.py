@@ -1,6 +1,5 @@
 """What a request passes before any route sees it: sizes, then the key, then its body."""
 
-import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from app.api.errors import EncodedBody
 from app.api.intake import Body, Intake, IntakeLimits, replayed
 from app.api.msgpack import MSGPACK
 from app.domain.errors import BodyTooLarge, MnemaError
+from app.usecases.ops.aside import aside
 
 RECHECK_S = 1.0
 """A key is checked again after a body that took longer than this: it may have been revoked meanwhile."""
@@ -24,7 +24,7 @@ LONGEST_LENGTH = 18
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many bytes a body may have: `usual` ones, or those of the first path that begins with a key of `paths`."""
+    """How large a body may be: as `usual`, or as the first path says that begins with a key of `paths`."""
 
     usual: int
     paths: Mapping[str, int] = field(default_factory=dict)
@@ -53,9 +53,11 @@ class Admission:
     Routes find the key's scope as `request.state.caller` and the whole body in one piece.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, intake: IntakeLimits, paths: Paths) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, values: Limits, intake: IntakeLimits, paths: Paths) -> None:
+        """`limits`: bytes of a body; `values`: how many values and keys it may hold."""
         self._app = app
         self._limits = limits
+        self._values = values
         self._paths = paths
         self._intake = Intake(intake)
 
@@ -93,19 +95,19 @@ class Admission:
         content = await body.whole()
         if time.monotonic() - body.started > RECHECK_S:
             await still_valid(app, request)
-        await check_complexity(headers, content)
+        await check_complexity(headers, content, self._values.of(path))
         return replayed(content, body.receive)
 
 
-async def check_complexity(headers: Headers, content: bytes) -> None:
-    """Raise BodyTooComplex for a body that is said to be JSON or MessagePack and holds too many values."""
+async def check_complexity(headers: Headers, content: bytes, most: int) -> None:
+    """Raise BodyTooComplex for a body that is said to be JSON or MessagePack and holds more than `most` values."""
     if len(content) <= complexity.FREE:
         return
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == MSGPACK:
-        await asyncio.to_thread(complexity.check_msgpack, content)
+        await aside(complexity.check_msgpack, content, most)
     elif kind.endswith("json"):
-        await asyncio.to_thread(complexity.check_json, content)
+        await aside(complexity.check_json, content, most)
 
 
 def _check_head(headers: Headers, limit: int) -> None:

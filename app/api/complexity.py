@@ -10,8 +10,10 @@ from app.api.errors import BodyTooComplex
 
 FREE = 64 << 10
 """Bodies up to this many bytes are not looked at: they cannot hold enough."""
-MOST = 400_000
-"""Values, and keys of objects, of one body: more than the largest that a route takes."""
+MOST = 100_000
+"""Values, and keys of objects, of one body."""
+MOST_OF_STATES = 400_000
+"""The same of a checkpoint: more than the largest that its route takes."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A JSON string, or the rest of the text after a quote that nothing closes: so no byte is read twice."""
@@ -32,21 +34,21 @@ _WIDE: dict[int, tuple[str, int]] = {
 """MessagePack's first bytes that a size or a number follows: what it is, and how many bytes that takes."""
 
 
-def check_json(body: bytes) -> None:
-    """Raise BodyTooComplex for a JSON text of more than MOST values. Linear; what is no JSON may pass."""
-    if len(body) > FREE and _separators(body) > MOST and _separators(_STRING.sub(b"", body)) > MOST:
-        raise BodyTooComplex(_detail())
+def check_json(body: bytes, most: int = MOST) -> None:
+    """Raise BodyTooComplex for a JSON text of more than `most` values. Linear; what is no JSON may pass."""
+    if len(body) > FREE and _separators(body) > most and _separators(_STRING.sub(b"", body)) > most:
+        raise BodyTooComplex(_detail(most))
 
 
-def check_msgpack(body: bytes) -> None:
-    """Raise BodyTooComplex for MessagePack of more than MOST values. Reads at most so many; what is none may pass."""
+def check_msgpack(body: bytes, most: int = MOST) -> None:
+    """Raise BodyTooComplex for MessagePack of more than `most` values. Reads at most so many; what is none may pass."""
     if len(body) <= FREE:
         return
     at, values, end = 0, 0, len(body)
     while at < end:
         values += 1
-        if values > MOST:
-            raise BodyTooComplex(_detail())
+        if values > most:
+            raise BodyTooComplex(_detail(most))
         at += _length(body, at)
 
 
@@ -66,5 +68,5 @@ def _length(body: bytes, at: int) -> int:
     return 1 + width + size + (kind == "extension")
 
 
-def _detail() -> str:
-    return f"a body may hold {MOST} values and keys"
+def _detail(most: int) -> str:
+    return f"a body may hold {most} values and keys"

@@ -6,7 +6,6 @@ checked, and what is answered to what is wrong, is FastAPI's: `Direct` calls the
 every other route goes to FastAPI.
 """
 
-import asyncio
 import inspect
 import json
 from collections.abc import Callable, Iterable
@@ -31,10 +30,11 @@ from app.api.deps import Needs, application_of
 from app.api.msgpack import MSGPACK, MsgpackRoute, unpacked
 from app.api.parameters import check_names, parameters_of
 from app.domain.errors import MnemaError
+from app.usecases.ops.aside import aside
 
 JSON = "application/json"
 NO_CONTENT = 204
-LARGE = 256 << 10
+LARGE = 64 << 10
 _UNSUPPORTED = (
     "path_params",
     "cookie_params",
@@ -166,8 +166,8 @@ def _plain(route: APIRoute) -> _Plain | None:
 
 
 async def _aside(raw: bytes, work: Callable[..., Any], *args: Any) -> Any:
-    """`work(*args)`, in a thread where the body is large: what is Python in it lets other requests go on."""
-    return await asyncio.to_thread(work, *args) if len(raw) > LARGE else work(*args)
+    """Return `work(*args)`, done aside where the body is large."""
+    return await aside(work, *args) if len(raw) > LARGE else work(*args)
 
 
 def _known(dependency: Dependant) -> bool:

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from app.api import docs, errors, metrics, openapi
 from app.api.admission import Admission, Limits, Paths
+from app.api.complexity import MOST, MOST_OF_STATES
 from app.api.direct import Direct
 from app.api.intake import IntakeLimits
 from app.api.middleware import RequestEnvelope
@@ -43,6 +44,7 @@ CORS: dict[str, Any] = {
 
 SERVED = (bulk, memories, turns, threads, consent, users, store, checkpoints, saver, jobs, ops)
 ROUTERS = tuple(routes.router for routes in SERVED)
+VALUES = Limits(MOST, dict.fromkeys((*checkpoints.limits(0), *saver.limits(0)), MOST_OF_STATES))
 PATHS = Paths(
     open=frozenset({"/health", "/ready", "/openapi.json", metrics.PATH, *docs.PATHS}),
     own=frozenset({mcp.PATH}),
@@ -75,7 +77,7 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         generate_unique_id_function=openapi.operation_id,
     )
     app.add_middleware(Direct, routers=ROUTERS)
-    app.add_middleware(Admission, limits=_limits(settings), intake=_intake(settings), paths=PATHS)
+    app.add_middleware(Admission, limits=_limits(settings), values=VALUES, intake=_intake(settings), paths=PATHS)
     app.add_middleware(RequestEnvelope, routers=ROUTERS)
     app.add_middleware(PlainStart)
     if settings.cors_origins:  # around all else, so that a page can read refusals too

@@ -1,6 +1,7 @@
 """YAML into frozen policy objects, checked at boot: a server with a wrong configuration does not start."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -194,9 +195,11 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
             raise ConfigError(f"{path.name}: allowlist of {agent!r} must be a list of category names")
         allowlists[str(agent)] = tuple(names)
     declared = (*known, PROCEDURAL)
+    listings = Counter(name for listed in allowlists.values() for name in listed)
     for agent, listed in allowlists.items():
         for name in listed:
-            if name not in declared and (meant := _close(name, declared)):
+            usual = (other for other, count in listings.items() if count > listings[name])
+            if name not in declared and (meant := _close(name, (*declared, *usual))):
                 raise ConfigError(
                     f"{path.name}: allowlist of {agent!r}: unknown category {name!r}; did you mean {meant!r}? "
                     f"A category of its own is declared under categories.custom"

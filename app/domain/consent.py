@@ -10,7 +10,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from app.domain.errors import EmptyText, TextTooLong, UnknownField
-from app.domain.saying import instructs, says
+from app.domain.saying import describes_a_manner, instructs, says
 from app.domain.text_rules import normalise, text_key
 
 ALWAYS_SENSITIVE: Final = frozenset({"preferred_name", "pronouns", "city", "language"})
@@ -219,9 +219,10 @@ def states(name: str, value: str, text: str) -> bool:
 def applies_by_itself(patch: Patch, policy: ConsentPolicy) -> Way | None:
     """Return why a proposal needs nobody's decision; None when it does.
 
-    Every sensitive value does, and one that reads like an instruction to a model. `patch.signals`: as they stand now.
+    Every sensitive value does, one that reads like an instruction to a model, and a tone in other words than those of a
+    manner. `patch.signals`: as they stand now.
     """
-    if patch.sensitive or instructs(patch.value):
+    if patch.sensitive or instructs(patch.value) or (patch.field == TONE and not describes_a_manner(patch.value)):
         return None
     sure = (s for s in patch.signals if s.kind == "insight" and s.says)
     if any(policy.insight_confidence <= (s.confidence or 0) <= 1 for s in sure):

@@ -29,6 +29,13 @@ _DENYING: Final = (
 _DENIES: Final = frozenset(_DENYING.split())
 """With one of these in a sentence, it does not plainly say a value. Words after an apostrophe stand alone ("don't")."""
 _QUESTION: Final = ("?", "？")
+MANNERS: Final = (
+    "short brief concise long detailed thorough formal informal casual friendly warm direct blunt polite plain simple "
+    "playful humorous funny serious professional technical gentle encouraging neutral calm upbeat empathetic sarcastic"
+)
+_MANNERS: Final = frozenset(
+    f"{MANNERS} relaxed kind respectful dry witty clear precise honest cheerful more very".split()
+)
 _INSTRUCTS: Final = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass|obey|reveal|execute|pretend|jailbreak)\b|<\||[{}<>`]|://"
     r"|\b(?:system|developer) (?:prompt|message)s?\b|\binstructions?\b|\bpasswords?\b"
@@ -75,6 +82,11 @@ def says(text: str, value: str, *, ordered: bool = True) -> bool:
 def instructs(value: str) -> bool:
     """Return whether a value reads like an instruction to a model: only a person lets it in."""
     return _INSTRUCTS.search(value) is not None
+
+
+def describes_a_manner(value: str) -> bool:
+    """Return whether a tone is nothing but words for a manner: only a person lets another one in."""
+    return all(word in _MANNERS or word in _FILLER for word in words(value))
 
 
 def _runs(said: Sequence[str], looked_for: Sequence[str]) -> bool:

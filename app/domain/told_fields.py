@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from app.domain.saying import contains
+from app.domain.saying import MANNERS, contains
 from app.domain.text_rules import one_line
 
 NAME, PRONOUNS, CITY, LANGUAGE, TONE, GOALS = "preferred_name", "pronouns", "city", "language", "tone", "goals_add"
@@ -100,10 +100,7 @@ _FIRST_PERSON: Final = re.compile(
 )
 _RELATIVES: Final = "relationships"
 
-_MANNER: Final = (
-    r"(?:short|brief|concise|long|detailed|thorough|formal|informal|casual|friendly|warm|direct|blunt|polite|plain|simple|"
-    r"playful|humorous|funny|serious|professional|technical|gentle|encouraging|neutral|calm|upbeat|empathetic|sarcastic)"
-)
+_MANNER: Final = rf"(?:{'|'.join(MANNERS.split())})"
 _TONES: Final = re.compile(
     rf"\b(?:prefers?|likes?|wants?|asks? for|appreciates?|enjoys?|values?) (?:(?:the|a|an|to get|to have|more|very) )*"
     rf"(?P<value>{_MANNER}(?:(?:,? and |, ){_MANNER})?) "

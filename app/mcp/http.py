@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.admission import check_complexity
+from app.api.complexity import MOST
 from app.api.deps import bearer, covers, identify, still_valid
 from app.api.intake import Body, replayed
 from app.api.parameters import check_names
@@ -86,7 +87,7 @@ class Endpoint:
             return b""
         body.tenant_id = caller.tenant_id
         content = await body.whole()
-        await check_complexity(request.headers, content)
+        await check_complexity(request.headers, content, MOST)
         try:
             await still_valid(self._app, request)
         except Unauthenticated as error:

@@ -157,6 +157,8 @@ class ConsentStorage:
         where = scope.tenant_id, question.thread_id, question.user_id, question.patch_id
         how = question.question, question.rev, question.asked_at, question.turn_id, question.key_id
         await tx.execute(_sql("ask"), *where, *how)
+        if question.key_id is not None:
+            await tx.execute(_sql("bar"), scope.tenant_id, question.patch_id, question.key_id)
 
     async def stands(self, tx: WriteTx, scope: Scope, question: Question) -> bool:
         """Whether the assistant's turn that asks is still as it was."""

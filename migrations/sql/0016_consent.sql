@@ -47,8 +47,14 @@ CREATE FUNCTION told_since(p_tenant uuid, p_thread text, p_rev bigint, p_limit i
                    version int, active boolean, key_id uuid)
     LANGUAGE sql STABLE AS $$
 SELECT c.rev, c.memory_id::uuid, c.event = 'created' AND (m.id IS NULL OR m.type = 'turn'), m.user_id, m.actor_id, m.role,
-       left(m.text, 1000), m.version, coalesce(m.state = 'active', false), k.key_id
+       left(m.text, 1000), m.version,
+       coalesce(m.state = 'active' AND m.created_at >= asked.at, false),  -- what was said before it was asked answers nothing
+       k.key_id
 FROM change_log c
+CROSS JOIN (
+    SELECT coalesce(max(a.created_at), '-infinity') AS at FROM change_log q
+    JOIN memories a ON a.tenant_id = p_tenant AND a.id = q.memory_id::uuid
+    WHERE q.tenant_id = p_tenant AND q.thread_id = p_thread AND q.rev = p_rev) asked
 LEFT JOIN memories m ON m.tenant_id = p_tenant AND m.id = c.memory_id::uuid
 LEFT JOIN LATERAL (
     SELECT CASE WHEN pg_input_is_valid(h.meta->>'key', 'uuid') THEN (h.meta->>'key')::uuid END AS key_id FROM history h

@@ -12,7 +12,7 @@ import ormsgpack
 import pytest
 
 from app.api import complexity
-from app.api.complexity import FREE, MOST, check_json, check_msgpack
+from app.api.complexity import FREE, MOST, MOST_OF_STATES, check_json, check_msgpack
 from app.api.errors import BodyTooComplex
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
@@ -83,7 +83,7 @@ async def test_every_guarded_route_refuses_a_stranger_before_its_body(server: st
 
 async def test_more_values_than_may_be_decoded_are_refused(http: httpx.AsyncClient) -> None:
     refused(await http.post("/saver/put", content=LISTS, headers=MSGPACK), 422, "body_too_complex")
-    many = b'{"x": [' + b"1," * (MOST + 1) + b"1]}"
+    many = b'{"x": [' + b"1," * (MOST_OF_STATES + 1) + b"1]}"
     for path in ("/memory", "/store/batch", "/saver/put", "/mcp"):
         headers = {**JSON, "Accept": "application/json, text/event-stream"}
         refused(await http.post(path, content=many, headers=headers), 422, "body_too_complex")
@@ -91,6 +91,19 @@ async def test_more_values_than_may_be_decoded_are_refused(http: httpx.AsyncClie
     refused(response, 422, "body_too_complex")
     line = (await http.post("/memory/bulk", content=many)).json()
     assert line["error"]["code"] == "body_too_complex"
+
+
+async def test_a_flood_of_unknown_fields_is_one_problem(http: httpx.AsyncClient) -> None:
+    unknown = {f"x{number}": 0 for number in range(20_000)}
+    for path, content in (
+        ("/memory", body() | unknown),
+        ("/memory/query", {"agent": "supervisor", "query": "x", "filters": unknown}),
+        ("/store/batch", {"gets": [unknown] * 2}),
+        ("/saver/put", unknown),
+        ("/saver/writes", {"user_id": "maya", "thread_id": "t", "checkpoint_id": "1", "writes": [{}] * 10_000}),
+    ):
+        problems = refused(await http.post(path, json=content), 422, "invalid_request")["errors"]
+        assert len(problems) < 10, path
 
 
 PACKED: list[Any] = [
@@ -114,11 +127,9 @@ def values(value: Any) -> int:
 def test_values_of_messagepack_are_counted_exactly(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     packed, count = ormsgpack.packb(value), values(value)
     monkeypatch.setattr(complexity, "FREE", 0)
-    monkeypatch.setattr(complexity, "MOST", count)
-    check_msgpack(packed)
-    monkeypatch.setattr(complexity, "MOST", count - 1)
+    check_msgpack(packed, count)
     with pytest.raises(BodyTooComplex):
-        check_msgpack(packed)
+        check_msgpack(packed, count - 1)
 
 
 def test_a_long_text_full_of_marks_is_no_complex_body() -> None:

@@ -192,6 +192,7 @@ WRONG = [
     ),
     (CATEGORIES, "allowlists.planner", ["Goals"], r"unknown category 'Goals'; did you mean 'goals'"),
     (CATEGORIES, "allowlists.planner", ["procedual"], r"did you mean 'procedural'.*categories\.custom"),
+    (CATEGORIES, "allowlists.planner", ["goals", "taks"], r"unknown category 'taks'; did you mean 'tasks'"),
     (CATEGORIES, "allowlists.planner", "tasks", r"allowlist of 'planner'"),
     (CATEGORIES, "allowlists.planner", ["tasks", 7], r"allowlist of 'planner'"),
     (CATEGORIES, "allowlists.planner", [""], r"allowlist of 'planner'"),

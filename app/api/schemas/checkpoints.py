@@ -129,7 +129,9 @@ class CheckpointIn(_AtThread):
         default_factory=dict, description="what lists are filtered by"
     )
     versions: dict[Name, Name] = Field(default_factory=dict, max_length=MAX_PARTS, description="of every channel")
-    values: list[ValueIn] = Field(default=[], max_length=MAX_PARTS, description="of the channels that changed")
+    values: list[ValueIn] = Field(
+        default=[], max_length=MAX_PARTS, fail_fast=True, description="of the channels that changed"
+    )
 
     def to_domain(self) -> Checkpoint:
         """As the use-case takes it."""
@@ -150,7 +152,7 @@ class WritesIn(_AtThread):
     """What tasks wrote since a checkpoint. A write that is there stays, unless its `idx` is below 0."""
 
     checkpoint_id: Name
-    writes: list[WriteIn] = Field(max_length=MAX_PARTS)
+    writes: list[WriteIn] = Field(max_length=MAX_PARTS, fail_fast=True)
 
 
 class WantedIn(_AtThread):

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from app.domain.errors import InvalidInput
 from app.domain.ids import MAX_LENGTH, check_identifier, check_json, check_moment, check_storable
@@ -98,7 +98,18 @@ def absent(value: object) -> bool:
     return value is None
 
 
+MOST_UNKNOWN = 20
+
+
 class Request(BaseModel):
     """A request body: unknown fields are refused, so that a typo never passes for a default."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown(cls, given: Any) -> Any:
+        """Refuse many unknown fields as one problem: to report each of a hundred thousand would take a second."""
+        if isinstance(given, dict) and len(given) > len(cls.model_fields) + MOST_UNKNOWN:
+            raise ValueError(f"{len(given)} fields; there are {len(cls.model_fields)}")
+        return given

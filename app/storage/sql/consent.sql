@@ -104,6 +104,10 @@ ON CONFLICT (tenant_id, thread_id) DO UPDATE SET user_id = excluded.user_id, pat
     question = excluded.question, rev = excluded.rev, asked_at = excluded.asked_at, turn_id = excluded.turn_id,
     key_id = excluded.key_id
 
+-- name: bar
+-- Whoever asks about a proposal cannot answer, also when another one asks after them.
+UPDATE context_patches SET keys = array_append(keys, $3) WHERE tenant_id = $1 AND id = $2 AND $3 <> ALL (keys)
+
 -- name: question
 SELECT patch_id, user_id, thread_id, question, rev, asked_at, turn_id, key_id FROM context_questions
 WHERE tenant_id = $1 AND thread_id = $2

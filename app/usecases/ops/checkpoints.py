@@ -9,6 +9,9 @@ from app.domain.paging import decode_place, encode_place
 from app.domain.scope import Scope
 from app.storage.checkpoints import CheckpointStorage
 from app.storage.uow import Row
+from app.usecases.ops.aside import aside
+
+LARGE = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Checkpoints:
         self._check(len(raw))
         if binary:
             return await self._storage.put_state(scope, thread, None, raw, version)
-        return await self._storage.put_state(scope, thread, state_text(raw), None, version)
+        text = await aside(state_text, raw) if len(raw) > LARGE else state_text(raw)
+        return await self._storage.put_state(scope, thread, text, None, version)
 
     async def state(self, scope: Scope, thread: Thread) -> State:
         """A thread's latest state; raises NotFound."""

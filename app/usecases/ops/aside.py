@@ -1,0 +1,19 @@
+"""Work of one thread beside the event loop."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+T = TypeVar("T")
+_THREAD = ThreadPoolExecutor(1, "aside")
+
+
+async def aside(work: Callable[..., T], *args: object) -> T:
+    """Return `work(*args)`, done in a thread of which there is one.
+
+    Decoders keep the interpreter's lock. Many threads of them would take it in turn and leave the event loop a share of
+    many; beside one, it waits for one call at most.
+    """
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, partial(work, *args))
