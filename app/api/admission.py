@@ -101,13 +101,11 @@ class Admission:
 
 async def check_complexity(headers: Headers, content: bytes, most: int) -> None:
     """Raise BodyTooComplex for a body that is said to be JSON or MessagePack and holds more than `most` values."""
-    if len(content) <= complexity.FREE:
-        return
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == MSGPACK:
-        await aside(complexity.check_msgpack, content, most)
+        await aside(len(content), complexity.check_msgpack, content, most)
     elif kind.endswith("json"):
-        await aside(complexity.check_json, content, most)
+        await aside(len(content), complexity.check_json, content, most)
 
 
 def _check_head(headers: Headers, limit: int) -> None:

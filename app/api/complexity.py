@@ -1,7 +1,7 @@
 """A bound on how many values a body may hold, checked before it is decoded.
 
 A decoder makes an object of each value and stops every other request until it is done: ten megabytes of empty lists
-take seconds and a gigabyte. A thread would not help, for the decoders keep the interpreter's lock.
+take seconds and a gigabyte. A thread alone does not help, for the decoders keep the interpreter's lock.
 """
 
 import re

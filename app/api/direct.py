@@ -8,7 +8,7 @@ every other route goes to FastAPI.
 
 import inspect
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,7 +34,6 @@ from app.usecases.ops.aside import aside
 
 JSON = "application/json"
 NO_CONTENT = 204
-LARGE = 64 << 10
 _UNSUPPORTED = (
     "path_params",
     "cookie_params",
@@ -86,8 +85,8 @@ class _Plain:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         try:
             if kind == MSGPACK and isinstance(self.route, MsgpackRoute):
-                return await _aside(raw, unpacked, raw)
-            return await _aside(raw, json.loads, raw) if kind == JSON or _is_json(kind) else raw
+                return await aside(len(raw), unpacked, raw)
+            return await aside(len(raw), json.loads, raw) if kind == JSON or _is_json(kind) else raw
         except json.JSONDecodeError as error:
             place = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error", "input": {}}
             raise RequestValidationError([place], body=error.doc) from error
@@ -99,7 +98,7 @@ class _Plain:
         [field] = self.route.dependant.body_params
         if body is PydanticUndefined:
             return await request_body_to_args([field], body, embed_body_fields=False)
-        value, errors = await _aside(raw, partial(field.validate, loc=("body",)), body, {})
+        value, errors = await aside(len(raw), partial(field.validate, loc=("body",)), body, {})
         return {field.name: value}, errors
 
     def _response(self, answer: Any) -> Response:
@@ -163,11 +162,6 @@ def _plain(route: APIRoute) -> _Plain | None:
     named = {dependency.call: dependency.name for dependency in dependant.dependencies}
     needs = tuple((name, call) for call, name in named.items() if isinstance(call, Needs) and name is not None)
     return _Plain(route, named.get(application_of), needs, dependant.request_param_name, parameters_of(route))
-
-
-async def _aside(raw: bytes, work: Callable[..., Any], *args: Any) -> Any:
-    """Return `work(*args)`, done aside where the body is large."""
-    return await aside(work, *args) if len(raw) > LARGE else work(*args)
 
 
 def _known(dependency: Dependant) -> bool:

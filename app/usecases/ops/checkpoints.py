@@ -11,8 +11,6 @@ from app.storage.checkpoints import CheckpointStorage
 from app.storage.uow import Row
 from app.usecases.ops.aside import aside
 
-LARGE = 64 << 10
-
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPage:
@@ -38,7 +36,7 @@ class Checkpoints:
         self._check(len(raw))
         if binary:
             return await self._storage.put_state(scope, thread, None, raw, version)
-        text = await aside(state_text, raw) if len(raw) > LARGE else state_text(raw)
+        text = await aside(len(raw), state_text, raw)
         return await self._storage.put_state(scope, thread, text, None, version)
 
     async def state(self, scope: Scope, thread: Thread) -> State:
