@@ -10,9 +10,9 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.consolidation import Judgement, Pair
-from app.domain.llm import Usage
-from app.domain.scope import Scope
+from app.domain.consolidation.comparison import Judgement, Pair
+from app.domain.principal import Scope
+from app.domain.reflection.model_usage import Usage
 
 Answer = TypeVar("Answer")
 Vector: TypeAlias = NDArray[np.float32]

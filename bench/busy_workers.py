@@ -22,8 +22,8 @@ from collections.abc import Iterator
 import asyncpg
 import httpx
 
-from app.cli.embedded.postgres import free_port
-from app.cli.embedded.services import NICE, redis_server, stop_process
+from app.embedded.postgres import free_port
+from app.embedded.services import NICE, redis_server, stop_process
 from bench import cpu_time
 from bench.http_load import Load
 from bench.http_runs import ROOT, _loaded, _server

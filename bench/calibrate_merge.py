@@ -25,7 +25,7 @@ import numpy as np
 import yaml
 
 from app.config.loader import CONFIG_DIR
-from app.domain.merge_bands import Decision, MergeBands, MergeRule, Neighbour, decide, same_fact
+from app.domain.memory.merge_bands import Decision, MergeBands, MergeRule, Neighbour, decide, same_fact
 from app.domain.text_rules import text_key
 from app.providers.embeddings.local import LocalEmbedder
 from app.providers.embeddings.onnx_graph import Precision

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from app.domain.late_interaction import DIMENSION
+from app.domain.recall.late_interaction import DIMENSION
 from app.ports import Embedding, Vector, refuse_inside_transaction
 
 TOPIC_SHARE = 0.64

@@ -23,7 +23,7 @@ from typing import Any
 import asyncpg
 from pgvector.asyncpg import register_vector
 
-from app.cli.embedded.home import DATABASE
+from app.embedded.home import DATABASE
 from bench import cpu_time
 from bench.floor_recording import Call, Recording, record
 from bench.http_load import HOST

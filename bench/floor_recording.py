@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.api.schemas.memories import MemoryIn
-from app.api.schemas.query import QueryIn
+from app.api.schemas.memory.memories import MemoryIn
+from app.api.schemas.recall.query import QueryIn
 from app.bootstrap import Application
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from bench import workload
 from bench.throwaway import Site
 

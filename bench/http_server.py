@@ -14,10 +14,10 @@ from pathlib import Path
 
 import uvicorn
 
-from app.api.connections import BoundedHttp
 from app.api.main import create_app
+from app.api.transport.connections import BoundedHttp
 from app.bootstrap import Doubles
-from app.cli.embedded.home import Home
+from app.embedded.home import Home
 from bench.constant_embedder import ConstantEmbedder
 from bench.stack_sampler import StackSampler
 

@@ -25,9 +25,9 @@ import yaml
 from app.bootstrap import Application, Doubles, application
 from app.config.loader import CONFIG_DIR
 from app.domain.filters import Filters
-from app.domain.memory import MemoryType, NewMemory
-from app.domain.scope import Scope
-from app.usecases.memories.query import Query
+from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.principal import Scope
+from app.usecases.recall.query import Query
 from bench import locomo, throwaway
 
 AGENT, CATEGORY = "supervisor", "activity"

@@ -22,10 +22,10 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
 from app.domain.filters import Filters
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.storage.engine import _prepare
 from app.storage.identity import new_id
-from app.storage.search import Search, SearchStorage
+from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx
 from bench import cpu_time, throwaway, workload
 

@@ -20,7 +20,7 @@ GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("tokens (WordPiece)", ("/app/providers/tokens.py",)),
     ("embedder (constant)", ("/bench/constant_embedder.py",)),
     ("logging (structlog)", ("/structlog/", "/app/config/logs.py")),
-    ("auth", ("/app/api/deps.py", "/app/usecases/ops/tenants.py", "/app/storage/tenants.py")),
+    ("auth", ("/app/api/deps.py", "/app/usecases/tenancy/tenants.py", "/app/storage/tenancy/tenants.py")),
     ("rows to objects", ("/app/storage/rows.py",)),
     ("asyncpg and codecs", ("/asyncpg/", "/pgvector/", "/app/storage/engine.py")),
     ("unit of work", ("/app/storage/uow.py",)),

@@ -14,11 +14,11 @@ from uuid import UUID
 import asyncpg
 
 from app.bootstrap import Application, Doubles, application, create_roles, migrate_database, tenancy
-from app.cli.embedded.home import DATABASE, Home
-from app.cli.embedded.postgres import Cluster
 from app.domain.changes import ChangeKind, MemoryChange, Observation
-from app.domain.memory import NewMemory
-from app.domain.scope import Scope
+from app.domain.memory.memory import NewMemory
+from app.domain.principal import Scope
+from app.embedded.home import DATABASE, Home
+from app.embedded.postgres import Cluster
 from app.storage.identity import new_id
 from bench import workload
 from bench.constant_embedder import TOPIC_SHARE, ConstantEmbedder

@@ -31,10 +31,10 @@ from pgvector.asyncpg import register_vector
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles, application, create_roles, migrate_database
-from app.cli.embedded.postgres import EmbeddedPostgres
 from app.config.settings import Settings
-from app.domain.memory import MemoryType, NewMemory
-from app.domain.scope import Scope
+from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.principal import Scope
+from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedding
 from app.providers.embeddings.base import VectorsOnly
 from app.storage.uow import UnitOfWork

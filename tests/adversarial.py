@@ -8,24 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from app.domain import (
-    consent_answers,
-    dates,
-    delta,
-    grounding,
-    ids,
-    multi_fact,
-    own_words,
-    procedures,
-    reconcile,
-    same_fact,
-    store,
-    telling,
-    text_rules,
-    writing,
-)
+from app.domain import ids, text_rules
+from app.domain.agent_state import store_items as store
+from app.domain.consent import answers as consent_answers
 from app.domain.errors import MnemaError
-from app.domain.memory import MemoryType
+from app.domain.memory import procedures, same_fact
+from app.domain.memory.memory import MemoryType
+from app.domain.recall import delta_header as delta
+from app.domain.recall import time_spans as dates
+from app.domain.reflection import echoes as own_words
+from app.domain.reflection import fact_extraction as multi_fact
+from app.domain.reflection import grounding, reconcile
+from app.domain.reflection import self_disclosure as telling
+from app.domain.reflection import writing_rules as writing
 
 COMBINING: Final = ("\u0301\u0327", "\u0f73")
 UNITS: Final = (

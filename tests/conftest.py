@@ -21,8 +21,8 @@ from filelock import FileLock
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles, application, create_roles, migrate_database
-from app.cli.embedded.postgres import EmbeddedPostgres
 from app.config.settings import Settings
+from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
 from tests.factories import Caller, Clock, KeepOpen, make_caller, serve

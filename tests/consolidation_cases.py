@@ -8,9 +8,9 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from app.domain.consolidation import ConsolidationPolicy, Pair
-from app.domain.memory import Memory, MemoryState, MemoryType
-from app.domain.merge_bands import MergeBands
+from app.domain.consolidation.comparison import ConsolidationPolicy, Pair
+from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.domain.memory.merge_bands import MergeBands
 
 NOW = datetime(2026, 4, 1, 3, tzinfo=UTC)
 POLICY = ConsolidationPolicy()

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from app.domain.memory import Memory, MemoryState, MemoryType
+from app.domain.memory.memory import Memory, MemoryState, MemoryType
 
 CORPUS_FILE = Path(__file__).resolve().parents[1] / "bench" / "consolidation_corpus.jsonl"
 NOW = datetime(2026, 4, 1, 3, tzinfo=UTC)

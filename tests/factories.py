@@ -12,13 +12,13 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from app.api.connections import BoundedHttp
 from app.api.main import create_app
+from app.api.transport.connections import BoundedHttp
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
-from app.domain.memory import NewMemory
+from app.domain.memory.memory import NewMemory
 from app.domain.outages import EmbedderUnavailable
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.ports import Embedder, Embedding, Vector
 
 _numbers = itertools.count(1)

@@ -10,8 +10,8 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import RedisError
 
-from app.cli.embedded.postgres import free_port
-from app.cli.embedded.services import redis_server
+from app.embedded.postgres import free_port
+from app.embedded.services import redis_server
 
 START_S = 30
 

@@ -8,7 +8,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.bootstrap import Application
 from app.domain.errors import ScopeRequired, Unauthenticated
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 
 bearer = HTTPBearer(auto_error=False, description="An API key: `mnema key create`")
 MAX_KEY = 256
@@ -69,7 +69,7 @@ class Needs:
         return self.admitted(request)
 
     def admitted(self, request: Request) -> Scope:
-        """The key's scope, which `app.api.admission` has checked; raises ScopeRequired."""
+        """The key's scope, which `app.api.transport.admission` has checked; raises ScopeRequired."""
         scope: Scope = request.state.caller
         if self._scope_name is not None:
             demand(scope, self._scope_name)

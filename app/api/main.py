@@ -1,4 +1,4 @@
-"""The HTTP face: `uvicorn --http app.api.connections:BoundedHttp --factory app.api.main:create_app`."""
+"""The HTTP face: `uvicorn --http app.api.transport.connections:BoundedHttp --factory app.api.main:create_app`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,14 +8,21 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
-from app.api import docs, errors, metrics, openapi
-from app.api.admission import Admission, Limits, Paths
-from app.api.complexity import MOST, MOST_OF_STATES
-from app.api.direct import Direct
-from app.api.intake import IntakeLimits
-from app.api.middleware import RequestEnvelope
-from app.api.routes import bulk, checkpoints, consent, jobs, memories, ops, saver, store, threads, turns, users
-from app.api.startup import PlainStart, load_settings, settled
+from app.api import docs, errors, openapi
+from app.api.routes.agent_state import checkpoints, saver, store
+from app.api.routes.consent import context as consent
+from app.api.routes.jobs import jobs
+from app.api.routes.memory import bulk, memories, turns
+from app.api.routes.operations import health as ops
+from app.api.routes.operations import metrics
+from app.api.routes.recall import threads
+from app.api.routes.retention import users
+from app.api.transport.admission import Admission, Limits, Paths
+from app.api.transport.complexity import MOST, MOST_OF_STATES
+from app.api.transport.direct import Direct
+from app.api.transport.intake import IntakeLimits
+from app.api.transport.middleware import RequestEnvelope
+from app.api.transport.startup import PlainStart, load_settings, settled
 from app.bootstrap import Doubles, application
 from app.config.logs import configure_logs
 from app.config.settings import Settings

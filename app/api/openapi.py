@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from app.api import errors
-from app.api.msgpack import also_msgpack
+from app.api.transport.msgpack import also_msgpack
 
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 

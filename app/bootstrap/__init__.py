@@ -35,7 +35,7 @@ from app.bootstrap.spaces import embedding
 from app.config.loader import Policies
 from app.config.settings import Settings
 from app.config.version import VERSION
-from app.domain.checkpoints import HELD
+from app.domain.agent_state.checkpoints import HELD
 from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter
 from app.providers.broker import Publisher
 from app.providers.chat_models import build_chat_model
@@ -47,45 +47,45 @@ from app.providers.metrics import Metrics
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.measured import MeasuredReranker
 from app.providers.tokens import WordPieceCounter
-from app.storage.access import AccessLog
-from app.storage.checkpoints import CheckpointStorage
-from app.storage.consolidation import ConsolidationStorage
-from app.storage.delta import DeltaStorage
+from app.storage.access_log import AccessLog
+from app.storage.agent_state.checkpoints import CheckpointStorage
+from app.storage.agent_state.store_items import ItemStorage
+from app.storage.consolidation.comparison import ConsolidationStorage
 from app.storage.engine import Engine
-from app.storage.events import EventStorage
-from app.storage.export import ExportStorage
-from app.storage.jobs import JobStorage
+from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
-from app.storage.lifecycle import LifecycleStorage
-from app.storage.memories import MemoryStorage
-from app.storage.search import SearchStorage
-from app.storage.spaces import Space, require_space
-from app.storage.store import ItemStorage
-from app.storage.tenants import TenantStorage
+from app.storage.memory.memories import MemoryStorage
+from app.storage.operations.events import EventStorage
+from app.storage.operations.spaces import Space, require_space
+from app.storage.recall.delta import DeltaStorage
+from app.storage.recall.search import SearchStorage
+from app.storage.retention.export import ExportStorage
+from app.storage.retention.forgetting import LifecycleStorage
+from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memories.bulk import BulkWrite
-from app.usecases.memories.candidates import Candidates
-from app.usecases.memories.consent import Consent
-from app.usecases.memories.consolidation import Consolidate
-from app.usecases.memories.delta import ReadDelta
-from app.usecases.memories.edit import EditMemories
-from app.usecases.memories.lifecycle import Lifecycle
-from app.usecases.memories.query import QueryMemories
-from app.usecases.memories.read import ReadMemories
-from app.usecases.memories.turns import StoreTurn
-from app.usecases.memories.write import WriteMemories
-from app.usecases.ops.checkpoints import Checkpoints
-from app.usecases.ops.erase import EraseUser
-from app.usecases.ops.events import CountEvents
-from app.usecases.ops.export import ExportUser
-from app.usecases.ops.history import ReadHistory
-from app.usecases.ops.job_handlers import job_handlers
-from app.usecases.ops.jobs import Jobs, RunJobs
-from app.usecases.ops.limits import Limits
-from app.usecases.ops.metrics import ReadMetrics
-from app.usecases.ops.readiness import Readiness
-from app.usecases.ops.store import KeepItems
-from app.usecases.ops.tenants import Tenants
+from app.usecases.agent_state.checkpoints import Checkpoints
+from app.usecases.agent_state.store_items import KeepItems
+from app.usecases.consent.consent import Consent
+from app.usecases.consolidation.consolidate import Consolidate
+from app.usecases.jobs.handlers import job_handlers
+from app.usecases.jobs.runner import Jobs, RunJobs
+from app.usecases.memory.bulk import BulkWrite
+from app.usecases.memory.edit import EditMemories
+from app.usecases.memory.history import ReadHistory
+from app.usecases.memory.read import ReadMemories
+from app.usecases.memory.turns import StoreTurn
+from app.usecases.memory.write import WriteMemories
+from app.usecases.operations.events import CountEvents
+from app.usecases.operations.metrics import ReadMetrics
+from app.usecases.operations.readiness import Readiness
+from app.usecases.recall.candidates import Candidates
+from app.usecases.recall.delta import ReadDelta
+from app.usecases.recall.query import QueryMemories
+from app.usecases.retention.erasure import EraseUser
+from app.usecases.retention.export import ExportUser
+from app.usecases.retention.forgetting import Lifecycle
+from app.usecases.tenancy.limits import Limits
+from app.usecases.tenancy.tenants import Tenants
 
 __all__ = [
     "Application",

@@ -13,8 +13,8 @@ from app.ports import SharedCounters
 from app.providers.broker import BrokerSettings, make_celery
 from app.providers.chat_models import ChatModelSettings
 from app.providers.embeddings import EmbedderSettings
-from app.providers.limits import RedisCounters
 from app.providers.rerankers import RerankerSettings
+from app.providers.shared_counters import RedisCounters
 from app.storage.engine import LONG_S
 
 log = structlog.get_logger(__name__)

@@ -22,20 +22,21 @@ from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.none import NoReranker
-from app.storage import admin, tenant_removal
-from app.storage.consolidation import ConsolidationStorage
+from app.storage.consolidation.comparison import ConsolidationStorage
 from app.storage.engine import Engine
-from app.storage.jobs import JobStorage
+from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
-from app.storage.lifecycle import LifecycleStorage
-from app.storage.secret import fingerprint
-from app.storage.spaces import active_space, require_space
-from app.storage.tenants import TenantStorage
+from app.storage.operations import administration as admin
+from app.storage.operations.secret import fingerprint
+from app.storage.operations.spaces import active_space, require_space
+from app.storage.retention.forgetting import LifecycleStorage
+from app.storage.tenancy import tenant_removal
+from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memories.consolidation import Consolidate
-from app.usecases.memories.lifecycle import Lifecycle
-from app.usecases.ops.jobs import Jobs
-from app.usecases.ops.tenants import Tenants
+from app.usecases.consolidation.consolidate import Consolidate
+from app.usecases.jobs.runner import Jobs
+from app.usecases.retention.forgetting import Lifecycle
+from app.usecases.tenancy.tenants import Tenants
 
 
 @asynccontextmanager

@@ -6,9 +6,9 @@ from app.bootstrap.adapters import broker_settings
 from app.config.settings import Settings
 from app.ports import ChatModel, Embedder, Reranker
 from app.providers.broker import check_broker
-from app.storage.secret import require_secret
+from app.storage.operations.secret import require_secret
 from app.storage.uow import UnitOfWork
-from app.usecases.ops.readiness import PATIENCE_S, Readiness
+from app.usecases.operations.readiness import PATIENCE_S, Readiness
 
 DOCTORS_PATIENCE_S = 10.0
 """Nobody shifts load by what the doctor says: a busy machine is not a broken one."""

@@ -8,13 +8,13 @@ from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.ports import Clock
 from app.providers.clock import SystemClock
-from app.storage.consent import ConsentStorage
+from app.storage.consent.patches import ConsentStorage
 from app.storage.journal import Journal
-from app.storage.lifecycle import LifecycleStorage
-from app.storage.spaces import active_space
+from app.storage.operations.spaces import active_space
+from app.storage.retention.forgetting import LifecycleStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memories.consent import Consent
-from app.usecases.memories.consent_decisions import Decisions
+from app.usecases.consent.consent import Consent
+from app.usecases.consent.decisions import Decisions
 
 
 def recording(

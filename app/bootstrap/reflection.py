@@ -9,37 +9,37 @@ from app.bootstrap.database import database
 from app.bootstrap.recording import recording
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
-from app.domain.jobs import JobKind, JobPolicy
+from app.domain.jobs.job import JobKind, JobPolicy
 from app.ports import ChatModel, Clock, Embedder, SameFactJudge
 from app.providers.chat_models import build_chat_model
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
-from app.storage.access import AccessLog
-from app.storage.jobs import JobStorage
+from app.storage.access_log import AccessLog
+from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
-from app.storage.llm import LlmStorage
-from app.storage.memories import MemoryStorage
-from app.storage.multi_fact import TurnFacts
-from app.storage.reconcile import ReconcileStorage
-from app.storage.reflection import ReflectionStorage
-from app.storage.spaces import require_space
-from app.storage.tenants import TenantStorage
+from app.storage.memory.memories import MemoryStorage
+from app.storage.operations.spaces import require_space
+from app.storage.reflection.fact_extraction import TurnFacts
+from app.storage.reflection.model_calls import LlmStorage
+from app.storage.reflection.reconcile import ReconcileStorage
+from app.storage.reflection.transcripts import ReflectionStorage
+from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.memories.consent_proposals import Proposals
-from app.usecases.memories.consent_workers import ProposeTold
-from app.usecases.memories.episodes import CaptureEpisodes
-from app.usecases.memories.insights import DrawInsights
-from app.usecases.memories.multi_fact import ExtractFacts
-from app.usecases.memories.reconcile import Reconcile
-from app.usecases.memories.reflection import Reflect
-from app.usecases.memories.reflection_writes import KeepReflections
-from app.usecases.memories.same_fact_judge import ModelJudge
-from app.usecases.memories.summaries import Summarise
-from app.usecases.memories.write import WriteMemories
-from app.usecases.ops.ask_model import AskModel
-from app.usecases.ops.job_handlers import Afterwards
-from app.usecases.ops.limits import Limits
-from app.usecases.ops.llm_report import ReportModel
+from app.usecases.consent.generated_proposals import ProposeTold
+from app.usecases.consent.proposals import Proposals
+from app.usecases.jobs.handlers import Afterwards
+from app.usecases.memory.write import WriteMemories
+from app.usecases.reflection.episodes import CaptureEpisodes
+from app.usecases.reflection.fact_extraction import ExtractFacts
+from app.usecases.reflection.generated_memories import KeepReflections
+from app.usecases.reflection.insights import DrawInsights
+from app.usecases.reflection.model_gateway import AskModel
+from app.usecases.reflection.model_report import ReportModel
+from app.usecases.reflection.reconcile import Reconcile
+from app.usecases.reflection.reflect import Reflect
+from app.usecases.reflection.same_fact_judge import ModelJudge
+from app.usecases.reflection.summaries import Summarise
+from app.usecases.tenancy.limits import Limits
 
 
 def asking(uow: UnitOfWork, journal: Journal, chat: ChatModel, policies: Policies, clock: Clock) -> AskModel:

@@ -10,15 +10,15 @@ from app.config.settings import Settings
 from app.domain.errors import ConfigError, WrongState
 from app.ports import Embedder
 from app.providers.embeddings import build_embedder
-from app.storage import space_admin
-from app.storage.item_vectors import ItemVectorStorage
+from app.storage.agent_state.item_vectors import ItemVectorStorage
 from app.storage.journal import Journal
-from app.storage.spaces import named_space, require_space
-from app.storage.tenants import TenantStorage
+from app.storage.operations import space_admin
+from app.storage.operations.spaces import named_space, require_space
+from app.storage.operations.vectors import VectorStorage
+from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
-from app.storage.vectors import VectorStorage
-from app.usecases.memories.embed import EmbedMissing
-from app.usecases.ops.spaces import FillSpace, SpaceReport, Spaces
+from app.usecases.operations.embed_missing import EmbedMissing
+from app.usecases.operations.spaces import FillSpace, SpaceReport, Spaces
 
 
 @asynccontextmanager

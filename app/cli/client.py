@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from app.cli.embedded.home import Home
 from app.domain.errors import MnemaError
+from app.embedded.home import Home
 
 out = Console(soft_wrap=True, emoji=False)
 err = Console(stderr=True, soft_wrap=True, emoji=False)

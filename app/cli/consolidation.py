@@ -8,8 +8,8 @@ from rich.markup import escape
 from app.bootstrap import consolidating
 from app.cli.client import out
 from app.config.settings import Settings
-from app.domain.consolidation_plan import Decided, Report
-from app.domain.scope import Scope
+from app.domain.consolidation.plan import Decided, Report
+from app.domain.principal import Scope
 
 
 async def consolidate(settings: Settings, tenants: Mapping[str, UUID], user: str | None, dry_run: bool) -> None:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.bootstrap.spaces import add_space, drop_space, filling, spaces, switch_space
 from app.cli.client import USAGE, fail, out, show, table
 from app.cli.operators import admin_url, run, settings
-from app.usecases.ops.spaces import Filled, FillSpace
+from app.usecases.operations.spaces import Filled, FillSpace
 
 embeddings_app = typer.Typer(
     no_args_is_help=True, help="Embedding models: add, migrate, switch and drop their vectors."

@@ -17,11 +17,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.cli.client import describe, err, fail, open_client, out
-from app.cli.embedded.home import Home
 from app.cli.import_formats import READERS, BadExport, BadLine, Choices, Export, Product, parse_turn
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.categories import PROCEDURAL
+from app.embedded.home import Home
 
 RETRIES = 5
 PASSING = (429, 500, 502, 503, 504)

@@ -13,9 +13,9 @@ from rich.markup import escape
 from app.bootstrap import supervising, tenancy
 from app.cli.client import out, show, table
 from app.cli.operators import TenantOption, run, settings
-from app.domain.jobs import ALL_KINDS, Job, JobKind, JobState
-from app.domain.scope import Scope
-from app.usecases.ops.jobs import Jobs
+from app.domain.jobs.job import ALL_KINDS, Job, JobKind, JobState
+from app.domain.principal import Scope
+from app.usecases.jobs.runner import Jobs
 
 jobs_app = typer.Typer(no_args_is_help=True, help="Background jobs.")
 KindArgument = Annotated[str, typer.Argument(help=f"{', '.join(JobKind)} or {ALL_KINDS} for all")]

@@ -11,8 +11,8 @@ from app.bootstrap import tenancy
 from app.bootstrap.reflection import accounting, extraction
 from app.cli.client import fail, out, show, table
 from app.cli.operators import TenantOption, run, settings
-from app.domain.scope import Scope
-from app.usecases.memories.reconcile import Reconciled
+from app.domain.principal import Scope
+from app.usecases.reflection.reconcile import Reconciled
 
 llm_app = typer.Typer(no_args_is_help=True, help="The chat model.")
 

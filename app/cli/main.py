@@ -2,23 +2,22 @@
 
 import os
 import sys
+from importlib.metadata import entry_points
 
 import typer
 
-from app.cli import bench, embeddings, jobs, llm, mcp, memories, operators, people
+from app.cli import embeddings, jobs, llm, mcp, memories, operators, people, up
 from app.cli.client import explain, fail
-from app.cli.embedded import lifecycle
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
-app.command("up")(lifecycle.up)
-app.command("down")(lifecycle.down)
-app.command("status")(lifecycle.status)
+app.command("up")(up.up)
+app.command("down")(up.down)
+app.command("status")(up.status)
 app.command("migrate")(operators.migrate)
 app.add_typer(operators.tenant_app, name="tenant")
 app.add_typer(operators.key_app, name="key")
 app.add_typer(operators.secret_app, name="secret")
 app.add_typer(embeddings.embeddings_app, name="embeddings")
-app.add_typer(bench.bench_app, name="bench")
 app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(llm.llm_app, name="llm")
 app.command("remember")(memories.remember)
@@ -30,6 +29,19 @@ app.command("export")(people.export)
 app.command("erase")(people.erase)
 app.command("run")(people.run_job)
 app.command("doctor")(operators.doctor)
+
+
+def _add_installed_groups() -> None:
+    """Add the command groups of other installed packages, such as `mnema bench` of a checkout."""
+    for group in entry_points(group="mnema.commands"):
+        try:
+            app.add_typer(group.load(), name=group.name)
+        except ModuleNotFoundError as missing:
+            if missing.name != group.module.split(".")[0]:
+                raise
+
+
+_add_installed_groups()
 
 
 def main() -> None:

@@ -13,10 +13,10 @@ from rich.markup import escape
 from app.bootstrap import create_roles, diagnose, migrate_database, tenancy
 from app.bootstrap.operators import change_secret, remove_tenant
 from app.cli.client import explain, fail, out, show, table
-from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
-from app.usecases.ops.readiness import READ_ONLY, Readiness
+from app.embedded.home import DATABASE, Home
+from app.usecases.operations.readiness import READ_ONLY, Readiness
 
 T = TypeVar("T")
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")

@@ -17,8 +17,8 @@ from app.cli.consolidation import consolidate
 from app.cli.operators import run, settings
 from app.cli.reflection import KINDS, reflect
 from app.config.settings import Settings
-from app.domain.scope import Scope
-from app.usecases.memories.lifecycle import Lifecycle, Report
+from app.domain.principal import Scope
+from app.usecases.retention.forgetting import Lifecycle, Report
 
 JOBS = (*Lifecycle.JOBS, "consolidate", "consent", "embed", *KINDS)
 OF_USERS = ("consolidate", *KINDS)

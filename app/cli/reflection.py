@@ -10,8 +10,8 @@ from app.bootstrap.reflection import reflection
 from app.cli.client import out
 from app.config.settings import Settings
 from app.domain.outages import NoChatModel
-from app.domain.scope import Scope
-from app.domain.talk import Kind
+from app.domain.principal import Scope
+from app.domain.reflection.transcript import Kind
 
 KINDS: Final[Mapping[str, Kind]] = {"episodes": "episode", "summaries": "summary", "insights": "insight"}
 """What it is called in the plural."""

@@ -12,21 +12,21 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
-from app.domain.consent import ConsentPolicy, called
-from app.domain.consolidation import ConsolidationPolicy
-from app.domain.episodes import EpisodePolicy
+from app.domain.consent.patches import ConsentPolicy, called
+from app.domain.consolidation.comparison import ConsolidationPolicy
 from app.domain.errors import ConfigError
-from app.domain.insights import InsightPolicy
-from app.domain.jobs import JobPolicy
-from app.domain.lifecycle import LifecyclePolicy
-from app.domain.limits import Allowance, LimitPolicy
-from app.domain.llm import LlmPolicy
-from app.domain.merge_bands import MergeBands
-from app.domain.multi_fact import MultiFactPolicy
-from app.domain.own_words import Marks
-from app.domain.reconcile import ReconcilePolicy
-from app.domain.scoring import Profile
-from app.domain.summaries import SummaryPolicy
+from app.domain.jobs.job import JobPolicy
+from app.domain.memory.merge_bands import MergeBands
+from app.domain.recall.scoring import Profile
+from app.domain.reflection.echoes import Marks
+from app.domain.reflection.episodes import EpisodePolicy
+from app.domain.reflection.fact_extraction import MultiFactPolicy
+from app.domain.reflection.insights import InsightPolicy
+from app.domain.reflection.model_usage import LlmPolicy
+from app.domain.reflection.reconcile import ReconcilePolicy
+from app.domain.reflection.summaries import SummaryPolicy
+from app.domain.retention.forgetting import LifecyclePolicy
+from app.domain.tenancy.limits import Allowance, LimitPolicy
 from app.domain.text_rules import TextLimits
 
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 
 PROCEDURAL = "procedural"
 

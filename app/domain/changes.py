@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
-from app.domain.jobs import NewJob
-from app.domain.memory import NewMemory
+from app.domain.jobs.job import NewJob
+from app.domain.memory.memory import NewMemory
 
 
 class ChangeKind(StrEnum):

@@ -9,14 +9,14 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.admission import check_complexity
-from app.api.complexity import MOST
 from app.api.deps import bearer, covers, identify, still_valid
-from app.api.intake import Body, replayed
-from app.api.parameters import check_names
+from app.api.transport.admission import check_complexity
+from app.api.transport.complexity import MOST
+from app.api.transport.intake import Body, replayed
+from app.api.transport.parameters import check_names
 from app.bootstrap import Application
 from app.domain.errors import InvalidInput, MnemaError, RateLimited, ScopeRequired, Unauthenticated
-from app.domain.scope import Scope as Caller
+from app.domain.principal import Scope as Caller
 from app.mcp.server import ToolServer
 from app.mcp.tools import TOOLS
 

@@ -1,8 +1,8 @@
 """What a tool's answer reads like, for models that see text only."""
 
-from app.api.schemas.memories import HistoryPageOut, WrittenOut
+from app.api.schemas.memory.memories import HistoryPageOut, WrittenOut
 from app.domain.text_rules import one_line
-from app.usecases.memories.answering import Answer
+from app.usecases.recall.answer import Answer
 
 NOTHING = "Nothing stored matches."
 TOO_LONG = "What matches does not fit the budget."

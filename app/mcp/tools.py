@@ -10,11 +10,11 @@ from pydantic import BaseModel, Field
 
 from app.api.errors import Problem
 from app.api.schemas.fields import Limit, Request
-from app.api.schemas.memories import HistoryOut, HistoryPageOut, MemoryIn, WrittenOut
-from app.api.schemas.query import AnswerOut, QueryIn
+from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut, MemoryIn, WrittenOut
+from app.api.schemas.recall.query import AnswerOut, QueryIn
 from app.bootstrap import Application
 from app.config.settings import ToolKind
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.mcp.text import answer_text, history_text, written_text
 
 

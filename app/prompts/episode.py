@@ -6,11 +6,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.domain import grounding, writing
-from app.domain.episodes import MAX_TAG, MAX_TAGS
-from app.domain.llm import Reading
-from app.domain.memory import MemoryType
-from app.domain.talk import spoken
+from app.domain.memory.memory import MemoryType
+from app.domain.reflection import grounding
+from app.domain.reflection import writing_rules as writing
+from app.domain.reflection.episodes import MAX_TAG, MAX_TAGS
+from app.domain.reflection.model_usage import Reading
+from app.domain.reflection.transcript import spoken
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
 from app.prompts import DATA, WHO, as_data

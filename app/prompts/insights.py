@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.domain import grounding, writing
-from app.domain.insights import MAX_INSIGHTS, Insight
-from app.domain.llm import Reading
-from app.domain.memory import MemoryType
+from app.domain.memory.memory import MemoryType
+from app.domain.reflection import grounding
+from app.domain.reflection import writing_rules as writing
+from app.domain.reflection.insights import MAX_INSIGHTS, Insight
+from app.domain.reflection.model_usage import Reading
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
 from app.prompts import DATA, WHO, as_data

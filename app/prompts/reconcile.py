@@ -10,8 +10,8 @@ from typing import Literal, overload
 
 from pydantic import BaseModel, ConfigDict
 
-from app.domain.llm import Reading
-from app.domain.reconcile import Decisions, OfFact, OfMemory, broken_rule
+from app.domain.reflection.model_usage import Reading
+from app.domain.reflection.reconcile import Decisions, OfFact, OfMemory, broken_rule
 from app.ports import Prompt
 from app.prompts import DATA, as_data
 

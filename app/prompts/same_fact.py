@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from app.domain.llm import Reading
+from app.domain.reflection.model_usage import Reading
 from app.ports import Prompt
 from app.prompts import DATA, as_data
 

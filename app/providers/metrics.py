@@ -16,7 +16,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from app.domain.llm import Usage
+from app.domain.reflection.model_usage import Usage
 
 Reading: TypeAlias = tuple[tuple[str, ...], float]
 CONTENT_TYPE = CONTENT_TYPE_LATEST

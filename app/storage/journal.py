@@ -14,18 +14,17 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.changes import CHANGES, ChangeKind, Edge, MemoryChange, Observation
-from app.domain.consent import Entry
-from app.domain.erasure import tombstones
+from app.domain.consent.patches import Entry
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
-from app.domain.memory import Memory, MemoryType, NewMemory
-from app.domain.scope import Scope
+from app.domain.memory.memory import Memory, MemoryType, NewMemory
+from app.domain.principal import Scope
 from app.domain.text_rules import text_key
+from app.domain.tombstones import tombstones
 from app.storage.identity import new_id
-from app.storage.jobs import new_job_row
 from app.storage.relation_rows import edges_of, link, new_relation
-from app.storage.rows import memory_from_json
-from app.storage.sql import statements
+from app.storage.rows import memory_from_json, new_job_row
+from app.storage.statements import statements
 from app.storage.uow import UnitOfWork, WriteTx
 
 _SQL = statements("journal.sql")

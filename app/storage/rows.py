@@ -5,7 +5,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.domain.memory import Memory, MemoryState, MemoryType
+from app.domain.jobs.job import NewJob
+from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.storage.identity import new_id
 
 COLUMNS = (
     "id, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type, category, text, steps_text, importance, "
@@ -64,3 +66,13 @@ def memory_from_json(row: Mapping[str, Any]) -> Memory:
     for name in ("created_at", "updated_at", "purge_at"):
         values[name] = datetime.fromisoformat(values[name]) if values[name] else None
     return memory_from_row(values)
+
+
+def new_job_row(job: NewJob) -> dict[str, Any]:
+    """Return a new job in the form that `apply_changes` takes."""
+    return {
+        "id": str(job.id or new_id()),
+        "kind": str(job.kind),
+        "user_id": job.user_id,
+        "payload": dict(job.payload),
+    }

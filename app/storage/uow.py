@@ -24,7 +24,7 @@ from app.domain.errors import (
     WrongState,
 )
 from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailable, WriteContention
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.ports import in_transaction
 from app.storage.engine import REFUSED, UNREACHABLE, Engine, give_back
 

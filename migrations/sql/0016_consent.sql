@@ -9,7 +9,7 @@ ALTER TABLE context_questions ADD COLUMN turn_id uuid NOT NULL;             -- t
 ALTER TABLE context_questions ADD COLUMN key_id uuid;                       -- the API key that bound the question to it
 GRANT INSERT (keys), UPDATE (keys, answer_id) ON context_patches TO mnema_app;
 
--- The ASCII words of a text. app/domain/saying.py is stricter: it reads every script, order and denial.
+-- The ASCII words of a text. app/domain/consent/statements.py is stricter: it reads every script, order and denial.
 CREATE FUNCTION ascii_words(p_text text) RETURNS text[] LANGUAGE sql IMMUTABLE
     RETURN array_remove(string_to_array(regexp_replace(lower(p_text COLLATE "C"), '[^a-z0-9]+', ' ', 'g'), ' '), '');
 

@@ -19,8 +19,8 @@ from typing import Any
 import httpx
 import orjson
 
-from app.cli.embedded.home import read_env
-from app.cli.embedded.postgres_access import command_line
+from app.embedded.home import read_env
+from app.embedded.postgres_access import command_line
 from app.providers.embeddings.onnx_graph import ensure_graph
 from tests.conftest import SECRET_KEY, model_cache, roomy_memory
 

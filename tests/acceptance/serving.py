@@ -52,7 +52,7 @@ class Server:
 
     def _launch(self) -> None:
         where = ("--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning")
-        what = ("--http", "app.api.connections:BoundedHttp", "--factory", self._factory)
+        what = ("--http", "app.api.transport.connections:BoundedHttp", "--factory", self._factory)
         command = [sys.executable, "-m", "uvicorn", *what, *where]
         with self._log.open("ab") as log:
             said = log if self._stderr is None else self._stderr

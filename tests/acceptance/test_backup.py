@@ -16,9 +16,9 @@ from filelock import FileLock
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles
-from app.cli.embedded.postgres import EmbeddedPostgres
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
+from app.embedded.postgres import EmbeddedPostgres
 from app.storage.engine import Engine
 from tests.acceptance.processes import mnema
 from tests.api.calls import ask, delta, history_of, listed, refused, remember, say

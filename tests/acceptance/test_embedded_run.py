@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
-from app.cli.embedded.postgres_access import command_line
+from app.embedded.postgres_access import command_line
 from tests.acceptance.processes import (
     Installation,
     Up,

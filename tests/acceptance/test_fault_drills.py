@@ -24,8 +24,8 @@ from mnema.models import Written
 from pydantic import SecretStr
 
 from app.bootstrap import Doubles, create_roles, migrate_database
-from app.cli.embedded.home import DATABASE, Home
 from app.config.settings import Settings
+from app.embedded.home import DATABASE, Home
 from tests.acceptance.serving import Server
 from tests.background import background, until
 from tests.conftest import Database, database_url, model_cache

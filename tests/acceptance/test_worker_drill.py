@@ -20,13 +20,13 @@ import pytest
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles, application, create_roles, migrate_database
-from app.cli.embedded.home import DATABASE, Home
-from app.cli.embedded.postgres import Cluster
 from app.config.settings import Settings
-from app.domain.jobs import JobKind, JobPolicy, NewJob
-from app.domain.memory import MemoryType
-from app.domain.scope import Scope
-from app.storage.jobs import JobStorage
+from app.domain.jobs.job import JobKind, JobPolicy, NewJob
+from app.domain.memory.memory import MemoryType
+from app.domain.principal import Scope
+from app.embedded.home import DATABASE, Home
+from app.embedded.postgres import Cluster
+from app.storage.jobs.jobs import JobStorage
 from tests.acceptance.processes import alive
 from tests.background import Background, background, children, kill, until
 from tests.conftest import SECRET_KEY

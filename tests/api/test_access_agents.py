@@ -9,7 +9,7 @@ import pytest
 
 from app.bootstrap import Application
 from tests.api.calls import ask, delta, history_of, listed, propose, refused, remember, say, sql, texts, verdict
-from tests.api.operations import guarded
+from tests.api.route_catalog import guarded
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 

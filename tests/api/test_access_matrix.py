@@ -13,7 +13,7 @@ from app.api.main import create_app
 from app.bootstrap import Application
 from app.mcp import http as mcp
 from tests.api.calls import propose, refused, remember, say, verdict
-from tests.api.operations import ADMINS, APPROVALS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
+from tests.api.route_catalog import ADMINS, APPROVALS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
 from tests.factories import Caller, make_caller
 
 THREAD = "launch"

@@ -7,7 +7,7 @@ import httpx
 
 from app.bootstrap import Application
 from tests.api.calls import ask, history_of, listed, propose, remember, say, verdict
-from tests.api.operations import ADMINS, APPROVALS, READS, Operation, guarded
+from tests.api.route_catalog import ADMINS, APPROVALS, READS, Operation, guarded
 from tests.factories import Caller, make_caller
 
 NAMES = {

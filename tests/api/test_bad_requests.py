@@ -11,7 +11,7 @@ import pytest
 
 from app.bootstrap import Application
 from tests.api.calls import PROBLEM, listed, refused, remember, send, verdict
-from tests.api.operations import guarded
+from tests.api.route_catalog import guarded
 from tests.factories import Caller, body, make_caller
 
 LIMIT = 1 << 20

@@ -23,11 +23,11 @@ from fastapi import FastAPI
 from app.api.main import create_app
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.ports import Embedder
 from tests.api.calls import ask, history_of, propose, say, sql
 from tests.api.ledger import Ledger
-from tests.api.operations import Operation, guarded, resolved, sample_of, values_of
+from tests.api.route_catalog import Operation, guarded, resolved, sample_of, values_of
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 

@@ -65,7 +65,7 @@ def commits(source: Source) -> list[str]:
     if not source.inside("app/storage/uow.py"):
         found += [source.at(n, ".commit(") for n in _method_calls(source, "commit")]
         found += [f"{source.path}:{line} COMMIT" for line, sql in _sql(source) if _COMMIT.search(sql)]
-    if not source.inside("app/storage/uow.py", "app/storage/admin.py"):
+    if not source.inside("app/storage/uow.py", "app/storage/operations/administration.py"):
         found += [source.at(n, ".transaction(") for n in _method_calls(source, "transaction")]
     return found
 
@@ -79,7 +79,7 @@ _JOURNALED = re.compile(
 
 def journal_writes(source: Source) -> list[str]:
     """Only the journal writes what is recorded of changes."""
-    if source.inside("app/storage/journal.py", "app/storage/sql/journal.sql"):
+    if source.inside("app/storage/journal.py", "app/storage/journal.sql"):
         return []
     return [
         f"{source.path}:{line} {' '.join(hit[0].split())}"

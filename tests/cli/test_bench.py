@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.bench import bench_app
 from bench import workload
+from bench.command import bench_app
 from bench.constant_embedder import ConstantEmbedder
 from bench.floor import _Template
 from bench.floor_recording import Recording
@@ -119,8 +119,8 @@ def test_figures_are_percentiles_and_need_an_answer() -> None:
 
 
 def test_a_sample_belongs_to_the_part_its_file_is_of() -> None:
-    assert group_of("/x/app/usecases/ops/tenants.py") == "auth"
-    assert group_of("/x/app/usecases/memories/query.py") == "use-case and domain"
+    assert group_of("/x/app/usecases/tenancy/tenants.py") == "auth"
+    assert group_of("/x/app/usecases/recall/query.py") == "use-case and domain"
     assert group_of("/x/asyncpg/connection.py") == "asyncpg and codecs"
     assert group_of("/x/lib/contextlib.py") is None
     assert REST

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.bench import bench_app
+from bench.command import bench_app
 from bench.locomo import Question
 from bench.retrieval import Figures
 

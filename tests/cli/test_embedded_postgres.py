@@ -18,8 +18,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.cli.embedded import postgres, postgres_access
-from app.cli.embedded.postgres import Cluster, EmbeddedPostgres, EmbeddedPostgresError
+from app.embedded import postgres, postgres_access
+from app.embedded.postgres import Cluster, EmbeddedPostgres, EmbeddedPostgresError
 
 REPOSITORY = Path(__file__).parents[2]
 Make = Callable[..., EmbeddedPostgres]
@@ -201,7 +201,7 @@ def test_moves_when_its_port_is_taken(make: Make, monkeypatch: pytest.MonkeyPatc
 def test_survives_its_parents_ctrl_c_and_death(make: Make) -> None:
     server = make()
     script = (
-        "import pathlib, sys, time; from app.cli.embedded.postgres import EmbeddedPostgres as E;"
+        "import pathlib, sys, time; from app.embedded.postgres import EmbeddedPostgres as E;"
         "E(pathlib.Path(sys.argv[1]), durable=False).start(); print('up', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(

@@ -14,8 +14,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.cli.embedded import postgres_access
-from app.cli.embedded.postgres import Cluster, EmbeddedPostgres
+from app.embedded import postgres_access
+from app.embedded.postgres import Cluster, EmbeddedPostgres
 
 REPOSITORY = Path(__file__).parents[2]
 Make = Callable[[str], EmbeddedPostgres]
@@ -122,7 +122,7 @@ def test_root_copies_an_installation_that_others_cannot_read(
 
 AS_NOBODY = """
 import os, pathlib, pwd, sys
-from app.cli.embedded.postgres import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 nobody = pwd.getpwnam("nobody")
 os.setgroups([]); os.setgid(nobody.pw_gid); os.setuid(nobody.pw_uid)
 server = EmbeddedPostgres(pathlib.Path(sys.argv[1]), durable=False)

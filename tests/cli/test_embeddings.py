@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from app.bootstrap import Application
 from app.cli.main import app as command_line
-from app.domain.store import Batch, PutItem
+from app.domain.agent_state.store_items import Batch, PutItem
 from tests.acceptance.processes import DEADLINE_S, MNEMA, REPOSITORY, environment
 from tests.conftest import Database
 from tests.factories import Caller, draft

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from app.bootstrap import Application
 from app.cli.main import app as command_line
-from app.domain.jobs import JobKind, JobPolicy, JobState, NewJob
-from app.domain.scope import Scope
-from app.storage.jobs import JobStorage
+from app.domain.jobs.job import JobKind, JobPolicy, JobState, NewJob
+from app.domain.principal import Scope
+from app.storage.jobs.jobs import JobStorage
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 from tests.usecases.crowd import SeededEmbedder

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from app.bootstrap import Application
 from app.cli.main import app as command_line
 from app.domain.filters import Filters
-from app.domain.llm import Call, Usage
-from app.domain.memory import MemoryType
-from app.domain.scope import Scope
-from app.storage.llm import LlmStorage
+from app.domain.memory.memory import MemoryType
+from app.domain.principal import Scope
+from app.domain.reflection.model_usage import Call, Usage
+from app.storage.reflection.model_calls import LlmStorage
 from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller
 from tests.fake_llm import fake_llm

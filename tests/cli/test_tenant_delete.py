@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from app.bootstrap import Application
 from app.cli.main import app as command_line
 from app.domain.errors import NotFound, WrongState
-from app.storage import tenant_removal
-from app.storage.tenant_removal import remove_tenant
+from app.storage.tenancy import tenant_removal
+from app.storage.tenancy.tenant_removal import remove_tenant
 from tests.api.calls import ask, propose, remember, say, sql
 from tests.architecture import catalog
 from tests.conftest import Database

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.domain.llm import guessed_tokens
 from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
+from app.domain.reflection.model_usage import guessed_tokens
 from app.ports import Prompt, in_transaction
 from app.prompts.same_fact import Answer, read_same_fact, same_fact
 from app.providers.chat_models.measured import MeasuredModel

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.late_interaction import DIMENSION, MOST, max_sim
 from app.domain.outages import EmbedderUnavailable
+from app.domain.recall.late_interaction import DIMENSION, MOST, max_sim
 from app.providers.embeddings.local import LocalEmbedder
 from tests.conformance.embedders import same
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.config.loader import load_policies
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
 from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 
 NAMES = ("profile", "goals", "tasks", "tone", PROCEDURAL)
 POLICY = CategoryPolicy(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from app.config.loader import CONFIG_DIR, Policies, load_policies
-from app.domain.consolidation import ConsolidationPolicy
+from app.domain.consolidation.comparison import ConsolidationPolicy
 from app.domain.errors import ConfigError
 
 MODEL = "all-MiniLM-L6-v2"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.merge_bands import MergeBands
+from app.domain.memory.merge_bands import MergeBands
 from bench import calibrate_merge as calibration
 from bench.calibrate_merge import Measured, Pair
 from tests.conftest import model_cache

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.prompts import episode, insights, multi_fact, probe, reconcile, same_fact, summary
+from app.prompts import episode, insights, probe, reconcile, same_fact, summary
+from app.prompts import fact_extraction as multi_fact
 from tests.fake_llm import reflections
 
 Question = dict[str, Any]

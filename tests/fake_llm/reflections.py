@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from app.domain.insights import MAX_INSIGHTS
+from app.domain.reflection.insights import MAX_INSIGHTS
 from app.prompts import episode, summary
 
 Question = dict[str, Any]

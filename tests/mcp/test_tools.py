@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 
-from app.api.schemas.query import SEED_EXAMPLE, QueryIn
-from app.domain.budget import line_tokens
+from app.api.schemas.recall.query import SEED_EXAMPLE, QueryIn
+from app.domain.recall.token_budget import line_tokens
 from app.providers.tokens import WordPieceCounter
 from tests.api import calls
 from tests.factories import Caller, body

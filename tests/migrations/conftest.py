@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from filelock import FileLock
 
-from app.storage import admin
+from app.storage.operations import administration as admin
 from tests.conftest import PASSWORDS, Database, database_url
 
 Bootstrap: TypeAlias = Callable[[str], Awaitable[None]]

@@ -8,12 +8,12 @@ import asyncpg
 import pytest
 
 from app.domain.errors import ConfigError
-from app.domain.merge_bands import MergeBands
-from app.domain.scope import Scope
-from app.storage import admin
+from app.domain.memory.merge_bands import MergeBands
+from app.domain.principal import Scope
 from app.storage.engine import Engine
-from app.storage.memories import MemoryStorage
-from app.storage.spaces import Space, active_space, require_space
+from app.storage.memory.memories import MemoryStorage
+from app.storage.operations import administration as admin
+from app.storage.operations.spaces import Space, active_space, require_space
 from app.storage.uow import UnitOfWork
 from tests.architecture import catalog
 from tests.conftest import Database

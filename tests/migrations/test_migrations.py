@@ -14,16 +14,16 @@ from sqlalchemy.exc import DBAPIError
 
 from app.domain.filters import Filters
 from app.domain.idempotency import IdempotencyKey
-from app.domain.merge_bands import MergeBands
-from app.storage import admin
-from app.storage.delta import DeltaStorage
+from app.domain.memory.merge_bands import MergeBands
 from app.storage.engine import Engine
 from app.storage.identity import new_id
 from app.storage.journal import KeyRecord
-from app.storage.memories import MemoryStorage
-from app.storage.search import Search, SearchStorage
-from app.storage.space_admin import add_space
-from app.storage.spaces import Space
+from app.storage.memory.memories import MemoryStorage
+from app.storage.operations import administration as admin
+from app.storage.operations.space_admin import add_space
+from app.storage.operations.spaces import Space
+from app.storage.recall.delta import DeltaStorage
+from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import UnitOfWork
 from tests.conftest import Database
 from tests.migrations.conftest import Bootstrap
@@ -192,7 +192,10 @@ async def test_two_migrators_at_once_from_empty_both_succeed(empty: Database, da
 
 async def migrator(database: Database) -> tuple[int | None, str]:
     """`alembic upgrade head` in a process of its own."""
-    script = "import sys, asyncio; from app.storage import admin; asyncio.run(admin.migrate(sys.argv[1]))"
+    script = (
+        "import sys, asyncio; from app.storage.operations import administration; "
+        "asyncio.run(administration.migrate(sys.argv[1]))"
+    )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", script, database.admin, stderr=asyncio.subprocess.PIPE, cwd=admin.ROOT
     )

@@ -23,7 +23,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 from mnema.langgraph import MnemaStore
 
-from app.domain.store import texts_at
+from app.domain.agent_state.store_items import texts_at
 from app.ports import Embedder
 from tests.api.calls import sql
 from tests.conftest import Database

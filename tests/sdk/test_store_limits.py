@@ -17,11 +17,11 @@ from langgraph.store.base import (
 from mnema import InvalidRequest, Mnema, NotAllowed
 from mnema.langgraph import MnemaStore
 
-from app.api.schemas.store import BatchOut
+from app.api.schemas.agent_state.store import BatchOut
 from app.bootstrap import Application
+from app.domain.agent_state.store_items import Batch, GetItem, PutItem
 from app.domain.errors import QuotaExceeded
-from app.domain.scope import Scope
-from app.domain.store import Batch, GetItem, PutItem
+from app.domain.principal import Scope
 from tests.api.calls import sql
 from tests.conftest import Database
 from tests.factories import Caller, Clock, KeepOpen, make_caller

@@ -12,13 +12,13 @@ import asyncpg
 import numpy as np
 
 from app.domain.changes import ChangeKind, MemoryChange
-from app.domain.memory import Memory
-from app.domain.scope import Scope
+from app.domain.memory.memory import Memory
+from app.domain.principal import Scope
 from app.ports import Vector, refuse_inside_transaction
 from app.providers.embeddings.base import VectorsOnly
 from app.storage.identity import new_id
 from app.storage.journal import Journal
-from app.storage.tenants import TenantStorage
+from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from tests.factories import draft
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.storage.engine import Engine
 from app.storage.journal import Journal
-from app.storage.memories import MemoryStorage
+from app.storage.memory.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
 from tests.conftest import Database
 from tests.storage.building import SPACE, Gate, journal_of, new_tenant

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from app.domain.changes import ChangeKind
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.storage.journal import Journal
-from app.storage.tenants import TenantStorage, hash_key
+from app.storage.tenancy.tenants import TenantStorage, hash_key
 from app.storage.uow import UnitOfWork
 from tests.storage.building import bind, change, new_tenant, remembered
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.storage.engine import Engine
 from app.storage.uow import UnitOfWork
 from tests.background import until

@@ -11,12 +11,12 @@ import pytest
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import DuplicateText, IdempotencyMismatch, MnemaError, NotFound, VersionConflict, WrongState
 from app.domain.idempotency import IdempotencyKey
-from app.domain.memory import MemoryType
+from app.domain.memory.memory import MemoryType
 from app.domain.outages import WriteContention
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
-from app.storage.memories import MemoryStorage
+from app.storage.memory.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
 from tests.storage.building import change, creation, remembered, vector_of
 

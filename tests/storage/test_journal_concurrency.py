@@ -13,7 +13,7 @@ from app.domain.changes import ChangeKind, Edge, MemoryChange
 from app.domain.errors import DuplicateText, NotFound
 from app.domain.idempotency import IdempotencyKey
 from app.domain.outages import WriteContention
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork
 from tests.conftest import Database

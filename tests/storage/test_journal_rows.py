@@ -10,12 +10,12 @@ import pytest
 
 from app.domain.changes import ChangeKind, Edge, Observation
 from app.domain.idempotency import IdempotencyKey
-from app.domain.memory import Memory, MemoryType
-from app.domain.merge_bands import MergeBands
-from app.domain.scope import Scope
-from app.storage.delta import DeltaStorage
+from app.domain.memory.memory import Memory, MemoryType
+from app.domain.memory.merge_bands import MergeBands
+from app.domain.principal import Scope
 from app.storage.journal import Journal, KeyRecord
-from app.storage.memories import MemoryStorage
+from app.storage.memory.memories import MemoryStorage
+from app.storage.recall.delta import DeltaStorage
 from app.storage.uow import UnitOfWork
 from tests.storage.building import change, creation, remembered, vector_of
 

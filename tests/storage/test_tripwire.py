@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 
 from app.domain.changes import ChangeKind
-from app.domain.memory import Memory
-from app.domain.scope import Scope
+from app.domain.memory.memory import Memory
+from app.domain.principal import Scope
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from tests.conftest import Database

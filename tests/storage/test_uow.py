@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import MnemaError
 from app.domain.outages import DatabaseUnavailable
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.ports import in_transaction
 from app.storage.engine import Engine
 from app.storage.journal import Journal

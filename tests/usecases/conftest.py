@@ -17,7 +17,7 @@ from pgvector.asyncpg import register_vector
 from app.bootstrap import Application, Doubles, application
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.ports import Embedder
 from tests.conftest import Database
 from tests.factories import Caller, Clock

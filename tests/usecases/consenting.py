@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from app.bootstrap import Application
-from app.domain.consent import Patch
-from app.domain.memory import MemoryType
-from app.domain.scope import Scope
-from app.usecases.memories.consent_proposals import Proposal, Proposed
+from app.domain.consent.patches import Patch
+from app.domain.memory.memory import MemoryType
+from app.domain.principal import Scope
+from app.usecases.consent.proposals import Proposal, Proposed
 from tests.factories import draft
 
 ASKED = "Shall I remember {}?"

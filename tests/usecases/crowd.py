@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from app.domain.candidates import Candidate
 from app.domain.filters import Filters
-from app.domain.memory import Memory
+from app.domain.memory.memory import Memory
 from app.domain.outages import EmbedderUnavailable
+from app.domain.recall.candidates import Candidate
 from app.domain.text_rules import text_key
 from app.ports import Vector
 from app.providers.embeddings.base import VectorsOnly

@@ -6,7 +6,7 @@ from uuid import UUID
 import asyncpg
 from pgvector import HalfVector
 
-from app.domain.memory import Memory
+from app.domain.memory.memory import Memory
 from app.domain.text_rules import text_key
 from app.ports import Embedder, Vector
 from app.storage.identity import new_id

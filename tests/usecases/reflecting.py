@@ -9,12 +9,12 @@ import asyncpg
 from app.bootstrap import Application
 from app.bootstrap.reflection import asking
 from app.config.settings import Settings
-from app.domain.llm import LlmPolicy
+from app.domain.reflection.model_usage import LlmPolicy
 from app.providers.chat_models.none import NoModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.storage.journal import Journal
-from app.storage.llm import LlmStorage
-from app.usecases.ops.ask_model import AskModel
+from app.storage.reflection.model_calls import LlmStorage
+from app.usecases.reflection.model_gateway import AskModel
 from tests.factories import Clock
 from tests.fake_llm import FakeLlm
 from tests.storage.building import SECRET, SPACE

@@ -6,9 +6,9 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.jobs import JobPolicy
-from app.domain.scope import Scope
-from app.storage.jobs import JobStorage
+from app.domain.jobs.job import JobPolicy
+from app.domain.principal import Scope
+from app.storage.jobs.jobs import JobStorage
 from tests.conftest import Database
 from tests.factories import Caller
 from tests.usecases.crowd import SeededEmbedder

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.scope import Scope
+from app.domain.principal import Scope
 from app.providers.broker import ANSWER_S
-from app.storage.jobs import JobStorage
+from app.storage.jobs.jobs import JobStorage
 from tests.background import background
 from tests.conftest import Database
 from tests.redis_server import RedisServer

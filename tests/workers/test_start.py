@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.jobs import JobKind, JobState, NewJob
-from app.domain.scope import Scope
-from app.storage.jobs import JobStorage
+from app.domain.jobs.job import JobKind, JobState, NewJob
+from app.domain.principal import Scope
+from app.storage.jobs.jobs import JobStorage
 from tests.background import Background, background, until
 from tests.conftest import Database, database_url
 from tests.redis_server import RedisServer

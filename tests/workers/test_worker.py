@@ -19,9 +19,9 @@ from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
-from app.domain.jobs import Job, JobKind, JobState, NewJob
-from app.domain.scope import Scope
-from app.storage.jobs import JobStorage
+from app.domain.jobs.job import Job, JobKind, JobState, NewJob
+from app.domain.principal import Scope
+from app.storage.jobs.jobs import JobStorage
 from tests.acceptance.processes import alive
 from tests.api.calls import ask
 from tests.background import Background, background, children, kill, until

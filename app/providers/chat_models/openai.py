@@ -17,8 +17,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 
-from app.domain.llm import Usage, guessed_tokens
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
+from app.domain.reflection.model_usage import Usage, guessed_tokens
 from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
 from app.providers.bounded_http import BoundedClient, is_too_long
 

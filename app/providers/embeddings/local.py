@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.late_interaction import MOST, is_content, pack
 from app.domain.outages import EmbedderUnavailable
+from app.domain.recall.late_interaction import MOST, is_content, pack
 from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.onnx_graph import NAME, Precision, ensure_graph

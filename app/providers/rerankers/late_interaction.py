@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from app.domain.late_interaction import max_sim
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
+from app.domain.recall.late_interaction import max_sim
 from app.ports import Embedder, refuse_inside_transaction
 
 

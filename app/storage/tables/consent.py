@@ -15,7 +15,7 @@ from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
 from app.storage.tables.base import bigint, identifier, metadata, tenant, text
-from app.storage.tables.ops import Xid8
+from app.storage.tables.journal import Xid8
 
 _time = DateTime(timezone=True)
 

@@ -1,0 +1,96 @@
+"""/checkpoints: the latest state of a thread of a user, whole (seed 003 §15)."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from app.api import links
+from app.api.deps import App, Reader, Writer
+from app.api.errors import documented
+from app.api.routes.memory.memories import IfMatch, version_of
+from app.api.schemas.agent_state.checkpoints import StateOut
+from app.api.schemas.fields import Identifier
+from app.api.transport.parameters import StrictRoute
+from app.domain.agent_state.checkpoints import Thread
+from app.domain.errors import UnsupportedMediaType
+
+router = APIRouter(prefix="/checkpoints", tags=["checkpoints"], route_class=StrictRoute)
+ThreadId = Annotated[Identifier, Path()]
+UserId = Annotated[Identifier, Query(description="the same thread id of another user is another thread")]
+JSON, BINARY = "application/json", "application/octet-stream"
+_EXAMPLE = {
+    "graph_state": {"next": "planner"},
+    "memory_context": {"revision": 41},
+    "conversation_history": [{"role": "user", "content": "Can we move the demo to Friday?"}],
+    "agent_states": {"planner": {"waiting": True}},
+}
+_STATE = {"type": "object", "description": "graph state, memory context, conversation history, agent states, …"}
+_CONTENT = {
+    JSON: {"schema": {**_STATE, "examples": [_EXAMPLE]}},
+    BINARY: {"schema": {"type": "string", "format": "binary"}},
+}
+_ETAG = {"ETag": {"required": True, "description": "the version", "schema": {"type": "string"}}}
+_BODY = {"requestBody": {"required": True, "content": _CONTENT}}
+
+
+@router.put(
+    "/{thread_id:path}",
+    response_model=StateOut,
+    openapi_extra=_BODY,
+    responses={200: {"headers": _ETAG, "links": links.STATE}, **documented(400, 401, 403, 409, 412, 413, 422, 503)},
+)
+async def put(
+    app: App,
+    scope: Writer,
+    thread_id: ThreadId,
+    user_id: UserId,
+    request: Request,
+    response: Response,
+    if_match: IfMatch = None,
+) -> StateOut:
+    """Store the state of a thread, whole: a JSON object, or bytes as `application/octet-stream`; 5 MB at most.
+
+    With `If-Match`, only if nobody has stored another since that version; `"0"`: only if there is none. JSON with the
+    escape `\\u0000`, which PostgreSQL cannot hold, is refused. 409: a checkpoint saver keeps this thread.
+    """
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind not in _CONTENT:
+        raise UnsupportedMediaType(f"Send the state as `Content-Type: {JSON}` or `{BINARY}`.")
+    raw = await request.body()
+    thread, version = Thread(user_id, thread_id), version_of(if_match)
+    state = await app.checkpoints.put_state(scope, thread, raw, binary=kind == BINARY, version=version)
+    response.headers["ETag"] = f'"{state.version}"'
+    times = {"created_at": state.created_at, "updated_at": state.updated_at}
+    return StateOut(user_id=user_id, thread_id=thread_id, version=state.version, **times)
+
+
+@router.get(
+    "/{thread_id:path}",
+    response_class=Response,
+    responses={
+        200: {"description": "The state as it was put", "headers": _ETAG, "content": _CONTENT},
+        **documented(401, 403, 404, 422, 503),
+    },
+)
+async def get(app: App, scope: Reader, thread_id: ThreadId, user_id: UserId) -> Response:
+    """The state as it was put, its version as ETag; of a thread that a saver keeps, which checkpoint is its newest."""
+    state = await app.checkpoints.state(scope, Thread(user_id, thread_id))
+    headers = {"ETag": f'"{state.version}"'}
+    if state.json is None:
+        return Response(state.binary, media_type=BINARY, headers=headers)
+    return Response(state.json, media_type=JSON, headers=headers)
+
+
+@router.delete(
+    "/{thread_id:path}",
+    status_code=204,
+    responses={204: {"description": "Deleted"}, **documented(401, 403, 404, 412, 422, 503)},
+)
+async def delete(app: App, scope: Writer, thread_id: ThreadId, user_id: UserId, if_match: IfMatch = None) -> None:
+    """Delete all that is held of the thread, a checkpoint saver's checkpoints included."""
+    await app.checkpoints.delete_state(scope, Thread(user_id, thread_id), version_of(if_match))
+
+
+def limits(max_bytes: int) -> dict[str, int]:
+    """How much the bodies of these paths may hold: as much as a state."""
+    return {f"{router.prefix}/": max_bytes}

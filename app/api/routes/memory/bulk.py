@@ -1,0 +1,153 @@
+"""POST /memory/bulk: NDJSON in, one result line an input line out."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from itertools import count
+from typing import IO, Annotated, Any
+
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import StreamingResponse
+from pydantic import ValidationError
+
+from app.api.deps import App, Writer, still_valid
+from app.api.errors import documented
+from app.api.routes.memory.memories import Trim
+from app.api.schemas.memory.bulk import BulkLineIn
+from app.api.transport.complexity import check_json
+from app.api.transport.parameters import StrictRoute
+from app.bootstrap import Application
+from app.domain.errors import BodyTooLarge, InvalidInput, LimitReached, MnemaError
+from app.domain.idempotency import IdempotencyKey
+from app.domain.memory.memory import NewMemory
+from app.usecases.memory.bulk import BulkLine, BulkResult
+
+router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
+NDJSON = "application/x-ndjson"
+PATH = "/memory/bulk"
+IN_MEMORY = 8 << 20
+_REQUEST = {
+    "required": False,  # no lines are no work
+    "content": {
+        NDJSON: {
+            "schema": {"type": "string"},
+            "example": '{"user_id": "maya", "category": "tasks", "text": "Maya books the venue."}\n',
+        }
+    },
+}
+_RESPONSE = {
+    "description": "One JSON line an input line, in order",
+    "content": {
+        NDJSON: {
+            "schema": {"type": "string"},
+            "example": '{"line": 1, "id": "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11", "action": "created"}\n'
+            '{"line": 2, "error": {"code": "empty_text", "status": 422, "detail": "The text is empty."}}\n',
+        }
+    },
+}
+
+
+@router.post(
+    "/bulk",
+    response_class=StreamingResponse,
+    responses={200: _RESPONSE, **documented(401, 403, 413, 415, 422, 503)},
+    openapi_extra={"requestBody": _REQUEST},
+)
+async def bulk(
+    app: App,
+    scope: Writer,
+    request: Request,
+    trim: Trim = False,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=150)] = None,
+) -> StreamingResponse:
+    """Write many memories; each line is a body of `POST /memory`, optionally with an `idempotency_key` of its own.
+
+    Writing begins when the whole body has arrived. A bad line is reported with its number and changes nothing for the
+    others; one beyond the quota of memories is refused with 429. With the header `Idempotency-Key` the whole request
+    can be sent again: every line is done once. Lines not yet begun when the key is revoked are refused with 401.
+    """
+    spool = await _spooled(request, app.settings.max_bulk_bytes)
+    lines = _lines(spool, app, trim, idempotency_key)
+    results = app.bulk.run(scope, lines, trim=trim, permitted=partial(still_valid, app, request))
+    return StreamingResponse(_written(results, spool), media_type=NDJSON)
+
+
+async def _spooled(request: Request, limit: int) -> IO[bytes]:
+    """The whole body, on disk beyond 8 MiB: a client that only sends and never reads cannot jam the connection."""
+    spool = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed when the answer is sent
+    size = 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLarge(f"at most {limit} bytes")
+            spool.write(chunk)
+    except BaseException:
+        spool.close()
+        raise
+    spool.seek(0)
+    return spool
+
+
+async def _written(results: AsyncIterator[BulkResult], spool: IO[bytes]) -> AsyncIterator[bytes]:
+    with spool:
+        async for result in results:
+            yield json.dumps(_line(result), ensure_ascii=False).encode() + b"\n"
+
+
+def _lines(spool: IO[bytes], app: Application, trim: bool, request_key: str | None) -> Iterator[BulkLine]:
+    limit = app.settings.max_body_bytes
+    for number, raw in _raw_lines(spool, limit):
+        try:
+            if raw is None:
+                raise BodyTooLarge(f"at most {limit} bytes a line")
+            draft, own_key = _parsed(raw, app.policies.write.default_importance)
+        except MnemaError as error:
+            yield BulkLine(number, error)
+            continue
+        # told apart, so that no line's own key is ever taken for one that the request's key gave to another line
+        name = f"line:{own_key}" if own_key else f"request:{request_key}:{number}" if request_key else None
+        digest = hashlib.sha256(f"{trim}:".encode() + raw.strip()).digest()
+        yield BulkLine(number, draft, IdempotencyKey(f"POST {PATH}", name, digest) if name else None)
+
+
+def _raw_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
+    """Lines by number, blank ones left out; None for one beyond `limit`, which is never held whole."""
+    for number in count(1):
+        raw = spool.readline(limit + 1)
+        if not raw:
+            return
+        if len(raw) <= limit:
+            if raw.strip():
+                yield number, raw
+            continue
+        while raw and not raw.endswith(b"\n"):
+            raw = spool.readline(limit)
+        yield number, None
+
+
+def _parsed(raw: bytes, default_importance: int) -> tuple[NewMemory, str | None]:
+    check_json(raw)
+    try:
+        body = BulkLineIn.model_validate(json.loads(raw))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(f"{where}: {first['msg']}" if where else first["msg"]) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("the line is not JSON") from error
+    return body.to_domain(default_importance), body.idempotency_key
+
+
+def _line(result: BulkResult) -> dict[str, Any]:
+    outcome = result.outcome
+    if isinstance(outcome, MnemaError):
+        error = {"code": outcome.code, "status": outcome.status, "detail": outcome.detail}
+        if isinstance(outcome, LimitReached):
+            error["retry_after"] = outcome.extra["retry_after"]
+        return {"line": result.number, "error": error}
+    values = {name: getattr(outcome, name) for name in outcome.__dataclass_fields__}
+    written = {n: str(v) if n in ("id", "matched_id") else v for n, v in values.items() if v is not None}
+    return {"line": result.number, **written}

@@ -1,0 +1,36 @@
+"""/turns: what was said."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.api import links
+from app.api.deps import App, Writer
+from app.api.errors import documented
+from app.api.schemas.memory.turns import TurnIn, TurnOut
+from app.api.transport.idempotency import Retry, retry_key
+from app.api.transport.parameters import StrictRoute
+
+router = APIRouter(prefix="/turns", tags=["turns"], route_class=StrictRoute)
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=TurnOut,
+    responses={201: {"links": links.TURN}, **documented(400, 401, 403, 409, 413, 422, 503)},
+)
+async def store(
+    app: App,
+    scope: Writer,
+    body: TurnIn,
+    trim: Annotated[bool, Query(description="shorten a too long turn at a sentence or word end")] = False,
+    idempotency_key: Retry = None,
+) -> TurnOut:
+    """Store a turn. It can be found at once; whatever else it is good for is left to background jobs.
+
+    Retry with the same `Idempotency-Key` and body to get the first answer again.
+    """
+    key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
+    draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
+    return TurnOut.model_validate(await app.turns.store(scope, draft, trim=trim, key=key), from_attributes=True)

@@ -1,0 +1,60 @@
+"""/events, /health and /ready."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel
+
+from app.api.deps import App, Reader
+from app.api.errors import documented
+from app.api.schemas.fields import Moment
+from app.api.schemas.recall.query import CountOut, CountsOut
+from app.api.transport.parameters import StrictRoute
+
+router = APIRouter(tags=["operations"], route_class=StrictRoute)
+_COLUMN = " *(node|op|status|category|user_id|thread_id) *"
+COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: str = "ok"
+
+
+class Readiness(BaseModel):
+    """Each part: `ok`, `none` (no chat model is configured), or what is wrong."""
+
+    status: str
+    checks: dict[str, str]
+
+
+@router.get("/events/counts", response_model=CountsOut, responses=documented(401, 403, 422, 503))
+async def counts(
+    app: App,
+    scope: Reader,
+    by: Annotated[str, Query(max_length=100, pattern=COLUMNS, description="comma-separated")] = "op,node",
+    since: Annotated[Moment | None, Query()] = None,
+    until: Annotated[Moment | None, Query()] = None,
+) -> CountsOut:
+    """How often what happened."""
+    found = await app.events.counts(scope, [c.strip() for c in by.split(",")], since, until)
+    return CountsOut(counts=[CountOut(**row) for row in found])
+
+
+@router.get("/health", response_model=Health)
+async def health() -> Health:
+    """Whether the process lives; touches nothing."""
+    return Health()
+
+
+@router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness, "description": "Not ready"}})
+async def ready(app: App, response: Response) -> Readiness:
+    """Whether requests can be served: database, migrations, role, embedding space, model. `degraded`: they can, but
+    background jobs wait: for their broker or a worker, for the chat model, or as they are paused."""
+    checks = await app.readiness.checks()
+    wrong = app.readiness.wrong(checks)
+    if wrong - app.readiness.OPTIONAL:
+        response.status_code = 503
+        return Readiness(status="unavailable", checks=checks)
+    return Readiness(status="degraded" if wrong else "ready", checks=checks)

@@ -1,0 +1,38 @@
+"""/threads: what changed."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from app.api import links
+from app.api.deps import App, Reader
+from app.api.errors import documented
+from app.api.schemas.fields import Identifier
+from app.api.schemas.recall.query import ThreadDeltaOut
+from app.api.transport.parameters import StrictRoute
+
+router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
+
+
+@router.get(
+    "/{thread_id:path}/delta",
+    response_model=ThreadDeltaOut,
+    responses={200: {"links": links.DELTA}, **documented(401, 403, 422, 503)},
+)
+async def delta(
+    app: App,
+    scope: Reader,
+    thread_id: Annotated[Identifier, Path()],
+    since_rev: Annotated[int | None, Query(ge=0, le=2**62)] = None,
+    agent: Annotated[Identifier | None, Query()] = None,
+    user_id: Annotated[Identifier | None, Query(description="of this user's memories only")] = None,
+) -> ThreadDeltaOut:
+    """What changed in a thread since a revision, or since the agent was last shown; looking moves no cursor."""
+    found = await app.delta.of_thread(scope, thread_id, since_rev, agent, user_id)
+    return ThreadDeltaOut(
+        since_rev=found.since_rev,
+        rev=found.rev,
+        more=found.more,
+        truncated=found.truncated,
+        header=found.header.text if found.header else "",
+    )

@@ -1,0 +1,79 @@
+"""/users: everything held of a person, and its erasure."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import StreamingResponse
+
+from app.api import links
+from app.api.deps import Administrator, App, Reader, still_valid
+from app.api.errors import BrokenOff, documented
+from app.api.routes.memory.bulk import NDJSON
+from app.api.schemas.fields import Identifier
+from app.api.schemas.memory.bulk import ReceiptOut
+from app.api.transport.parameters import StrictRoute
+from app.bootstrap import Application
+from app.domain.errors import MnemaError
+
+router = APIRouter(prefix="/users", tags=["users"], route_class=StrictRoute)
+UserId = Annotated[Identifier, Path()]
+_RESPONSE = {
+    "description": "One JSON line a record: its `kind` and its fields",
+    "content": {NDJSON: {"schema": {"type": "string"}, "example": '{"kind": "memory", "text": "…"}\n'}},
+    "links": links.EXPORT,
+}
+
+
+@router.get(
+    "/{user_id:path}/export",
+    response_class=StreamingResponse,
+    responses={200: _RESPONSE, **documented(401, 403, 404, 422, 503)},
+)
+async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> StreamingResponse:
+    """Everything held of a user, streamed. Kinds: `user`; `memory` (in every state), `history`, `change` (what threads
+    were told), `relation`, `event`; `reflection` (how far a chat model has read), `compared` (pairs judged), `cursor`,
+    `job`, `retry_key`; `context_value`, `context_patch`, `context_history`; `checkpoint`, `checkpoint_lineage`,
+    `checkpoint_value`, `checkpoint_write`; `item` of the store.
+
+    A key bound to agents gets what lies in its categories. The stream breaks off, and so is seen to be incomplete, when
+    the key is revoked or the database goes away meanwhile.
+    """
+    records = await app.export.records(scope, user_id)
+    return StreamingResponse(_lines(records, app, request), media_type=NDJSON)
+
+
+@router.post(
+    "/{user_id:path}/erase",
+    response_model=ReceiptOut,
+    responses={200: {"links": links.ERASED}, **documented(401, 403, 404, 422, 503)},
+)
+async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
+    """Erase a person for good; needs scope admin.
+
+    Rows are deleted; history and delta stay without text; what was erased is not stored again when it is sent again.
+    """
+    return ReceiptOut.model_validate(await app.erase.erase(scope, user_id))
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # a number of more than 64 bits
+        return json.dumps(record, default=_text, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+async def _lines(records: AsyncIterator[dict[str, Any]], app: Application, request: Request) -> AsyncIterator[bytes]:
+    try:
+        async for record in records:
+            await still_valid(app, request)
+            yield _line(record)
+    except MnemaError as error:
+        raise BrokenOff(error.code) from error

@@ -1,0 +1,26 @@
+"""Lines of POST /memory/bulk, and the users' routes."""
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.schemas.fields import Identifier
+from app.api.schemas.memory.memories import MemoryIn
+
+
+class BulkLineIn(MemoryIn):
+    """One input line: a memory, and optionally a retry key of its own."""
+
+    idempotency_key: Identifier | None = None
+
+
+class ReceiptOut(BaseModel):
+    """Proof of an erasure."""
+
+    model_config = ConfigDict(from_attributes=True)
+    user_id: str
+    erased_at: datetime
+    counts: dict[str, int] = Field(
+        description="rows removed (memories, relations, events, …), blanked (history, changes), tombstones left",
+        examples=[{"memories": 41, "history_blanked": 96, "changes_blanked": 12, "tombstones": 57}],
+    )

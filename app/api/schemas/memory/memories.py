@@ -1,0 +1,194 @@
+"""Bodies of /memory."""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.schemas.fields import (
+    Identifier,
+    Importance,
+    Json,
+    Moment,
+    Quote,
+    Request,
+    Sequence,
+    StateName,
+    Tags,
+    Text,
+    TypeName,
+    absent,
+)
+from app.domain.memory.memory import Memory, MemoryType, NewMemory
+
+
+class Source(Request):
+    """Where a memory was learnt: a turn and the words in it."""
+
+    turn_id: Identifier
+    quote: Quote | None = None
+
+
+class MemoryIn(Request):
+    """A memory to write."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "user_id": "maya",
+                    "category": "tasks",
+                    "text": "Maya deploys the planner service to staging every Thursday.",
+                    "thread_id": "launch",
+                    "agent_id": "planner",
+                    "importance": 3,
+                    "tags": ["deployment"],
+                }
+            ]
+        },
+    )
+    user_id: Identifier
+    category: Identifier
+    text: Text
+    type: TypeName = "semantic"
+    thread_id: Identifier | None = None
+    seq: Sequence | None = Field(default=None, description="place in the thread")
+    agent_id: Identifier | None = None
+    run_id: Identifier | None = None
+    actor_id: Identifier | None = None
+    role: Identifier | None = None
+    steps_text: Text | None = Field(default=None, description="numbered imperative steps; with type procedural only")
+    importance: Importance | None = None
+    pinned: bool = Field(default=False, strict=True)
+    tags: Tags = Field(default_factory=list)
+    source: Source | None = None
+    metadata: Json = Field(default_factory=dict)
+    created_at: Moment | None = Field(default=None, description="for imports; never in the future")
+
+    def to_domain(self, default_importance: int) -> NewMemory:
+        """As the use-case takes it."""
+        values = self.model_dump(include=_PLAIN)
+        return NewMemory(
+            **values,
+            type=MemoryType(self.type),
+            tags=tuple(dict.fromkeys(self.tags)),
+            importance=self.importance or default_importance,
+            source=self.source.model_dump(exclude_none=True) if self.source else None,
+        )
+
+
+_PLAIN = set(MemoryIn.model_fields) - {"type", "tags", "importance", "source"}
+
+
+class MemoryPatchIn(Request):
+    """Fields to change; those not named stay. `null` is not a value for any of them."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"text": "Maya ships v1 by September.", "importance": 4}]}
+    )
+    text: Text = ""
+    steps_text: Text = ""
+    category: Identifier = "-"
+    importance: Importance = 1
+    pinned: bool = Field(default=False, strict=True)
+    tags: Tags = Field(default_factory=list)
+    metadata: Json = Field(default_factory=dict)
+
+    def changes(self) -> dict[str, Any]:
+        """Only what the caller named."""
+        return self.model_dump(include=self.model_fields_set)
+
+
+class PinIn(Request):
+    """Pin or unpin."""
+
+    pinned: bool = Field(default=True, strict=True)
+
+
+class WrittenOut(BaseModel):
+    """What a write did. *updated*: the text joined memory `matched_id`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"id": "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11", "action": "created", "related": 2, "revision": 7}
+            ]
+        }
+    )
+    id: UUID | None = Field(description="null when skipped")
+    action: Literal["created", "updated", "merged", "skipped"]
+    matched_id: UUID | None = Field(default=None, exclude_if=absent)
+    similarity: float | None = Field(
+        default=None, exclude_if=absent, description="best cosine among the compared memories"
+    )
+    related: int = Field(default=0, description="relations made, or renewed with the text")
+    revision: int | None = Field(default=None, exclude_if=absent, description="of the thread, when one was named")
+    reason: str | None = Field(
+        default=None, exclude_if=absent, description="why it was skipped: below_min_importance or erased"
+    )
+
+
+class MemoryOut(BaseModel):
+    """A stored memory."""
+
+    model_config = ConfigDict(from_attributes=True)
+    id: UUID
+    user_id: str
+    category: str
+    type: TypeName
+    text: str
+    steps_text: str | None = None
+    importance: int
+    pinned: bool
+    tags: list[str]
+    state: StateName
+    version: int = Field(description="send as If-Match to change exactly this version")
+    thread_id: str | None = None
+    seq: int | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    actor_id: str | None = None
+    role: str | None = None
+    source: dict[str, Any] | None = None
+    metadata: dict[str, Any]
+    superseded_by: UUID | None = None
+    purge_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+    last_accessed: datetime | None = None
+    hits: int = 0
+
+    @classmethod
+    def of(cls, memory: Memory) -> "MemoryOut":
+        """From the domain object."""
+        return cls.model_validate(memory)
+
+
+class MemoryPageOut(BaseModel):
+    """One page; pass `next_cursor` as `cursor` for the next."""
+
+    items: list[MemoryOut]
+    next_cursor: str | None = None
+
+
+class HistoryOut(BaseModel):
+    """One entry of the audit trail (seed 003 §8)."""
+
+    model_config = ConfigDict(from_attributes=True)
+    id: UUID
+    memory_id: str
+    event: Literal["ADD", "UPDATE", "DELETE", "MERGE", "LINK", "TTL", "RESTORE", "PURGE", "CONSENT"]
+    old_ref: str | None = None
+    new_ref: str | None = None
+    actor: str | None = None
+    meta: dict[str, Any] = Field(description="the whole row before and after")
+    ts: datetime
+
+
+class HistoryPageOut(BaseModel):
+    """Newest first."""
+
+    items: list[HistoryOut]
+    next_cursor: str | None = None

@@ -1,0 +1,70 @@
+"""Bodies of /turns."""
+
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.schemas.fields import NOT_EMPTY, Identifier, Json, Moment, Request, Sequence, absent
+from app.domain.memory.memory import MemoryType, NewMemory
+
+
+class TurnIn(Request):
+    """What somebody said in a conversation."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "user_id": "maya",
+                    "thread_id": "launch",
+                    "role": "user",
+                    "content": "Can we move the demo to Friday?",
+                    "actor_id": "maya",
+                    "seq": 12,
+                }
+            ]
+        },
+    )
+    user_id: Identifier
+    thread_id: Identifier
+    role: Identifier
+    content: Annotated[
+        str, Field(description="32,000 characters at most, unless configured otherwise", json_schema_extra=NOT_EMPTY)
+    ]
+    actor_id: Identifier | None = Field(default=None, description="who speaks, when the role does not say it")
+    agent_id: Identifier | None = None
+    seq: Sequence | None = Field(default=None, description="place in the thread")
+    created_at: Moment | None = Field(default=None, description="when it was said; never in the future")
+    metadata: Json = Field(default_factory=dict)
+
+    def to_domain(self, category: str, importance: int) -> NewMemory:
+        """As the use-case takes it."""
+        return NewMemory(
+            **self.model_dump(exclude={"content"}),
+            text=self.content,
+            type=MemoryType.turn,
+            category=category,
+            importance=importance,
+        )
+
+
+class TurnOut(BaseModel):
+    """A turn that is stored; the jobs it left go on without the caller."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11",
+                    "revision": 7,
+                    "jobs": ["01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a12"],
+                }
+            ]
+        }
+    )
+    id: UUID | None = Field(description="of the memory; null when it was not stored")
+    revision: int | None = Field(default=None, exclude_if=absent, description="of the thread")
+    jobs: list[UUID] = Field(description="GET /jobs/{id}")
+    reason: str | None = Field(default=None, exclude_if=absent, description="why it was not stored: erased")

@@ -1,0 +1,123 @@
+"""What a request passes before any route sees it: sizes, then the key, then its body."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api import errors
+from app.api.deps import application_of, authenticate, bearer, still_valid
+from app.api.errors import EncodedBody
+from app.api.transport import complexity
+from app.api.transport.intake import Body, Intake, IntakeLimits, replayed
+from app.api.transport.msgpack import MSGPACK
+from app.domain.errors import BodyTooLarge, MnemaError
+from app.usecases.offload import aside
+
+RECHECK_S = 1.0
+"""A key is checked again after a body that took longer than this: it may have been revoked meanwhile."""
+LONGEST_LENGTH = 18
+"""Digits of a Content-Length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a body may be: as `usual`, or as the first path says that begins with a key of `paths`."""
+
+    usual: int
+    paths: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, path: str) -> int:
+        """The limit of this path."""
+        return next((limit for begin, limit in self.paths.items() if path.startswith(begin)), self.usual)
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Paths that are not treated like the others.
+
+    `open` ones need no key. `own` ones check it themselves. `streamed` ones check the key here and read the body
+    themselves, of which at most so many bytes are in memory.
+    """
+
+    open: frozenset[str]
+    own: frozenset[str]
+    streamed: Mapping[str, int]
+
+
+class Admission:
+    """ASGI: answers 415, 413, 401, 429, 408 and 503 for what no route is to see.
+
+    Routes find the key's scope as `request.state.caller` and the whole body in one piece.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, values: Limits, intake: IntakeLimits, paths: Paths) -> None:
+        """`limits`: bytes of a body; `values`: how many values and keys it may hold."""
+        self._app = app
+        self._limits = limits
+        self._values = values
+        self._paths = paths
+        self._intake = Intake(intake)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        with self._intake.body(receive, self._limits.of(path), self._paths.streamed.get(path)) as body:
+            try:
+                forwarded = await self._admitted(scope, path, body)
+            except MnemaError as error:
+                await errors.answer(error, Request(scope))(scope, receive, send)
+                return
+            await self._app(scope, forwarded, send)
+
+    async def _admitted(self, scope: Scope, path: str, body: Body) -> Receive:
+        """The receive channel for the route. Raises what is answered instead."""
+        headers = Headers(scope=scope)
+        if _has_body(headers):
+            scope["state"]["body"] = body
+            _check_head(headers, self._limits.of(path))
+        if path in self._paths.open or path in self._paths.own:
+            return body.receive
+        request = Request(scope)
+        app = await application_of(request)
+        caller = request.state.caller = await authenticate(app, await bearer(request))
+        body.tenant_id = caller.tenant_id
+        if path in self._paths.streamed:
+            self._intake.begin_upload(body)
+            return body.receive
+        if not _has_body(headers):
+            return body.receive
+        content = await body.whole()
+        if time.monotonic() - body.started > RECHECK_S:
+            await still_valid(app, request)
+        await check_complexity(headers, content, self._values.of(path))
+        return replayed(content, body.receive)
+
+
+async def check_complexity(headers: Headers, content: bytes, most: int) -> None:
+    """Raise BodyTooComplex for a body that is said to be JSON or MessagePack and holds more than `most` values."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == MSGPACK:
+        await aside(len(content), complexity.check_msgpack, content, most)
+    elif kind.endswith("json"):
+        await aside(len(content), complexity.check_json, content, most)
+
+
+def _check_head(headers: Headers, limit: int) -> None:
+    """Raise UnsupportedMediaType for a body that is encoded, BodyTooLarge for one that is announced as too large."""
+    encodings = ",".join(headers.getlist("content-encoding"))
+    if any(encoding.strip().lower() not in ("", "identity") for encoding in encodings.split(",")):
+        raise EncodedBody()
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or len(length) > LONGEST_LENGTH or int(length) > limit:
+        raise BodyTooLarge(f"at most {limit} bytes")
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

@@ -1,0 +1,48 @@
+"""Bodies and answers in MessagePack beside JSON, of one schema: bytes travel as they are, not as base64."""
+
+import base64
+import json
+from typing import Any
+
+import orjson
+import ormsgpack
+from fastapi import Request, Response
+
+from app.api.transport.parameters import StrictRoute
+
+MSGPACK = "application/msgpack"
+JSON = "application/json"
+
+
+class MsgpackRoute(StrictRoute):
+    """A route that takes either, of which the one is validated as the other; see `app.api.transport.direct`."""
+
+
+def unpacked(body: bytes) -> Any:
+    """What MessagePack says; raises JSONDecodeError for what is none."""
+    try:
+        return ormsgpack.unpackb(body)
+    except ValueError as error:
+        raise json.JSONDecodeError("not MessagePack", "", 0) from error
+
+
+def answer(request: Request, content: Any) -> Response:
+    """`content`, which may hold bytes, in MessagePack if that is asked for, else in JSON with base64."""
+    if MSGPACK in request.headers.get("accept", ""):
+        return Response(ormsgpack.packb(content), media_type=MSGPACK)
+    return Response(orjson.dumps(content, default=_base64), media_type=JSON)
+
+
+def _base64(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(type(value).__name__)
+
+
+def also_msgpack(document: dict[str, Any]) -> None:
+    """Say in an OpenAPI document that the operations of the saver take and give MessagePack too."""
+    for path, methods in document["paths"].items():
+        for operation in methods.values() if path.startswith("/saver/") else ():
+            for part in (operation["requestBody"], operation["responses"].get("200", {})):
+                if JSON in part.get("content", {}):
+                    part["content"][MSGPACK] = {"schema": part["content"][JSON]["schema"]}

@@ -1,0 +1,279 @@
+"""Reads a text into the words that must agree for two texts to state the same fact (seed 003 §2)."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Final
+
+from app.domain.memory import word_lists as words
+from app.domain.text_rules import normalise
+
+
+class Kind(Enum):
+    """What a word does in a text."""
+
+    CONTENT = auto()
+    NAME = auto()
+    CAPITAL = auto()  # opens a sentence and is no known word: a name or not
+    NUMBER = auto()  # an amount
+    FIXED = auto()  # a number in a name, an ordinal, a version
+    DATE = auto()
+    TIME_UNIT = auto()
+    NEGATION = auto()
+    POSITIVE = auto()
+    GUARDED = auto()  # opposed, comparing, conditional, tense
+    QUANTIFIER = auto()
+    PRONOUN = auto()
+    USER = auto()
+    SYMBOL = auto()
+    DIRECTION = auto()
+    PREPOSITION = auto()
+    FUNCTION = auto()
+    BE = auto()
+    SEPARATOR = auto()  # "and" or ","
+
+
+GRAMMAR: Final = frozenset({Kind.PREPOSITION, Kind.DIRECTION, Kind.FUNCTION, Kind.BE, Kind.SEPARATOR, Kind.USER})
+"""Kinds that are no content words."""
+PLAIN: Final = GRAMMAR | {Kind.CONTENT}
+"""Kinds that are not critical: their order may change where grammar allows it."""
+
+_LISTS: Final = (
+    (words.NEGATIONS, Kind.NEGATION),
+    (words.DIRECTIONS, Kind.DIRECTION),
+    (words.DATES | words.OCCASIONS, Kind.DATE),
+    (words.TIME_UNITS, Kind.TIME_UNIT),
+    (words.GUARDED, Kind.GUARDED),
+    (words.QUANTIFIERS, Kind.QUANTIFIER),
+    (words.POSITIVE, Kind.POSITIVE),
+    (words.PREPOSITIONS, Kind.PREPOSITION),
+    (words.FIXED_NUMBERS, Kind.FIXED),
+    (words.FUNCTION, Kind.FUNCTION),
+    (words.PRONOUNS, Kind.PRONOUN),
+)
+_INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9]\d{0,17}|[1-9]\d{0,2}(?:,\d{3}){1,5})", re.ASCII)
+_DECIMAL: Final = re.compile(r"[-+]?\d+\.\d+", re.ASCII)
+_YEAR: Final = re.compile(r"(?:19|20)\d\d", re.ASCII)
+_MEASURE: Final = re.compile(r"([-+]?\d[\d.,]*)([a-z]+)", re.ASCII)
+_INSIDE_WORD: Final = frozenset("'.@")
+_INSIDE_NUMBER: Final = frozenset("'.,:/-")
+_BREAKS: Final = frozenset(",;:()[]{}–—….!。、，")
+_SILENT: Final = frozenset("\"'`«»")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word: what it is compared by, what it does, and whether it stands as "a dog" or as "dogs"."""
+
+    key: str
+    kind: Kind
+    single: bool = False
+    plural: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    initial: bool
+    joined: bool  # nothing between this token and the one before
+
+
+@lru_cache(maxsize=4096)  # a write reads its neighbours, and neighbours come again
+def read_words(text: str) -> tuple[Word, ...]:
+    """The words of `text` in order, without articles and the leading "user", "I", "my" or "user is" (allergic)."""
+    return _edges(every_word(text))
+
+
+def every_word(text: str) -> list[Word]:
+    """The words of `text` in order, without articles."""
+    clean = normalise(text)
+    if clean.isupper() and " " in clean:
+        clean = clean.lower()
+    tokens = [token for piece in _tokens(clean) for token in _expand(piece)]
+    found: list[Word] = []
+    indefinite = False
+    for at, token in enumerate(tokens):
+        following = tokens[at + 1].text.casefold() if at + 1 < len(tokens) else ""
+        if _is_dropped(token, following):
+            indefinite = indefinite or token.text.casefold() in words.INDEFINITE
+            continue
+        for word in _classify(token, found[-1].key if found else ""):
+            indefinite = indefinite and word.kind is Kind.CONTENT
+            found.append(replace(word, single=True) if indefinite and not word.plural else word)
+    return found
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Words, numbers and symbols. Marks stay with their letter; an apostrophe or decimal point joins."""
+    start, initial = 0, True
+    while start < len(text):
+        end = _token_end(text, start)
+        piece = text[start:end]
+        if not piece.isspace():
+            joined = start > 0 and not text[start - 1].isspace()
+            yield _Token(piece, initial, joined)
+            initial = piece in {".", "!", "?", ":"} or (initial and piece in _SILENT)
+        start = end
+
+
+def _token_end(text: str, start: int) -> int:
+    end = start + 1
+    if text[start] in "-+" and not (start and _in_word(text[start - 1])) and text[end : end + 1].isdigit():
+        end += 1
+    elif not _in_word(text[start]):
+        while end < len(text) and (unicodedata.category(text[end])[0] == "M" or text[end] == "\u200d"):
+            end += 1
+        return end
+    while end < len(text):
+        if not _in_word(text[end]):
+            digits = text[end - 1].isdigit() and text[end + 1 : end + 2].isdigit()
+            inside = text[end] in (_INSIDE_NUMBER if digits else _INSIDE_WORD)
+            if not inside or end + 1 == len(text) or not _in_word(text[end + 1]):
+                break
+        end += 1
+    return end
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char in "_\u200c\u200d" or unicodedata.category(char)[0] == "M"
+
+
+def _expand(token: _Token) -> Iterator[_Token]:
+    """Contractions in full: "doesn't" is "do not", "she's" is "she is"."""
+    low = token.text.casefold()
+    stem, _, ending = low.rpartition("'")
+    if low in words.CONTRACTIONS:
+        parts = words.CONTRACTIONS[low].split()
+    elif low.endswith("n't") and low != "n't":
+        parts = [low[:-3], "not"]
+    elif stem and (ending in {"re", "m"} or (ending == "s" and stem in words.IS_AFTER)):
+        parts = [stem, "is"]
+    elif stem and ending in {"ve", "ll", "d"}:
+        parts = [stem, {"ve": "have", "ll": "will", "d": "would"}[ending]]
+    else:
+        yield token
+        return
+    for at, part in enumerate(parts):
+        yield _Token(part, token.initial and at == 0, False)
+
+
+def _is_dropped(token: _Token, following: str) -> bool:
+    """Articles and the "do" of "do not"; "vitamin A" keeps its letter."""
+    low = token.text.casefold()
+    if token.text != low and not token.initial:
+        return False
+    if low in words.INDEFINITE:
+        return following[:1].isalnum() and following not in words.PREPOSITIONS | words.COUNTED | {"and", "or"}
+    return low == words.DEFINITE or (low in {"do", "does"} and following == "not")
+
+
+def _classify(token: _Token, before: str) -> tuple[Word, ...]:
+    low = unicodedata.normalize("NFC", token.text.casefold())
+    if not _in_word(low[0]) and not low[1:2].isdigit():
+        return _symbol(token, low)
+    if low in words.NUMBERS:
+        return (_number(str(words.NUMBERS[low]), before),)
+    if any(char.isdigit() for char in low):
+        return _with_digits(low, before)
+    if low in words.USER | words.USERS:
+        return (Word("user's" if low in words.USERS else "user", Kind.USER),)
+    if low in words.BE:
+        return (Word("be", Kind.BE),)
+    if low == "and":
+        return (Word("and", Kind.SEPARATOR),)
+    return (_lexical(token, low),)
+
+
+def _symbol(token: _Token, low: str) -> tuple[Word, ...]:
+    """Quotes say nothing, breaks become commas, everything else (C++, €, emoji) must agree."""
+    if low in _SILENT or (low == "-" and token.joined):
+        return ()
+    if low in _BREAKS or low == "-":
+        return (Word(",", Kind.SEPARATOR),)
+    if low == "&" and not token.joined:
+        return (Word("and", Kind.SEPARATOR),)
+    return (Word(low, Kind.SYMBOL),)
+
+
+def _lexical(token: _Token, low: str) -> Word:
+    low = words.MONTHS.get(low, low)
+    stem = stem_of(low)
+    for members, kind in _LISTS:
+        if low in members:
+            return Word(low, kind)
+        if stem in members:
+            return Word(stem, kind)
+    known = stem in words.VERBS or low in words.STARTERS
+    if token.text != token.text.lower() and not (token.initial and known):
+        inner = token.text[1:] != token.text[1:].lower()
+        return Word(low, Kind.CAPITAL if token.initial and not inner else Kind.NAME)
+    return Word(stem, Kind.CONTENT, plural=stem != low)
+
+
+def _with_digits(low: str, before: str) -> tuple[Word, ...]:
+    if _YEAR.fullmatch(low):
+        return (Word(low, Kind.DATE),)
+    if _INTEGER.fullmatch(low):
+        return (_number(low.replace(",", "").removeprefix("+"), before),)
+    if _DECIMAL.fullmatch(low):
+        return (_number(low, before),)
+    measure = _MEASURE.fullmatch(low)
+    if measure and measure[2] in words.UNITS and (_INTEGER.fullmatch(measure[1]) or _DECIMAL.fullmatch(measure[1])):
+        return (_number(measure[1].replace(",", ""), before), Word(measure[2], Kind.CONTENT))
+    return (Word(low, Kind.FIXED),)
+
+
+def _number(key: str, before: str) -> Word:
+    return Word(key, Kind.FIXED if before in words.LABELLED else Kind.NUMBER)
+
+
+def stem_of(low: str) -> str:
+    """Without the -s of a plural or of the third person; nothing else is cut, "worked" is not "work"."""
+    if low in words.IRREGULAR:
+        return words.IRREGULAR[low]
+    if low in words.NO_STEM or len(low) < 4 or not low.isascii() or not low.isalpha():
+        return low
+    if low.endswith(("ches", "shes", "sses", "xes", "zes")):
+        return low[:-2]
+    if low.endswith("s") and not low.endswith(("ss", "us", "is", "as")):
+        return low[:-1]
+    return low
+
+
+def breaks_fixed_pair(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one text has a half of what is one thing in the other: "fish" beside "fish and chips"."""
+    return _has_half(left, right) or _has_half(right, left)
+
+
+@lru_cache(maxsize=1)
+def _fixed_pairs() -> frozenset[frozenset[str]]:
+    return frozenset(frozenset(map(stem_of, pair.split())) for pair in words.FIXED_PAIRS)
+
+
+def _has_half(text: Sequence[Word], other: Sequence[Word]) -> bool:
+    keys = {word.key for word in other}
+    pairs = (
+        frozenset((a.key, b.key)) for a, and_, b in zip(text, text[1:], text[2:], strict=False) if and_.key == "and"
+    )
+    return any(pair in _fixed_pairs() and len(pair & keys) == 1 for pair in pairs)
+
+
+def _edges(found: list[Word]) -> tuple[Word, ...]:
+    """Without separators at the ends, doubled separators, and the leading user."""
+    kept: list[Word] = []
+    for word in found:
+        if word.kind is Kind.SEPARATOR and (not kept or kept[-1].kind is Kind.SEPARATOR):
+            if kept and word.key == "and":
+                kept[-1] = word
+            continue
+        kept.append(word)
+    while kept and (kept[-1].kind is Kind.SEPARATOR or kept[-1].key == "?"):
+        kept.pop()
+    if kept and kept[0].kind is Kind.USER and not (len(kept) > 1 and kept[1].kind is Kind.SEPARATOR):
+        kept = kept[1:]  # but "User and Ana" keeps both
+    if len(kept) > 1 and kept[0].kind is Kind.BE and kept[1].key in words.STATES:
+        kept = kept[1:]
+    return tuple(kept)

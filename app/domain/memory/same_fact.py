@@ -1,0 +1,300 @@
+"""The deterministic same-fact rule, for when no model is asked (seed 003 §2, §4).
+
+A false merge destroys a memory and a missed one only leaves a duplicate, so every doubt is a no. Two texts must agree
+word for word (articles, case, contractions and plurals aside) except for three rewordings whose meaning grammar fixes:
+a phrase moved to the front, the two sides of "is" exchanged, a list in another order. One text contains the other only
+when what it adds is one more list element or a plain adjective. ADR 17 says what the wider rule would cost.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Final, Literal
+
+from app.domain.memory import word_lists as words
+from app.domain.memory.phrases import GRAMMAR, PLAIN, Kind, Word, breaks_fixed_pair, read_words, stem_of
+from app.domain.text_rules import text_key
+
+SameFact = Literal["same_words", "contains", "numeric"]
+
+_MAX_COMPARED: Final = 4000
+"""Characters: a longer text is one fact with its equal only, for the rewordings take the square of its words."""
+_MIN_CONTAINED: Final = 2
+_MIN_EXCHANGED: Final = 3
+_MAX_ADDED: Final = 4
+# Under these a detail more is another statement: "avoids sugar" says more than "avoids sugar in coffee".
+_NOT_NARROWED: Final = frozenset(
+    {Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DATE, Kind.DIRECTION, Kind.FIXED, Kind.SYMBOL}
+)
+_SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
+_COMPOUND: Final = re.compile(r"(?<!\w)\w++(?:-\w++)+")  # possessive: a long word is read once
+Words = tuple[Word, ...]
+
+
+def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
+    """The rule by which both texts state the same fact, or None. Symmetric.
+
+    "numeric" (only amounts differ) is given only where the category says `numeric_update`.
+    """
+    if text_key(a) == text_key(b):
+        return "same_words"
+    if max(len(a), len(b)) > _MAX_COMPARED:
+        return None
+    left, right = read_words(a), read_words(b)
+    if not _content(left) or not _content(right) or _numbers_clash(left, right) or _compounds(a) != _compounds(b):
+        return None
+    if _keys(left) == _keys(right) or _reordered(left, right):
+        return "same_words"
+    if _contains(left, right) or _contains(right, left):
+        return None if breaks_fixed_pair(left, right) else "contains"
+    return "numeric" if numeric_update and only_amounts_differ(left, right) else None
+
+
+def lexical_overlap(a: str, b: str) -> bool:
+    """Whether the texts share a content word that is no name, number, date, negation or polarity word.
+
+    A word capitalised because it opens the text counts: this only decides whether a check is worth its cost.
+    """
+    return bool(_plain_keys(read_words(a)) & _plain_keys(read_words(b)))
+
+
+def numeric_step(a: str, b: str) -> bool:
+    """Whether an integer of one text equals one of the other, or differs from it by one (age 3 → 4)."""
+    left, right = integers(a), integers(b)
+    return any(value + step in right for value in left for step in (-1, 0, 1))
+
+
+def content_count(text: str) -> int:
+    """How many content words the text has: the fuller of two texts of one fact has more."""
+    return len(_content(read_words(text)))
+
+
+def content_stems(text: str) -> set[str]:
+    """Its content words, without the endings that `stem_of` cuts."""
+    return {stem_of(word.key) for word in _content(read_words(text))}
+
+
+def figures(text: str) -> set[str]:
+    """Its numbers, dates and occasions, each as it is compared: "two" is "2"."""
+    figured = (word for word in read_words(text) if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE})
+    return {word.key for word in figured} - words.ONLY_ORDER
+
+
+def merge_text(incoming: str, existing: str, rule: str) -> str:
+    """The text that stays: the fuller one when one contains the other, otherwise the incoming."""
+    if rule == "contains" and content_count(existing) > content_count(incoming):
+        return existing
+    return incoming
+
+
+def _keys(text: Words) -> list[str]:
+    return [word.key for word in text]
+
+
+def _content(text: Sequence[Word]) -> list[Word]:
+    return [word for word in text if word.kind not in GRAMMAR]
+
+
+def _plain_keys(text: Words) -> set[str]:
+    return {stem_of(word.key) for word in text if word.kind in {Kind.CONTENT, Kind.CAPITAL}}
+
+
+def negations(text: str) -> list[str]:
+    """The words that deny, in order."""
+    return [word.key for word in read_words(text) if word.kind is Kind.NEGATION]
+
+
+def integers(text: str) -> set[int]:
+    """The whole numbers in it, those of dates and versions too."""
+    found = set()
+    for word in read_words(text):
+        if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE}:
+            runs = ["".join(run) for digit, run in groupby(word.key, str.isdecimal) if digit]
+            decimal = word.kind is Kind.NUMBER and "." in word.key
+            found |= set() if decimal else {int(run) for run in runs if len(run) <= 18}
+    return found
+
+
+def _numbers_clash(left: Words, right: Words) -> bool:
+    """ "the son" against "sons", "wood" against "woods": another number or word. A verb's -s is neither."""
+    singles = [{word.key for word in text if not word.plural} for text in (left, right)]
+    plurals = [{word.key for word in text if word.plural} for text in (left, right)]
+    return bool((singles[0] & plurals[1] | singles[1] & plurals[0]) - words.VERBS)
+
+
+@lru_cache(maxsize=4096)
+def _compounds(text: str) -> tuple[str, ...]:
+    """ "twenty two-hour" is not "twenty-two hour"."""
+    return tuple(sorted(_COMPOUND.findall(text.casefold())))
+
+
+def only_amounts_differ(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Amounts, not times, ordinals, versions or labels; and no date beside them, for that makes two occasions."""
+    if len(left) != len(right) or any(word.kind is Kind.DATE for word in (*left, *right)):
+        return False
+    pairs = list(zip(left, right, strict=True))
+    return all(a.key == b.key or (a.kind is Kind.NUMBER and b.kind is Kind.NUMBER) for a, b in pairs) and any(
+        word.kind is not Kind.NUMBER for word in _content(left)
+    )
+
+
+def _critical(text: Words, other: Words) -> list[str]:
+    """The keys whose order must agree. An initial capital is no name if the other text has it in lower case."""
+    common = {word.key for word in other if word.kind is Kind.CONTENT}
+    return [
+        word.key for word in text if word.kind not in PLAIN and not (word.kind is Kind.CAPITAL and word.key in common)
+    ]
+
+
+def _reordered(left: Words, right: Words) -> bool:
+    """The same words in an order that cannot have changed who does what."""
+    if any(word.kind is Kind.DIRECTION for word in left + right):
+        return False
+    if _time_fronted(left, right) or _time_fronted(right, left):
+        return True
+    if _critical(left, right) != _critical(right, left):
+        return False
+    return (
+        _fronted(left, right)
+        or _fronted(right, left)
+        or _exchanged(left, right)
+        or _exchanged(right, left)
+        or _listed(left) == _listed(right)
+        or _clauses_swapped(left, right)
+    )
+
+
+def _fronted(plain: Words, fronted: Words) -> bool:
+    """ "Likes hiking on weekends" as "On weekends, the user likes hiking"."""
+    keys, other = _keys(plain), _keys(fronted)
+    for at in range(1, len(plain)):
+        head, rest = keys[:at], _behind(keys[at:], other)
+        if rest == head or (rest[:1] in (["user"], ["user's"]) and rest[1:] == head):
+            return (keys[at] in words.ADJUNCTS and at + 1 < len(plain)) or _tells_time(plain[at:])
+    return False
+
+
+def _time_fronted(plain: Words, fronted: Words) -> bool:
+    """ "Maya drinks tea on Sundays" as "On Sundays Maya drinks tea": of all that must keep its order only a time moves,
+    and past nobody but the one the text begins with."""
+    names = next((at for at, word in enumerate(plain) if word.kind not in {Kind.NAME, Kind.CAPITAL}), 0)
+    keys, other = _keys(plain), _keys(fronted)
+    for at in range(names + 1, len(plain)) if names else ():
+        if plain[at - 1].kind not in PLAIN:
+            return False
+        if _behind(keys[at:], other) == keys[:at]:
+            return _tells_time(plain[at + 1 :] if keys[at] in words.ADJUNCTS else plain[at:])
+    return False
+
+
+def _tells_time(text: Words) -> bool:
+    """Nothing but a time, and no occasion."""
+    kinds = {Kind.DATE, Kind.TIME_UNIT}
+    return bool(text) and all(word.kind in kinds and word.key not in words.OCCASIONS for word in text)
+
+
+def _behind(opening: list[str], keys: list[str]) -> list[str]:
+    """What follows the opening, and a comma, in a text that has it."""
+    if keys[: len(opening)] != opening:
+        return []
+    rest = keys[len(opening) :]
+    return rest[1:] if rest[:1] == [","] else rest
+
+
+def _exchanged(left: Words, right: Words) -> bool:
+    """ "The favourite colour is blue" as "Blue is the favourite colour"."""
+    if len(_content(left)) < _MIN_EXCHANGED or any(word.kind in _SCOPED - {Kind.GUARDED} for word in left):
+        return False
+    at = [index for index, word in enumerate(left) if word.kind is Kind.BE]
+    if len(at) != 1 or any(word.kind is Kind.SEPARATOR or word.plural for word in left):
+        return False  # "the runners are members" is not "the members are runners"
+    subject, predicate = _keys(left[: at[0]]), _keys(left[at[0] + 1 :])
+    if not subject or not predicate or any(side[0].endswith(("ing", "ed")) for side in (subject, predicate)):
+        return False
+    return _keys(right) in ([*predicate, "be", *subject], [*predicate, "be", "user's", *subject])
+
+
+def _listed(text: Words) -> list[str]:
+    """The keys with each list of single nouns behind a verb or preposition sorted: "likes tea and milk"."""
+    keys = _keys(text)
+    if any(word.kind is Kind.NEGATION for word in text):
+        return keys
+    at = 0
+    while at < len(text):
+        end = at
+        while _is_element(text, end + 2) and _is_element(text, end) and text[end + 1].kind is Kind.SEPARATOR:
+            end += 2
+        if end > at and keys[end - 1] == "and" and _opens_list(text, at) and _closes_list(text, end + 1):
+            keys[at : end + 1 : 2] = sorted(keys[at : end + 1 : 2])
+            keys[at + 1 : end : 2] = ["and"] * ((end - at) // 2)
+        at = end + 1
+    return keys
+
+
+def _is_element(text: Words, at: int) -> bool:
+    return at < len(text) and text[at].kind is Kind.CONTENT and text[at].key not in words.VERBS
+
+
+def _opens_list(text: Words, at: int) -> bool:
+    before = text[at - 1] if at else None
+    if before is None:
+        return False
+    return before.kind in {Kind.POSITIVE, Kind.PREPOSITION} or before.key in words.VERBS
+
+
+def _closes_list(text: Words, at: int) -> bool:
+    return at == len(text) or text[at].kind is Kind.PREPOSITION
+
+
+def _clauses_swapped(left: Words, right: Words) -> bool:
+    """ "Plays chess and likes tea" as "Likes tea and plays chess": both open with a verb, nothing spans them."""
+    if any(word.kind in _SCOPED for word in left):
+        return False
+    at = [index for index, word in enumerate(left) if word.kind is Kind.SEPARATOR]
+    if len(at) != 1:
+        return False
+    first, second = _keys(left[: at[0]]), _keys(left[at[0] + 1 :])
+    if not {*first[:1], *second[:1]} <= words.VERBS:
+        return False
+    return _keys(right) == [*second, left[at[0]].key, *first]
+
+
+def _contains(small: Words, large: Words) -> bool:
+    """Whether `large` says all that `small` says, of the same subject, and only adds harmless detail."""
+    if len(small) >= len(large) or len(_content(small)) < _MIN_CONTAINED:
+        return False
+    if small[0].key != large[0].key or any(word.kind in _NOT_NARROWED for word in small):
+        return False
+    if small[-2].kind is Kind.BE and not small[-1].single:
+        return False  # "is good" and "is good at chess"
+    matched = 0
+    for at, word in enumerate(large):
+        if matched == len(small):
+            return _is_detail(large[at:])
+        if word.key == small[matched].key:
+            matched += 1
+        elif word.key not in words.DESCRIPTIVE or word.kind is not Kind.CONTENT:
+            return False
+    return matched == len(small)
+
+
+def _is_detail(added: Words) -> bool:
+    """One more list element ("and cheese"). No closing phrase: "in video games" or "on paper" takes the fact back."""
+    separators = [word.key for word in added if word.kind is Kind.SEPARATOR]
+    if len(added) > _MAX_ADDED or separators[-1:] == [","]:
+        return False
+    opener = added[0]
+    for at, word in enumerate(added):
+        last = at + 1 == len(added)
+        if word.kind is Kind.CONTENT:
+            continue
+        if word.kind is not Kind.SEPARATOR or last or added[at + 1].kind is not Kind.CONTENT:
+            return False
+        if word.kind is Kind.SEPARATOR and (opener.kind is not Kind.SEPARATOR or not _ends_element(added, at + 2)):
+            return False
+    return opener.kind is not Kind.CONTENT
+
+
+def _ends_element(added: Words, at: int) -> bool:
+    return at >= len(added) or added[at].kind is not Kind.CONTENT

@@ -1,0 +1,300 @@
+"""From candidates to an order: signals, fusion into one total, selection. Every part is named, and parts add up.
+
+Two fusions. `zscore` (the default profile): dense, lexical and late-interaction scores standardised over the candidates
+and weighted, then the cues of dialogue and dates, plus boosts. `sigmoid` (profile seed002): total = (1 - w)·relevance +
+w·recency, relevance = sigmoid(rerank score). A reranker's score is one more signal, and in `zscore` takes the place of
+late interaction, which it supersedes: both look at the words.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from functools import partial
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from app.domain.memory.memory import MemoryType
+from app.domain.recall.candidates import Candidate
+from app.domain.recall.dialogue import Dialogue, Values, standardised
+from app.domain.recall.late_interaction import max_sim, without
+from app.domain.recall.time_spans import closeness, spans
+
+_DAY = 86_400.0
+_ID = attrgetter("id")
+_MATCHES = frozenset({"dense", "lexical", "late", "rerank", "relevance"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question, as text and as `ports.Embedding` has its tokens and words, the asker's time zone and thread."""
+
+    text: str = ""
+    tokens: bytes | None = None
+    words: tuple[str, ...] = ()
+    zone: tzinfo = UTC
+    thread_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How candidates are ranked; weights are in units of the total. `mmr_lambda` 1 = no diversity.
+
+    `neighbour_candidates`: of so many best by either search the turns beside them are candidates too. `dense_alone`,
+    `lexical_alone`: the weights of a profile with `late` when the words are not known. `rerank`: in place of `late`, of
+    a reranker that has read the best `rerank_candidates`. `pool`: for the sigmoid profile, candidates kept a slot asked
+    for, before diversity (seed 002: 3); so many a reranker reads there.
+    """
+
+    name: str
+    fusion: Literal["zscore", "sigmoid"]
+    dense_candidates: int = 50
+    lexical_candidates: int = 50
+    neighbour_candidates: int = 0
+    dense: float = 0.6
+    lexical: float = 0.4
+    late: float = 0.0
+    rerank: float = 0.0
+    rerank_candidates: int = 50
+    dense_alone: float = 0.6
+    lexical_alone: float = 0.4
+    neighbours: float = 0.0
+    actor: float = 0.0
+    asks: float = 0.0
+    session: float = 0.0
+    date: float = 0.0
+    importance: float = 0.0
+    pinned: float = 0.0
+    recency: float = 0.0
+    recency_days: float = 30.0
+    relation: float = 0.0
+    thread: float = 0.0
+    insight: float = 0.0
+    score_threshold: float | None = None
+    mmr_lambda: float = 1.0
+    pool: int = 3
+
+    def __post_init__(self) -> None:
+        if min(self.dense_candidates, self.pool) < 1 or min(self.lexical_candidates, self.neighbour_candidates) < 0:
+            raise ValueError("dense_candidates and pool must be at least 1, lexical_candidates, neighbour_candidates 0")
+        if not 1 <= self.rerank_candidates <= 1000:
+            raise ValueError("rerank_candidates must be from 1 to 1000")
+        if self.recency_days <= 0:
+            raise ValueError("recency_days must be greater than 0")
+        if not 0 <= self.mmr_lambda <= 1:
+            raise ValueError("mmr_lambda must be from 0 to 1")
+
+    def reranked(self, top_k: int) -> int:
+        """How many of the best a reranker reads, 0 when its score would not count."""
+        if self.fusion == "sigmoid":
+            return self.pool * top_k
+        return max(self.rerank_candidates, top_k) if self.rerank else 0
+
+    def without_late(self) -> "Profile":
+        """The same for an installation that compares no words."""
+        return replace(self, late=0.0, dense=self.dense_alone, lexical=self.lexical_alone) if self.late else self
+
+
+class Scored(NamedTuple):
+    """A candidate with its score, the sum of its `parts`: the place `at` in each of the `columns`."""
+
+    candidate: Candidate
+    total: float
+    columns: Mapping[str, Values]
+    at: int
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What the total is made of, by name; of cues and boosts those that add something."""
+        parts = {name: float(column[self.at]) for name, column in self.columns.items()}
+        return {name: value for name, value in parts.items() if value or name in _MATCHES}
+
+
+_scored = partial(tuple.__new__, Scored)  # as _make, without Python's part in it
+
+
+class Dropped(NamedTuple):
+    """A candidate that was considered and not answered, and why."""
+
+    scored: Scored
+    reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity"]
+
+
+def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked = Asked()) -> list[Scored]:
+    """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
+    candidates = sorted(candidates, key=_ID)  # so that no sum depends on the order of arrival
+    columns = _FUSIONS[profile.fusion](candidates, profile, asked, now) | _boosts(candidates, profile, asked, now)
+    totals = _sum(columns, len(candidates))
+    values = totals.tolist()
+    best = np.argsort(-totals, kind="stable").tolist()
+    return [_scored((candidates[at], values[at], columns, at)) for at in best]
+
+
+def _boosts(candidates: Sequence[Candidate], profile: Profile, asked: Asked, now: datetime) -> dict[str, Values]:
+    """By what each memory is, and whether it is of the asker's thread, whatever the question says.
+
+    Recency: exp(-age / days) since the change, 1 for the future.
+    """
+    boosts: dict[str, Values] = {}
+    if profile.recency:
+        days = np.array([(now - c.updated_at).total_seconds() for c in candidates], np.float64) / _DAY
+        boosts["recency"] = profile.recency * np.exp(-np.maximum(0.0, days) / profile.recency_days)
+    if profile.importance:
+        boosts["importance"] = profile.importance * (np.array([c.importance for c in candidates], np.float64) - 1.0) / 4
+    if profile.pinned:
+        boosts["pinned"] = profile.pinned * np.array([c.pinned for c in candidates], np.float64)
+    if profile.relation:
+        boosts["relation"] = profile.relation * np.array([c.strength or 0.0 for c in candidates], np.float64)
+    if profile.thread and asked.thread_id is not None:
+        boosts["thread"] = profile.thread * np.array([c.thread_id == asked.thread_id for c in candidates], np.float64)
+    if profile.insight:
+        insight = MemoryType.insight.value
+        boosts["insight"] = profile.insight * np.array([c.type == insight for c in candidates], np.float64)
+    return boosts
+
+
+def _zscored(candidates: Sequence[Candidate], profile: Profile, asked: Asked, now: datetime) -> dict[str, Values]:
+    dialogue = Dialogue(candidates, asked.text)
+    parts = _matches(candidates, profile, asked, dialogue.named)
+    relevance = _sum(parts, len(candidates))
+    said = spans(asked.text, now, asked.zone) if profile.date else []
+    cues: tuple[tuple[str, float, Callable[[Values], Values]], ...] = (
+        ("neighbours", profile.neighbours, dialogue.beside),
+        ("actor", profile.actor, lambda _: dialogue.actor()),
+        ("asks", profile.asks, lambda _: dialogue.asks()),
+        ("session", profile.session, dialogue.session),
+        ("date", profile.date, lambda _: np.array([closeness(said, c.created_at, asked.zone) for c in candidates])),
+    )
+    for name, weight, cue in cues:
+        told = said if name == "date" else dialogue.turns
+        if weight and told and (values := weight * cue(relevance)).any():
+            parts[name] = values
+            relevance = relevance + values
+    return parts
+
+
+def _sum(columns: Mapping[str, Values], count: int) -> Values:
+    total = np.zeros(count)
+    for column in columns.values():
+        total += column
+    return total
+
+
+def _matches(candidates: Sequence[Candidate], profile: Profile, asked: Asked, named: Set[str]) -> dict[str, Values]:
+    """How well each candidate matches, by vector, by word and by the model's view of each word.
+
+    Who is `named` is a cue of its own, and everybody's turns are full of names: word by word they say nothing.
+    """
+    similarities = [c.similarity for c in candidates if c.similarity is not None]
+    floor = min(similarities, default=0.0)
+    dense = standardised([floor if c.similarity is None else c.similarity for c in candidates])
+    lexical = standardised([c.lexical or 0.0 for c in candidates])
+    logits = [c.rerank for c in candidates if c.rerank is not None]
+    if profile.rerank and logits:
+        worst = min(logits)  # what was not read was worse before
+        read = standardised([worst if c.rerank is None else c.rerank for c in candidates])
+        return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "rerank": profile.rerank * read}
+    words = without(asked.tokens or b"", asked.words, {part for name in named for part in name.lower().split()})
+    heard = max_sim(words, [c.tokens for c in candidates]) if profile.late else []
+    known = [value for value in heard if value is not None]
+    if not known:
+        alone = (profile.dense_alone, profile.lexical_alone) if profile.late else (profile.dense, profile.lexical)
+        return {"dense": alone[0] * dense, "lexical": alone[1] * lexical}
+    middle = sum(known) / len(known)  # what has no words yet is neither better nor worse for it
+    late = standardised([middle if value is None else value for value in heard])
+    return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "late": profile.late * late}
+
+
+def _sigmoid(candidates: Sequence[Candidate], profile: Profile, _asked: Asked, _now: datetime) -> dict[str, Values]:
+    return {"relevance": (1.0 - profile.recency) * np.array([relevance(c, profile) for c in candidates], np.float64)}
+
+
+def relevance(candidate: Candidate, profile: Profile) -> float:
+    """sigmoid(rerank score) in [0, 1].
+
+    Without a reranker the logit of the cosine stands in for its score, so it is the cosine itself; without a vector
+    either, a lexical match counts as much as the threshold asks.
+    """
+    if candidate.rerank is not None:
+        return 0.5 + 0.5 * math.tanh(candidate.rerank / 2)  # the same as 1 / (1 + exp(-x)), and never overflows
+    if candidate.similarity is not None:
+        return max(0.0, candidate.similarity)
+    return (profile.score_threshold or 0.0) + min(0.5, candidate.lexical or 0.0) if candidate.lexical else 0.0
+
+
+_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, Asked, datetime], dict[str, Values]]] = {
+    "zscore": _zscored,
+    "sigmoid": _sigmoid,
+}
+
+
+def keep_similar(scored: Sequence[Scored], threshold: float | None) -> tuple[list[Scored], list[Dropped]]:
+    """Split by the request's `threshold` on cosine similarity; without a similarity nothing is dropped."""
+    if threshold is None:
+        return list(scored), []
+    kept, dropped = [], []
+    for s in scored:
+        similarity = s.candidate.similarity
+        low = similarity is not None and similarity < threshold
+        dropped.append(Dropped(s, "threshold")) if low else kept.append(s)
+    return kept, dropped
+
+
+def keep_read(scored: Sequence[Scored], profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+    """Split by whether a reranker has read it, where its score is what counts: the rest is beyond the pool."""
+    if profile.fusion != "sigmoid" or all(s.candidate.rerank is None for s in scored):
+        return list(scored), []
+    kept = [s for s in scored if s.candidate.rerank is not None]
+    return kept, [Dropped(s, "rank") for s in scored if s.candidate.rerank is None]
+
+
+def keep_relevant(scored: Sequence[Scored], profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+    """Split by the profile's `score_threshold` on relevance (seed 002)."""
+    if profile.score_threshold is None:
+        return list(scored), []
+    kept, dropped = [], []
+    for s in scored:
+        low = relevance(s.candidate, profile) < profile.score_threshold
+        dropped.append(Dropped(s, "score_threshold")) if low else kept.append(s)
+    return kept, dropped
+
+
+def cap_categories(scored: Sequence[Scored], lengths: dict[str, int]) -> tuple[list[Scored], list[Dropped]]:
+    """At most `rag_length` candidates of each category (seed 003 §5), best first."""
+    kept: list[Scored] = []
+    dropped: list[Dropped] = []
+    taken: dict[str, int] = {}
+    for s in scored:
+        category = s.candidate.category
+        before = taken.get(category, 0)
+        if before >= lengths.get(category, len(scored)):
+            dropped.append(Dropped(s, "rag_length"))
+            continue
+        taken[category] = before + 1
+        kept.append(s)
+    return kept, dropped
+
+
+def select(scored: Sequence[Scored], top_k: int, profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+    """Choose `top_k`: the best in order, or by maximal marginal relevance (seed 002) when the profile asks for it."""
+    if profile.mmr_lambda >= 1.0:
+        return list(scored[:top_k]), [Dropped(s, "rank") for s in scored[top_k:]]
+    pool, rest = list(scored[: profile.pool * top_k]), scored[profile.pool * top_k :]
+    first = {id(s) for s in pool[:top_k]}
+    chosen: list[Scored] = []
+    while pool and len(chosen) < top_k:
+        best = max(pool, key=lambda s: profile.mmr_lambda * s.total - (1 - profile.mmr_lambda) * _redundancy(s, chosen))
+        chosen.append(best)
+        pool.remove(best)
+    left = [Dropped(s, "diversity" if id(s) in first else "rank") for s in pool]
+    return chosen, left + [Dropped(s, "rank") for s in rest]
+
+
+def _redundancy(scored: Scored, chosen: Sequence[Scored]) -> float:
+    vector = scored.candidate.embedding
+    if vector is None:
+        return 0.0
+    others = [c.candidate.embedding for c in chosen if c.candidate.embedding is not None]
+    return max((float(vector @ other) for other in others), default=0.0)

@@ -1,0 +1,55 @@
+"""Whether a generated text keeps to what its sources say: no names and no numbers that none of them has (SPEC §1)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+from app.domain.memory.memory import MemoryType
+from app.domain.memory.same_fact import integers
+from app.domain.reflection import writing_rules as writing
+from app.domain.text_rules import TextLimits, normalise
+
+Foreign = Literal["foreign_name", "foreign_number"]
+COMPLAINTS: Final[Mapping[str, str]] = {
+    **writing.COMPLAINTS,
+    "foreign_name": "names somebody or something that is not named there",
+    "foreign_number": "has a number that is not there",
+}
+
+_MONTH: Final = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_DATES: Final = re.compile(
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)? {_MONTH}(?:,? \d{{4}})?\b|\b{_MONTH}(?: \d{{1,2}}(?:st|nd|rd|th)?)?(?:,? \d{{4}})?\b"
+    r"|\b\d{4}-\d\d-\d\d\b|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"
+)
+_NAME: Final = re.compile(r"\b[A-Z][\w-]*")
+_OPENERS: Final = frozenset(
+    {"the", "a", "an", "user", "users", "in", "on", "at", "since", "until", "before", "after", "every", "each", "for"}
+    | {"from", "to", "with", "during", "both", "i", "perhaps", "maybe", "possibly", "when", "while", "although", "as"}
+)
+_COUNTS: Final[Mapping[str, int]] = {
+    **{"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6},
+    **{"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12},
+}
+
+
+def foreign(text: str, source: str) -> Foreign | None:
+    """What of `text` its source does not have; dates are not looked at, for a text names those that are only meant."""
+    known, said = source.casefold(), _DATES.sub(" ", normalise(text))
+    if any(name.casefold() not in known for name in _names(said)):
+        return "foreign_name"
+    counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", known) if word in _COUNTS}
+    return "foreign_number" if integers(said) - integers(_DATES.sub(" ", source)) - counts else None
+
+
+def held(text: str, type_: MemoryType, source: str, limits: TextLimits) -> tuple[str | None, str | None]:
+    """What of a generated text may be stored, cut to length if need be, None: nothing; and the first rule it breaks."""
+    rule = writing.broken_rule(text, type_, limits) or foreign(text, source)
+    if rule is None:
+        return text, None
+    cut = writing.mended(text, type_, limits) if rule in writing.MENDABLE else None
+    return (None if cut is None or foreign(cut, source) else cut), rule
+
+
+def _names(text: str) -> Iterator[str]:
+    """Words with a capital letter, but for those that only open a sentence."""
+    return (match[0] for match in _NAME.finditer(text) if match[0].casefold() not in _OPENERS)

@@ -1,0 +1,67 @@
+"""Insights: what may lie behind what a user says and does, guessed seldom and told as a guess (seed 003 §3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from app.domain.memory.memory import Memory
+from app.domain.reflection.echoes import Marks
+from app.domain.reflection.transcript import Mark, messages
+
+MAX_INSIGHTS: Final = 3
+TALK_TURNS: Final = 12
+REMEMBERED: Final = 20
+"""Insights that stand, looked at so that none is made twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class InsightPolicy:
+    """`same_at`: from this cosine up to a fact or an insight that stands, one says nothing new."""
+
+    hours: int = 24
+    activity: int = 5
+    facts: int = 3
+    talk_characters: int = 1000
+    same_at: float = 0.90
+    category: str = "relationship_dynamic"
+    importance: int = 2
+
+    def __post_init__(self) -> None:
+        if self.hours < 24 or not 1 <= self.activity <= 5 or not 0 <= self.facts <= 3:
+            raise ValueError("hours must be at least 24, activity from 1 to 5, facts from 0 to 3")
+        if not 0 <= self.talk_characters <= 1000 or not 0.5 <= self.same_at <= 1 or not 1 <= self.importance <= 5:
+            raise ValueError("talk_characters must be up to 1000, same_at from 0.5 to 1, importance from 1 to 5")
+
+    def before(self, now: datetime) -> datetime:
+        """When the last time must have been."""
+        return now - timedelta(hours=self.hours)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What insights are made of, newest first: episodes since `mark`, new facts, last turns; and those that stand."""
+
+    mark: Mark | None = None
+    activity: Sequence[Memory] = ()
+    facts: Sequence[Memory] = ()
+    turns: Sequence[Memory] = ()
+    known: Sequence[Memory] = ()
+
+    def question(self, talk_characters: int, marks: Marks) -> dict[str, Any]:
+        """As it is asked about."""
+        told, _count = messages(self.turns if talk_characters else (), talk_characters, marks)
+        return {"activity": _texts(self.activity), "facts": _texts(self.facts), "talk": told[::-1]}
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """As a model found it. `confidence`: 0 to 1, its own."""
+
+    text: str
+    tags: tuple[str, ...] = field(default=())
+    confidence: float = 0.0
+
+
+def _texts(memories: Sequence[Memory]) -> list[str]:
+    return [memory.text for memory in reversed(memories)]

@@ -1,0 +1,28 @@
+"""One summary a user and thread, carried forward as the conversation goes on (SPEC §7; seed 002)."""
+
+from dataclasses import dataclass
+
+from app.domain.reflection.transcript import Cooldown, check_rounds
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryPolicy:
+    """`window`: turns read at most in one of `rounds`; `characters`: of the summary."""
+
+    turns: int = 6
+    minutes: int = 60
+    rounds: int = 4
+    window: int = 40
+    characters: int = 1200
+    importance: int = 2
+
+    def __post_init__(self) -> None:
+        check_rounds(self.rounds)
+        if not 1 <= self.window <= 100 or not 100 <= self.characters <= 8000 or not 1 <= self.importance <= 5:
+            raise ValueError("window must be from 1 to 100, characters from 100 to 8000, importance from 1 to 5")
+        _ = self.cooldown
+
+    @property
+    def cooldown(self) -> Cooldown:
+        """When a thread is read again."""
+        return Cooldown(self.turns, self.minutes)

@@ -1,0 +1,211 @@
+"""How a generated text is written: the rules a model is told, and the check of what it wrote (seed 003 §9, SPEC §1).
+
+What is between quotation marks is somebody's words and may break any of them. Where a rule is a list of words, they are
+English: another language is held to form and length.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from app.domain.memory import word_lists as words
+from app.domain.memory.memory import MemoryType
+from app.domain.text_rules import TextLimits, normalise, sentence_ends, trim_text
+
+Rule = Literal[
+    "empty",
+    "not_prose",
+    "instruction",
+    "fragment",
+    "question",
+    "leading_pronoun",
+    "first_person",
+    "not_mentioned",
+    "about_the_text",
+    "reported",
+    "relative_time",
+    "not_past",
+    "too_many_sentences",
+    "too_long",
+]
+MENDABLE: Final = frozenset({"too_many_sentences", "too_long"})
+"""Rules that a cut can satisfy."""
+MAX_SENTENCES: Final = 2
+MIN_WORDS: Final = 3
+MIN_CHARACTERS: Final = 6
+
+GUARDS: Final[Mapping[MemoryType, str]] = {
+    MemoryType.semantic: (
+        'Write a complete, self-contained statement in the third person, beginning with whom it is about ("The user …")'
+        " and without pronouns for them; neutral tone; 1-2 sentences; at most 280 characters. Name dates, never"
+        ' "tomorrow" or "last week". State the fact itself, not that somebody said it, and nothing that is not there.'
+    ),
+    MemoryType.episodic: (
+        "Past tense, third person, beginning with whom it is about; 1-2 sentences; at most 280 characters. Focus on"
+        ' what was discussed, decided or done; exclude stable facts unless updated. Name dates, never "tomorrow" or'
+        ' "last week".'
+    ),
+    MemoryType.insight: (
+        'Third person, beginning with "The user", hedged where it is a guess ("The user perhaps …"); no pronouns for an'
+        " AI; 1-2 sentences; at most 280"
+        " characters. Do not repeat stated facts, and say nothing of what was not mentioned."
+    ),
+    MemoryType.summary: (
+        'Plain sentences in the third person, beginning with whom it is about ("The user …"); no lists, no headings, no'
+        ' instructions. Name dates, never "tomorrow" or "last week". Nothing that neither the old summary nor the'
+        " messages say."
+    ),
+}
+"""What the prompts say of each type they generate (seed 003 §3, §9)."""
+
+COMPLAINTS: Final[Mapping[str, str]] = {
+    "empty": "is empty",
+    "not_prose": "is a list, a heading or markup instead of sentences",
+    "instruction": "gives instructions; a memory only states",
+    "fragment": "is no complete sentence that says whom it is about",
+    "question": "is a question",
+    "leading_pronoun": "begins with a pronoun; name whom it is about",
+    "first_person": "speaks as I, we or you; write in the third person",
+    "not_mentioned": "says what is not known; leave it out",
+    "about_the_text": "speaks about the conversation's text or an AI instead of the person",
+    "reported": "reports that somebody said it; state the fact itself",
+    "relative_time": "has a time like 'tomorrow'; name the date or leave it out",
+    "not_past": "is not in the past tense",
+    "too_many_sentences": f"has more than {MAX_SENTENCES} sentences",
+    "too_long": "is too long",
+}
+
+_QUOTED: Final = re.compile(r'"[^"]*"')
+_MARKUP: Final = re.compile(r"^[^\S\n]*+(?:[-*•#>{\[|]|\d++[.)]\s)|```|\*\*|^\w++(?: \w++)?+:\s", re.MULTILINE)
+_INSTRUCTION: Final = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|rules?|prompts?|guidelines)\b"
+    r"|\bsystem prompt\b|<\|",
+    re.IGNORECASE,
+)
+_LEADING: Final = re.compile(
+    r"(?:he|she|they|it|this|that|these|those|his|her|hers|their|its|him|them|there|someone|somebody|who|which|both)\b",
+    re.IGNORECASE,
+)
+_SUBJECTLESS: Final = re.compile(
+    r"(?:likes|prefers|loves|enjoys|hates|dislikes|wants|needs|works|lives|owns|has|is|was|plays|plans|drinks|eats|uses"
+    r"|allergic|interested|born|married|vegan|vegetarian|going|working|living)\b",
+    re.IGNORECASE,
+)
+_NUMERAL: Final = re.compile(
+    r"\b(War|Type|Phase|Part|Volume|Chapter|Class|Level|Stage|Grade|Calculus|Elizabeth|Charles|James|Francis) I\b"
+)
+_ADVERB: Final = "also|always|just|never|now|often|really|still|usually"
+_AUXILIARY: Final = "was|were|had|will|would|can|could|should|must|might|do not|don't|did not|didn't"
+_VERB: Final = "|".join(sorted(words.VERBS - words.NOT_AFTER_I | {"am"}))
+# an "i" in lower case counts where English follows: elsewhere it means "in", "and" or "the"
+_LOWER_I: Final = (
+    rf"\bi(?:'(?:m|ve|d|ll)| (?:{_AUXILIARY}) \w++| (?:(?:{_ADVERB}) )?(?:{_VERB}))\b|\b(?:and|or) i\b"
+    r"|^[Ii]m (?:an?|not|so|the)\b"
+)
+_FIRST_PERSON: Final = re.compile(
+    r"\bI(?='|\s|,|$)|\b(?:[Mm]y|[Mm]yself|[Ww]e|[Oo]urs?|[Oo]urselves|[Yy]ou|[Yy]ours?|[Yy]ourself|me|us|[Ll]et's)\b"
+    rf"|\b(?:MY|WE|YOU|YOUR)\b|{_LOWER_I}"
+)
+_NOT_MENTIONED: Final = re.compile(
+    r"\bnot (?:yet |been |explicitly |specifically |further |currently )*"
+    r"(?:mentioned|specified|stated|provided(?! by)|disclosed|known|indicated)\b"
+    r"|\b(?:unspecified|unclear|unknown)\b|\bn/a\b"
+    r"|\bno (?:new |further |other |personal )*(?:information|details?|mention|facts?)\b"
+    r"|\b(?:did|does|has|was|were) not (?:mention|specify|say|indicate|disclose)",
+    re.IGNORECASE,
+)
+_ABOUT: Final = re.compile(
+    r"\bas an ai\b|\blanguage model\b|\bchatbot\b|\bI cannot\b|\b(?:json|null|undefined)\b"
+    r"|\bthe (?:conversation|message|text|note|turn|input|prompt|transcript)\b[^.]{0,20}"
+    r"\b(?:mentions?|says?|shows?|indicates?|contains?|suggests?|is about|does)\b",
+    re.IGNORECASE,
+)
+_ASSISTANT: Final = re.compile(
+    r"\bthe (?:ai|bot|ai assistant|assistant)\b"
+    r"|(?:^|[.!?;] )(?:an? |this |that |its |our )?(?:ai|a\.i\.|artificial intelligence|bots?|chatbots?|llms?"
+    r"|assistants?|language models?)(?= |'s |[.,;:!?]|$)",
+    re.IGNORECASE,
+)
+_REPORTED: Final = re.compile(
+    r"the user (?:has |had |just |also )*(?:said|says|mentioned|mentions|stated|states|told|tells|asked|asks|noted"
+    r"|notes|shared|shares|explained|explains|indicated|indicates|expressed|is asking|wants to know)\b",
+    re.IGNORECASE,
+)
+_RELATIVE: Final = re.compile(
+    r"\b(?:yesterday|today|tomorrow|tonight)\b|\b(?:last|next|this) (?:week|weekend|month|year|night|morning|afternoon"
+    r"|evening|summer|winter|spring|autumn|fall|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
+    r"|\b(?:recently|just now|a while ago|(?:days?|weeks?|months?|years?) ago)\b",
+    re.IGNORECASE,
+)
+_ENGLISH: Final = re.compile(r"\b(?:the|user|and|to|of|a|was|were|had|is)\b", re.IGNORECASE)
+_PAST: Final = re.compile(
+    r"\b(?!(?:need|feed|speed|bed|red|hundred|shed|seed|breed|embed|proceed|exceed|succeed)\b)\w+ed\b"
+    r"|\b(?:was|were|had|did|went|said|met|told|chose|bought|sold|saw|made|took|gave|got|came|found|left|began|ran|wrote"
+    r"|spoke|thought|felt|kept|held|paid|sent|built|lost|won|led|read|set|put|cut|drove|ate|drank|slept|swam|flew|grew"
+    r"|knew|taught|brought|caught|spent|broke|rode|wore|drew|sang|became|understood|fell|heard|hurt|quit|rose|shot|stood)\b",
+    re.IGNORECASE,
+)
+
+Test = Callable[[str], object]
+
+
+def _is_short(text: str) -> bool:
+    """Too few words to be a sentence; a script without spaces is counted by characters."""
+    return len(text.split()) < MIN_WORDS and (text.isascii() or len(text) < MIN_CHARACTERS)
+
+
+_EVERY: Final[tuple[tuple[Rule, Test], ...]] = (
+    ("instruction", _INSTRUCTION.search),
+    ("leading_pronoun", _LEADING.match),
+    ("fragment", lambda text: _is_short(text) or _SUBJECTLESS.match(text)),
+    ("question", lambda text: text.endswith("?")),
+    ("first_person", lambda text: _FIRST_PERSON.search(_NUMERAL.sub(r"\1", text))),
+    ("not_mentioned", _NOT_MENTIONED.search),
+    ("about_the_text", _ABOUT.search),
+)
+_OF_TYPE: Final[Mapping[MemoryType, tuple[tuple[Rule, Test], ...]]] = {
+    MemoryType.semantic: (
+        ("about_the_text", _ASSISTANT.search),
+        ("reported", _REPORTED.match),
+        ("relative_time", _RELATIVE.search),
+    ),
+    MemoryType.episodic: (
+        ("relative_time", _RELATIVE.search),
+        ("not_past", lambda text: _ENGLISH.search(text) and not _PAST.search(text)),
+    ),
+    MemoryType.insight: (("about_the_text", _ASSISTANT.search), ("relative_time", _RELATIVE.search)),
+    MemoryType.summary: (("relative_time", _RELATIVE.search),),
+}
+_EXEMPT: Final[Mapping[MemoryType, frozenset[str]]] = {
+    MemoryType.summary: frozenset({"question", "not_mentioned", "about_the_text"}),  # what is open belongs in it
+}
+
+
+def broken_rule(text: str, type_: MemoryType, limits: TextLimits) -> Rule | None:
+    """The first rule that a generated text of this type breaks; None: it may be stored."""
+    clean = normalise(text)
+    if not clean:
+        return "empty"
+    if _MARKUP.search(text.strip()):
+        return "not_prose"
+    said = _QUOTED.sub('""', clean)
+    for rule, breaks in (*_EVERY, *_OF_TYPE.get(type_, ())):
+        if rule not in _EXEMPT.get(type_, ()) and breaks(said):
+            return rule
+    if type_ is not MemoryType.summary and _sentences(clean) > MAX_SENTENCES:
+        return "too_many_sentences"
+    return "too_long" if len(clean) > limits.limit_for(type_) else None
+
+
+def mended(text: str, type_: MemoryType, limits: TextLimits) -> str | None:
+    """The text, cut to two sentences and the type's length if need be; None where it breaks another rule."""
+    clean = normalise(text)
+    if type_ is not MemoryType.summary and _sentences(clean) > MAX_SENTENCES:
+        clean = clean[: sentence_ends(clean)[MAX_SENTENCES - 1]]
+    clean = trim_text(clean, limits.limit_for(type_))
+    return clean if broken_rule(text, type_, limits) in (None, *MENDABLE) else None
+
+
+def _sentences(clean: str) -> int:
+    ends = sentence_ends(clean)
+    return len(ends) + (not ends or ends[-1] < len(clean))

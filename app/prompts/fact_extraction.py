@@ -1,0 +1,77 @@
+"""Up to five durable facts out of one long message of a user's (seed 003 §13)."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.domain.memory.memory import MemoryType
+from app.domain.reflection import writing_rules as writing
+from app.domain.reflection.fact_extraction import COMPLAINTS, MAX_CANDIDATES, Candidate, broken_rule
+from app.domain.reflection.model_usage import Reading
+from app.domain.text_rules import TextLimits, cut_at_word
+from app.ports import Prompt
+from app.prompts import DATA, as_data
+
+VERSION = "multi_fact.v1"
+MAX_MESSAGE = 8000
+MAX_TOKENS = 900
+RULES = f"""Task: {VERSION}
+You pick out durable facts that a user tells of their own life, from one message of theirs. {DATA}
+A durable fact is likely to be true still in some months: who the user is, people, animals and things in the user's
+life, preferences, goals, duties, health, limits. It is no question, no request, no one-off action, nothing that is only
+quoted or supposed, nothing an assistant said, and no guess of yours.
+text: {writing.GUARDS[MemoryType.semantic]} Every name and number must stand in the message.
+category: one of the question's categories. importance: 1 (trivial) to 5 (vital).
+quote: the words of the message that say it, copied exactly, and no more than needed.
+Answer with 1 to {MAX_CANDIDATES} facts, the most important first; with an empty list if there are none."""
+
+
+class Fact(BaseModel):
+    """One of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    category: str
+    importance: Annotated[int, Field(ge=1, le=5)]
+    quote: str
+
+
+class Answer(BaseModel):
+    """All of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    facts: list[Fact]
+
+
+def multi_fact(message: str, said_on: date, categories: Mapping[str, str]) -> Prompt[Answer]:
+    """`categories`: what each is for, by name. Longer messages than MAX_MESSAGE come in pieces."""
+    question = {
+        "date": f"{said_on:%A} {said_on.isoformat()}",
+        "categories": dict(categories),
+        "message": cut_at_word(message, MAX_MESSAGE),
+    }
+    return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
+
+
+def read_multi_fact(
+    message: str, categories: Mapping[str, str], limits: TextLimits, answer: Answer
+) -> Reading[list[Candidate]]:
+    """The candidates that keep every rule; of an answer that breaks one, those that do, cut to length if need be."""
+    found = [Candidate(one.text, one.category, one.importance, one.quote) for one in answer.facts]
+    if len(found) > MAX_CANDIDATES:
+        return Reading(None, "too_many", f"At most {MAX_CANDIDATES} facts, the most important.", len(found))
+    kept, complaints, first = [], [], None
+    for number, one in enumerate(found, 1):
+        rule = broken_rule(one, message, categories, limits)
+        if rule is None or rule in writing.MENDABLE:
+            text = writing.mended(one.text, MemoryType.semantic, limits) or one.text
+            kept.append(Candidate(text, one.category, one.importance, one.quote))
+        if rule is not None:
+            first = first or rule
+            complaints.append(f"Fact {number} {COMPLAINTS[rule]}.")
+    told = " ".join([*complaints, "Leave out what cannot be mended."])
+    return Reading(kept, first, told if first else "", len(found), len(found) - len(complaints))

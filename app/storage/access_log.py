@@ -1,0 +1,76 @@
+"""Access counts and what was observed in reading, gathered in memory and written in batches: reading never waits."""
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from uuid import UUID
+from weakref import WeakValueDictionary
+
+import structlog
+
+from app.domain.changes import Observation
+from app.domain.errors import MnemaError
+from app.domain.principal import Scope
+from app.ports import Clock
+from app.storage.journal import Journal
+from app.storage.statements import statements
+from app.storage.uow import UnitOfWork
+
+log = structlog.get_logger(__name__)
+_TOUCH = statements("memory/memories.sql")["touch"]
+MAX_PENDING = 50_000
+
+
+class AccessLog:
+    """Buffers per tenant until `flush`. What is lost in a crash is a few counts."""
+
+    def __init__(self, uow: UnitOfWork, journal: Journal, clock: Clock) -> None:
+        self._uow = uow
+        self._journal = journal
+        self._clock = clock
+        self._hits: defaultdict[UUID, Counter[UUID]] = defaultdict(Counter)
+        self._events: defaultdict[UUID, list[tuple[float, Observation]]] = defaultdict(list)
+        self._flushing: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
+
+    def seen(self, scope: Scope, memories: Iterable[UUID], *events: Observation) -> None:
+        """Remember that these memories were answered, and what was observed besides.
+
+        Never blocks; drops when the database has been away for long.
+        """
+        if len(self._events[scope.tenant_id]) < MAX_PENDING:
+            self._hits[scope.tenant_id].update(memories)
+            self._events[scope.tenant_id].extend((time.monotonic(), event) for event in events)
+
+    async def flush(self, scope: Scope | None = None) -> None:
+        """Write what is pending, of one tenant or of all, one transaction a tenant.
+
+        What cannot be written is kept for the next time. Flushes of a tenant wait for each other: when one returns, all
+        that was seen before it began is written or kept. The flush of one tenant waits for no other tenant.
+        """
+        for tenant in {*self._events, *self._hits} if scope is None else (scope.tenant_id,):
+            lock = self._flushing.setdefault(tenant, asyncio.Lock())
+            async with lock:
+                if tenant in self._events or tenant in self._hits:
+                    await self._flush_tenant(tenant)
+
+    async def _flush_tenant(self, tenant: UUID) -> None:
+        hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
+        scope = Scope(tenant)
+        try:
+            await self._journal.note(scope, [event for _seen, event in events], [seen for seen, _event in events])
+        except MnemaError as error:
+            self._events[tenant][:0] = events
+            self._hits[tenant].update(hits)
+            log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)
+            return
+        if hits:
+            await self._touch(scope, hits)
+
+    async def _touch(self, scope: Scope, hits: Counter[UUID]) -> None:
+        try:
+            async with self._uow.write(scope) as tx:
+                await tx.execute(_TOUCH, scope.tenant_id, list(hits), list(hits.values()), self._clock.now())
+        except MnemaError as error:
+            self._hits[scope.tenant_id].update(hits)
+            log.warning("access_flush_failed", tenant_id=str(scope.tenant_id), code=error.code)

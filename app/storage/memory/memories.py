@@ -1,0 +1,139 @@
+"""Reading memories and their history. Writing them is the journal's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from pgvector import HalfVector
+
+from app.domain.filters import Filters
+from app.domain.memory.memory import Memory
+from app.domain.memory.merge_bands import MergeBands, Neighbour
+from app.domain.paging import Position
+from app.domain.principal import Scope
+from app.domain.text_rules import text_key
+from app.ports import Vector
+from app.storage.rows import memory_columns, memory_from_row
+from app.storage.statements import statements
+from app.storage.uow import ReadTx, UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A stored memory a new text was compared with. `near`: same category; `link`: close enough for a relation."""
+
+    neighbour: Neighbour
+    near: bool
+    link: bool
+    category: str
+    thread_id: str | None
+    importance: int
+    pinned: bool
+    tags: tuple[str, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One line of a memory's audit trail; `meta` holds the whole row before and after."""
+
+    id: UUID
+    memory_id: str
+    event: str
+    old_ref: str | None
+    new_ref: str | None
+    actor: str | None
+    meta: Mapping[str, Any]
+    ts: datetime
+
+
+class MemoryStorage:
+    """Point reads, pages and neighbours, each held to the scope's categories."""
+
+    def __init__(self, uow: UnitOfWork, space: str) -> None:
+        self._uow = uow
+        self._space = space
+
+    async def neighbours(
+        self, scope: Scope, user_id: str, category: str, text: str, vector: Vector, bands: MergeBands
+    ) -> list[Compared]:
+        """The semantic memories a new text must be compared with, best first, in one round trip."""
+        rows = await self._uow.call(
+            scope,
+            _statement("neighbours", self._space),
+            user_id,
+            category,
+            scope.category_list,
+            text_key(text),
+            HalfVector(vector),
+            bands.neighbours,
+            bands.link_top_k,
+            bands.link_min,
+        )
+        return [_compared(row) for row in rows]
+
+    async def get(self, tx: ReadTx, scope: Scope, memory_id: UUID) -> Memory | None:
+        """The memory, in whatever state; None when it is not there or not this key's to see."""
+        row = await tx.fetchrow(_statement("get"), scope.tenant_id, memory_id, scope.category_list)
+        return memory_from_row(row) if row else None
+
+    async def page(
+        self, tx: ReadTx, scope: Scope, filters: Filters, state: str, after: Position | None, limit: int
+    ) -> list[Memory]:
+        """Newest first, at most `limit`, starting behind `after`."""
+        categories = scope.category_list
+        if filters.category is not None:
+            categories = [filters.category] if categories is None or filters.category in categories else []
+        rows = await tx.fetch(
+            _statement("page"),
+            scope.tenant_id,
+            filters.user_id,
+            categories,
+            filters.row_conditions(),
+            state,
+            *(after or (None, None)),
+            limit,
+        )
+        return [memory_from_row(row) for row in rows]
+
+    async def history(
+        self, tx: ReadTx, scope: Scope, memory_id: UUID, after: Position | None, limit: int
+    ) -> list[HistoryRow]:
+        """The memory's history, newest first, at most `limit`, starting behind `after`."""
+        rows = await tx.fetch(
+            _statement("history"), scope.tenant_id, str(memory_id), scope.category_list, *(after or (None, None)), limit
+        )
+        return [HistoryRow(**dict(row)) for row in rows]
+
+    async def known(self, tx: ReadTx, scope: Scope, memory_id: UUID) -> bool:
+        """Whether the tenant ever had this memory."""
+        return bool(await tx.fetchval(_statement("known"), scope.tenant_id, str(memory_id)))
+
+
+@lru_cache(maxsize=64)
+def _statement(name: str, space: str = "") -> str:
+    return statements("memory/memories.sql")[name].format(columns=memory_columns("m"), space=space)
+
+
+def _compared(row: Mapping[str, Any]) -> Compared:
+    neighbour = Neighbour(
+        id=row["id"],
+        text=row["text"],
+        similarity=-1.0 if row["similarity"] is None else min(1.0, float(row["similarity"])),
+        created_at=row["created_at"],
+        equal=row["equal"],
+    )
+    return Compared(
+        neighbour=neighbour,
+        near=row["near"] or row["equal"],
+        link=row["link"],
+        category=row["category"],
+        thread_id=row["thread_id"],
+        importance=row["importance"],
+        pinned=row["pinned"],
+        tags=tuple(row["tags"]),
+        version=row["version"],
+    )

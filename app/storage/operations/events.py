@@ -1,0 +1,40 @@
+"""Counting operational events (seed 003 §14). The journal writes them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from app.domain.errors import InvalidInput
+from app.domain.principal import Scope
+from app.storage.uow import ReadTx
+
+COUNTABLE = ("node", "op", "status", "category", "user_id", "thread_id")
+MOST_GROUPS = 10_000
+
+
+class EventStorage:
+    """Counts by any of COUNTABLE."""
+
+    async def counts(
+        self, tx: ReadTx, scope: Scope, by: Sequence[str], since: datetime | None, until: datetime | None
+    ) -> list[dict[str, Any]]:
+        """One dict a group, with `count`; a key bound to agents counts only events of its categories.
+
+        Raises InvalidInput for an unknown column and for more than MOST_GROUPS groups.
+        """
+        if not by or set(by) - set(COUNTABLE) or len(set(by)) != len(by):
+            raise InvalidInput(f"by: one or more of {', '.join(COUNTABLE)}")
+        columns = ", ".join(by)
+        rows = await tx.fetch(
+            f"""SELECT {columns}, count(*) AS count FROM events
+            WHERE tenant_id = $1 AND ($2::timestamptz IS NULL OR ts >= $2) AND ($3::timestamptz IS NULL OR ts < $3)
+              AND ($4::text[] IS NULL OR category = ANY ($4))
+            GROUP BY {columns} ORDER BY {columns} LIMIT {MOST_GROUPS + 1}""",  # noqa: S608 - names checked against COUNTABLE
+            scope.tenant_id,
+            since,
+            until,
+            scope.category_list,
+        )
+        if len(rows) > MOST_GROUPS:
+            raise InvalidInput(f"more than {MOST_GROUPS} groups: narrow since and until, or group by less")
+        return [dict(row) for row in rows]

@@ -1,0 +1,136 @@
+"""What memory.query reads: the candidates in one call, the answer in another. The database applies every filter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from pgvector import HalfVector
+
+from app.domain.filters import Filters
+from app.domain.memory.memory import Memory
+from app.domain.principal import Scope
+from app.domain.recall.candidates import Candidate
+from app.ports import Vector
+from app.storage.rows import memory_from_row
+from app.storage.statements import statements
+from app.storage.uow import ReadTx, Row
+
+BEST = 10
+"""Of so many best by either search the relations are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What may be looked at and how many candidates of each kind are wanted. `vector` None = lexical only.
+
+    `beside`: of so many best of each kind the turns beside them are candidates too; `exact`: up to so many memories
+    of a tenant are compared one by one.
+    """
+
+    filters: Filters
+    categories: tuple[str, ...]
+    text: str
+    vector: Vector | None
+    dense: int
+    lexical: int
+    with_vectors: bool = False
+    with_strengths: bool = True
+    with_tokens: bool = False
+    beside: int = 0
+    exact: int = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A memory related to one of the answer, `via`."""
+
+    memory: Memory
+    strength: float
+    via: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The memories of an answer. Of the chosen ones those that are still to be seen."""
+
+    whole: list[Memory] = field(default_factory=list)
+    chosen: dict[UUID, Memory] = field(default_factory=dict)
+    related: list[Related] = field(default_factory=list)
+
+
+class SearchStorage:
+    """Reads one embedding space. Every method binds the tenant, and filters by user, categories and filters."""
+
+    def __init__(self, space: str) -> None:
+        self._recall = statements("recall/search.sql")["recall"].format(space=space)
+        self._answer = statements("recall/search.sql")["answer"]
+
+    async def candidates(self, tx: ReadTx, scope: Scope, search: Search) -> list[Candidate]:
+        """Every memory among the best `dense` by cosine or the best `lexical` by ts_rank, and what stands beside."""
+        row = await tx.fetchrow(
+            self._recall,
+            *_scope(scope, search),
+            search.text,
+            None if search.vector is None else HalfVector(search.vector),
+            search.dense,
+            search.lexical,
+            search.beside,
+            BEST if search.with_strengths else 0,
+            search.exact,
+            search.with_tokens,
+            search.with_vectors,
+        )
+        return [] if row is None or row["id"] is None else _candidates(row)
+
+    async def answer(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        search: Search,
+        *,
+        whole: Sequence[str] = (),
+        whole_limit: int = 0,
+        chosen: Sequence[UUID] = (),
+        related: int = 0,
+    ) -> Found:
+        """The memories of the categories that come whole, pinned and most important first, the chosen ones, and what is
+        related to them most strongly."""
+        rows = await tx.fetch(self._answer, *_scope(scope, search), list(whole), whole_limit, list(chosen), related)
+        found = Found()
+        for row in rows:
+            memory = memory_from_row(row)
+            if row["part"] == "whole":
+                found.whole.append(memory)
+            elif row["part"] == "chosen":
+                found.chosen[memory.id] = memory
+            else:
+                found.related.append(Related(memory, float(row["strength"]), row["via"]))
+        return found
+
+
+def _scope(scope: Scope, search: Search) -> tuple[Any, ...]:
+    return scope.tenant_id, search.filters.user_id, list(search.categories), search.filters.row_conditions()
+
+
+_COLUMNS = (
+    *("id", "category", "type", "importance", "pinned", "created_at", "updated_at", "thread_id", "seq", "actor_id"),
+    *("asks", "similarity", "lexical", "strength"),
+)
+
+_candidate = partial(tuple.__new__, Candidate)  # as _make, without Python's part in it
+
+
+def _candidates(row: Row) -> list[Candidate]:
+    """From a row of columns. The tokens of all lie in one string, `lengths` bytes each."""
+    tokens: list[bytes | None] = []
+    held, at = row["tokens"] or b"", 0
+    for length in row["lengths"]:
+        tokens.append(None if length is None else held[at : at + length])
+        at += length or 0
+    absent: list[None] = [None] * len(tokens)
+    vectors = [None if e is None else e.to_numpy().astype(np.float32) for e in row["embeddings"] or ()] or absent
+    columns = [row[name] for name in _COLUMNS]
+    return list(map(_candidate, zip(*columns, tokens, vectors, absent, strict=True)))

@@ -1,0 +1,73 @@
+"""Calls of a chat model, and the tokens that a tenant may spend in a day."""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+from app.domain.principal import Scope
+from app.domain.reflection.model_usage import Call, PromptReport
+from app.storage.engine import LONG_S
+from app.storage.identity import new_id
+from app.storage.statements import statements
+from app.storage.uow import UnitOfWork
+
+
+class LlmStorage:
+    """Each method is a transaction of its own: a call of the model lies between two of them."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+        self._sql = statements("reflection/model_calls.sql")
+
+    async def reserve(self, scope: Scope, day: date, tokens: int, most: int) -> bool:
+        """Take so many of the day's tokens; False when they are not to be had."""
+        async with self._uow.write(scope) as tx:
+            return await tx.fetchval(self._sql["reserve"], scope.tenant_id, day, tokens, most) is not None
+
+    async def settle(self, scope: Scope, day: date, reserved: int, call: Call, at: datetime) -> None:
+        """Keep the call, and of what was `reserved` for it only what it took."""
+        async with self._uow.write(scope) as tx:
+            await tx.execute(self._sql["correct"], scope.tenant_id, day, call.usage.tokens - reserved)
+            await tx.execute(self._sql["keep"], scope.tenant_id, new_id(), at, *_values(call))
+
+    async def spent(self, scope: Scope, day: date) -> int:
+        """Tokens of the day, those that are reserved included."""
+        async with self._uow.read(scope) as tx:
+            return int(await tx.fetchval(self._sql["spent"], scope.tenant_id, day) or 0)
+
+    async def report(self, scope: Scope, since: datetime) -> list[PromptReport]:
+        """By prompt and version, sorted."""
+        async with self._uow.read(scope) as tx:
+            return [_report(row) for row in await tx.fetch(self._sql["report"], scope.tenant_id, since)]
+
+    async def expire(self, scope: Scope, before: datetime, limit: int, *, dry_run: bool) -> int:
+        """Drop days and at most `limit` calls older than this; how many calls, or how many there are."""
+        if dry_run:
+            async with self._uow.read(scope, timeout_s=LONG_S) as tx:
+                return int(await tx.fetchval(self._sql["expired"], scope.tenant_id, before))
+        async with self._uow.write(scope, timeout_s=LONG_S) as tx:
+            tag = await tx.execute(self._sql["expire"], scope.tenant_id, before, limit)
+        return int(tag.rsplit(" ", 1)[-1])
+
+
+def _values(call: Call) -> tuple[Any, ...]:
+    prompt, _, version = call.prompt.rpartition(".v")
+    return (
+        prompt,
+        int(version),
+        call.model,
+        call.attempt,
+        call.usage.input_tokens,
+        call.usage.output_tokens,
+        call.duration_ms,
+        call.items,
+        call.items_ok,
+        call.attempt == 1 and call.status == "ok",
+        call.status,
+        call.error,
+    )
+
+
+def _report(row: Mapping[str, Any]) -> PromptReport:
+    values = {name: int(row[name]) for name in PromptReport.__dataclass_fields__ if name != "prompt"}
+    return PromptReport(prompt=row["prompt"], **values)

@@ -1,0 +1,47 @@
+"""The stored memories that new facts are held against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgvector import HalfVector
+
+from app.domain.memory.memory import Memory
+from app.domain.principal import Scope
+from app.domain.reflection.reconcile import ReconcilePolicy
+from app.ports import Vector
+from app.storage.rows import memory_columns, memory_from_row
+from app.storage.statements import statements
+from app.storage.uow import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A memory with its cosine to each of the facts, in their order."""
+
+    memory: Memory
+    similarities: tuple[float, ...]
+
+
+class ReconcileStorage:
+    """Reads one embedding space. Active semantic memories of one user."""
+
+    def __init__(self, uow: UnitOfWork, space: str) -> None:
+        self._uow = uow
+        names = {"columns": memory_columns("m"), "vec": f"vec_{space}"}
+        self._around = statements("reflection/reconcile.sql")["around"].format(**names)
+
+    async def around(
+        self, scope: Scope, user_id: str, facts: Sequence[Vector], policy: ReconcilePolicy
+    ) -> list[Beside]:
+        """The neighbours of the facts, the oldest first, held to the scope's categories."""
+        async with self._uow.read(scope) as tx:
+            rows = await tx.fetch(
+                self._around,
+                scope.tenant_id,
+                user_id,
+                scope.category_list,
+                [HalfVector(vector) for vector in facts],
+                policy.neighbours,
+                policy.min_similarity,
+            )
+        return [Beside(memory_from_row(row), tuple(map(float, row["similarities"]))) for row in rows]

@@ -1,0 +1,175 @@
+"""What a chat model reads of a user, and how far it has read."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import cache
+
+from pgvector import HalfVector
+
+from app.domain.memory.memory import Memory, MemoryType, NewMemory
+from app.domain.principal import Scope
+from app.domain.reflection.insights import REMEMBERED, TALK_TURNS, InsightPolicy, Material
+from app.domain.reflection.transcript import Kind, Mark, Talk
+from app.ports import Vector
+from app.storage.rows import memory_columns, memory_from_row
+from app.storage.statements import statements
+from app.storage.uow import ReadTx, Row, WriteTx
+
+WHOLE = ""
+"""In place of a thread: the user as a whole."""
+UNSEEN = timedelta(days=7)
+
+
+class ReflectionStorage:
+    """Each method is part of a transaction. `space`: the active embedding space."""
+
+    def __init__(self, space: str) -> None:
+        self._space = space
+
+    async def talk(
+        self,
+        tx: WriteTx,
+        scope: Scope,
+        user_id: str,
+        thread_id: str,
+        kind: Kind,
+        category: str,
+        window: int,
+        without: Sequence[str],
+        now: datetime,
+        *,
+        begin: bool,
+    ) -> Talk | None:
+        """The oldest of what `kind` has not read of a thread; half as much each time the model had no answer to it.
+
+        With `begin`, a thread it never saw counts as waiting from now on; None when somebody else is beginning it this
+        moment, or nothing is held of the user.
+        """
+        where = scope.tenant_id, user_id, thread_id
+        row = await tx.fetchrow(_sql("mark" if begin else "seen"), *where, kind, *([now] if begin else []))
+        if row is None and begin:
+            return None
+        mark = Mark(row["rev"], row["at"]) if row else Mark(0, now)
+        most = max(1, window >> row["tries"]) if row else window
+        rows = await tx.fetch(_sql("turns"), *where, mark.rev, category, most, list(without))
+        revs, unread = tuple(row["at_rev"] for row in rows), rows[0]["unread"] if rows else 0
+        return Talk(mark, unread, tuple(_memories(rows)), revs)
+
+    async def advance(
+        self, tx: WriteTx, scope: Scope, user_id: str, thread_id: str, kind: Kind, old: Mark | None, new: Mark
+    ) -> bool:
+        """Say how far was read; False when somebody else said so meanwhile."""
+        before = (old.rev, old.at) if old else (None, None)
+        where = scope.tenant_id, user_id, thread_id, kind
+        return bool(await tx.fetchval(_sql("advance"), *where, new.rev, new.at, *before))
+
+    async def stumble(
+        self, tx: WriteTx, scope: Scope, user_id: str, thread_id: str, kind: Kind, old: Mark | None, least: int
+    ) -> int:
+        """Count a reading from `old` without an answer; how many in a row, or `least` if that is more.
+
+        0: somebody else has read on meanwhile.
+        """
+        where, before = (scope.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
+        return int(await tx.fetchval(_sql("stumble"), *where, *before, least) or 0)
+
+    async def take(self, tx: WriteTx, scope: Scope, user_id: str, day: datetime, most: int) -> bool:
+        """Count one more episode of the day that begins at `day`; False when it had `most`."""
+        return bool(await tx.fetchval(_sql("take"), scope.tenant_id, user_id, day, most))
+
+    async def taken(self, tx: ReadTx, scope: Scope, user_id: str, day: datetime) -> int:
+        """How many episodes were counted of that day."""
+        row = await tx.fetchrow(_sql("seen"), scope.tenant_id, user_id, WHOLE, "day")
+        return row["rev"] if row and row["at"] == day else 0
+
+    async def waiting(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        user_id: str | None,
+        kind: Kind,
+        before: datetime,
+        category: str,
+        without: Sequence[str],
+        most: int,
+        day: datetime,
+        cap: int | None,
+    ) -> list[tuple[str, str]]:
+        """Users and threads where a user said what `kind` did not read when it read there last, before `before`; also
+        threads of the last UNSEEN that it never saw. Users who had `cap` episodes of the `day` wait for the next."""
+        where = scope.tenant_id, user_id, kind, before, most, before - UNSEEN, category, list(without)
+        rows = await tx.fetch(_sql("waiting"), *where, day, cap)
+        return [(row["user_id"], row["thread_id"]) for row in rows]
+
+    async def guessable(self, tx: ReadTx, scope: Scope, user_id: str | None, before: datetime, most: int) -> list[str]:
+        """Users with episodes that no insight was drawn from yet."""
+        return [row["user_id"] for row in await tx.fetch(_sql("guessable"), scope.tenant_id, user_id, before, most)]
+
+    async def material(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        user_id: str,
+        policy: InsightPolicy,
+        without: Sequence[str],
+        categories: Sequence[str],
+    ) -> Material:
+        """What insights may be drawn from now, of these categories; and those that stand."""
+        row = await tx.fetchrow(_sql("seen"), scope.tenant_id, user_id, WHOLE, "insight")
+        mark = Mark(row["rev"], row["at"]) if row else None
+        since = mark.at if mark else None
+
+        async def newest(type_: MemoryType, most: int, since: datetime | None = None) -> list[Memory]:
+            return await self.newest(tx, scope, user_id, type_, since, without, most, categories)
+
+        return Material(
+            mark,
+            await newest(MemoryType.episodic, policy.activity, since),
+            await newest(MemoryType.semantic, policy.facts, since),
+            await newest(MemoryType.turn, TALK_TURNS),
+            await self.newest(tx, scope, user_id, MemoryType.insight, None, (), REMEMBERED),
+        )
+
+    async def newest(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        user_id: str,
+        type_: MemoryType,
+        since: datetime | None,
+        without: Sequence[str],
+        most: int,
+        categories: Sequence[str] | None = None,
+    ) -> list[Memory]:
+        """The user's memories of a type that changed last, newest first."""
+        where = scope.tenant_id, user_id, type_, since, list(without), most
+        rows = await tx.fetch(_sql("newest"), *where, None if categories is None else list(categories))
+        return _memories(rows)
+
+    async def near(
+        self,
+        tx: ReadTx,
+        scope: Scope,
+        like: NewMemory,
+        vector: Vector,
+        since: datetime,
+        without: Sequence[str],
+        most: int,
+    ) -> list[Memory]:
+        """The user's unpinned memories of the same type and category that changed since, nearest first."""
+        where = scope.tenant_id, like.user_id, like.type, like.category, since, list(without)
+        return _memories(await tx.fetch(_sql("near", self._space), *where, HalfVector(vector), most))
+
+    async def summary(self, tx: ReadTx, scope: Scope, user_id: str, thread_id: str) -> Memory | None:
+        """The thread's summary, if it has one."""
+        rows = await tx.fetch(_sql("summary"), scope.tenant_id, user_id, thread_id)
+        return _memories(rows)[0] if rows else None
+
+
+def _memories(rows: Sequence[Row]) -> list[Memory]:
+    return [memory_from_row(row) for row in rows]
+
+
+@cache
+def _sql(name: str, space: str = "") -> str:
+    return statements("reflection/transcripts.sql")[name].format(columns=memory_columns("m"), vec=f"vec_{space}")

@@ -1,0 +1,146 @@
+"""A tenant removed whole, by mnema_admin's hand: every row of every table that has its id.
+
+The server's role may not do this: it never deletes history, keys or tenants. The tables are read from pg_catalog, so
+that a new one is not forgotten. Each batch is a transaction of its own; a removal that was broken off is begun again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+
+from app.domain.errors import NotFound, WrongState
+from app.storage.journal import REMOVED
+from app.storage.operations.administration import owning_tenant
+
+BATCH = 5000
+LAST = ("api_keys", "job_pauses")
+"""What keeps the tenant shut stays to the end."""
+LEASE_WAITS, WAIT_S = 300, 1.0
+"""A running job is waited for: it would go on writing."""
+
+_TABLES = """
+SELECT c.oid, c.relname AS name,
+       EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tginitdeferred) AS watched,
+       EXISTS (SELECT FROM pg_attribute p WHERE p.attrelid = c.oid AND p.attname = 'patch_id') AS decided,
+       ARRAY(SELECT f.conrelid FROM pg_constraint f WHERE f.confrelid = c.oid AND f.contype = 'f'
+             AND f.conrelid <> c.oid AND f.conparentid = 0) AS referring
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.relname
+"""
+_REMOVE = """
+DELETE FROM {table} WHERE tenant_id = $1
+  AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tenant_id = $1 LIMIT $2)) RETURNING {key}::text AS ref
+"""
+_BUSY = "SELECT count(*) FROM jobs WHERE tenant_id = $1 AND state = 'running' AND lease_until > now()"
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    name: str
+    watched: bool
+    key: str
+
+
+async def remove_tenant(
+    admin_url: str, name_or_id: str, key_cache_s: float, wait: Callable[[float], Awaitable[object]] = asyncio.sleep
+) -> dict[str, int]:
+    """How many rows went, by table. First its keys are revoked and its jobs stopped.
+
+    `key_cache_s`: how long servers may still hold a revoked key for valid.
+
+    Raises NotFound, WrongState while a job of it does not end.
+    """
+    connection = await asyncpg.connect(admin_url)
+    try:
+        tenant_id = await _found(connection, name_or_id)
+        await _close(connection, tenant_id)
+        await wait(key_cache_s)
+        await _idle(connection, tenant_id, wait)
+        counts: dict[str, int] = {}
+        tables = await _ordered(connection)
+        for table in tables:
+            while done := await _batch(connection, tenant_id, table):
+                counts[table.name] = counts.get(table.name, 0) + done
+        await _end(connection, tenant_id, tables)
+        return counts
+    finally:
+        await connection.close()
+
+
+async def _found(connection: asyncpg.Connection, name_or_id: str) -> UUID:
+    for row in await connection.fetch("SELECT id, name FROM list_tenants()"):
+        if name_or_id in (row["name"], str(row["id"])):
+            found: UUID = row["id"]
+            return found
+    raise NotFound(f"no tenant {name_or_id!r}")
+
+
+async def _close(connection: asyncpg.Connection, tenant_id: UUID) -> None:
+    """Nobody gets in any more, and no job begins."""
+    async with owning_tenant(connection, tenant_id):
+        await connection.execute(
+            "UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND revoked_at IS NULL", tenant_id
+        )
+        await connection.execute(
+            "INSERT INTO job_pauses (tenant_id, kind) VALUES ($1, '*') ON CONFLICT DO NOTHING", tenant_id
+        )
+
+
+async def _idle(connection: asyncpg.Connection, tenant_id: UUID, wait: Callable[[float], Awaitable[object]]) -> None:
+    for _ in range(LEASE_WAITS):
+        async with owning_tenant(connection, tenant_id):
+            busy = await connection.fetchval(_BUSY, tenant_id)
+        if not busy:
+            return
+        await wait(WAIT_S)
+    raise WrongState("a job of the tenant is still running; its keys are revoked: run the command again")
+
+
+async def _ordered(connection: asyncpg.Connection) -> list[_Table]:
+    """Every table with a tenant's rows: what refers to another goes before it, and what is watched before history.
+
+    Without LAST."""
+    rows = {row["oid"]: row for row in await connection.fetch(_TABLES)}
+    before = {oid: {other for other in row["referring"] if other in rows} for oid, row in rows.items()}
+    for oid, row in rows.items():
+        if row["name"] == "history":
+            before[oid] |= {other for other, one in rows.items() if one["watched"]}
+    ordered: list[_Table] = []
+    while before:
+        free = [oid for oid, others in before.items() if not others & before.keys()]
+        if not free:
+            raise WrongState(
+                f"tables refer to each other in a circle: {', '.join(rows[oid]['name'] for oid in before)}"
+            )
+        for oid in free:
+            row = rows[oid]
+            if row["name"] not in LAST:
+                ordered.append(_Table(row["name"], row["watched"], "patch_id" if row["decided"] else "id"))
+            del before[oid]
+    return ordered
+
+
+async def _batch(connection: asyncpg.Connection, tenant_id: UUID, table: _Table) -> int:
+    async with owning_tenant(connection, tenant_id):
+        return await _remove(connection, tenant_id, table)
+
+
+async def _remove(connection: asyncpg.Connection, tenant_id: UUID, table: _Table) -> int:
+    key = table.key if table.watched else "tenant_id"
+    gone = await connection.fetch(_REMOVE.format(table=f'"{table.name}"', key=key), tenant_id, BATCH)
+    if table.watched and gone:  # it may not go in silence: the tripwires look for a row in history, which goes after it
+        await connection.execute(REMOVED, tenant_id, [row["ref"] for row in gone])
+    return len(gone)
+
+
+async def _end(connection: asyncpg.Connection, tenant_id: UUID, tables: list[_Table]) -> None:
+    """The tenant itself, with its keys and what came in meanwhile."""
+    async with owning_tenant(connection, tenant_id):
+        for table in (*tables, *(_Table(name, False, "id") for name in LAST)):
+            while await _remove(connection, tenant_id, table):
+                if table.watched:
+                    raise WrongState("somebody still writes for the tenant: run the command again")
+        await connection.execute("DELETE FROM tenants WHERE id = $1", tenant_id)

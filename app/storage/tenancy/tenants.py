@@ -1,0 +1,144 @@
+"""Tenants and API keys. A key is stored as its SHA-256: it is 32 random bytes, so nothing slower is needed."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.domain.principal import Scope
+from app.storage.identity import new_id
+from app.storage.uow import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant."""
+
+    id: UUID
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key as it can be shown: everything but the key."""
+
+    id: UUID
+    name: str
+    prefix: str
+    agents: tuple[str, ...] | None
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOwner:
+    """What a valid key stands for."""
+
+    tenant_id: UUID
+    key_id: UUID
+    agents: tuple[str, ...] | None
+    scopes: frozenset[str]
+    expires_at: datetime | None
+
+
+_INSERT = """
+INSERT INTO api_keys (tenant_id, id, name, prefix, key_hash, agents, scopes, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, name, prefix, agents, scopes, created_at, expires_at, revoked_at
+"""
+_LIST = """
+SELECT id, name, prefix, agents, scopes, created_at, expires_at, revoked_at FROM api_keys
+WHERE tenant_id = $1 ORDER BY created_at, id
+"""
+
+
+def hash_key(key: str) -> bytes:
+    """The stored form of a key, 32 bytes."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+class TenantStorage:
+    """Creates, lists and authenticates."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    async def authenticate(self, key: str) -> KeyOwner | None:
+        """Whose key this is; None when unknown, revoked or expired."""
+        rows = await self._uow.definer("SELECT * FROM authenticate($1)", hash_key(key))
+        return _owner(rows[0]) if rows else None
+
+    async def tenants(self) -> list[Tenant]:
+        """All tenants, by name."""
+        return [_tenant(row) for row in await self._uow.definer("SELECT * FROM list_tenants()")]
+
+    async def name(self, scope: Scope) -> str | None:
+        """The name of the scope's own tenant."""
+        async with self._uow.read(scope) as tx:
+            found: str | None = await tx.fetchval("SELECT name FROM tenants WHERE id = $1", scope.tenant_id)
+        return found
+
+    async def create_tenant(self, name: str) -> Tenant:
+        """A new tenant; raises DuplicateText-like conflict when the name is taken."""
+        tenant_id = new_id()
+        async with self._uow.write(Scope(tenant_id)) as tx:
+            row = await tx.fetchrow(
+                "INSERT INTO tenants (id, name) VALUES ($1, $2) RETURNING id, name, created_at", tenant_id, name
+            )
+        return _tenant(row)
+
+    async def create_key(
+        self, scope: Scope, name: str, scopes: Sequence[str], agents: Sequence[str] | None, expires_at: datetime | None
+    ) -> tuple[ApiKey, str]:
+        """A new key and its plain text, which exists nowhere else."""
+        plain = f"mnema_{secrets.token_urlsafe(32)}"
+        async with self._uow.write(scope) as tx:
+            row = await tx.fetchrow(
+                _INSERT,
+                scope.tenant_id,
+                new_id(),
+                name,
+                plain[:12],
+                hash_key(plain),
+                None if agents is None else list(agents),
+                list(scopes),
+                expires_at,
+            )
+        return _key(row), plain
+
+    async def keys(self, scope: Scope) -> list[ApiKey]:
+        """The tenant's keys, oldest first."""
+        async with self._uow.read(scope) as tx:
+            rows = await tx.fetch(_LIST, scope.tenant_id)
+        return [_key(row) for row in rows]
+
+    async def revoke_key(self, scope: Scope, key_id: UUID) -> bool:
+        """Revoke; False when there is no such key or it was revoked before."""
+        async with self._uow.write(scope) as tx:
+            done = await tx.execute(
+                "UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL",
+                scope.tenant_id,
+                key_id,
+            )
+        return bool(done == "UPDATE 1")
+
+
+def _tenant(row: Any) -> Tenant:
+    return Tenant(**dict(row))
+
+
+def _key(row: Any) -> ApiKey:
+    values = dict(row)
+    values["agents"] = None if values["agents"] is None else tuple(values["agents"])
+    values["scopes"] = tuple(values["scopes"])
+    return ApiKey(**values)
+
+
+def _owner(row: Any) -> KeyOwner:
+    agents = None if row["agents"] is None else tuple(row["agents"])
+    return KeyOwner(row["tenant_id"], row["key_id"], agents, frozenset(row["scopes"]), row["expires_at"])

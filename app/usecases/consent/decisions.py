@@ -1,0 +1,119 @@
+"""One decision about one proposal, whoever makes it: the state, the value and the history in one transaction."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+from app.domain.consent.patches import ConsentPolicy, Entry, Patch, PatchState, Way
+from app.domain.errors import AgentNotAllowed, NotFound, WrongState
+from app.domain.idempotency import IdempotencyKey
+from app.domain.outages import WriteContention
+from app.domain.principal import Scope
+from app.ports import Clock
+from app.storage.consent.patches import ConsentStorage
+from app.storage.journal import Journal, KeyRecord
+from app.storage.uow import ReadTx, UnitOfWork, WriteTx
+
+T = TypeVar("T")
+ATTEMPTS = 10
+KNOWN = frozenset({PatchState.approved, PatchState.applied})
+
+
+class Decisions:
+    """Made with the user's row locked, so that of two the second finds the first."""
+
+    def __init__(
+        self, uow: UnitOfWork, storage: ConsentStorage, journal: Journal, policy: ConsentPolicy, clock: Clock
+    ) -> None:
+        self.uow = uow
+        self.storage = storage
+        self.policy = policy
+        self.clock = clock
+        self._journal = journal
+
+    def allow(self, scope: Scope) -> None:
+        """Raise AgentNotAllowed for a key bound to agents that do not see profiles."""
+        if scope.categories is not None and self.policy.category not in scope.categories:
+            raise AgentNotAllowed("none of this key's agents may see what is known of users")
+
+    async def attempts(self, scope: Scope, work: Callable[[WriteTx], Awaitable[T]]) -> T:
+        """Do it in a transaction; again when an erasure or a deadlock was in its way."""
+        for _attempt in range(ATTEMPTS - 1):
+            try:
+                async with self.uow.write(scope) as tx:
+                    return await work(tx)
+            except WriteContention:
+                continue
+        async with self.uow.write(scope) as tx:
+            return await work(tx)
+
+    async def require(self, tx: ReadTx, scope: Scope, user_id: str) -> None:
+        """Raise NotFound for a user of whom nothing is held; wait for others who decide about them."""
+        if not await self.storage.known(tx, scope, user_id):
+            raise NotFound(f"nothing is held of user {user_id!r}")
+
+    async def replay(
+        self, tx: WriteTx, scope: Scope, user_id: str, key: IdempotencyKey | None, response: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """What was answered to this key before, None the first time; raises IdempotencyMismatch."""
+        if key is None:
+            return None
+        return (await self._journal.record(scope, [], keys=[KeyRecord(key, response, user_id)], tx=tx)).replay
+
+    async def open(
+        self, tx: WriteTx, scope: Scope, user_id: str, patch_id: UUID, key: IdempotencyKey | None
+    ) -> Patch | None:
+        """A proposal that can be decided, None when this was done before with the same key.
+
+        Raises NotFound, WrongState, IdempotencyMismatch.
+        """
+        await self.require(tx, scope, user_id)
+        patch = await self.stored(tx, scope, user_id, patch_id)
+        if await self.replay(tx, scope, user_id, key, {"id": str(patch_id)}) is not None:
+            return None
+        if not patch.open_at(self.clock.now()):
+            raise WrongState(f"the proposal is {patch.state}")
+        return patch
+
+    async def stored(self, tx: WriteTx, scope: Scope, user_id: str, patch_id: UUID) -> Patch:
+        """The proposal as it is now; raises NotFound."""
+        if (patch := await self.storage.patch(tx, scope, user_id, patch_id)) is None:
+            raise NotFound("no such proposal of this user")
+        return patch.as_of(self.clock.now())
+
+    async def close(
+        self,
+        tx: WriteTx,
+        scope: Scope,
+        patch: Patch,
+        state: PatchState,
+        way: Way,
+        by: str,
+        more: Mapping[str, object] | None = None,
+        answer: UUID | None = None,
+    ) -> None:
+        """Decide it; approved or applied, its value is known from now on. `answer`: the turn that decides in a chat."""
+        now = self.clock.now()
+        await self.storage.close(tx, scope, patch, state, now, by, way, answer)
+        meta: dict[str, object] = {"way": way, **(more or {})}
+        if state not in KNOWN:
+            await self.enter(tx, scope, patch, state, by, meta)
+            return
+        before = await self.storage.put_value(tx, scope, patch, now)
+        meta |= {"before": {"value": before[0]} if before else {}, "after": {"value": patch.value}}
+        await self.enter(tx, scope, patch, state, by, meta, before[1] if before else None, patch.id)
+
+    async def enter(
+        self,
+        tx: WriteTx,
+        scope: Scope,
+        patch: Patch,
+        action: str,
+        actor: str,
+        meta: Mapping[str, object],
+        old_ref: UUID | None = None,
+        new_ref: UUID | None = None,
+    ) -> None:
+        """Keep in history what was done about it."""
+        told = {"user_id": patch.user_id, "field": patch.field, "value": patch.value, **meta}
+        await self._journal.consent(tx, scope, actor, Entry(patch.id, action, told, old_ref, new_ref))

@@ -1,0 +1,145 @@
+"""Many memories in one request: embedded in batches, written side by side, one result a line, in order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import structlog
+
+from app.domain.errors import MnemaError
+from app.domain.idempotency import IdempotencyKey
+from app.domain.memory.memory import NewMemory
+from app.domain.principal import Scope
+from app.ports import Embedding
+from app.usecases.memory.merge import Written
+from app.usecases.memory.write import WriteMemories
+from app.usecases.tenancy.limits import Limits
+
+log = structlog.get_logger(__name__)
+Permission: TypeAlias = Callable[[], Awaitable[None]]
+BATCH = 256
+LANES = 4
+
+
+class LineCrashed(MnemaError):
+    """This is a defect of the server; send the line again with a key."""
+
+    code = "internal_error"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkLine:
+    """One input line: its number from 1, and the memory it asks for or what is wrong with it."""
+
+    number: int
+    draft: NewMemory | MnemaError
+    key: IdempotencyKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What became of a line."""
+
+    number: int
+    outcome: Written | MnemaError
+
+
+_Ready: TypeAlias = tuple[BulkLine, NewMemory, Embedding]
+
+
+class BulkWrite:
+    """Each line is written, or refused, on its own: a bad line changes nothing for the others."""
+
+    def __init__(self, write: WriteMemories, limits: Limits) -> None:
+        self._write = write
+        self._limits = limits
+
+    async def run(
+        self,
+        scope: Scope,
+        lines: Iterable[BulkLine],
+        *,
+        trim: bool = False,
+        permitted: Permission | None = None,
+    ) -> AsyncIterator[BulkResult]:
+        """Results in the order of `lines`, a batch at a time. `permitted` is asked before each batch: a batch takes a
+        while, and what it raises refuses the lines of that batch."""
+        batch: list[BulkLine] = []
+        try:
+            for line in lines:
+                batch.append(await self._checked(scope, line, trim))
+                await asyncio.sleep(0)  # reading a line may take a while: other requests come between
+                if len(batch) == BATCH:
+                    full, batch = batch, []
+                    for result in await self._batch(scope, full, permitted):
+                        yield result
+        except BaseException:  # the caller has gone
+            for line in batch:
+                if not isinstance(line.draft, MnemaError):
+                    self._limits.give_back(scope)
+            raise
+        for result in await self._batch(scope, batch, permitted):
+            yield result
+
+    async def _checked(self, scope: Scope, line: BulkLine, trim: bool) -> BulkLine:
+        """At once, so that a text that is too long is not held until its batch is full. A good line counts as written,
+        and one beyond the quota is refused."""
+        if isinstance(line.draft, MnemaError):
+            return line
+        try:
+            checked = replace(line, draft=self._write.checked(scope, line.draft, trim))
+            await self._limits.take(scope)
+            return checked
+        except Exception as error:
+            return replace(line, draft=_refusal(error))
+
+    async def _batch(self, scope: Scope, batch: Sequence[BulkLine], permitted: Permission | None) -> list[BulkResult]:
+        good = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
+        results = {
+            line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
+        }
+        for result in await self._store(scope, good, permitted):
+            results[result.number] = result
+            if isinstance(result.outcome, MnemaError):
+                self._limits.give_back(scope)
+        return [results[line.number] for line in batch]
+
+    async def _store(
+        self, scope: Scope, good: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
+    ) -> list[BulkResult]:
+        if not good:
+            return []
+        try:
+            if permitted is not None:
+                await permitted()
+            embeddings = await self._write.embed(scope, [draft for _line, draft in good])
+        except Exception as error:
+            refusal = _refusal(error)
+            return [BulkResult(line.number, refusal) for line, _draft in good]
+        lanes: dict[str, list[_Ready]] = {}
+        for (line, draft), embedding in zip(good, embeddings, strict=True):
+            lanes.setdefault(draft.user_id, []).append((line, draft, embedding))
+        gate = asyncio.Semaphore(LANES)
+        done = await asyncio.gather(*(self._lane(scope, lane, gate) for lane in lanes.values()))
+        return [result for lane in done for result in lane]
+
+    async def _lane(self, scope: Scope, lane: Sequence[_Ready], gate: asyncio.Semaphore) -> list[BulkResult]:
+        """One user's lines in order, each compared with those before it; those far from each other go together."""
+        results = []
+        async with gate:
+            for run in self._write.waves([draft for _line, draft, _v in lane], [embedding for *_, embedding in lane]):
+                lines = [lane[at] for at in run]
+                items = [(draft, embedding, line.key) for line, draft, embedding in lines]
+                for (line, *_), outcome in zip(lines, await self._write.store_many(scope, items), strict=True):
+                    answer = _refusal(outcome) if isinstance(outcome, Exception) else outcome
+                    results.append(BulkResult(line.number, answer))
+        return results
+
+
+def _refusal(error: Exception) -> MnemaError:
+    """What a line answers; an error nobody foresaw is logged and costs only the lines that met it."""
+    if isinstance(error, MnemaError):
+        return error
+    log.exception("bulk_line_crashed", exc_info=error)
+    return LineCrashed()

@@ -1,0 +1,288 @@
+"""Change, pin, delete, restore and purge one memory; each is one journaled change."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+from app.config.loader import Policies
+from app.domain.changes import ChangeKind, MemoryChange, Observation
+from app.domain.errors import DuplicateText, InvalidInput, NotFound, VersionConflict, WrongState
+from app.domain.idempotency import IdempotencyKey
+from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.domain.memory.presentation import embedded_text
+from app.domain.memory.procedures import check_steps
+from app.domain.outages import EmbedderUnavailable, WriteContention
+from app.domain.principal import Scope
+from app.domain.text_rules import check_text
+from app.ports import Clock, Embedder, Embedding
+from app.storage.journal import Journal, KeyRecord
+from app.storage.memory.memories import Compared, MemoryStorage
+from app.storage.uow import UnitOfWork
+from app.usecases.memory.relations import edges_to, threads_of
+
+T = TypeVar("T")
+_TOO_LATE = (NotFound, WrongState, VersionConflict, DuplicateText)
+
+
+class EditMemories:
+    """Every method raises NotFound for an id that is another tenant's or not this key's to see.
+
+    With a `key` that was used before nothing is done, and the answer is the memory as it is by now; IdempotencyMismatch
+    when it was used for something else.
+    """
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        memories: MemoryStorage,
+        journal: Journal,
+        embedder: Embedder,
+        policies: Policies,
+        clock: Clock,
+    ) -> None:
+        self._uow = uow
+        self._memories = memories
+        self._journal = journal
+        self._embedder = embedder
+        self._policies = policies
+        self._clock = clock
+
+    async def patch(
+        self,
+        scope: Scope,
+        memory_id: UUID,
+        fields: Mapping[str, Any],
+        *,
+        version: int | None,
+        trim: bool = False,
+        key: IdempotencyKey | None = None,
+    ) -> Memory:
+        """Set the named fields; nothing is recorded when nothing changes.
+
+        Raises VersionConflict when `version` is not current, WrongState when the memory is not active, DuplicateText
+        when another active memory says the same, and the text rules' errors.
+        """
+
+        async def work() -> Memory:
+            before = await self._load(scope, memory_id)
+            if before.state is not MemoryState.active:
+                raise WrongState(f"the memory is {before.state.value}")
+            wanted = self._checked(scope, before, fields, trim)
+            changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
+            if not changed and version in (None, before.version):
+                return await self._unchanged(scope, before, key)
+            return await self._change(scope, before, changed, version, key)
+
+        return await self._once(scope, memory_id, key, work)
+
+    async def pin(self, scope: Scope, memory_id: UUID, pinned: bool, key: IdempotencyKey | None = None) -> Memory:
+        """Pin or unpin."""
+        return await self.patch(scope, memory_id, {"pinned": pinned}, version=None, key=key)
+
+    async def soft_delete(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
+        """Take it out of every answer; it can be restored until `purge_at`. Deleting twice changes nothing."""
+
+        async def work() -> Memory:
+            before = await self._load(scope, memory_id)
+            if before.state is MemoryState.soft_deleted:
+                return await self._unchanged(scope, before, key)
+            now = self._clock.now()
+            fields = {
+                "state": "soft_deleted",
+                "purge_at": self._policies.lifecycle.purge_at(now),
+                "updated_at": now,
+            }
+            states = ("active", "superseded")
+            try:
+                return await self._transition(scope, before, ChangeKind.soft_deleted, fields, states, key)
+            except WrongState:
+                after = await self._load(scope, memory_id)  # somebody else deleted it meanwhile: then it is done
+                if after.state is MemoryState.soft_deleted:
+                    return await self._unchanged(scope, after, key)
+                raise
+
+        return await self._once(scope, memory_id, key, work)
+
+    async def restore(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
+        """Bring a soft-deleted or superseded memory back; raises WrongState when it is active, DuplicateText when its
+        text has been remembered again since.
+
+        Of a merged one this undoes the merge: it is as it was, and consolidation keeps it apart from what it gave way
+        to. What that one took over from it stays.
+        """
+
+        async def work() -> Memory:
+            before = await self._load(scope, memory_id)
+            fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
+            states = ("soft_deleted", "superseded")
+            return await self._transition(scope, before, ChangeKind.restored, fields, states, key)
+
+        return await self._once(scope, memory_id, key, work)
+
+    async def purge(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> None:
+        """Remove it for good: row, vector, relations, and its text from history and delta."""
+
+        async def work() -> None:
+            before = await self._load(scope, memory_id)
+            change = MemoryChange(
+                kind=ChangeKind.purged,
+                memory_id=memory_id,
+                user_id=before.user_id,
+                actor=scope.actor,
+                threads=threads_of(before.thread_id),
+                delta_meta={"importance": before.importance},
+                observations=(_event(before, "delete"),),
+            )
+            await self._apply(scope, before, change, key)
+
+        await self._unless_done(scope, memory_id, key, work)
+
+    async def _once(
+        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[Memory]]
+    ) -> Memory:
+        done = await self._unless_done(scope, memory_id, key, work)
+        return await self._load(scope, memory_id) if done is None else done
+
+    async def _unless_done(
+        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[T]]
+    ) -> T | None:
+        """What `work` answers; None if it was done before with this key, or by another while it worked."""
+        if key is None:
+            return await work()
+        if await self._journal.answered(scope, key) is not None:
+            return None
+        try:
+            return await work()
+        except _TOO_LATE:
+            if await self._journal.answered(scope, key) is None:
+                raise
+            return None
+
+    async def _unchanged(self, scope: Scope, memory: Memory, key: IdempotencyKey | None) -> Memory:
+        if key is not None:
+            await self._journal.record(scope, [], keys=_keys(key, memory.id, memory.user_id))
+        return memory
+
+    async def _change(
+        self, scope: Scope, before: Memory, changed: Mapping[str, Any], version: int | None, key: IdempotencyKey | None
+    ) -> Memory:
+        embedding, compared = await self._embedded(scope, replace(before, **changed), "text" in changed)
+        change = MemoryChange(
+            kind=ChangeKind.updated,
+            memory_id=before.id,
+            user_id=before.user_id,
+            actor=scope.actor,
+            fields={**changed, "updated_at": self._clock.now()},
+            vector=embedding.vector if embedding else None,
+            tokens=embedding.tokens if embedding else None,
+            threads=threads_of(before.thread_id),
+            expect_version=version,
+            expect_states=("active",),
+            edges=edges_to(before.id, before.created_at, compared),
+            observations=(_event(before, "update"),),
+        )
+        return await self._record(scope, before, change, key)
+
+    async def _transition(
+        self,
+        scope: Scope,
+        before: Memory,
+        kind: ChangeKind,
+        fields: dict[str, Any],
+        states: tuple[str, ...],
+        key: IdempotencyKey | None,
+    ) -> Memory:
+        if before.state not in states:
+            raise WrongState(f"the memory is {before.state.value}")
+        change = MemoryChange(
+            kind=kind,
+            memory_id=before.id,
+            user_id=before.user_id,
+            actor=scope.actor,
+            fields=fields,
+            threads=threads_of(before.thread_id),
+            expect_states=states,
+            observations=(_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
+        )
+        return await self._record(scope, before, change, key)
+
+    async def _load(self, scope: Scope, memory_id: UUID) -> Memory:
+        async with self._uow.read(scope) as tx:
+            memory = await self._memories.get(tx, scope, memory_id)
+        if memory is None:
+            raise NotFound()
+        return memory
+
+    async def _record(self, scope: Scope, before: Memory, change: MemoryChange, key: IdempotencyKey | None) -> Memory:
+        memory = await self._apply(scope, before, change, key)
+        return await self._load(scope, before.id) if memory is None else memory
+
+    async def _apply(
+        self, scope: Scope, before: Memory, change: MemoryChange, key: IdempotencyKey | None
+    ) -> Memory | None:
+        """The row after it, None when it was purged or done before. A key bound to agents changes a row only as it saw
+        it: meanwhile the row may have moved to a category that is not the key's."""
+        if scope.categories is None or change.expect_version is not None:
+            return await self._recorded(scope, change, key)
+        for _attempt in range(self._policies.write.attempts):
+            try:
+                return await self._recorded(scope, replace(change, expect_version=before.version), key)
+            except VersionConflict:
+                before = await self._load(scope, before.id)
+        raise WriteContention()
+
+    async def _recorded(self, scope: Scope, change: MemoryChange, key: IdempotencyKey | None) -> Memory | None:
+        outcome = await self._journal.record(scope, [change], keys=_keys(key, change.memory_id, change.user_id))
+        return None if outcome.replay is not None else outcome.recorded[0].memory
+
+    def _checked(self, scope: Scope, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
+        wanted = dict(fields)
+        limits = self._policies.write.text_limits
+        procedural = before.type is MemoryType.procedural
+        if "text" in wanted:
+            kind = MemoryType.semantic if procedural else before.type
+            wanted["text"] = check_text(wanted["text"], kind, limits, trim)
+        if "steps_text" in wanted:
+            if not procedural:
+                raise InvalidInput("only a procedural memory has steps_text")
+            wanted["steps_text"] = check_steps(check_text(wanted["steps_text"], before.type, limits, trim))
+        if "category" in wanted:
+            self._policies.categories.get(wanted["category"])
+            scope.require_categories([wanted["category"]])
+            if procedural != (wanted["category"] == "procedural"):
+                raise InvalidInput("type procedural and category procedural go together")
+        if "tags" in wanted:
+            wanted["tags"] = tuple(wanted["tags"])
+        return wanted
+
+    async def _embedded(self, scope: Scope, after: Memory, changed: bool) -> tuple[Embedding | None, list[Compared]]:
+        if not changed:
+            return None, []
+        try:
+            [embedding] = await self._embedder.encode([embedded_text(after.type, after.text, after.actor_id)])
+        except EmbedderUnavailable:
+            await self._journal.note(scope, [_event(after, "update", "error")])
+            raise
+        if after.type is not MemoryType.semantic:
+            return embedding, []
+        compared = await self._memories.neighbours(
+            scope, after.user_id, after.category, after.text, embedding.vector, self._policies.bands
+        )
+        return embedding, compared
+
+
+def _keys(key: IdempotencyKey | None, memory_id: UUID, user_id: str) -> list[KeyRecord]:
+    return [] if key is None else [KeyRecord(key, {"id": str(memory_id)}, user_id, memory_id)]
+
+
+def _event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -> Observation:
+    return Observation(
+        node="hotpath",
+        op=op,
+        status=status,
+        user_id=memory.user_id,
+        thread_id=memory.thread_id,
+        memory_id=memory.id,
+        category=memory.category,
+    )

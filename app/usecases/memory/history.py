@@ -1,0 +1,51 @@
+"""The audit trail of one memory (seed 003 §8)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from app.domain.errors import NotFound
+from app.domain.paging import decode_cursor, encode_cursor
+from app.domain.principal import Scope
+from app.storage.memory.memories import HistoryRow, MemoryStorage
+from app.storage.uow import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """One page, newest first; `next_cursor` None on the last."""
+
+    items: list[HistoryRow]
+    next_cursor: str | None
+
+
+class ReadHistory:
+    """History outlives its memory, except for keys bound to agents: they see it as long as they see the memory."""
+
+    def __init__(self, uow: UnitOfWork, memories: MemoryStorage) -> None:
+        self._uow = uow
+        self._memories = memories
+
+    async def page(self, scope: Scope, memory_id: UUID, cursor: str | None, limit: int) -> HistoryPage:
+        """A page of history; raises NotFound, InvalidCursor."""
+        after = decode_cursor(cursor)
+        async with self._uow.read(scope) as tx:
+            if not await self._visible(tx, scope, memory_id):
+                raise NotFound()
+            found = await self._memories.history(tx, scope, memory_id, after, limit + 1)
+        items = [replace(row, meta=_visible_meta(row.meta, scope)) for row in found[:limit]]
+        more = len(found) > limit
+        return HistoryPage(items, encode_cursor((items[-1].ts, items[-1].id)) if more else None)
+
+    async def _visible(self, tx: Any, scope: Scope, memory_id: UUID) -> bool:
+        if scope.categories is None:
+            return await self._memories.known(tx, scope, memory_id)
+        return await self._memories.get(tx, scope, memory_id) is not None
+
+
+def _visible_meta(meta: Mapping[str, Any], scope: Scope) -> Mapping[str, Any]:
+    """LINK rows name other memories: a bound key sees those of its own categories."""
+    if scope.categories is None or "edges" not in meta:
+        return meta
+    return {**meta, "edges": [e for e in meta["edges"] if e["category"] in scope.categories]}

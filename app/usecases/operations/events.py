@@ -1,0 +1,27 @@
+"""Counting operational events (seed 003 §14)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from app.domain.principal import Scope
+from app.storage.access_log import AccessLog
+from app.storage.operations.events import EventStorage
+from app.storage.uow import UnitOfWork
+
+
+class CountEvents:
+    """Answers "what happened and how often" without logs."""
+
+    def __init__(self, uow: UnitOfWork, events: EventStorage, access: AccessLog) -> None:
+        self._uow = uow
+        self._events = events
+        self._access = access
+
+    async def counts(
+        self, scope: Scope, by: Sequence[str], since: datetime | None, until: datetime | None
+    ) -> list[dict[str, Any]]:
+        """Counts by columns of `by`, from `since` (inclusive) to `until`; raises InvalidInput."""
+        await self._access.flush(scope)
+        async with self._uow.read(scope) as tx:
+            return await self._events.counts(tx, scope, by, since, until)

@@ -1,0 +1,200 @@
+"""What must be there before requests can be served."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from app.domain.errors import ConfigError, MnemaError
+from app.domain.outages import (
+    BrokerUnavailable,
+    ChatModelUnavailable,
+    DatabaseReadOnly,
+    DatabaseUnavailable,
+    EmbedderUnavailable,
+    RerankerUnavailable,
+)
+from app.ports import ChatModel, Embedder, Reranker
+from app.storage.engine import ROLE, refuse_privileged
+from app.storage.operations.administration import head_revision
+from app.storage.operations.spaces import require_space
+from app.storage.uow import Row, UnitOfWork
+
+Check: TypeAlias = Callable[[], Awaitable[str | None]]
+"""Answers its verdict, None for `ok`; raises a MnemaError that says what is wrong."""
+
+PATIENCE_S = 3.5
+"""What has not answered by then does not answer: who asks whether to send requests here does not wait for long."""
+
+DATABASE = "The database does not answer: check MNEMA_DATABASE_URL and that PostgreSQL runs there"
+READ_ONLY = (
+    "The database takes no writes: it is a standby, or default_transaction_read_only is on; "
+    "promote it, or point MNEMA_DATABASE_URL at the primary"
+)
+EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint or, of the local model, that MNEMA_HOME can be written to."
+RERANKER = "Check MNEMA_RERANKER_BASE_URL and its endpoint or, of fastembed, that the model's files can be had."
+LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
+NONE = "none"
+"""The verdict on a part that is not configured, and need not be."""
+
+BEHIND_S = 120
+"""Jobs that wait longer are worth a look: a worker that hangs says nothing by itself."""
+
+
+class Readiness:
+    """Each check answers `ok`, `none` for what is not configured, or says what is wrong and how to mend it."""
+
+    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "insights", "other_databases"})
+    """Without these, reading and writing go on."""
+
+    @staticmethod
+    def wrong(checks: Mapping[str, str]) -> set[str]:
+        """The names of the checks that say what is wrong."""
+        return {name for name, verdict in checks.items() if verdict not in ("ok", NONE)}
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        embedder: Embedder,
+        reranker: Reranker,
+        chat: ChatModel,
+        broker: Callable[[], None],
+        patience_s: float = PATIENCE_S,
+        secret: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`broker` raises BrokerUnavailable, and may block for a moment. `secret` raises ConfigError for one that the
+        other replicas do not have. Each check takes `patience_s` at most.
+        """
+        self._require_secret = secret
+        self._patience_s = patience_s
+        self._uow = uow
+        self._embedder = embedder
+        self._reranker = reranker
+        self._chat = chat
+        self._ask_broker = broker
+        self._head: str | None = None
+
+    async def checks(self) -> dict[str, str]:
+        """All checks by name, within the patience and a moment."""
+        checks: dict[str, Check] = {
+            "database": self._database,
+            "migrations": self._migrations,
+            "role": self._role,
+            "embedding_space": self._space,
+            **({"secret": self._secret} if self._require_secret else {}),
+            "embedder": self._model,
+            "reranker": self._reading,
+            "llm": self._answering,
+            "broker": self._broker,
+            "workers": self._workers,
+            "pauses": self._pauses,
+        }
+        answers = await asyncio.gather(*map(_verdict, checks.values()), return_exceptions=True)
+        return _told(dict(zip(checks, answers, strict=True)))
+
+    async def _broker(self) -> None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await asyncio.to_thread(self._ask_broker)
+        except TimeoutError as error:
+            raise BrokerUnavailable() from error
+
+    async def _workers(self) -> None:
+        behind = (await self._ask("SELECT jobs_behind() AS seconds"))[0]["seconds"]
+        if behind is not None and behind > BEHIND_S:
+            raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run?")
+
+    async def _pauses(self) -> None:
+        if paused := await self._ask("SELECT kind, tenants FROM paused_jobs()"):
+            kinds = ", ".join(f"{row['kind']} ({row['tenants']})" for row in paused)
+            raise BrokerUnavailable(f"jobs are paused, by kind and number of tenants: {kinds}; `mnema jobs resume`")
+
+    async def _database(self) -> None:
+        if (await self._ask("SELECT current_setting('transaction_read_only')::boolean AS read_only"))[0]["read_only"]:
+            raise DatabaseReadOnly(READ_ONLY)
+
+    async def _migrations(self) -> None:
+        self._head = self._head or head_revision()
+        rows = await self._ask("SELECT version_num FROM alembic_version")
+        current = rows[0]["version_num"] if rows else "none"
+        if current != self._head:
+            raise ConfigError(f"schema is at {current}, this server needs {self._head}: run `mnema migrate`")
+
+    async def _role(self) -> None:
+        """Asked each time: what the role may do can be changed while connections are open."""
+        [role] = await self._ask(ROLE)
+        refuse_privileged(role)
+
+    async def _space(self) -> None:
+        async with _answering_database(self._patience_s):
+            await require_space(self._uow, self._embedder.model, self._embedder.dimension)
+
+    async def _secret(self) -> None:
+        assert self._require_secret is not None
+        async with _answering_database(self._patience_s):
+            await self._require_secret()
+
+    async def _ask(self, statement: str) -> Sequence[Row]:
+        async with _answering_database(self._patience_s):
+            return await self._uow.definer(statement)
+
+    async def _model(self) -> None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                vector = await self._embedder.embed_query("ready")
+        except EmbedderUnavailable as error:
+            raise EmbedderUnavailable(f"{error.detail} {EMBEDDER}") from error
+        except TimeoutError as error:
+            raise EmbedderUnavailable(f"The embedding model did not answer. {EMBEDDER}") from error
+        if len(vector) != self._embedder.dimension:
+            raise EmbedderUnavailable("the model answers with another dimension: check MNEMA_EMBEDDING_DIMENSION")
+
+    async def _reading(self) -> None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._reranker.check()
+        except RerankerUnavailable as error:
+            raise RerankerUnavailable(f"{error.detail} {RERANKER}") from error
+        except TimeoutError as error:
+            raise RerankerUnavailable(f"The reranker did not answer. {RERANKER}") from error
+
+    async def _answering(self) -> str:
+        if not self._chat.answers:
+            return NONE
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._chat.check()
+        except ChatModelUnavailable as error:
+            raise ChatModelUnavailable(f"{error.detail} {LLM}") from error
+        except TimeoutError as error:
+            raise ChatModelUnavailable(f"The chat model did not answer. {LLM}") from error
+        return "ok"
+
+
+@asynccontextmanager
+async def _answering_database(patience_s: float) -> AsyncIterator[None]:
+    """What is asked of the database inside is answered soon, or the database counts as away."""
+    try:
+        async with asyncio.timeout(patience_s):
+            yield
+    except (DatabaseUnavailable, TimeoutError) as error:
+        raise DatabaseUnavailable(DATABASE) from error
+
+
+def _told(verdicts: Mapping[str, str | BaseException]) -> dict[str, str]:
+    """Raises what is a defect; where the schema is another version's, a check may ask for what is not there."""
+    migrations = verdicts["migrations"]
+    another = isinstance(migrations, str) and migrations != "ok"
+    told = {}
+    for name, verdict in verdicts.items():
+        if isinstance(verdict, BaseException) and not (another and isinstance(verdict, Exception)):
+            raise verdict
+        told[name] = verdict if isinstance(verdict, str) else "cannot be asked of this schema"
+    return told
+
+
+async def _verdict(check: Check) -> str:
+    try:
+        return await check() or "ok"
+    except MnemaError as error:
+        return error.detail

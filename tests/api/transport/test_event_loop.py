@@ -1,0 +1,239 @@
+"""No request holds the event loop: every route is sent hostile bodies, with and without a key.
+
+The server is a process of its own (`tests.api.fuzz.watched`). MNEMA_FUZZ_ROUNDS=50 sends that many rounds of everything
+instead of one, MNEMA_FUZZ_SEED others.
+"""
+
+import json
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import ormsgpack
+import pytest
+
+from app.bootstrap import Application
+from tests.acceptance.serving import Server
+from tests.api.route_catalog import Operation, operations, resolved
+from tests.conftest import Database
+from tests.factories import Caller, make_caller
+
+ROUNDS = int(os.environ.get("MNEMA_FUZZ_ROUNDS", "1"))
+SEED = int(os.environ.get("MNEMA_FUZZ_SEED", "1"))
+HELD_S = 0.5
+"""CPU seconds without a turn of the event loop."""
+MEMORY = 900 << 20
+FULL = 1_000_000
+NAME = 1000
+"""Characters of the longest field that is no free text."""
+PLACES = dict.fromkeys(("memory_id", "job_id", "patch_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
+PLACES |= {"thread_id": "t", "user_id": "maya"}
+UNITS = [
+    *(
+        "a",
+        " ",
+        "\n",
+        ".",
+        "?! ",
+        "…",
+        "a.",
+        "A. ",
+        "-",
+        "- ",
+        "1",
+        "1. ",
+        "9 ",
+        "'",
+        '"',
+        "“",
+        "(",
+        "[",
+        "{",
+        "<",
+        "*",
+    ),
+    *("`", "#", "|", "\\", "/", "\u0301", "a\u0301\u0328", "\u0f71\u0f72", "\u1100", "가", "\u200d", "\u200b"),
+    *("\U000e0020", "ﷺ", "İ", "ß", "\ud83d\ude00", "не ", "is is ", "not ", "and, ", "my favorite ", "http://a"),
+    *("2024-01-01 ", "monday ", "12:30 ", "[M1]", "Model: ", "name is ", "yes ", "1/2", "e.g. ", "\t\r", "\x00"),
+]
+WRAPS: list[Callable[[bytes], dict[str, Any]]] = [
+    lambda content: {"content": content, "headers": {"Content-Type": "application/json"}},
+    lambda content: {"content": content, "headers": {"Content-Type": "application/msgpack"}},
+    lambda content: {"content": content, "headers": {"Content-Type": "application/x-ndjson"}},
+    lambda content: {"content": content, "headers": {"Content-Type": "application/octet-stream"}},
+    lambda content: {"content": content, "headers": {"Content-Type": "text/plain", "Content-Encoding": "gzip"}},
+    lambda content: {"content": pieces(content), "headers": {"Content-Type": "application/json"}},
+]
+
+
+async def pieces(content: bytes) -> AsyncIterator[bytes]:
+    """The content in chunks."""
+    for at in range(0, len(content), 50_000):
+        yield content[at : at + 50_000]
+
+
+def hostile_text(chance: random.Random) -> str:
+    """A long text of one or two units, sometimes with an end that does not fit."""
+    size = chance.choice((100, 3_000, 31_000, 160_000, FULL))
+    units = chance.choices(UNITS, k=chance.choice((1, 1, 2)))
+    text = "".join(units) * (size // len("".join(units)) + 1)
+    return text[:size] + chance.choice(("", "x", "\u0301", "."))
+
+
+def hostile_body(chance: random.Random) -> bytes:
+    """A body that is wrong as a whole."""
+    size = chance.choice((1, 1_000, FULL))
+    kinds: list[Callable[[], bytes]] = [
+        lambda: chance.randbytes(size),
+        lambda: b"[" * size,
+        lambda: b"[" + b"[]," * (size // 3) + b"[]]",
+        lambda: b"[" + b"1," * (size // 2) + b"1]",
+        lambda: b"{" + b",".join(b'"%d":{}' % number for number in range(size // 12)) + b"}",
+        lambda: b"[" + b"9" * size + b"]",
+        lambda: b"[1e" + b"9" * min(size, 4000) + b"]",
+        lambda: b'"' + b"\\" * size,
+        lambda: b"\xdd" + size.to_bytes(4, "big") + b"\x90" * size,
+        lambda: b"\xdf\xff\xff\xff\xff" + b"\xa1a\x01" * (size // 3),
+        lambda: b"\x91" * size,
+        lambda: ormsgpack.packb({"user_id": "maya", "writes": [{}] * (size // 2)}),
+        lambda: b"\n" * size,
+        lambda: b'{"user_id": "maya", "category": "tasks", "text": "x"}\n' * (size // 5_000 + 1),
+    ]
+    return chance.choice(kinds)()
+
+
+def spoilt(operation: Operation, chance: random.Random) -> Any:
+    """The operation's sample with one of its values replaced by hostile ones."""
+    sample = json.loads(json.dumps(operation.sample()))
+    values: list[Callable[[], Any]] = [
+        lambda: hostile_text(chance),
+        lambda: [hostile_text(chance)[:300]] * chance.choice((1, 1_000)),
+        lambda: {hostile_text(chance)[:200]: number for number in range(chance.choice((1, 1_000)))},
+        lambda: int("9" * chance.choice((1, 20, 4000))),
+        lambda: 1.7e308,
+        lambda: None,
+        lambda: [[]] * 100_000,
+        lambda: {"a": {"a": {"n": "9" * 200_000}}},
+    ]
+    if not isinstance(sample, dict):
+        return chance.choice(values)()
+    names = list(sample) or ["x"]
+    for name in chance.sample(names, k=min(len(names), chance.choice((1, 1, 2)))):
+        sample[name] = chance.choice(values)()
+    if chance.random() < 0.3:
+        sample |= {"metadata": chance.choice(values)(), "filters": {"user_id": hostile_text(chance)[:200]}}
+    return sample
+
+
+def request_of(operation: Operation, chance: random.Random) -> dict[str, Any]:
+    """What httpx takes to send something hostile to the operation."""
+    params = {name: PLACES.get(name, "maya") for name in operation.needed}
+    if chance.random() < 0.3:
+        params[chance.choice([*operation.queries, "nonsense"])] = (
+            hostile_text(chance)[:5_000].encode("utf-8", "replace").decode()
+        )
+    if operation.body is None and chance.random() < 0.8:
+        return {"params": params}
+    if operation.body is None or chance.random() < 0.3:
+        return {"params": params, **chance.choice(WRAPS)(hostile_body(chance))}
+    content = json.dumps(spoilt(operation, chance), ensure_ascii=chance.random() < 0.5)
+    wrap = chance.choice(WRAPS[:1] * 8 + WRAPS)
+    return {"params": params, **wrap(content.encode("utf-8", "surrogatepass") + b"\n" * operation.lines)}
+
+
+def free_texts(operation: Operation) -> list[str]:
+    """The fields of the operation's body that may be long."""
+    if operation.body is None:
+        return []
+    fields = resolved(operation.body, operation.schemas).get("properties", {})
+    kinds = {name: resolved(schema, operation.schemas) for name, schema in fields.items()}
+    return [n for n, kind in kinds.items() if kind.get("type") == "string" and kind.get("maxLength", FULL) > NAME]
+
+
+def long_texts(operation: Operation, chance: random.Random) -> Iterator[dict[str, Any]]:
+    """A request for each field that may be long and each unit of text."""
+    for name in free_texts(operation):
+        for unit in UNITS:
+            for size in (30_000, FULL // len(unit.encode("utf-8", "surrogatepass"))):
+                text = (unit * (size // len(unit) + 1))[:size] + chance.choice(("", "x", "\u0301"))
+                yield packed(operation, {**operation.sample(), name: text})
+
+
+def packed(operation: Operation, body: Any) -> dict[str, Any]:
+    """The body as compact JSON."""
+    content = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n" * operation.lines
+    return {"content": content, "headers": {"Content-Type": "application/json"}}
+
+
+@pytest.fixture
+async def watched(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
+    """A server whose event loop is watched."""
+    server = Server(database, tmp_path, "tests.api.fuzz.watched:create_app")
+    try:
+        await server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+class Attacker:
+    """Sends requests one after the other, and keeps what was answered wrongly and what held the event loop."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+        self.wrong: dict[str, str] = {}
+        self.slow: dict[str, tuple[float, str]] = {}
+
+    async def send(self, operation: Operation, request: dict[str, Any], key: dict[str, str]) -> None:
+        """Send one request."""
+        await self._client.post("/watch")
+        request["headers"] = {**request.get("headers", {}), **key}
+        try:
+            response = await self._client.request(operation.method, operation.url(PLACES), **request)
+        except httpx.TransportError as error:
+            self.wrong[operation.name] = repr(error)
+            return
+        if response.status_code >= 500:
+            self.wrong[operation.name] = response.text
+        held_s = (await self._client.get("/watch")).json()["longest_s"]
+        if held_s > max(HELD_S, self.slow.get(operation.name, (0.0, ""))[0]):
+            self.slow[operation.name] = (held_s, f"{response.status_code} {request}"[:300])
+
+    async def no_harm_was_done(self) -> None:
+        """Every answer was an answer, none took the event loop, and the memory stayed within bounds."""
+        assert self.wrong == {}
+        assert self.slow == {}
+        assert (await self._client.get("/watch")).json()["peak_bytes"] < MEMORY
+
+
+async def test_no_request_holds_the_event_loop(watched: Server, app: Application, caller: Caller) -> None:
+    chance, bound = random.Random(SEED), await make_caller(app, ["query"], ["stylist"], tenant=caller)
+    keys = [caller.headers] * 6 + [bound.headers, {}, {"Authorization": "Bearer " + "x" * 200}]
+    async with httpx.AsyncClient(base_url=watched.url, timeout=120) as client:
+        attacker = Attacker(client)
+        mcp = Operation("POST", "/mcp", body={"type": "object", "examples": [MCP]})
+        for operation in [*await operations(client), mcp] * ROUNDS:
+            for _ in range(2 if operation.body is None else 6):
+                await attacker.send(operation, request_of(operation, chance), chance.choice(keys))
+        await attacker.no_harm_was_done()
+
+
+async def test_no_text_holds_the_event_loop(watched: Server, caller: Caller) -> None:
+    chance = random.Random(SEED)
+    async with httpx.AsyncClient(base_url=watched.url, timeout=120) as client:
+        attacker = Attacker(client)
+        for operation in await operations(client):
+            for request in long_texts(operation, chance):
+                await attacker.send(operation, request, caller.headers)
+        await attacker.no_harm_was_done()
+
+
+MCP = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "memory.query", "arguments": {"agent": "supervisor", "query": "oat milk"}},
+}

@@ -1,0 +1,155 @@
+"""Servers as processes: what is wrongly configured does not start and says so in a line; what stops lets go of all."""
+
+import asyncio
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.api.transport.startup import YOUNG, settled
+from tests.acceptance.processes import REPOSITORY, environment, free_port
+from tests.api.calls import refused
+from tests.api.transport.test_connections import connected, rest
+from tests.conftest import Database
+from tests.factories import Caller, body
+
+SERVER = (
+    "--http",
+    "app.api.transport.connections:BoundedHttp",
+    "--factory",
+    "app.api.main:create_app",
+    "--log-level",
+    "warning",
+)
+SECRET = "Xylophone4711"
+WRONG: dict[str, dict[str, str]] = {
+    "MNEMA_POOL_MAX: ": {"MNEMA_POOL_MAX": SECRET},
+    "MNEMA_EMBEDDER: ": {"MNEMA_EMBEDDER": SECRET},
+    "MNEMA_CORS_ORIGINS_0: ": {"MNEMA_CORS_ORIGINS": f'["{SECRET}"]'},
+    'value for field "cors_origins"': {"MNEMA_CORS_ORIGINS": SECRET},
+    "MNEMA_DATABASE_URL": {"MNEMA_DATABASE_URL": ""},
+    "set MNEMA_SECRET_KEY: ": {"MNEMA_SECRET_KEY": ""},
+    "MNEMA_SECRET_KEY is too short: ": {"MNEMA_SECRET_KEY": SECRET},
+    "MNEMA_REDIS_URL: ": {"MNEMA_REDIS_URL": f"redis://:{SECRET}/x@127.0.0.1:6379/0"},
+    "cannot read policies.yaml": {"MNEMA_CONFIG_DIR": "/nowhere"},
+    "The local embedder is": {"MNEMA_EMBEDDING_DIMENSION": "7"},
+    "MNEMA_RERANKER_BASE_URL: ": {"MNEMA_RERANKER": "http", "MNEMA_RERANKER_BASE_URL": SECRET},
+    "MNEMA_RERANKER_MODEL: ": {"MNEMA_RERANKER": "fastembed", "MNEMA_RERANKER_MODEL": SECRET},
+}
+
+
+@pytest.mark.parametrize("named", WRONG)
+async def test_a_wrong_configuration_is_one_line_without_values(database: Database, tmp_path: Path, named: str) -> None:
+    env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path)} | WRONG[named]
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "uvicorn", *SERVER, "--port", str(free_port())],
+        cwd=REPOSITORY,
+        env=environment(**env),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = done.stderr.splitlines()
+    assert done.returncode not in (0, None)
+    assert said[0].startswith("error config_invalid: "), done.stderr
+    assert named in said[0]
+    assert said[1:] in ([], ["ERROR:    Application startup failed. Exiting."])
+    assert SECRET not in done.stderr + done.stdout
+
+
+def unfinished(path: str, caller: Caller, framing: str) -> bytes:
+    """A request whose body never ends."""
+    lines = [f"POST {path} HTTP/1.1", "Host: mnema", f"Authorization: Bearer {caller.key}", framing]
+    return "\r\n".join([*lines, "Content-Type: application/json", "", ""]).encode() + b"2\r\n{}\r\n"
+
+
+@dataclass
+class Server:
+    """A server that gives its requests a second when it is told to stop."""
+
+    url: str
+    process: asyncio.subprocess.Process
+
+    async def stopped(self) -> tuple[list[str], list[str]]:
+        """When it has: what our log and what uvicorn said."""
+        _, said = await self.process.communicate()
+        lines = said.decode().splitlines()
+        return [line for line in lines if line.startswith("{")], [line for line in lines if not line.startswith("{")]
+
+
+@pytest.fixture
+async def stopping(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
+    """It serves."""
+    port = free_port()
+    command = ("-m", "uvicorn", *SERVER, "--port", str(port), "--timeout-graceful-shutdown", "1")
+    env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=tmp_path)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, cwd=REPOSITORY, env=env, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        async with asyncio.timeout(120), httpx.AsyncClient(base_url=url) as client:
+            while not await answers(client):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        yield Server(url, process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_what_is_not_done_when_a_server_must_stop_is_told_so(stopping: Server, caller: Caller) -> None:
+    chunked, sized, url = "Transfer-Encoding: chunked", "Content-Length: 1000", stopping.url
+    async with connected(url) as one, connected(url) as two, connected(url) as three, connected(url) as four:
+        one[1].write(unfinished("/memory/bulk", caller, chunked))
+        two[1].write(unfinished("/memory", caller, chunked))
+        three[1].write(unfinished("/memory", caller, sized))
+        four[1].write(unfinished("/mcp", caller, sized))
+        await asyncio.sleep(0.5)
+        stopping.process.terminate()
+        for reader, _ in (one, two, three, four):
+            response = await rest(reader)
+            assert response is not None
+            assert refused(response, 503, "shutting_down")
+            assert response.headers["Retry-After"]
+    ours, uvicorns = await stopping.stopped()
+    assert sum(json.loads(line)["event"] == "request_cut_short" for line in ours) == 4, ours
+    assert len(uvicorns) == 1, "how many it has given up"
+
+
+async def test_a_bulk_that_is_at_work_breaks_off_and_says_so_in_a_line(stopping: Server, caller: Caller) -> None:
+    lines = b"\n".join(json.dumps(body(f"Note {number} of May.")).encode() for number in range(20_000))
+    async with caller.client(stopping.url) as client, client.stream("POST", "/memory/bulk", content=lines) as response:
+        results = response.aiter_lines()
+        assert "created" in await anext(results)
+        stopping.process.terminate()
+        with pytest.raises(httpx.RemoteProtocolError):
+            _rest = [line async for line in results]
+    ours, uvicorns = await stopping.stopped()
+    assert sum(json.loads(line)["event"] == "request_cut_short" for line in ours) == 1, ours
+    assert len(uvicorns) <= 2, "how many it has given up, and that the answer is not whole"
+
+
+async def answers(client: httpx.AsyncClient) -> bool:
+    """Whether the server has started."""
+    try:
+        return (await client.get("/health")).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_while_it_serves_garbage_is_searched_for_seldom_and_afterwards_as_before() -> None:
+    before = gc.get_threshold()
+    with settled():
+        assert gc.get_threshold() == (YOUNG, *before[1:])
+        assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0

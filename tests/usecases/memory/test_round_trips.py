@@ -1,0 +1,103 @@
+"""How often a use-case goes to the database, counted on the wire (DESIGN §5). A count, never a time."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from uuid import uuid4
+
+import asyncpg
+import pytest
+from pydantic import SecretStr
+
+from app.bootstrap import Application, Doubles, application
+from app.config.settings import Settings
+from app.domain.filters import Filters
+from app.domain.memory.memory import MemoryType
+from app.ports import Embedder
+from app.usecases.recall.query import Query
+from bench.counting_proxy import CountingProxy
+from bench.write_path import COLD, MOST_TRIPS, count_round_trips
+from tests.conftest import Database
+from tests.factories import Caller, draft, make_caller
+from tests.usecases.stored import edges
+
+
+@pytest.fixture
+async def proxy(database: Database) -> AsyncIterator[CountingProxy]:
+    """Counts what goes to the test's database."""
+    async with CountingProxy(database.app) as counting:
+        yield counting
+
+
+@pytest.fixture
+async def proxied(proxy: CountingProxy, settings: Settings, embedder: Embedder) -> AsyncIterator[Application]:
+    """The application on one connection through the proxy."""
+    one = settings.model_copy(update={"database_url": SecretStr(proxy.url), "pool_max": 1})
+    async with application(one, Doubles(embedder=embedder)) as app:
+        yield app
+
+
+async def test_the_proxy_counts_a_flight_for_every_time_the_client_waits(proxy: CountingProxy) -> None:
+    connection = await asyncpg.connect(proxy.url)
+    before = proxy.flights
+    for _ in range(3):
+        await connection.execute("SELECT 1; SELECT 2")
+    await connection.execute(f"SELECT '{'x' * 1_000_000}'")
+    assert proxy.flights - before == 4
+    await connection.fetch("SELECT $1::int", 1)
+    assert proxy.flights - before == 6  # prepare, then bind and execute
+    await connection.fetch("SELECT $1::int", 2)
+    assert proxy.flights - before == 7
+    await connection.close()
+
+
+async def test_a_write_takes_two_round_trips_at_most(proxy: CountingProxy) -> None:
+    counts = await count_round_trips(proxy, rounds=5)
+    warm = {kind: set(numbers) for kind, numbers in counts.items() if kind != COLD}
+    assert len(warm) == 3
+    assert all(1 <= number <= MOST_TRIPS for numbers in warm.values() for number in numbers)
+    assert warm["turn"] == {1}
+
+
+async def test_a_write_with_everything_takes_no_more(
+    proxy: CountingProxy, proxied: Application, sql: asyncpg.Connection
+) -> None:
+    caller = await make_caller(proxied)
+    texts = ("Maya plays chess.", "Maya plays chess and tennis.", "Maya wants to win a chess tournament.")
+    for warm_up in ("ana", "ben"):
+        for text in texts:
+            await proxied.write.remember(caller.scope, draft(text, user_id=warm_up, thread_id="t1"))
+    taken = [await _flights(proxy, proxied, caller, text) for text in texts]
+    assert taken == [2, 2, 2]
+    assert len(await edges(sql)) == 3
+
+
+async def _flights(proxy: CountingProxy, app: Application, caller: Caller, text: str) -> int:
+    before = proxy.flights
+    written = await app.write.remember(
+        caller.scope, draft(text, thread_id="t2", tags=("game",), source={"turn": str(uuid4())})
+    )
+    assert written.revision is not None
+    return proxy.flights - before
+
+
+async def test_a_query_takes_a_bounded_number_of_round_trips_whatever_it_finds(
+    proxy: CountingProxy, proxied: Application
+) -> None:
+    caller = await make_caller(proxied)
+    query = Query(agent="supervisor", query="chess", filters=Filters(user_id="maya"), thread_id="t1")
+    plain = replace(query, thread_id=None)
+    taken = []
+    for size in (0, 1, 8):
+        for number in range(size):
+            await proxied.write.remember(caller.scope, draft(f"Chess move {number}.", type=MemoryType.turn))
+        for _ in range(2):
+            before = proxy.flights
+            answer = await proxied.query.ask(caller.scope, query)
+            taken.append(proxy.flights - before)
+    assert len(answer.items) == 5
+    assert taken[3] == taken[5]
+    assert taken[5] <= 7
+    await proxied.query.ask(caller.scope, plain)
+    before = proxy.flights
+    await proxied.query.ask(caller.scope, plain)
+    assert proxy.flights - before == 2

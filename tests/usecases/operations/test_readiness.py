@@ -1,0 +1,143 @@
+"""What a running server says of its parts; of its database role each time, for a role can be changed meanwhile."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+from pydantic import SecretStr
+
+from app.bootstrap import Application, Doubles, application, diagnose
+from app.bootstrap.operators import change_secret
+from app.config.settings import Settings
+from app.domain.errors import ConfigError
+from app.ports import ChatModel
+from app.providers.chat_models.none import NoModel
+from app.providers.chat_models.openai import OpenAIModel
+from app.providers.rerankers.none import NoReranker
+from app.storage.engine import Engine, refuse_privileged
+from app.storage.identity import new_id
+from app.storage.operations.administration import head_revision
+from app.storage.operations.secret import DIFFERENT
+from app.storage.uow import UnitOfWork
+from app.usecases.operations.readiness import Readiness
+from tests.conftest import Database, database_url
+from tests.factories import make_caller
+from tests.fake_llm import fake_llm
+from tests.usecases.crowd import SeededEmbedder
+
+POWERS = {
+    "superuser or BYPASSRLS": ("ALTER ROLE {} BYPASSRLS", "ALTER ROLE {} NOBYPASSRLS"),
+    "member of mnema_owner": ("GRANT mnema_owner TO {}", "REVOKE mnema_owner FROM {}"),
+    "owner of relations": ("ALTER TABLE events OWNER TO {}", "ALTER TABLE events OWNER TO mnema_owner"),
+}
+
+
+@pytest.fixture
+async def role(database: Database, sql: asyncpg.Connection) -> AsyncIterator[str]:
+    """A role that may do what mnema_app may; that one is every test's."""
+    name = f"probe_{new_id().hex}"
+    await sql.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'p' IN ROLE mnema_app")
+    await sql.execute(f"GRANT CONNECT ON DATABASE {database.name} TO {name}")
+    yield name
+    await sql.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+async def test_a_role_that_can_step_around_the_policies_by_now_is_told(
+    database: Database, sql: asyncpg.Connection, role: str
+) -> None:
+    engine = Engine(database_url(database.superuser, database.name, role, "p"), min_size=1, max_size=4)
+    readiness = Readiness(UnitOfWork(engine), SeededEmbedder(), NoReranker(), NoModel(), lambda: None)
+    assert (await readiness.checks())["role"] == "ok"
+    for power, (given, taken) in POWERS.items():
+        await sql.execute(given.format(role))
+        checks = await readiness.checks()
+        assert power in checks["role"], "the connections were open before"
+        assert (checks["database"], "role" in readiness.OPTIONAL) == ("ok", False)
+        await sql.execute(taken.format(role))
+        assert (await readiness.checks())["role"] == "ok"
+    await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("power", "cure"),
+    [("free", "NOSUPERUSER NOBYPASSRLS"), ("owner", "REVOKE mnema_owner"), ("owns", "REASSIGN OWNED BY mnema_app")],
+)
+def test_how_to_mend_it_is_said(power: str, cure: str) -> None:
+    held = {"free": False, "owner": False, "owns": False}
+    refuse_privileged({"rolname": "mnema_app", **held})
+    with pytest.raises(ConfigError, match=cure):
+        refuse_privileged({"rolname": "mnema_app", **held, power: True})
+    with pytest.raises(ConfigError, match=r"; use mnema_app$"):
+        refuse_privileged({"rolname": "postgres", **held, power: True})
+
+
+def readiness_of(app: Application, chat: ChatModel | None = None) -> Readiness:
+    """The checks on the test's database, with no models but this one."""
+    return Readiness(app.uow, SeededEmbedder(), NoReranker(), chat or NoModel(), lambda: None)
+
+
+async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Application) -> None:
+    readiness, scopes = readiness_of(app), [(await make_caller(app)).scope for _ in range(2)]
+    assert (await readiness.checks())["pauses"] == "ok"
+    for scope, kind in ((scopes[0], "embed"), (scopes[1], "embed"), (scopes[1], "*")):
+        await app.jobs.pause(scope, kind)
+    checks = await readiness.checks()
+    assert "* (1), embed (2); `mnema jobs resume`" in checks["pauses"]
+    assert readiness.wrong(checks) == {"pauses"} <= readiness.OPTIONAL
+    for scope in scopes:
+        await app.jobs.resume(scope, "*")
+    assert (await readiness.checks())["pauses"] == "ok"
+
+
+async def test_no_model_one_that_answers_and_one_that_does_not_are_told_apart(app: Application) -> None:
+    async with fake_llm() as llm:
+        model = OpenAIModel(llm.base_url, "", "scripted", 5.0)
+        verdicts = [await readiness_of(app, chat).checks() for chat in (NoModel(), model)]
+    verdicts.append(await readiness_of(app, model).checks())
+    await model.close()
+    assert [checks["llm"] for checks in verdicts[:2]] == ["none", "ok"]
+    assert verdicts[2]["llm"].startswith("The chat model's endpoint cannot be reached.")
+    assert [Readiness.wrong(checks) for checks in verdicts] == [set(), set(), {"llm"}]
+
+
+async def test_a_schema_that_is_behind_is_told_whatever_it_lacks(app: Application, sql: asyncpg.Connection) -> None:
+    await sql.execute("DROP FUNCTION paused_jobs(); UPDATE alembic_version SET version_num = '0000'")
+    checks = await readiness_of(app).checks()
+    assert "run `mnema migrate`" in checks["migrations"]
+    assert checks["pauses"] == "cannot be asked of this schema"
+    await sql.execute(f"UPDATE alembic_version SET version_num = '{head_revision()}'")
+    with pytest.raises(asyncpg.UndefinedFunctionError):
+        await readiness_of(app).checks()
+
+
+async def test_a_replica_with_another_secret_is_told_until_its_secret_is_accepted(
+    settings: Settings, embedder: SeededEmbedder, database: Database
+) -> None:
+    another = settings.model_copy(update={"secret_key": SecretStr("another secret, and as long as it has to be")})
+    doubles = Doubles(embedder=embedder)
+    async with application(settings, doubles) as first, application(another, doubles) as second:
+        assert (await diagnose(another))["secret"] == "ok", "the doctor looks and settles nothing"
+        assert (await diagnose(settings))["secret"] == "ok"
+        at_once = await asyncio.gather(*(one.readiness.checks() for one in (first, first, second)))
+        assert {checks["secret"] for checks in at_once} == {"ok", DIFFERENT}
+        one, other = (first, second) if (await first.readiness.checks())["secret"] == "ok" else (second, first)
+        assert (await one.readiness.checks())["secret"] == "ok"
+        assert (await other.readiness.checks())["secret"] == DIFFERENT
+        assert "secret" not in Readiness.OPTIONAL
+        assert (await diagnose(other.settings))["secret"] == DIFFERENT
+        await change_secret(other.settings, database.admin)
+        assert (await one.readiness.checks())["secret"] == DIFFERENT
+        assert (await other.readiness.checks())["secret"] == "ok"
+
+
+async def test_the_database_knows_the_secret_by_a_mark_alone(
+    settings: Settings, embedder: SeededEmbedder, sql: asyncpg.Connection
+) -> None:
+    async with application(settings, Doubles(embedder=embedder)) as app:
+        await app.readiness.checks()
+    [row] = await sql.fetch("SELECT * FROM installation")
+    secret = settings.erasure_secret()
+    assert len(row["secret_fingerprint"]) == 32
+    assert row["secret_fingerprint"] not in (hashlib.sha256(secret).digest(), secret)

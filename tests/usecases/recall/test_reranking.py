@@ -1,0 +1,284 @@
+"""Queries of an installation with a cross-encoder elsewhere: what it reads, what it changes, what happens meanwhile."""
+
+import math
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+import yaml
+
+from app.bootstrap import Application, Doubles, application
+from app.config.loader import CONFIG_DIR
+from app.config.settings import Settings
+from app.domain.filters import Filters
+from app.ports import Embedder
+from app.storage.uow import UnitOfWork
+from app.usecases.recall.answer import Answer
+from app.usecases.recall.query import Query
+from tests.factories import Caller, Clock, KeepOpen, draft, make_caller
+from tests.rerank_server import Fault, RerankServer, overlap, rerank_server
+from tests.usecases.conftest import Configured
+from tests.usecases.stored import events_of
+
+DEFAULT = yaml.safe_load((CONFIG_DIR / "policies.yaml").read_text(encoding="utf-8"))["profiles"]["default"]
+QUESTION = "Does Maya drink oat milk"
+TEXTS = (
+    "Maya repairs the bicycle.",
+    "Oat milk is what Maya will drink.",
+    "Maya drinks green tea.",
+    "A dairy farm.",
+    "Maya prefers window seats.",
+    "The milk is sour.",
+)
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[RerankServer]:
+    """A cross-encoder behind HTTP."""
+    async with rerank_server("tei") as running:
+        yield running
+
+
+@pytest.fixture
+def settings(settings: Settings, model: RerankServer) -> Settings:
+    """Of an installation that asks it, and has one connection only."""
+    given = {"reranker": "http", "reranker_base_url": model.base_url, "reranker_timeout_s": 60.0, "pool_max": 1}
+    return settings.model_copy(update=given)
+
+
+@pytest.fixture
+async def plain(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Application]:
+    """The same without a reranker that reads."""
+    usual = settings.model_copy(update={"reranker": "late_interaction"})
+    async with application(usual, Doubles(embedder=embedder, clock=clock)) as built:
+        yield built
+
+
+@pytest.fixture
+async def memories(app: Application, caller: Caller) -> dict[str, UUID]:
+    """Ids by text."""
+    return await remember(app, caller)
+
+
+_SAID: dict[UUID, str] = {}
+"""What `remember` has written, by id."""
+
+
+async def remember(app: Application, caller: Caller, **fields: Any) -> dict[str, UUID]:
+    """Write TEXTS; ids by text."""
+    written = {text: await app.write.remember(caller.scope, draft(text, **fields)) for text in TEXTS}
+    _SAID.update({one.id: text for text, one in written.items() if one.id is not None})
+    return {text: one.id for text, one in written.items() if one.id is not None}
+
+
+async def ask(app: Application, caller: Caller, **fields: Any) -> Answer:
+    """Ask of Maya, explained."""
+    usual = {"filters": Filters(user_id="maya"), "top_k": 3, "budget_tokens": 8192, "explain": True}
+    return await app.query.ask(caller.scope, Query("supervisor", QUESTION, **(usual | fields)))
+
+
+def scores(answer: Answer) -> dict[str, Mapping[str, float]]:
+    """The parts of everything that was considered, by text."""
+    every = [*(i.scored for i in answer.items), *(d.scored for d in answer.dropped)]
+    return {_SAID[s.candidate.id]: s.parts for s in every if s is not None}
+
+
+def texts(answer: Answer) -> list[str]:
+    """What is answered."""
+    return [item.memory.text for item in answer.items]
+
+
+@pytest.mark.usefixtures("memories")
+async def test_what_it_reads_decides_and_the_parts_add_up(
+    app: Application, plain: Application, caller: Caller, model: RerankServer
+) -> None:
+    answer = await ask(app, caller)
+    assert answer.degraded is None
+    assert texts(answer)[0] == "Oat milk is what Maya will drink."
+    [request] = model.requests
+    assert request["query"] == QUESTION
+    assert sorted(request["texts"]) == sorted(TEXTS)
+    for scored in (*(i.scored for i in answer.items), *(d.scored for d in answer.dropped)):
+        assert scored is not None
+        assert scored.total == pytest.approx(sum(scored.parts.values()), abs=1e-9)
+    read = {text: parts["rerank"] for text, parts in scores(answer).items()}
+    overlaps = [overlap(QUESTION, text) for text in sorted(read, key=read.__getitem__)]
+    assert overlaps == sorted(overlaps)
+    assert not any("late" in parts for parts in scores(answer).values())
+    assert all("late" in parts for parts in scores(await ask(plain, caller)).values())
+    assert len(model.requests) == 1
+
+
+@pytest.mark.usefixtures("memories")
+async def test_seed_002_is_the_sigmoid_of_its_score(app: Application, caller: Caller, model: RerankServer) -> None:
+    answer = await ask(app, caller, profile="seed002", top_k=1)
+    assert len(model.requests[0]["texts"]) == 3  # the pool: three a slot
+    relevance = {text: 1 / (1 + math.exp(-overlap(QUESTION, text))) for text in model.requests[0]["texts"]}
+    for text, parts in scores(answer).items():
+        if text in relevance:
+            assert parts["relevance"] == pytest.approx(0.8 * relevance[text], abs=1e-9)
+    [best] = answer.items
+    assert best.memory.text == max(relevance, key=relevance.__getitem__)
+    reasons = {_SAID[d.scored.candidate.id]: d.reason for d in answer.dropped}
+    assert {text for text, reason in reasons.items() if reason == "rank"} >= set(TEXTS) - set(relevance)
+    low = {text for text, value in relevance.items() if value < 0.35}
+    assert low
+    assert {text for text, reason in reasons.items() if reason == "score_threshold"} == low
+
+
+async def test_only_the_best_are_read(configured: Configured, caller: Caller, model: RerankServer) -> None:
+    some = await configured(policies={"profiles": {"default": DEFAULT | {"rerank_candidates": 2}}})
+    await remember(some, caller)
+    answer = await ask(some, caller, top_k=1)
+    assert len(model.requests[-1]["texts"]) == 2
+    parts = scores(answer)
+    worst = min(parts[text]["rerank"] for text in model.requests[-1]["texts"])
+    assert {parts[text]["rerank"] for text in set(TEXTS) - set(model.requests[-1]["texts"])} == {worst}
+    await ask(some, caller, top_k=4)
+    assert len(model.requests[-1]["texts"]) == 4
+    never = await configured(policies={"profiles": {"default": DEFAULT | {"rerank": 0.0}}})
+    await ask(never, caller)
+    assert len(model.requests) == 2
+
+
+@pytest.mark.usefixtures("memories")
+async def test_what_is_not_similar_enough_is_not_read(app: Application, caller: Caller, model: RerankServer) -> None:
+    answer = await ask(app, caller, threshold=0.35)
+    dropped = {_SAID[d.scored.candidate.id] for d in answer.dropped if d.reason == "threshold"}
+    assert 0 < len(dropped) < len(TEXTS)
+    assert set(model.requests[0]["texts"]) == set(TEXTS) - dropped
+
+
+@pytest.mark.usefixtures("memories")
+async def test_it_reads_what_the_asker_may_see_and_nothing_else(
+    app: Application, caller: Caller, model: RerankServer
+) -> None:
+    other = await make_caller(app)
+    await remember(app, other, category="event")
+    await app.write.remember(caller.scope, draft("Nadia drinks oat milk.", user_id="nadia"))
+    await app.write.remember(caller.scope, draft("Maya knows oat milk.", category="knowledge"))
+    pinned = await app.write.remember(caller.scope, draft("Maya pinned the milk.", pinned=True))
+    await ask(app, caller)
+    assert sorted(model.requests.pop()["texts"]) == sorted([*TEXTS, "Maya pinned the milk."])
+    answer = await ask(app, caller, filters=Filters(user_id="maya", pinned=True))
+    assert model.requests.pop()["texts"] == ["Maya pinned the milk."]
+    assert [item.memory.id for item in answer.items] == [pinned.id]
+    await ask(app, other, categories=("event",))
+    assert sorted(model.requests.pop()["texts"]) == sorted(TEXTS)
+    assert texts(await ask(app, other, categories=("tasks",))) == []
+    assert not model.requests  # nothing found, nothing asked
+
+
+@pytest.mark.parametrize("way", ["soft_delete", "purge", "other category", "filter", "erase"])
+async def test_what_is_gone_meanwhile_is_not_answered(
+    app: Application, caller: Caller, model: RerankServer, memories: dict[str, UUID], way: str
+) -> None:
+    scope, gone = caller.scope, memories["Oat milk is what Maya will drink."]
+    ways = {
+        "soft_delete": lambda: app.edit.soft_delete(scope, gone),
+        "purge": lambda: app.edit.purge(scope, gone),
+        "other category": lambda: app.edit.patch(scope, gone, {"category": "knowledge"}, version=None),
+        "filter": lambda: app.edit.pin(scope, gone, True),
+        "erase": lambda: app.erase.erase(scope, "maya"),
+    }
+    model.meanwhile = ways[way]  # on the only connection there is: none is held while the model reads
+    answer = await ask(app, caller, filters=Filters(user_id="maya", pinned=False), top_k=6)
+    assert model.meanwhile is None
+    expected = set() if way == "erase" else set(TEXTS) - {"Oat milk is what Maya will drink."}
+    assert set(texts(answer)) == set(scores(answer)) == expected
+    assert answer.related == [] or {item.memory.id for item in answer.related}.isdisjoint({gone})
+
+
+async def test_what_is_changed_meanwhile_is_answered_as_it_is_now(
+    app: Application, caller: Caller, model: RerankServer, memories: dict[str, UUID]
+) -> None:
+    best = memories["Oat milk is what Maya will drink."]
+    model.meanwhile = lambda: app.edit.patch(caller.scope, best, {"text": "Oat milk no more."}, version=None)
+    answer = await ask(app, caller)
+    assert answer.items[0].memory.id == best
+    assert answer.items[0].text == "[preferences] Oat milk no more."
+
+
+@pytest.mark.usefixtures("memories")
+@pytest.mark.parametrize("profile", ["default", "seed002"])
+async def test_a_failure_gives_the_answer_without_it(
+    app: Application, plain: Application, caller: Caller, model: RerankServer, profile: str, sql: asyncpg.Connection
+) -> None:
+    model.faults.append(Fault.GARBAGE)
+    answer, expected = await ask(app, caller, profile=profile), await ask(plain, caller, profile=profile)
+    assert answer.degraded == "reranker_unavailable"
+    assert expected.degraded is None
+    assert texts(answer) == texts(expected) != []
+    assert [i.scored.parts.keys() for i in answer.items if i.scored] == [
+        i.scored.parts.keys() for i in expected.items if i.scored
+    ]
+    assert (await ask(app, caller, profile=profile)).degraded is None
+    await app.access.flush()
+    asked = [status for node, op, status in await events_of(sql) if (node, op) == ("context", "search")]
+    assert asked == ["error", "ok"]
+    assert b"mnema_reranker_failures_total 1.0" in app.metrics.text()
+
+
+@pytest.mark.usefixtures("memories")
+async def test_it_reads_as_well_what_words_alone_have_found(
+    app: Application, caller: Caller, model: RerankServer, embedder: KeepOpen
+) -> None:
+    embedder.failing = True
+    try:
+        answer = await ask(app, caller)
+        assert answer.degraded == "embedder_unavailable"
+        assert texts(answer)[0] == "Oat milk is what Maya will drink."
+        assert len(model.requests) == 1
+        model.faults.append(Fault.GARBAGE)
+        assert (await ask(app, caller)).degraded == "embedder_unavailable"
+    finally:
+        embedder.failing = False
+
+
+async def test_the_header_tells_what_happened_meanwhile_and_once(
+    app: Application, caller: Caller, model: RerankServer
+) -> None:
+    ids = await remember(app, caller, thread_id="t")
+    assert len((await ask(app, caller, thread_id="t")).header.splitlines()) == 4
+    assert (await ask(app, caller, thread_id="t")).header == ""
+    model.meanwhile = lambda: app.edit.soft_delete(caller.scope, ids["A dairy farm."])
+    assert "~soft_deleted: [Preferences] A dairy farm." in (await ask(app, caller, thread_id="t")).header
+    assert (await ask(app, caller, thread_id="t")).header == ""
+
+
+@pytest.mark.usefixtures("memories")
+async def test_readiness_says_when_it_is_away(app: Application, model: RerankServer) -> None:
+    model.faults.append(Fault.UNAUTHORISED)
+    told = (await app.readiness.checks())["reranker"]
+    assert told.startswith("The reranker's endpoint answered HTTP 401. Check MNEMA_RERANKER_BASE_URL")
+    assert "reranker" in app.readiness.OPTIONAL
+    for _ in range(3):
+        assert (await app.readiness.checks())["reranker"] == "ok"
+    assert len(model.requests) == 2
+
+
+async def test_only_a_model_that_reads_costs_a_second_transaction(
+    app: Application,
+    plain: Application,
+    settings: Settings,
+    embedder: Embedder,
+    clock: Clock,
+    caller: Caller,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await remember(app, caller)
+    opened, calls = [], UnitOfWork.calls
+    monkeypatch.setattr(UnitOfWork, "calls", lambda *given: opened.append(given) or calls(*given))
+    usual = settings.model_copy(update={"reranker": "none"})
+    async with application(usual, Doubles(embedder=embedder, clock=clock)) as none:
+        opened.clear()
+        counts = []
+        for one in (app, plain, none):
+            answer = await ask(one, caller)
+            counts.append(len(opened))
+            opened.clear()
+            assert len(answer.items) == 3
+            assert any("late" in parts for parts in scores(answer).values()) == (one is plain)
+    assert counts == [2, 1, 1]

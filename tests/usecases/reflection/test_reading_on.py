@@ -1,0 +1,204 @@
+"""No turn is passed over: what does not fit is read in the next round, job, hour or day, the oldest first (ADR 12)."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.bootstrap import Application
+from app.config.settings import Settings
+from app.domain.memory.memory import MemoryType
+from app.domain.principal import Scope
+from app.prompts import episode, summary
+from tests.factories import Clock
+from tests.fake_llm import FakeLlm, Fault
+from tests.usecases.conftest import Configured
+from tests.usecases.models import WordsEmbedder
+from tests.usecases.reflecting import with_model
+from tests.usecases.reflection.test_reflect import made, say, sweep_quiet, work
+
+VERSIONS = (episode.VERSION, summary.VERSION)
+
+
+@pytest.fixture
+def settings(settings: Settings, llm: FakeLlm) -> Settings:
+    """An installation with that model."""
+    return with_model(settings, llm, timeout_s=5.0)
+
+
+@pytest.fixture
+def embedder() -> WordsEmbedder:
+    """Texts that share words are near."""
+    return WordsEmbedder("all-MiniLM-L6-v2", 384)
+
+
+@pytest.fixture
+async def app(configured: Configured) -> Application:
+    """Where short turns are not read for facts, so that the calls are those of reflection."""
+    return await configured(policies={"multi_fact": {"confident_characters": 200}})
+
+
+def rounds(llm: FakeLlm, version: str) -> list[list[str]]:
+    """What each question of a prompt showed of the conversation."""
+    first = [one.question for one in llm.asked if one.version == version and not one.complaint]
+    return [[message["text"] for message in one["messages"]] for one in first]
+
+
+def shown(llm: FakeLlm, version: str) -> list[str]:
+    """All of it, in order."""
+    return [text for one in rounds(llm, version) for text in one]
+
+
+def nothing(question: dict[str, Any]) -> Any:
+    """What a model says that finds nothing worth keeping."""
+    return {"summary": ""} if "summary" in question else {"episodes": []}
+
+
+async def test_of_an_agents_work_every_turn_of_the_user_is_read(app: Application, scope: Scope, llm: FakeLlm) -> None:
+    talk = []
+    for n in range(6):
+        talk += [f"I have fact number {n} about my town.", f"Answer {n}."]
+        await say(app, scope, talk[-2])
+        await say(app, scope, *(f"Result {n}.{k} of a tool." for k in range(4)), role="tool")
+        await say(app, scope, talk[-1], role="assistant")
+        await work(app)
+    assert rounds(llm, episode.VERSION) == [talk[:6], talk[6:]]
+    assert rounds(llm, summary.VERSION) == [talk]
+
+
+async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days(
+    app: Application, scope: Scope, llm: FakeLlm, clock: Clock
+) -> None:
+    talk = [f"On day {n} I saw the {word}{n} of town {n}." for n, word in enumerate(["sea", "mill", "cave"] * 20)]
+    await say(app, scope, *talk)
+    [first, *_] = await due(app, "after_turn")
+    await app.run_jobs.run(scope.tenant_id, first, "test")
+    [reading] = await due(app, "reflect_turn")
+    await app.run_jobs.run(scope.tenant_id, reading, "test")
+    assert rounds(llm, episode.VERSION) == [talk[at : at + 10] for at in (0, 10, 20, 30)], "four rounds a job"
+    assert rounds(llm, summary.VERSION) == [talk[:40], talk[40:]]
+    episodes = await made(app, scope, MemoryType.episodic)
+    assert [one.source and one.source["turns"] for one in episodes] == [10] * 4
+    await work(app)
+    for _hour in range(3):
+        clock.move(minutes=30)
+        await sweep_quiet(app, scope)
+    assert len(await made(app, scope, MemoryType.episodic)) == 5
+    assert shown(llm, episode.VERSION) == talk[:50], "the day has its five episodes; nobody is asked in vain"
+    clock.move(days=1)
+    await sweep_quiet(app, scope)
+    assert shown(llm, episode.VERSION) == shown(llm, summary.VERSION) == talk
+    clock.move(days=1)
+    await sweep_quiet(app, scope)
+    assert shown(llm, episode.VERSION) == shown(llm, summary.VERSION) == talk, "each once"
+
+
+async def due(app: Application, kind: str) -> list[Any]:
+    """Ids of the jobs of a kind that can begin."""
+    return [job_id for _tenant, job_id, of in await app.run_jobs.sweep() if of == kind]
+
+
+async def test_long_turns_are_read_whole_and_only_one_that_fits_nowhere_is_cut(
+    app: Application, scope: Scope, llm: FakeLlm, clock: Clock
+) -> None:
+    talk = []
+    for n in range(6):
+        talk += [
+            f"Turn {n} of mine. " + "I walked by the river and saw boats. " * 54,
+            f"Answer {n}. " + "The river is long and has boats. " * 60,
+        ]
+    talk.insert(4, "I wrote a book. " + "It has a chapter about boats, and I like it. " * 500)
+    whole = [text.strip() for text in talk]
+    for n, text in enumerate(talk):
+        await say(app, scope, text, role="assistant" if text.startswith("Answer") else "user")
+        if n % 2:
+            await work(app)
+    clock.move(hours=2)
+    await sweep_quiet(app, scope)
+    for version, most in ((episode.VERSION, episode.MAX_TALK), (summary.VERSION, summary.MAX_TALK)):
+        texts = shown(llm, version)
+        assert [text for text in texts if not text.startswith("I wrote")] == [
+            text for text in whole[: len(texts)] if not text.startswith("I wrote")
+        ]
+        [cut] = [text for text in texts if text.startswith("I wrote")]
+        assert most // 2 < len(cut) <= most
+        assert cut.endswith("I like it.")
+        assert len(texts) >= len(whole) - 1, "an answer alone waits for what is said next"
+
+
+async def test_an_answer_is_not_lost_when_a_thread_goes_quiet(
+    app: Application, scope: Scope, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
+) -> None:
+    talk = [f"I painted wall number {n}." for n in range(6)]
+    await say(app, scope, *talk)
+    await work(app)
+    await say(app, scope, "I have booked flight 42 for you.", role="assistant")
+    await work(app)
+    marks = await sql.fetch("SELECT * FROM reflections WHERE kind <> 'day' ORDER BY kind, thread_id")
+    for _hour in range(3):
+        clock.move(hours=1)
+        report = await sweep_quiet(app, scope)
+        assert (report["episode"], report["summary"]) == ({"created": 0, "updated": 0, "tokens": 0},) * 2
+    assert await sql.fetch("SELECT * FROM reflections WHERE kind <> 'day' ORDER BY kind, thread_id") == marks
+    await say(app, scope, "Which seat did I get?")
+    clock.move(hours=1)
+    await sweep_quiet(app, scope)
+    expected = [*talk, "I have booked flight 42 for you.", "Which seat did I get?"]
+    assert shown(llm, episode.VERSION) == shown(llm, summary.VERSION) == expected
+
+
+async def test_what_fails_on_the_way_is_read_again_from_where_it_failed(
+    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    llm.always = nothing
+    talk = [f"On day {n} I saw town {n}." for n in range(35)]
+    await say(app, scope, *talk)
+    seen = 0
+
+    def cut(question: dict[str, Any]) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen == 2:
+            llm.broken = Fault.UNAUTHORISED  # from the third reading on
+        return nothing(question)
+
+    llm.always = cut
+    assert "retry" in await work(app)
+    assert shown(llm, episode.VERSION)[:20] == talk[:20]
+    llm.broken, llm.always = None, nothing
+    await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s', published_at = NULL WHERE state = 'queued'")
+    read = len(rounds(llm, episode.VERSION))
+    assert set(await work(app)) == {"done"}
+    assert [text for one in rounds(llm, episode.VERSION)[read:] for text in one] == talk[20:]
+    assert shown(llm, summary.VERSION) == talk
+
+
+async def test_turns_that_hold_nothing_of_the_users_are_passed_without_asking(
+    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+) -> None:
+    await say(app, scope, *(f"Memory updates since rev {n}:\n- +created: [Goals] Rob bank {n}" for n in range(6)))
+    await work(app)
+    assert not llm.asked
+    marks = await sql.fetch("SELECT DISTINCT rev FROM reflections WHERE kind IN ('episode', 'summary')")
+    assert [row["rev"] for row in marks] == [6]
+
+
+async def test_users_who_had_their_episodes_do_not_hold_up_others(
+    configured: Configured, scope: Scope, llm: FakeLlm, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.usecases.reflection.reflect.AT_ONCE", 1)
+    app = await configured(policies={"episodes": {"per_user_day": 1, "rounds": 1}})
+    await say(app, scope, "I saw a fox.", "I saw a hare.", "I saw a mole.")
+    await work(app)
+    await say(app, scope, "I saw an owl.", "I saw a crow.", "I saw a rook.")
+    await work(app)
+    await say(app, scope, "I saw a film.", user_id="ben", thread_id="ben")
+    await work(app)
+    for _run in range(2):
+        clock.move(minutes=11)
+        await sweep_quiet(app, scope)
+    assert len(await made(app, scope, MemoryType.episodic, "ben")) == 1
+    clock.move(days=1)
+    for _run in range(2):
+        await sweep_quiet(app, scope)
+    assert "I saw a rook." in shown(llm, episode.VERSION)
