@@ -4,7 +4,6 @@ import asyncio
 import difflib
 import os
 import sys
-from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -12,23 +11,10 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.filters import Filters
-from app.domain.idempotency import IdempotencyKey
-from app.domain.memory.merge_bands import MergeBands
-from app.storage.engine import Engine
-from app.storage.identity import new_id
-from app.storage.journal import KeyRecord
-from app.storage.memory.memories import MemoryStorage
 from app.storage.operations import administration as admin
-from app.storage.operations.space_admin import add_space
-from app.storage.operations.spaces import Space
-from app.storage.recall.delta import DeltaStorage
-from app.storage.recall.search import Search, SearchStorage
-from app.storage.uow import UnitOfWork
 from tests.conftest import Database
 from tests.migrations.conftest import Bootstrap
 from tests.migrations.snapshot import FILE, catalogue
-from tests.storage.building import creation, journal_of, new_tenant, vector_of
 
 LEFT = """
 SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'alembic_version%'
@@ -107,75 +93,6 @@ async def test_one_revision_down_and_up_gives_the_same_schema(database: Database
     await downgrade(database, "-1")
     await admin.migrate(database.admin)
     assert difference(template, await catalogue(database.superuser)) == ""
-
-
-async def test_two_spaces_with_vectors_go_down_and_up_again(database: Database) -> None:
-    """To before there could be more than one, and back: each still takes what is written and answers with it."""
-    wide = Space(await add_space(database.admin, "acme/wide", 3072, partitions=2), "acme/wide", 3072)
-    spaces = (Space("minilm_l6_v2", "all-MiniLM-L6-v2", 384), wide)
-    engine = Engine(database.app, min_size=1, max_size=2)
-    uow = UnitOfWork(engine)
-    scope = await new_tenant(uow)
-    texts = {space.name: f"Maya knows {space.name}." for space in spaces}
-    for space in spaces:
-        written = replace(creation(scope, texts[space.name]), vector=vector_of(texts[space.name], space.dimension))
-        await journal_of(uow, space.name).record(scope, [written])
-    before = await catalogue(database.superuser)
-    await engine.close()
-    for revision in ("0008", "0005"):
-        await downgrade(database, revision)
-        await admin.migrate(database.admin)
-        assert difference(before, await catalogue(database.superuser)) == ""
-    engine = Engine(database.app, min_size=1, max_size=2)
-    uow = UnitOfWork(engine)
-    for space in spaces:
-        near = vector_of(texts[space.name], space.dimension)
-        found = await MemoryStorage(uow, space.name).neighbours(scope, "maya", "preferences", "?", near, MergeBands())
-        assert [(c.neighbour.text, round(c.neighbour.similarity, 2)) for c in found] == [(texts[space.name], 1.0)]
-        async with uow.calls(scope) as tx:
-            search = Search(Filters(), ("preferences",), "the of", near, 10, 0)
-            candidates = await SearchStorage(space.name).candidates(tx, scope, search)
-        assert [c.similarity and round(c.similarity, 2) for c in candidates] == [
-            1.0 if s is space else None for s in spaces
-        ]
-    await engine.close()
-
-
-async def test_where_readers_stood_is_kept_up_and_down_again(database: Database) -> None:
-    """Going down a reader of several users stands where it was least far along: told again rather than never."""
-    engine = Engine(database.app, min_size=1, max_size=2)
-    uow = UnitOfWork(engine)
-    scope, cursors = await new_tenant(uow), DeltaStorage()
-    await journal_of(uow).record(scope, [creation(scope), creation(scope, user_id="ben")])
-    async with uow.write(scope) as tx:
-        for agent, rev, user in (("a", 5, "maya"), ("a", 3, "ben"), ("b", 4, "maya"), ("b", 2, None), ("c", 7, None)):
-            await cursors.advance(tx, scope, "t", agent, rev, user)
-    await engine.close()
-    await downgrade(database, "0011")
-    await admin.migrate(database.admin)
-    engine = Engine(database.app, min_size=1, max_size=2)
-    async with UnitOfWork(engine).read(scope) as tx:
-        states = [await cursors.state(tx, scope, "t", agent, user) for agent in "abc" for user in ("maya", None)]
-    assert [state.cursor for state in states] == [3, 3, 2, 2, 7, 7]
-    await engine.close()
-
-
-async def test_retry_keys_of_before_are_found_with_their_user(database: Database) -> None:
-    engine = Engine(database.app, min_size=1, max_size=2)
-    uow = UnitOfWork(engine)
-    scope, other = await new_tenant(uow), await new_tenant(uow)
-    for one in (scope, other):
-        new = creation(one)
-        answers = {"stored": {"id": str(new.memory_id)}, "nothing": {"id": None}, "gone": {"id": str(new_id())}}
-        keys = [KeyRecord(IdempotencyKey("r", name, b"h"), said, "maya") for name, said in answers.items()]
-        await journal_of(uow).record(one, [new], keys=keys)
-    await engine.close()
-    await downgrade(database, "0012")
-    await admin.migrate(database.admin)
-    connection = await asyncpg.connect(database.superuser)
-    rows = await connection.fetch("SELECT key, user_id, count(*) FROM idempotency_keys GROUP BY 1, 2 ORDER BY 1")
-    await connection.close()
-    assert [tuple(row) for row in rows] == [("gone", None, 2), ("nothing", None, 2), ("stored", "maya", 2)]
 
 
 async def test_migrating_again_changes_nothing(database: Database) -> None:

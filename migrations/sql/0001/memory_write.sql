@@ -1,0 +1,363 @@
+-- Writing: apply_changes_<space> takes all changes of a use-case, with their history, revisions, delta, events,
+-- relations, jobs and idempotency records, in one round trip and one transaction. Each table is written once, in one
+-- statement for all changes. create_journal makes the function for each embedding space.
+--
+-- p_batch; a key that would be empty is left out, except `history` and `events`:
+--   users      [the users of new memories]
+--   threads    {thread_id: number of new revisions}
+--   updates    [{op: update|purge, id, set, expect_version?, expect_states?}], applied in order and before the inserts
+--   memories   [a new row]
+--   history    [{id, memory_id, event, old_ref, new_ref, actor, meta}]
+--   delta      [{id, memory_id, thread_id, back: number of later revisions of this thread, event, meta}]
+--   events     [{id, user_id, thread_id, node, op, status, memory_id, category, sim}]
+--   relations  [{id, from_id, to_id, strength, other: the stored memory, if one end is stored}] of new memories
+--   related    {memory_id: number of its new `relations`}
+--   edges      [{id, memory_id: the changed memory, link_id, actor, from_id, to_id, category, strength}]
+--   retold     [the updated memories whose text is new]: `edges` has all relations that they keep
+--   jobs       [{id, kind, user_id, payload}]
+-- p_vectors and p_tokens belong to p_vector_ids. p_tombstones are the hashes of the new texts: an erased one is refused.
+-- p_keys are the idempotency records [{key_id, route, key, body_hash, user_id, memory_id, response}].
+--
+-- Returns {replay, same_body} if the one idempotency key was used before, else {revs: [[memory_id, thread_id, rev]],
+-- rows: {memory_id: {before, after}} of updated memories, related: {memory_id: number of new relations}}.
+-- Errors: MN404 not visible, MN409 wrong state, MN410 erased text, MN412 wrong version, MN425 one of several
+-- idempotency keys was used before, 40001 a related memory was purged meanwhile.
+
+-- Return a memory as history keeps it and as the application reads it: without the text index and the internal user key.
+CREATE FUNCTION memory_json(r memories) RETURNS jsonb LANGUAGE sql STABLE
+    RETURN jsonb_build_object('id', r.id, 'user_id', r.user_id, 'thread_id', r.thread_id, 'seq', r.seq,
+        'agent_id', r.agent_id, 'run_id', r.run_id, 'actor_id', r.actor_id, 'role', r.role, 'type', r.type,
+        'category', r.category, 'text', r.text, 'steps_text', r.steps_text, 'importance', r.importance,
+        'pinned', r.pinned, 'tags', r.tags, 'state', r.state, 'source', r.source, 'metadata', r.metadata,
+        'superseded_by', r.superseded_by, 'purge_at', r.purge_at, 'version', r.version, 'created_at', r.created_at,
+        'updated_at', r.updated_at);
+GRANT EXECUTE ON FUNCTION memory_json(memories) TO mnema_app;
+
+-- Insert idempotency records and return NULL if all are new. A second caller with the same key waits for the first
+-- caller's commit. If the only key was used before, return {replay, same_body}; if one of several was, raise MN425.
+CREATE FUNCTION claim_keys(p_tenant uuid, p_keys jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    r idempotency_keys;
+    v_count int;
+BEGIN
+    WITH known AS MATERIALIZED (  -- an erasure waits for this, or this for it
+        SELECT user_id FROM users WHERE tenant_id = p_tenant
+        AND user_id IN (SELECT k->>'user_id' FROM jsonb_array_elements(p_keys) k) ORDER BY user_id FOR KEY SHARE)
+    INSERT INTO idempotency_keys (tenant_id, key_id, route, key, body_hash, user_id, response)
+        SELECT p_tenant, k.key_id, k.route, k.key, k.body_hash,
+               -- work of our own (no API key) may end after the erasure: it does not name them again
+               CASE WHEN k.key_id = '00000000-0000-0000-0000-000000000000' THEN n.user_id ELSE k.user_id END, '{}'
+        FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, body_hash bytea, user_id text)
+        LEFT JOIN known n ON n.user_id = k.user_id
+        ORDER BY k.key_id, k.route, k.key ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF v_count = jsonb_array_length(p_keys) THEN RETURN NULL; END IF;
+    IF jsonb_array_length(p_keys) > 1 THEN RAISE EXCEPTION 'used before' USING ERRCODE = 'MN425'; END IF;
+    SELECT * INTO r FROM idempotency_keys WHERE tenant_id = p_tenant AND key_id = (p_keys#>>'{0,key_id}')::uuid
+        AND route = p_keys#>>'{0,route}' AND key = p_keys#>>'{0,key}';
+    RETURN jsonb_build_object('replay', r.response, 'same_body', r.body_hash = (p_keys#>>'{0,body_hash}')::bytea);
+END $$;
+GRANT EXECUTE ON FUNCTION claim_keys(uuid, jsonb) TO mnema_app;
+
+-- Lock and return a memory. Raises MN404 if it does not exist, MN409 if it is in another state than expected and MN412
+-- if it is at another version than expected.
+CREATE FUNCTION locked_memory(p_tenant uuid, p_change jsonb) RETURNS memories LANGUAGE plpgsql AS $$
+DECLARE
+    r memories;
+BEGIN
+    SELECT * INTO r FROM memories WHERE tenant_id = p_tenant AND id = (p_change->>'id')::uuid FOR UPDATE;
+    IF NOT FOUND THEN RAISE EXCEPTION 'no such memory' USING ERRCODE = 'MN404'; END IF;
+    IF NOT (coalesce(p_change->'expect_states', jsonb_build_array(r.state)) ? r.state) THEN
+        RAISE EXCEPTION 'memory is %', r.state USING ERRCODE = 'MN409';
+    END IF;
+    IF r.version <> coalesce((p_change->>'expect_version')::int, r.version) THEN
+        RAISE EXCEPTION 'memory is at version %', r.version USING ERRCODE = 'MN412';
+    END IF;
+    RETURN r;
+END $$;
+GRANT EXECUTE ON FUNCTION locked_memory(uuid, jsonb) TO mnema_app;
+
+-- Update a memory with the fields of p_change->'set' and return the new row.
+CREATE FUNCTION update_memory(p_old memories, p_change jsonb) RETURNS memories LANGUAGE plpgsql AS $$
+DECLARE
+    r memories := jsonb_populate_record(p_old, p_change->'set');
+BEGIN
+    UPDATE memories m SET text = r.text, steps_text = r.steps_text, text_hash = r.text_hash, category = r.category,
+            importance = r.importance, pinned = r.pinned, tags = r.tags, state = r.state, source = r.source,
+            metadata = r.metadata, superseded_by = r.superseded_by, purge_at = r.purge_at,
+            version = m.version + 1, created_at = r.created_at, updated_at = r.updated_at
+        WHERE m.tenant_id = p_old.tenant_id AND m.id = p_old.id RETURNING * INTO r;
+    RETURN r;
+END $$;
+GRANT EXECUTE ON FUNCTION update_memory(memories, jsonb) TO mnema_app;
+
+-- Delete a memory with its relations, and blank its text in older history and in the change log.
+CREATE FUNCTION purge_memory(r memories) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM relations WHERE tenant_id = r.tenant_id AND (from_id = r.id::text OR to_id = r.id::text);
+    UPDATE history SET meta = '{}' WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
+    UPDATE change_log SET meta = '{}' WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
+    DELETE FROM memories WHERE tenant_id = r.tenant_id AND id = r.id;
+END $$;
+GRANT EXECUTE ON FUNCTION purge_memory(memories) TO mnema_app;
+
+-- Apply updates and purges one after the other. Returns {memory_id: {before, after}}; of a purged memory only the
+-- category before.
+CREATE FUNCTION change_memories(p_tenant uuid, p_updates jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_images jsonb := '{}';
+    v_old memories;
+    c jsonb;
+BEGIN
+    FOR c IN SELECT value FROM jsonb_array_elements(p_updates) LOOP
+        v_old := locked_memory(p_tenant, c);
+        IF c->>'op' = 'purge' THEN
+            PERFORM purge_memory(v_old);
+            v_images := v_images || jsonb_build_object(v_old.id,
+                jsonb_build_object('before', jsonb_build_object('category', v_old.category)));
+        ELSE
+            v_images := v_images || jsonb_build_object(v_old.id, jsonb_build_object(
+                'before', memory_json(v_old), 'after', memory_json(update_memory(v_old, c))));
+        END IF;
+    END LOOP;
+    RETURN v_images;
+END $$;
+GRANT EXECUTE ON FUNCTION change_memories(uuid, jsonb) TO mnema_app;
+
+-- Insert relations, one for each pair in either direction, and a LINK row for each memory that got one. The relations of
+-- p_retold are replaced: those that are not in p_edges go, the others get the new strength. A memory that was purged
+-- meanwhile gets none. Returns {memory_id: number of relations}.
+CREATE FUNCTION add_edges(p_tenant uuid, p_edges jsonb, p_retold text[]) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_related jsonb;
+BEGIN
+    IF p_retold <> '{}' THEN
+        -- all of them, in order, so that two transactions never wait for each other in a circle
+        PERFORM 1 FROM relations WHERE tenant_id = p_tenant AND (from_id = ANY (p_retold) OR to_id = ANY (p_retold))
+            ORDER BY id FOR UPDATE;
+        DELETE FROM relations r WHERE r.tenant_id = p_tenant AND (r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold))
+            AND NOT EXISTS (SELECT 1 FROM jsonb_to_recordset(p_edges) AS e(from_id text, to_id text)
+                            WHERE least(e.from_id, e.to_id) = least(r.from_id, r.to_id)
+                              AND greatest(e.from_id, e.to_id) = greatest(r.from_id, r.to_id));
+    END IF;
+    IF p_edges = '[]' THEN RETURN '{}'; END IF;
+    WITH asked AS MATERIALIZED (
+        SELECT DISTINCT ON (least(from_id, to_id), greatest(from_id, to_id)) *
+        FROM jsonb_to_recordset(p_edges) AS e(id uuid, memory_id text, link_id uuid, actor text, from_id text, to_id text,
+            category text, strength real)
+        WHERE (SELECT count(*) FROM memories m WHERE m.tenant_id = p_tenant AND m.id IN (e.from_id::uuid, e.to_id::uuid)) = 2
+        ORDER BY least(from_id, to_id), greatest(from_id, to_id)),
+    made AS (
+        INSERT INTO relations AS r (tenant_id, id, from_id, to_id, strength)
+            SELECT p_tenant, id, from_id, to_id, strength FROM asked
+            ON CONFLICT (tenant_id, least(from_id, to_id), greatest(from_id, to_id)) DO UPDATE SET strength = excluded.strength
+                WHERE r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold)
+            RETURNING least(from_id, to_id) AS low, greatest(from_id, to_id) AS high),
+    linked AS (
+        INSERT INTO history (tenant_id, id, memory_id, event, actor, meta, ts)
+            SELECT p_tenant, a.link_id, a.memory_id, 'LINK', a.actor, jsonb_build_object('edges', jsonb_agg(
+                jsonb_build_object('id', CASE WHEN a.from_id = a.memory_id THEN a.to_id ELSE a.from_id END,
+                                   'category', a.category, 'strength', a.strength))), clock_timestamp()
+            FROM asked a JOIN made m ON m.low = least(a.from_id, a.to_id) AND m.high = greatest(a.from_id, a.to_id)
+            GROUP BY a.link_id, a.memory_id, a.actor
+            RETURNING memory_id, jsonb_array_length(meta->'edges') AS edges)
+    SELECT jsonb_object_agg(memory_id, edges) INTO v_related FROM linked;
+    RETURN coalesce(v_related, '{}');
+END $$;
+GRANT EXECUTE ON FUNCTION add_edges(uuid, jsonb, text[]) TO mnema_app;
+
+-- Fail the statement: a memory that a new one is related to was purged meanwhile, so the caller must start again.
+CREATE FUNCTION purged_meanwhile() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a related memory was purged' USING ERRCODE = 'serialization_failure';
+END $$;
+GRANT EXECUTE ON FUNCTION purged_meanwhile() TO mnema_app;
+
+-- Make record_changes_<space> and apply_changes_<space>.
+CREATE FUNCTION create_journal(p_space text) RETURNS void LANGUAGE plpgsql AS $space$
+BEGIN
+    -- New memories with their relations, and the only writer of history, change_log, thread_revision and events. What parts
+    -- of the statement need of each other they look up row by row: to start hash joins costs 5 % of a call that brings one
+    -- memory, at 16 they make no difference, at 256 they would save an eighth.
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+                     p_images jsonb)
+    RETURNS jsonb LANGUAGE plpgsql AS $fn$
+DECLARE
+    v_revs jsonb;
+BEGIN
+    -- threads first, and sorted, so that two transactions never wait for each other; the row lock makes revision
+    -- order = commit order
+    WITH threads AS MATERIALIZED (
+        INSERT INTO thread_revision AS t (tenant_id, thread_id, rev)
+            SELECT p_tenant, n.key, n.value::bigint FROM jsonb_each_text(p_batch->'threads') n ORDER BY n.key
+            ON CONFLICT (tenant_id, thread_id) DO UPDATE SET rev = t.rev + excluded.rev
+            RETURNING thread_id, rev),
+    fresh AS (
+        INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type,
+                category, text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, version,
+                created_at, updated_at)
+            -- 0: the user was erased meanwhile, which the foreign key tells
+            SELECT p_tenant, r.id,
+                coalesce((SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = r.user_id), 0),
+                r.user_id, r.thread_id, r.seq, r.agent_id, r.run_id, r.actor_id, r.role, r.type, r.category, r.text,
+                r.steps_text, r.text_hash, r.importance, r.pinned, r.tags, 'active', r.source, r.metadata, 1, r.created_at,
+                r.updated_at
+            FROM jsonb_to_recordset(p_batch->'memories') AS r(id uuid, user_id text, thread_id text, seq bigint, agent_id text,
+                run_id text, actor_id text, role text, type text, category text, text text, steps_text text, text_hash bytea,
+                importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
+                updated_at timestamptz)
+            WHERE (SELECT count(*) FROM threads) >= 0  -- not before the threads are locked
+            RETURNING m.id, m.user_pk, m.type, m.category, jsonb_build_object('after', memory_json(m)) AS image),
+    embedded AS (
+        INSERT INTO %2$I (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+            SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', p_vectors[f.place], p_tokens[f.place]
+            FROM (SELECT *, array_position(p_vector_ids, id) AS place FROM fresh OFFSET 0) f  -- 0: looked for once
+            WHERE f.place IS NOT NULL),
+    noted AS (
+        INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
+            SELECT p_tenant, e.* FROM jsonb_to_recordset(p_batch->'events') AS e(id uuid, user_id text, thread_id text,
+                node text, op text, status text, memory_id text, category text, sim real)),
+    kept AS (
+        INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
+            SELECT p_tenant, h.id, h.memory_id::text, h.event, h.old_ref, h.new_ref, h.actor,
+                   CASE WHEN h.event IN ('PURGE', 'LINK') THEN '{}'
+                        ELSE coalesce((SELECT f.image FROM fresh f WHERE f.id = h.memory_id LIMIT 1),
+                                      p_images->h.memory_id::text) END
+                   || coalesce(h.meta, '{}'),
+                   clock_timestamp()
+            FROM jsonb_to_recordset(p_batch->'history') AS h(id uuid, memory_id uuid, event text, old_ref text, new_ref text,
+                actor text, meta jsonb)),
+    linked AS (
+        INSERT INTO relations (tenant_id, id, from_id, to_id, strength)
+            SELECT p_tenant, r.id, r.from_id,
+                CASE WHEN r.other IS NULL OR (SELECT true FROM memories o WHERE o.tenant_id = p_tenant AND o.id = r.other LIMIT 1)
+                     THEN r.to_id ELSE purged_meanwhile() END, r.strength
+            FROM jsonb_to_recordset(p_batch->'relations') AS r(id uuid, from_id text, to_id text, strength real, other uuid)),
+    told AS (
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts)
+            SELECT p_tenant, d.id, d.thread_id, (SELECT t.rev FROM threads t WHERE t.thread_id = d.thread_id) - d.back,
+                   d.memory_id::text, d.event, p_images#>>ARRAY[d.memory_id::text, 'before', 'category'],
+                   coalesce((SELECT f.category FROM fresh f WHERE f.id = d.memory_id LIMIT 1),
+                            p_images#>>ARRAY[d.memory_id::text, 'after', 'category']),
+                   -- of a changed memory the text and importance it has now: who composed the change may have read older ones
+                   CASE WHEN p_images->d.memory_id::text ? 'after' THEN jsonb_build_object(
+                        'text', left(p_images#>>ARRAY[d.memory_id::text, 'after', 'text'], 300),
+                        'importance', p_images#>ARRAY[d.memory_id::text, 'after', 'importance']) ELSE '{}' END
+                   || coalesce(d.meta, '{}'),
+                   clock_timestamp()
+            FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text, back bigint, event text,
+                meta jsonb)
+            RETURNING memory_id, thread_id, rev)
+    SELECT jsonb_agg(jsonb_build_array(memory_id, thread_id, rev)) INTO v_revs FROM told;
+    RETURN coalesce(v_revs, '[]');
+END $fn$
+    $ddl$, 'record_changes_' || p_space, 'vec_' || p_space);
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+                     p_tombstones bytea[], p_keys jsonb)
+    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$  -- planning would cost what writing does
+DECLARE
+    v_images jsonb := '{}';
+    v_related jsonb := coalesce(p_batch->'related', '{}');
+    v_revs jsonb;
+    v_erased boolean;
+    v_known boolean;
+BEGIN
+    v_known := set_config('app.tenant_id', p_tenant::text, true) = '';  -- an assignment: no statement to start
+    -- users before anything else, and in order, so that two transactions never wait for each other in a circle: whoever relates
+    -- a user's memories shares the lock with the like, whoever purges one has it alone
+    IF p_batch @? '$.updates[*].op ? (@ == "purge")' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
+            SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
+                SELECT (u->>'id')::uuid FROM jsonb_array_elements(p_batch->'updates') u)))) ORDER BY user_id FOR UPDATE;
+    END IF;
+    IF p_batch ? 'relations' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant
+            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id FOR KEY SHARE;
+    END IF;
+    IF p_batch ? 'edges' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
+            SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
+                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id FOR KEY SHARE;
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        v_revs := claim_keys(p_tenant, p_keys);
+        IF v_revs IS NOT NULL THEN RETURN v_revs; END IF;
+    END IF;
+    -- one known user is the usual
+    SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_tombstones)),
+           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0) INTO v_erased, v_known;
+    IF v_erased THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
+    -- what a call does not bring is not asked for: starting a statement costs as much as writing a row
+    IF p_batch ? 'users' AND (NOT v_known OR jsonb_array_length(p_batch->'users') > 1) THEN
+        PERFORM know_users(p_tenant, p_batch->'users');
+    END IF;
+    IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
+    v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
+    IF v_images <> '{}' THEN
+        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
+    END IF;
+    IF p_batch ? 'edges' OR p_batch ? 'retold' THEN
+        v_related := v_related || add_edges(p_tenant, coalesce(p_batch->'edges', '[]'),
+                                            ARRAY (SELECT jsonb_array_elements_text(p_batch->'retold')));
+    END IF;
+    IF p_batch ? 'jobs' THEN
+        INSERT INTO jobs (tenant_id, id, kind, user_id, payload)
+            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text, payload jsonb);
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        UPDATE idempotency_keys i SET response = k.response || jsonb_build_object(
+                'related', coalesce((v_related->>k.memory_id)::int, 0),
+                'revs', (SELECT jsonb_object_agg(r->>1, r->2) FROM jsonb_array_elements(v_revs) r
+                         WHERE r->>0 = k.memory_id))
+            FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)
+            WHERE i.tenant_id = p_tenant AND i.key_id = k.key_id AND i.route = k.route AND i.key = k.key;
+    END IF;
+    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related);
+END $fn$
+    $ddl$, 'apply_changes_' || p_space, 'record_changes_' || p_space, 'put_vectors_' || p_space);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'record_changes_' || p_space,
+                   'apply_changes_' || p_space);
+END $space$;
+
+-- Make neighbours_<space>: the memories that a new text is compared with, in one call and one scan. Semantic memories
+-- only: the best p_near of its category (for the merge bands), the best p_link of all visible categories (for
+-- relations), and the memory with the same text, whatever its vector is.
+CREATE FUNCTION create_neighbours(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
+BEGIN
+    EXECUTE format($ddl$
+CREATE FUNCTION %1$I(p_tenant uuid, p_user text, p_category text, p_categories text[], p_hash bytea, p_vector halfvec,
+                     p_near int, p_link int, p_link_min real)
+    RETURNS TABLE (id uuid, similarity double precision, near boolean, link boolean, equal boolean, category text, text text,
+                   thread_id text, importance smallint, pinned boolean, tags text[], version int, created_at timestamptz)
+    LANGUAGE plpgsql VOLATILE AS $fn$
+#variable_conflict use_column
+DECLARE
+    v_user bigint;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_user := user_pk_of(p_tenant, p_user);
+    IF v_user IS NULL THEN RETURN; END IF;
+    RETURN QUERY
+        WITH scan AS MATERIALIZED (
+            SELECT v.memory_id, v.category, (v.embedding <=> p_vector) AS distance FROM %2$I v
+            WHERE v.tenant_id = p_tenant AND v.user_pk = v_user AND v.state = 'active' AND v.type = 'semantic'
+              AND (p_categories IS NULL OR v.category = ANY (p_categories))),
+        picked AS (
+            (SELECT memory_id, true AS near, false AS link FROM scan WHERE category = p_category ORDER BY distance LIMIT p_near)
+            UNION ALL
+            (SELECT memory_id, false, true FROM scan WHERE distance <= 1 - p_link_min ORDER BY distance LIMIT p_link)
+            UNION ALL
+            SELECT m.id, false, false FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+                AND m.category = p_category AND m.text_hash = p_hash AND m.type = 'semantic' AND m.state = 'active')
+        SELECT m.id, 1 - min(s.distance), bool_or(p.near), bool_or(p.link),
+               m.text_hash = p_hash AND m.category = p_category, m.category, m.text, m.thread_id, m.importance, m.pinned,
+               m.tags, m.version, m.created_at
+        FROM picked p JOIN memories m ON m.tenant_id = p_tenant AND m.id = p.memory_id AND m.state = 'active'
+        LEFT JOIN scan s ON s.memory_id = p.memory_id
+        GROUP BY m.tenant_id, m.id ORDER BY 2 DESC NULLS LAST, m.id;
+END $fn$
+    $ddl$, 'neighbours_' || p_name, 'vec_' || p_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO mnema_app', 'neighbours_' || p_name);
+END $space$;

@@ -1,0 +1,203 @@
+-- Operations: events, the installation's own row, and embedding spaces.
+
+CREATE TABLE events (
+    tenant_id  uuid NOT NULL,
+    id         uuid NOT NULL,
+    user_id    text,
+    thread_id  text,
+    node       text NOT NULL CHECK (node IN ('hotpath', 'context', 'episodic', 'worker')),
+    op         text NOT NULL,
+    status     text NOT NULL CHECK (status IN ('ok', 'error', 'skipped')),
+    memory_id  text,
+    category   text,
+    sim        real,
+    ts         timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, id)
+);
+CREATE INDEX events_by_user ON events (tenant_id, user_id, ts DESC);
+CREATE INDEX events_by_node ON events (tenant_id, node, ts DESC);
+CREATE INDEX events_by_age ON events (tenant_id, ts);
+GRANT SELECT, INSERT, DELETE ON events TO mnema_app;
+GRANT UPDATE (thread_id) ON events TO mnema_app;  -- erase_threads
+
+CREATE TABLE installation (                         -- one row, of no tenant
+    only_row            boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    secret_fingerprint  bytea NOT NULL              -- of MNEMA_SECRET_KEY: a replica with another key is refused
+);
+GRANT SELECT, INSERT ON installation TO mnema_app;
+
+-- An embedding space holds the vectors of one model: a table vec_<name>, hash-partitioned by tenant, and functions of its
+-- own, because a dynamic statement would be planned on every call. An operator adds a space beside the active one, fills
+-- it, switches to it and drops the old one.
+CREATE TABLE embedding_spaces (                     -- of the installation, not of a tenant
+    name         text PRIMARY KEY,                  -- also the suffix of the table and the functions
+    model        text NOT NULL,
+    dimension    integer NOT NULL CHECK (dimension BETWEEN 1 AND 4000),
+    active       boolean NOT NULL DEFAULT false,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    ready        boolean NOT NULL DEFAULT false     -- servers of its model may use it: it is, or was, the active one
+);
+CREATE UNIQUE INDEX embedding_spaces_one_active ON embedding_spaces (active) WHERE active;
+GRANT SELECT ON embedding_spaces TO mnema_app;
+
+-- Return the largest dimension of a vector that fits into a btree entry (2,704 bytes), from which an exact search reads it.
+CREATE FUNCTION widest_exact() RETURNS int LANGUAGE sql IMMUTABLE RETURN 1152;
+
+-- Make the table of a space. To insert a vector into an HNSW index costs fifty times as much as storing it, so a vector
+-- enters the index later, in the background and only for large tenants; `indexed` says that it has.
+CREATE FUNCTION create_embedding_space(p_name text, p_model text, p_dimension int, p_partitions int)
+    RETURNS void LANGUAGE plpgsql AS $space$
+DECLARE
+    v_table text := 'vec_' || p_name;
+BEGIN
+    IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
+    EXECUTE format('CREATE TABLE %I (
+        tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL, category text NOT NULL,
+        state text NOT NULL, embedding halfvec(%s) NOT NULL, PRIMARY KEY (tenant_id, memory_id),
+        FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
+    ) PARTITION BY HASH (tenant_id)', v_table, p_dimension);
+    FOR i IN 0 .. p_partitions - 1 LOOP
+        EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
+                       v_table || '_p' || i, v_table, p_partitions, i);
+    END LOOP;
+    -- exact search of one user reads this index alone; a btree entry holds at most 2,704 bytes, 2 a dimension
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category%s) WHERE state = ''active''',
+                   v_table, CASE WHEN p_dimension <= 1152 THEN ', embedding' ELSE '' END);
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', v_table);
+    EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', v_table);
+    EXECUTE format($p$CREATE POLICY tenant ON %I
+        USING (tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid)
+        WITH CHECK (tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid)$p$, v_table);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO mnema_app', v_table);
+    PERFORM create_neighbours(p_name);
+    INSERT INTO embedding_spaces (name, model, dimension, active)
+        VALUES (p_name, p_model, p_dimension, NOT EXISTS (SELECT 1 FROM embedding_spaces WHERE active));
+END $space$;
+
+-- Add the column for the token vectors of a text: one int8 vector of 96 numbers for each token, about 1.4 KB for a turn.
+-- They stay in the row up to the size of a page, so that reading a hundred candidates does not read another table.
+CREATE FUNCTION add_tokens(p_name text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_partition text;
+BEGIN
+    EXECUTE format('ALTER TABLE %I ADD COLUMN tokens bytea STORAGE EXTERNAL', 'vec_' || p_name);
+    FOR v_partition IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = ('vec_' || p_name)::regclass LOOP
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN tokens SET STORAGE EXTERNAL, SET (toast_tuple_target = 8160)', v_partition);
+    END LOOP;
+END $$;
+
+-- Add the columns and indexes of approximate search. Of a wide vector, the index holds the signs: one bit a dimension.
+CREATE FUNCTION index_space(p_name text, p_dimension int) RETURNS void LANGUAGE plpgsql AS $space$
+DECLARE
+    v_table text := 'vec_' || p_name;
+    v_index text;
+BEGIN
+    EXECUTE format('ALTER TABLE %I ADD COLUMN indexed boolean NOT NULL DEFAULT false', v_table);
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active''', v_table);
+    IF p_dimension <= widest_exact() THEN
+        EXECUTE format('CREATE INDEX ON %I USING hnsw (embedding halfvec_cosine_ops) WHERE indexed AND state = ''active''', v_table);
+        RETURN;
+    END IF;
+    EXECUTE format('ALTER TABLE %I ADD COLUMN signs bit(%s) GENERATED ALWAYS AS (binary_quantize(embedding)::bit(%2$s)) STORED',
+                   v_table, p_dimension);
+    FOR v_index IN SELECT indexrelid::regclass FROM pg_index WHERE indrelid = v_table::regclass AND indnkeyatts = 2 AND indnatts = 5 LOOP
+        EXECUTE format('DROP INDEX %s', v_index);
+    END LOOP;
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, signs) WHERE state = ''active''', v_table);
+    EXECUTE format('CREATE INDEX ON %I USING hnsw (signs bit_hamming_ops) WHERE indexed AND state = ''active''', v_table);
+END $space$;
+
+-- Make the functions of a space that store vectors.
+-- put_vectors_<space> stores vectors and tokens of existing memories. Of the memories p_changed, it also copies category
+-- and state into every space, and deletes the vectors of a changed text from the other spaces.
+-- fill_vectors_<space> stores vectors and tokens that are missing, of each memory that still has the version which was read:
+-- a concurrent change of the text brings its own vector. Returns how many.
+-- index_vectors_<space> puts up to p_limit active vectors of a tenant into the approximate index. Returns how many.
+CREATE FUNCTION create_put_vectors(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
+DECLARE
+    v_others text;
+BEGIN
+    SELECT coalesce(string_agg(format($ddl$
+    DELETE FROM %1$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_ids) AND memory_id = ANY (p_changed);
+    UPDATE %1$I v SET category = m.category, state = m.state, indexed = false FROM memories m
+        WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
+          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);$ddl$, 'vec_' || name), ''), '')
+        INTO v_others FROM embedding_spaces WHERE name <> p_name;
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[])
+    RETURNS void LANGUAGE plpgsql AS $fn$
+BEGIN
+    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
+        WHERE x.id = ANY (p_changed)
+        ON CONFLICT (tenant_id, memory_id)
+            DO UPDATE SET embedding = excluded.embedding, tokens = excluded.tokens, category = excluded.category,
+                          state = excluded.state, indexed = false;
+    UPDATE %2$I v SET category = m.category, state = m.state, indexed = false FROM memories m
+        WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
+          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);%3$s
+END $fn$
+    $ddl$, 'put_vectors_' || p_name, 'vec_' || p_name, v_others);
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_versions int[], p_vectors halfvec[], p_tokens bytea[])
+    RETURNS bigint LANGUAGE plpgsql AS $fn$
+DECLARE
+    v_count bigint;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    WITH same AS MATERIALIZED (
+        SELECT m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+        FROM unnest(p_ids, p_versions, p_vectors, p_tokens) AS x(id, version, embedding, tokens)
+        JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id AND m.version = x.version
+        ORDER BY m.id FOR SHARE OF m)
+    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+        SELECT p_tenant, user_pk, id, type, category, state, embedding, tokens FROM same
+        ON CONFLICT (tenant_id, memory_id) DO UPDATE SET tokens = excluded.tokens, indexed = false
+            WHERE v.tokens IS NULL AND excluded.tokens IS NOT NULL;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $fn$
+    $ddl$, 'fill_vectors_' || p_name, 'vec_' || p_name);
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_limit int) RETURNS bigint LANGUAGE plpgsql AS $fn$
+DECLARE
+    v_count bigint;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (ARRAY(
+        SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
+        ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $fn$
+    $ddl$, 'index_vectors_' || p_name, 'vec_' || p_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I, %I TO mnema_app', 'put_vectors_' || p_name, 'fill_vectors_' || p_name,
+                   'index_vectors_' || p_name);
+END $space$;
+
+-- Make a space: its table and all its functions.
+CREATE FUNCTION add_embedding_space(p_name text, p_model text, p_dimension int, p_partitions int)
+    RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM create_embedding_space(p_name, p_model, p_dimension, p_partitions);
+    PERFORM add_tokens(p_name), index_space(p_name, p_dimension);
+    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each knows all the others
+    PERFORM create_journal(p_name), create_recall(p_name);
+END $$;
+
+-- Drop what add_embedding_space made. The lock comes first, in the order in which writers take theirs.
+CREATE FUNCTION drop_embedding_space(p_name text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_part text;
+BEGIN
+    LOCK TABLE memories IN ACCESS EXCLUSIVE MODE;
+    DELETE FROM embedding_spaces WHERE name = p_name AND NOT active;
+    IF NOT FOUND THEN RAISE EXCEPTION 'no embedding space % that is not active', p_name; END IF;
+    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- they keep it in step no longer
+    FOREACH v_part IN ARRAY ARRAY['neighbours', 'put_vectors', 'fill_vectors', 'index_vectors', 'record_changes', 'apply_changes',
+                                  'near', 'recall'] LOOP
+        EXECUTE format('DROP FUNCTION %I', v_part || '_' || p_name);
+    END LOOP;
+    EXECUTE format('DROP TABLE %I', 'vec_' || p_name);
+END $$;

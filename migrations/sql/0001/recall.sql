@@ -1,0 +1,290 @@
+-- memory.query in two calls: recall_<space> returns the candidates, read_answer the answer. Each call binds the tenant, so
+-- it can be a transaction of its own. Plans are cached, because planning costs as much as searching; only near_<space>
+-- is planned on each call, because the planner must know the partition.
+
+CREATE TABLE memory_access (                        -- a table of its own, so that reading does not rewrite a memory
+    tenant_id      uuid NOT NULL,
+    memory_id      uuid NOT NULL,
+    last_accessed  timestamptz NOT NULL,
+    hits           bigint NOT NULL DEFAULT 1,
+    PRIMARY KEY (tenant_id, memory_id),
+    FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
+) WITH (fillfactor = 70);
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_access TO mnema_app;
+
+CREATE TABLE delta_cursors (                        -- the revision of a thread that an agent was last told of
+    tenant_id   uuid NOT NULL,
+    thread_id   text NOT NULL,
+    agent       text NOT NULL,
+    rev         bigint NOT NULL,
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    user_id     text NOT NULL DEFAULT '',           -- the user that the delta was about; '': all users
+    -- user_id comes early, so that an erasure finds the cursors of a user
+    PRIMARY KEY (tenant_id, user_id, thread_id, agent)
+) WITH (fillfactor = 70);
+GRANT SELECT, INSERT, UPDATE, DELETE ON delta_cursors TO mnema_app;
+
+-- Return whether a memory passes the filters of a request. A missing or null key is no filter. The body is one
+-- expression, so that the planner inlines it.
+CREATE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN f IS NULL OR (
+        (f->>'agent_id' IS NULL OR m.agent_id = f->>'agent_id')
+        AND (f->>'run_id' IS NULL OR m.run_id = f->>'run_id')
+        AND (f->>'actor_id' IS NULL OR m.actor_id = f->>'actor_id')
+        AND (f->>'role' IS NULL OR m.role = f->>'role')
+        AND (f->>'thread_id' IS NULL OR m.thread_id = f->>'thread_id')
+        AND (f->>'type' IS NULL OR m.type = f->>'type')
+        AND (f->>'tag' IS NULL OR m.tags @> ARRAY[f->>'tag'])
+        AND (f->>'pinned' IS NULL OR m.pinned = (f->>'pinned')::boolean)
+        AND (f->>'importance_min' IS NULL OR m.importance >= (f->>'importance_min')::int)
+        AND (f->>'importance_max' IS NULL OR m.importance <= (f->>'importance_max')::int)
+        AND (f->>'updated_after' IS NULL OR m.updated_at >= (f->>'updated_after')::timestamptz)
+        AND (f->>'updated_before' IS NULL OR m.updated_at < (f->>'updated_before')::timestamptz)
+    );
+
+-- Return a query for any of the words, stemmed; NULL if all of them are stop words. At most 64 words count.
+CREATE FUNCTION any_word(p_query text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (
+        SELECT string_agg('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''', ' | ')::tsquery
+        FROM (SELECT lexeme FROM unnest(to_tsvector('english', p_query)) ORDER BY positions[1] LIMIT 64) w
+    );
+GRANT EXECUTE ON FUNCTION memory_matches(memories, jsonb), any_word(text) TO mnema_app, mnema_search;
+
+-- Return the best p_limit memories by words. The tenant comes from the transaction (security.sql). For one user, the
+-- user's word of the index is enough, because user keys are unique over all tenants.
+CREATE FUNCTION search_lexical(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_limit int)
+    RETURNS TABLE (memory_id uuid, rank real) LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_tenant uuid := current_tenant();
+    v_words tsquery := any_word(p_query);
+    v_scope tsquery;
+BEGIN
+    IF v_tenant IS NULL OR v_words IS NULL THEN RETURN; END IF;
+    v_scope := CASE WHEN p_user IS NOT NULL THEN '''_u' || p_user::text || ''''
+                    ELSE '''_t' || replace(v_tenant::text, '-', '') || '''' END::tsquery;
+    RETURN QUERY
+        SELECT m.id, ts_rank(m.tsv, v_words) AS r
+        FROM memories m
+        WHERE m.tsv @@ (v_scope && v_words) AND m.tenant_id = v_tenant AND m.state = 'active'
+          AND (p_user IS NULL OR m.user_pk = p_user)
+          AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
+        ORDER BY r DESC, m.id LIMIT p_limit;
+END $$;
+GRANT EXECUTE ON FUNCTION search_lexical(bigint, text, text[], jsonb, int) TO mnema_app;
+
+-- Return the SQL of an exact search for the nearest vectors. Wide vectors are compared by their signs first, which an
+-- index holds; then the vectors of the best are read. `+ 0` keeps the planner from the approximate index.
+CREATE FUNCTION nearest_sql(p_table text, p_wide boolean, p_source text) RETURNS text LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN p_wide THEN format('SELECT x.memory_id FROM (
+            SELECT v.memory_id FROM %2$s ORDER BY (v.signs <~> v_signs) + 0, v.memory_id LIMIT 8 * p_dense) s
+        JOIN %1$I x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
+        ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense', p_table, p_source)
+    ELSE format('SELECT v.memory_id FROM %s ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense', p_source) END;
+
+-- Make near_<space> and recall_<space>.
+-- near_<space> returns approximately the nearest memories of a tenant; memories that the approximate index does not hold
+-- yet are compared one by one.
+-- recall_<space> returns the candidates of a query: the best p_dense by vector and the best p_lexical by words; the turns
+-- before and after the best p_beside of each; for the best p_related of each, the strength of their strongest visible
+-- relation. If fewer than p_dense memories have a vector, memories without one follow. The result is one row of aligned
+-- arrays, because a driver reads a hundred rows ten times slower. A search of a whole tenant with more than p_exact
+-- memories is approximate.
+CREATE FUNCTION create_recall(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
+DECLARE
+    v_table text := 'vec_' || p_name;
+    v_dimension int := (SELECT dimension FROM embedding_spaces WHERE name = p_name);
+    v_wide boolean := v_dimension > widest_exact();
+    v_all text := format('%I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND v.category = ANY (p_categories)', v_table);
+    v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id', v_table);
+    v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND memory_matches(m, p_filters)', v_table);
+BEGIN
+    PERFORM '[1]'::halfvec;  -- loads the extension, whose settings are named below
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_vector halfvec, p_categories text[], p_filters jsonb, p_dense int) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = 200
+    SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
+BEGIN
+    RETURN ARRAY(SELECT x.memory_id FROM (
+        (SELECT v.memory_id FROM %2$I v
+         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.category = ANY (p_categories)
+           AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
+                                             AND memory_matches(m, p_filters) OFFSET 0))
+         ORDER BY %3$s LIMIT %4$s * p_dense)
+        UNION ALL
+        (SELECT v.memory_id FROM %2$I v
+         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.category = ANY (p_categories)
+           AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
+                                             AND memory_matches(m, p_filters) OFFSET 0))
+         ORDER BY (%3$s) + 0, v.memory_id LIMIT %4$s * p_dense)) s
+        JOIN %2$I x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
+        ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense);
+END $fn$
+    $ddl$, 'near_' || p_name, v_table,
+        CASE WHEN v_wide THEN format('v.signs <~> binary_quantize(p_vector)::bit(%s)', v_dimension)
+             ELSE 'v.embedding <=> p_vector' END, CASE WHEN v_wide THEN 8 ELSE 1 END);
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense int,
+        p_lexical int, p_beside int, p_related int, p_exact int, p_tokens boolean, p_vectors boolean)
+    RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamptz[],
+        updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity float8[],
+        lexical real[], strength real[], lengths int[], tokens bytea, embeddings halfvec[])
+    LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
+#variable_conflict use_column
+DECLARE
+    v_user bigint;
+    v_first bigint;
+    v_last bigint;
+    v_few CONSTANT int := 500;  -- memories are looked up one by one
+    v_signs bit(%7$s);
+    v_dense uuid[];
+    v_found uuid[];
+    v_ranks real[];
+    v_beside uuid[];
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
+    %8$s
+    IF p_vector IS NULL THEN
+        v_dense := '{}';
+    ELSIF v_user IS NOT NULL AND p_filters IS NULL THEN
+        v_dense := ARRAY(%3$s);
+        IF cardinality(v_dense) < p_dense THEN  -- without filters in the statement, which would take longer to get ready than to run
+            v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+                             AND m.state = 'active' AND m.category = ANY (p_categories));
+        END IF;
+    ELSIF v_user IS NOT NULL THEN
+        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+                         AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters));
+        v_dense := ARRAY(%9$s);
+    ELSE
+        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+                         AND m.state = 'active' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+        IF cardinality(v_found) <= v_few THEN
+            v_dense := ARRAY(%9$s);
+        ELSE
+            v_found := NULL;  -- not all of them
+            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+                                      AND m.state = 'active' LIMIT p_exact + 1) counted) > p_exact THEN
+                v_dense := %6$I(p_tenant, p_vector, p_categories, p_filters, p_dense);
+            ELSIF p_filters IS NULL THEN
+                v_dense := ARRAY(%4$s);
+            END IF;
+            IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
+                v_dense := ARRAY(%5$s);  -- not large, or so large that the search gave up
+            END IF;
+        END IF;
+    END IF;
+    -- A query fills its slots also with what has no vector yet, or if it has none itself. Fewer than p_dense are all that have one;
+    -- v_found is all that matches, NULL where that is not known.
+    IF cardinality(v_dense) < p_dense AND cardinality(v_found) IS DISTINCT FROM cardinality(v_dense) THEN
+        v_first := coalesce(v_user, 0);  -- of one user or of all: as expressions they would not be looked up in an index
+        v_last := coalesce(v_user, 9223372036854775807);
+        v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
+            WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
+              AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters) AND m.id <> ALL (v_dense)
+            ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
+    END IF;
+    v_found := NULL;
+    IF p_lexical > 0 THEN
+        SELECT array_agg(l.memory_id), array_agg(l.rank) INTO v_found, v_ranks
+            FROM search_lexical(v_user, p_query, p_categories, p_filters, p_lexical) l;
+    END IF;
+    IF p_beside > 0 THEN
+        v_beside := ARRAY(SELECT n.id FROM memories b CROSS JOIN LATERAL (
+            SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id AND m.seq IN (b.seq - 1, b.seq + 1)
+              AND m.state = 'active' AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
+              AND memory_matches(m, p_filters) OFFSET 0) n
+            WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside]) AND b.seq IS NOT NULL);
+    END IF;
+    RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance), array_agg(c.pinned),
+        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq), array_agg(c.actor_id),
+        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength), array_agg(length(c.tokens)),
+        string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END
+    FROM (
+        SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id, m.seq, m.actor_id,
+               m.text LIKE '%%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
+               CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
+                   -- tried from the strongest down, one is enough
+                   SELECT e.strength FROM (SELECT x.other, x.strength FROM (
+                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.from_id = i.id::text
+                       UNION ALL
+                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.to_id = i.id::text) x
+                       ORDER BY x.strength DESC OFFSET 0) e
+                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid AND o.state = 'active'
+                       AND o.category = ANY (p_categories) AND (v_user IS NULL OR o.user_pk = v_user)
+                       AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
+               CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding
+        FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)) i
+        JOIN memories m ON m.tenant_id = p_tenant AND m.id = i.id
+        LEFT JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = i.id
+        LEFT JOIN unnest(v_found, v_ranks) AS l(id, rank) ON l.id = i.id
+        ORDER BY i.id) c;
+END $fn$
+    $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
+        nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
+        CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
+        nearest_sql(v_table, v_wide, v_few));
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
+END $space$;
+
+-- Return the answer of a query, in this order: at most p_whole_limit memories of the categories p_whole; the memories
+-- p_chosen that are still visible; at most p_related of the strongest relations of both, with `via`, the memory that each
+-- is related to.
+CREATE FUNCTION read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit int,
+        p_chosen uuid[], p_related int)
+    RETURNS TABLE (part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text,
+        actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean,
+        tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamptz, version int,
+        created_at timestamptz, updated_at timestamptz)
+    LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$
+#variable_conflict use_column
+DECLARE
+    v_user bigint;
+    v_whole uuid[] := '{}';
+    v_all uuid[];
+    v_texts text[];
+    v_others uuid[] := '{}';
+    v_vias uuid[];
+    v_strengths real[];
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
+    IF p_whole <> '{}' THEN
+        v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND (v_user IS NULL OR m.user_pk = v_user)
+            AND m.state = 'active' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
+            ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_whole_limit);
+    END IF;
+    v_all := v_whole || p_chosen;
+    IF p_related > 0 AND v_all <> '{}' THEN
+        v_texts := v_all::text[];
+        SELECT array_agg(x.other), array_agg(x.via), array_agg(x.strength) INTO v_others, v_vias, v_strengths FROM (
+            SELECT o.id AS other, e.via, e.strength
+            FROM (SELECT d.* FROM (
+                    SELECT DISTINCT ON (b.other) b.other, b.via, b.strength FROM (
+                        SELECT r.to_id::uuid AS other, r.from_id::uuid AS via, r.strength FROM relations r
+                            WHERE r.tenant_id = p_tenant AND r.from_id = ANY (v_texts)
+                        UNION ALL
+                        SELECT r.from_id::uuid, r.to_id::uuid, r.strength FROM relations r
+                            WHERE r.tenant_id = p_tenant AND r.to_id = ANY (v_texts)) b
+                    WHERE NOT b.other = ANY (v_all) ORDER BY b.other, b.strength DESC, b.via) d
+                  ORDER BY d.strength DESC, d.other OFFSET 0) e
+            CROSS JOIN LATERAL (  -- looked up from the strongest down, until there are enough
+                SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
+                AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters) OFFSET 0) o
+            ORDER BY e.strength DESC, e.other LIMIT p_related) x;
+    END IF;
+    RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id, m.actor_id, m.role,
+        m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata, m.superseded_by,
+        m.purge_at, m.version, m.created_at, m.updated_at
+    FROM (SELECT 1 AS rank, 'whole' AS part, w.at, w.id, NULL::real AS strength, NULL::uuid AS via
+              FROM unnest(v_whole) WITH ORDINALITY AS w(id, at)
+          UNION ALL SELECT 2, 'chosen', c.at, c.id, NULL, NULL FROM unnest(p_chosen) WITH ORDINALITY AS c(id, at)
+          UNION ALL SELECT 3, 'related', o.at, o.id, o.strength, o.via
+              FROM unnest(v_others, v_strengths, v_vias) WITH ORDINALITY AS o(id, strength, via, at)) a
+    JOIN memories m ON m.tenant_id = p_tenant AND m.id = a.id AND m.state = 'active' AND m.category = ANY (p_categories)
+        AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters)
+    ORDER BY a.rank, a.at;
+END $fn$;
+GRANT EXECUTE ON FUNCTION read_answer(uuid, text, text[], jsonb, text[], int, uuid[], int) TO mnema_app;

@@ -1,0 +1,139 @@
+-- Forgetting and erasure: what is kept for a time only, and what goes with a user.
+
+CREATE TABLE tombstones (                           -- keyed hashes (HMAC-SHA-256) of erased texts and turns
+    tenant_id   uuid NOT NULL,
+    hash        bytea NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (tenant_id, hash)
+);
+GRANT SELECT, INSERT ON tombstones TO mnema_app;
+
+-- Delete what is kept for a time only, at most p_limit rows of each table, the oldest first: revisions before the newest
+-- p_revisions of a thread, events and dead jobs before p_events, idempotency records and finished jobs before p_keys.
+-- Returns the numbers of deleted rows by table; with p_dry_run, the numbers of all rows that would go.
+CREATE FUNCTION expire_records(p_tenant uuid, p_revisions bigint, p_events timestamptz, p_keys timestamptz, p_limit int,
+                               p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_done jsonb := '{}';
+    v_count int;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    IF p_dry_run THEN
+        RETURN jsonb_build_object(
+            'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
+                           WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
+            'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
+            'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
+            'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
+                                                                            OR state = 'dead' AND updated_at < p_events)));
+    END IF;
+    DELETE FROM change_log WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT o.id FROM thread_revision t CROSS JOIN LATERAL (
+            SELECT c.id FROM change_log c
+            WHERE c.tenant_id = p_tenant AND c.thread_id = t.thread_id AND c.rev <= t.rev - p_revisions
+            ORDER BY c.rev LIMIT p_limit) o
+        WHERE t.tenant_id = p_tenant AND t.rev > p_revisions LIMIT p_limit));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('change_log', v_count);
+    DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
+    DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND ctid = ANY (ARRAY (
+        SELECT ctid FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys
+        ORDER BY created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
+    DELETE FROM jobs WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT id FROM jobs WHERE tenant_id = p_tenant AND state IN ('done', 'dead')
+            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_events END AND updated_at < greatest(p_keys, p_events)
+        ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- what is put back just now is not taken
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
+    RETURN v_done;
+END $$;
+GRANT EXECUTE ON FUNCTION expire_records(uuid, bigint, timestamptz, timestamptz, int, boolean) TO mnema_app;
+
+-- Replace the ids of a user's threads before the user is erased, and return how many were replaced. If others use a
+-- thread, its id stays and the user's rows move out of its change log, except the thread's oldest row: that one says how far
+-- back the log reaches. The new id is random, because nothing needs to find it again. The caller holds the locks of the
+-- user's row and memories.
+CREATE FUNCTION erase_threads(p_tenant uuid, p_user text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_pk bigint := user_pk_of(p_tenant, p_user);
+    v_ids text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk);
+    v_threads text[] := ARRAY (
+        SELECT thread_id FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk AND thread_id IS NOT NULL
+        UNION SELECT thread_id FROM change_log WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
+        UNION SELECT thread_id FROM events WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL
+        UNION SELECT thread_id FROM context_questions WHERE tenant_id = p_tenant AND user_id = p_user
+        UNION SELECT thread_id FROM delta_cursors WHERE tenant_id = p_tenant AND user_id = p_user);
+    v_new jsonb;
+BEGIN
+    -- sorted, as writers lock them; one that is being written is waited for, and counts below if it is another's
+    PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads) ORDER BY thread_id FOR UPDATE;
+    SELECT coalesce(jsonb_object_agg(t, 'erased:' || gen_random_uuid()), '{}') INTO v_new FROM unnest(v_threads) t;
+    UPDATE change_log c SET thread_id = v_new->>c.thread_id
+        WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
+          AND rev > (SELECT min(o.rev) FROM change_log o WHERE o.tenant_id = p_tenant AND o.thread_id = c.thread_id);
+    SELECT coalesce(jsonb_object_agg(t, v_new->>t), '{}') INTO v_new FROM unnest(v_threads) t
+        WHERE NOT EXISTS (SELECT FROM memories WHERE tenant_id = p_tenant AND thread_id = t AND user_pk IS DISTINCT FROM v_pk)
+          AND NOT EXISTS (SELECT FROM context_questions WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
+          AND t NOT IN (SELECT thread_id FROM reflections WHERE tenant_id = p_tenant AND user_id <> p_user);
+    v_threads := ARRAY (SELECT jsonb_object_keys(v_new));
+    UPDATE change_log SET thread_id = v_new->>thread_id WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads);
+    UPDATE thread_revision SET thread_id = v_new->>thread_id WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads);
+    UPDATE delta_cursors SET thread_id = v_new->>thread_id WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads);
+    UPDATE events SET thread_id = v_new->>thread_id
+        WHERE tenant_id = p_tenant AND user_id IS NULL AND thread_id = ANY (v_threads);
+    RETURN cardinality(v_threads);
+END $$;
+GRANT EXECUTE ON FUNCTION erase_threads(uuid, text) TO mnema_app;
+
+-- Delete a user's context and proposals; their history rows stay, without text. The caller holds the lock of the user's
+-- row. The proposals are locked first, so that history that is being written about one is blanked too.
+CREATE FUNCTION erase_consent(p_tenant uuid, p_user text, p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids text[];
+    v_values int;
+BEGIN
+    PERFORM 1 FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user ORDER BY id FOR UPDATE;
+    v_ids := ARRAY (SELECT id::text FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user);
+    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
+    INSERT INTO history (tenant_id, id, memory_id, event, actor)
+        SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
+    DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND response->>'id' = ANY (v_ids);
+    DELETE FROM user_context WHERE tenant_id = p_tenant AND user_id = p_user;
+    GET DIAGNOSTICS v_values = ROW_COUNT;
+    DELETE FROM context_patches WHERE tenant_id = p_tenant AND user_id = p_user;
+    RETURN jsonb_build_object('context_values', v_values, 'context_patches', cardinality(v_ids));
+END $$;
+GRANT EXECUTE ON FUNCTION erase_consent(uuid, text, text) TO mnema_app;
+
+-- Delete everything of a user; rows of history and change_log stay, without text. The caller holds the lock of the user's
+-- row, so that nothing is written for the user meanwhile. Returns the numbers of rows by table.
+CREATE FUNCTION erase_user(p_tenant uuid, p_user text, p_hashes bytea[], p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user));
+    v_done jsonb := jsonb_build_object('memories', cardinality(v_ids));
+    v_count int;
+BEGIN
+    INSERT INTO tombstones (tenant_id, hash) SELECT p_tenant, h FROM unnest(p_hashes) h ON CONFLICT DO NOTHING;
+    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('history_blanked', v_count);
+    INSERT INTO history (tenant_id, id, memory_id, event, actor)
+        SELECT p_tenant, gen_random_uuid(), i, 'PURGE', p_actor FROM unnest(v_ids) i;
+    UPDATE change_log SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('changes_blanked', v_count);
+    DELETE FROM relations WHERE tenant_id = p_tenant AND (from_id = ANY (v_ids) OR to_id = ANY (v_ids));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('relations', v_count);
+    DELETE FROM events WHERE tenant_id = p_tenant AND (user_id = p_user OR memory_id = ANY (v_ids));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
+    DELETE FROM idempotency_keys WHERE tenant_id = p_tenant
+        AND (user_id = p_user OR user_id IS NULL AND response->>'id' = ANY (v_ids));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
+    DELETE FROM jobs WHERE tenant_id = p_tenant AND user_id = p_user;
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
+    DELETE FROM supervisor_checkpoints WHERE tenant_id = p_tenant AND user_id = p_user;
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('checkpoints', v_count);
+    DELETE FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user);
+    DELETE FROM users WHERE tenant_id = p_tenant AND user_id = p_user;
+    RETURN v_done;
+END $$;
+GRANT EXECUTE ON FUNCTION erase_user(uuid, text, bytea[], text) TO mnema_app;

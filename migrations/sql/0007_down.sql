@@ -1,1 +1,0 @@
-DROP TABLE llm_budget, llm_calls;

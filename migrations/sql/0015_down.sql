@@ -1,1 +1,0 @@
-DROP FUNCTION signals_agree(text, jsonb);

@@ -1,0 +1,34 @@
+"""The schema of the first release."""
+
+from migrations.scripts import run_sql
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+CAPABILITIES = (
+    "kernel",
+    "tenancy",
+    "memory",
+    "memory_write",
+    "recall",
+    "reflection",
+    "consolidation",
+    "consent",
+    "retention",
+    "agent_state_checkpoints",
+    "agent_state_store",
+    "jobs",
+    "operations",
+    "security",
+    "first_space",
+)
+
+
+def upgrade() -> None:
+    run_sql(*(f"0001/{capability}.sql" for capability in CAPABILITIES))
+
+
+def downgrade() -> None:
+    run_sql("0001/down.sql")
