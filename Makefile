@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run test check lint types unit lock clean
+.PHONY: run test check lint types unit schema lock clean
 
 run: $(VENV)/run.stamp
 	@exec $(BIN)/mnema up
@@ -20,6 +20,10 @@ types: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp
 	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+
+# After a change of a migration: the current schema as files, in migrations/schema.
+schema: $(VENV)/run.stamp
+	$(BIN)/python -m migrations.schema_files
 
 $(VENV)/run.stamp: requirements.lock requirements-embedded.lock requirements-model.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Mnema needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'

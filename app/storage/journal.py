@@ -1,7 +1,7 @@
 """The journal: every change of a memory goes through `record`, with its history, delta, events and relations.
 
-The database applies the changes and writes the record in one call (migrations/sql/0018_guards.sql); a constraint
-trigger refuses a change that came any other way.
+The database applies the changes and writes the record in one call (migrations/schema/functions/apply_changes.sql); a
+constraint trigger refuses a change that came any other way.
 """
 
 import time
@@ -14,10 +14,10 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.changes import CHANGES, ChangeKind, Edge, MemoryChange, Observation
-from app.domain.consent.patches import Entry
+from app.domain.consent.patches.patches import Entry
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
-from app.domain.memory.memory import Memory, MemoryType, NewMemory
+from app.domain.memory.memory.memory import Memory, MemoryType, NewMemory
 from app.domain.principal import Scope
 from app.domain.text_rules import text_key
 from app.domain.tombstones import tombstones

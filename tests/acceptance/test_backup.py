@@ -20,11 +20,11 @@ from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.embedded.postgres import EmbeddedPostgres
 from app.storage.engine import Engine
+from migrations.describe import describe
 from tests.acceptance.processes import mnema
 from tests.api.calls import ask, delta, history_of, listed, refused, remember, say
 from tests.conftest import PASSWORDS, SECRET_KEY, Database, database_url, roomy_memory
 from tests.factories import Caller, make_caller, serve
-from tests.migrations.snapshot import catalogue
 from tests.usecases.crowd import SeededEmbedder
 
 pytestmark = pytest.mark.acceptance
@@ -145,7 +145,7 @@ async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
     assert done.returncode == 0, done.stderr
     async with serving(database.app, tmp_path, caller, embedder) as client:
         before = await answers(client)
-    schema = await catalogue(database.superuser)
+    schema = await describe(database.superuser)
     await app.engine.close()
     server = elsewhere if fresh else database_url(database.superuser, "postgres")
     if not fresh:
@@ -159,7 +159,7 @@ async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
     migrated = await mnema("migrate", MNEMA_ADMIN_DATABASE_URL=restored.url("mnema_admin"))
     assert "schema is current" in migrated.stdout, migrated.stderr
 
-    assert await catalogue(whole) == schema
+    assert await describe(whole) == schema
     async with serving(restored.url("mnema_app"), tmp_path, caller, embedder) as client:
         assert await answers(client) == before
         revision = before["delta"]["rev"]

@@ -1,8 +1,6 @@
 """From nothing to the newest revision and back, and what the result looks like."""
 
 import asyncio
-import difflib
-import os
 import sys
 
 import asyncpg
@@ -12,9 +10,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 
 from app.storage.operations import administration as admin
+from migrations.describe import describe
+from migrations.schema_files import difference
 from tests.conftest import Database
 from tests.migrations.conftest import Bootstrap
-from tests.migrations.snapshot import FILE, catalogue
 
 LEFT = """
 SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'alembic_version%'
@@ -36,32 +35,10 @@ async def downgrade(database: Database, revision: str) -> None:
     await asyncio.to_thread(command.downgrade, admin.alembic_config(database.admin), revision)
 
 
-def difference(expected: str, found: str) -> str:
-    names = ("expected", "found")
-    return "\n".join(difflib.unified_diff(expected.splitlines(), found.splitlines(), *names, lineterm="", n=0))
-
-
 def test_there_is_exactly_one_head(database: Database) -> None:
     scripts = ScriptDirectory.from_config(admin.alembic_config(database.admin))
     assert scripts.get_heads() == [admin.head_revision()]
     assert len(scripts.get_bases()) == 1
-
-
-async def test_the_catalogue_is_the_one_on_file(database: Database) -> None:
-    found = await catalogue(database.superuser)
-    if os.environ.get("MNEMA_UPDATE_SNAPSHOT") == "1":
-        FILE.write_text(found, encoding="utf-8")
-    expected = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
-    hint = f"If this is meant, run once with MNEMA_UPDATE_SNAPSHOT=1 and keep the new {FILE.name}."
-    assert not difference(expected, found), f"\n{difference(expected, found)}\n\n{hint}"
-
-
-async def test_a_changed_policy_shows_in_the_catalogue(database: Database) -> None:
-    before = await catalogue(database.superuser)
-    connection = await asyncpg.connect(database.superuser)
-    await connection.execute("ALTER POLICY tenant ON events USING (true)")
-    await connection.close()
-    assert "+events tenant for * to {PUBLIC} using true" in difference(before, await catalogue(database.superuser))
 
 
 async def test_the_models_and_the_migrations_agree(database: Database) -> None:
@@ -77,34 +54,34 @@ async def test_a_model_without_its_migration_is_noticed(database: Database) -> N
 
 
 async def test_up_down_and_up_again_from_empty_gives_the_same_schema(empty: Database, database: Database) -> None:
-    template = await catalogue(database.superuser)
+    template = await describe(database.superuser)
     assert await left_over(empty) == []
     await admin.migrate(empty.admin)
-    assert difference(template, await catalogue(empty.superuser)) == ""
+    assert difference(template, await describe(empty.superuser)) == ""
     await admin.adopt_model(empty.admin, "some other model", 512, partitions=2)
     await downgrade(empty, "base")
     assert await left_over(empty) == []
     await admin.migrate(empty.admin)
-    assert difference(template, await catalogue(empty.superuser)) == ""
+    assert difference(template, await describe(empty.superuser)) == ""
 
 
 async def test_one_revision_down_and_up_gives_the_same_schema(database: Database) -> None:
-    template = await catalogue(database.superuser)
+    template = await describe(database.superuser)
     await downgrade(database, "-1")
     await admin.migrate(database.admin)
-    assert difference(template, await catalogue(database.superuser)) == ""
+    assert difference(template, await describe(database.superuser)) == ""
 
 
 async def test_migrating_again_changes_nothing(database: Database) -> None:
-    template = await catalogue(database.superuser)
+    template = await describe(database.superuser)
     await admin.migrate(database.admin)
-    assert await catalogue(database.superuser) == template
+    assert await describe(database.superuser) == template
 
 
 async def test_two_migrators_at_once_from_empty_both_succeed(empty: Database, database: Database) -> None:
     done = await asyncio.gather(*(migrator(empty) for _ in range(2)))
     assert [code for code, _ in done] == [0, 0], done
-    assert difference(await catalogue(database.superuser), await catalogue(empty.superuser)) == ""
+    assert difference(await describe(database.superuser), await describe(empty.superuser)) == ""
 
 
 async def migrator(database: Database) -> tuple[int | None, str]:
@@ -122,9 +99,9 @@ async def migrator(database: Database) -> tuple[int | None, str]:
 
 async def test_the_bootstrap_may_run_again_over_a_living_installation(empty: Database, bootstrap: Bootstrap) -> None:
     await admin.migrate(empty.admin)
-    before = await catalogue(empty.superuser)
+    before = await describe(empty.superuser)
     await bootstrap(empty.name)
-    assert await catalogue(empty.superuser) == before
+    assert await describe(empty.superuser) == before
 
 
 async def test_the_servers_role_cannot_migrate(empty: Database) -> None:

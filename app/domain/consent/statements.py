@@ -1,7 +1,7 @@
 """Does a text say a value? Deterministic checks by whole words (SPEC §8). Pure, linear in the text.
 
-The database repeats a weaker form of `contains` (migrations/sql/0016_consent.sql): the plain ASCII words of the value,
-in any order. What passes here passes there.
+The database repeats a weaker form of `contains` (migrations/schema/functions/has_words.sql): the plain ASCII words of
+the value, in any order. What passes here passes there.
 """
 
 import re

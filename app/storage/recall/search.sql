@@ -1,4 +1,4 @@
--- Statements of memory.query; the functions are in migrations/sql, 0012_recall.sql and 0006_recall.sql. Both bind the tenant.
+-- Statements of memory.query; the functions are in migrations/schema/functions. Both bind the tenant.
 -- $1 tenant, $2 user or null, $3 categories, $4 row filters or null.
 
 -- name: recall

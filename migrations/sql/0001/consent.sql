@@ -70,7 +70,7 @@ CREATE TABLE context_questions (                    -- the open question of a th
 CREATE UNIQUE INDEX context_questions_patch ON context_questions (tenant_id, patch_id);
 GRANT SELECT, INSERT, UPDATE, DELETE ON context_questions TO mnema_app;
 
--- Return the ASCII words of a text. app/domain/saying.py is stricter: it reads every script, word order and denials.
+-- Return the ASCII words of a text. app/domain/consent/statements.py is stricter: it reads every script, word order and denials.
 CREATE FUNCTION ascii_words(p_text text) RETURNS text[] LANGUAGE sql IMMUTABLE
     RETURN array_remove(string_to_array(regexp_replace(lower(p_text COLLATE "C"), '[^a-z0-9]+', ' ', 'g'), ' '), '');
 

@@ -23,11 +23,11 @@ from app.domain.principal import Scope
 from app.storage.recall.search import Search, SearchStorage
 from app.usecases.operations.spaces import Filled
 from app.usecases.recall.query import Query
+from migrations.describe import describe
 from tests.architecture import catalog
 from tests.architecture.test_isolation_catalog import CHECKS
 from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller
-from tests.migrations.snapshot import catalogue
 from tests.usecases.models import WordsEmbedder
 
 OLD = "minilm_l6_v2"
@@ -341,7 +341,7 @@ async def test_a_server_needs_a_space_that_was_taken_up(town: Town) -> None:
 
 
 async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -> None:
-    before = await catalogue(town.database.superuser)
+    before = await describe(town.database.superuser)
     caller = await make_caller(town.old)
     ids = await settle(town.old, caller)
     names = {}
@@ -364,7 +364,7 @@ async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -
         await town.drop(name)
     ended.set()
     assert await working
-    assert await catalogue(town.database.superuser) == before
+    assert await describe(town.database.superuser) == before
     await town.old.edit.patch(caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None)
     assert (await ask(town.old, caller, "trombone"))[0] == ids["violin"]
 

@@ -1,0 +1,65 @@
+-- Each embedding space has one. This is the one of the space minilm_l6_v2.
+CREATE OR REPLACE FUNCTION public.apply_changes_minilm_l6_v2(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_tombstones bytea[], p_keys jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$  -- planning would cost what writing does
+DECLARE
+    v_images jsonb := '{}';
+    v_related jsonb := coalesce(p_batch->'related', '{}');
+    v_revs jsonb;
+    v_erased boolean;
+    v_known boolean;
+BEGIN
+    v_known := set_config('app.tenant_id', p_tenant::text, true) = '';  -- an assignment: no statement to start
+    -- users before anything else, and in order, so that two transactions never wait for each other in a circle: whoever relates
+    -- a user's memories shares the lock with the like, whoever purges one has it alone
+    IF p_batch @? '$.updates[*].op ? (@ == "purge")' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
+            SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
+                SELECT (u->>'id')::uuid FROM jsonb_array_elements(p_batch->'updates') u)))) ORDER BY user_id FOR UPDATE;
+    END IF;
+    IF p_batch ? 'relations' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant
+            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id FOR KEY SHARE;
+    END IF;
+    IF p_batch ? 'edges' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
+            SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
+                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id FOR KEY SHARE;
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        v_revs := claim_keys(p_tenant, p_keys);
+        IF v_revs IS NOT NULL THEN RETURN v_revs; END IF;
+    END IF;
+    -- one known user is the usual
+    SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_tombstones)),
+           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0) INTO v_erased, v_known;
+    IF v_erased THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
+    -- what a call does not bring is not asked for: starting a statement costs as much as writing a row
+    IF p_batch ? 'users' AND (NOT v_known OR jsonb_array_length(p_batch->'users') > 1) THEN
+        PERFORM know_users(p_tenant, p_batch->'users');
+    END IF;
+    IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
+    v_revs := record_changes_minilm_l6_v2(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
+    IF v_images <> '{}' THEN
+        PERFORM put_vectors_minilm_l6_v2(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
+    END IF;
+    IF p_batch ? 'edges' OR p_batch ? 'retold' THEN
+        v_related := v_related || add_edges(p_tenant, coalesce(p_batch->'edges', '[]'),
+                                            ARRAY (SELECT jsonb_array_elements_text(p_batch->'retold')));
+    END IF;
+    IF p_batch ? 'jobs' THEN
+        INSERT INTO jobs (tenant_id, id, kind, user_id, payload)
+            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text, payload jsonb);
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        UPDATE idempotency_keys i SET response = k.response || jsonb_build_object(
+                'related', coalesce((v_related->>k.memory_id)::int, 0),
+                'revs', (SELECT jsonb_object_agg(r->>1, r->2) FROM jsonb_array_elements(v_revs) r
+                         WHERE r->>0 = k.memory_id))
+            FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)
+            WHERE i.tenant_id = p_tenant AND i.key_id = k.key_id AND i.route = k.route AND i.key = k.key;
+    END IF;
+    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related);
+END $function$;

@@ -1,0 +1,5 @@
+CREATE OR REPLACE FUNCTION public.ascii_words(p_text text)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN array_remove(string_to_array(regexp_replace(lower((p_text COLLATE "C")), '[^a-z0-9]+'::text, ' '::text, 'g'::text), ' '::text), ''::text);

@@ -1,0 +1,22 @@
+CREATE OR REPLACE FUNCTION public.change_memories(p_tenant uuid, p_updates jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    v_images jsonb := '{}';
+    v_old memories;
+    c jsonb;
+BEGIN
+    FOR c IN SELECT value FROM jsonb_array_elements(p_updates) LOOP
+        v_old := locked_memory(p_tenant, c);
+        IF c->>'op' = 'purge' THEN
+            PERFORM purge_memory(v_old);
+            v_images := v_images || jsonb_build_object(v_old.id,
+                jsonb_build_object('before', jsonb_build_object('category', v_old.category)));
+        ELSE
+            v_images := v_images || jsonb_build_object(v_old.id, jsonb_build_object(
+                'before', memory_json(v_old), 'after', memory_json(update_memory(v_old, c))));
+        END IF;
+    END LOOP;
+    RETURN v_images;
+END $function$;

@@ -1,0 +1,30 @@
+CREATE OR REPLACE FUNCTION public.create_embedding_space(p_name text, p_model text, p_dimension integer, p_partitions integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    v_table text := 'vec_' || p_name;
+BEGIN
+    IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
+    EXECUTE format('CREATE TABLE %I (
+        tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL, category text NOT NULL,
+        state text NOT NULL, embedding halfvec(%s) NOT NULL, PRIMARY KEY (tenant_id, memory_id),
+        FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
+    ) PARTITION BY HASH (tenant_id)', v_table, p_dimension);
+    FOR i IN 0 .. p_partitions - 1 LOOP
+        EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
+                       v_table || '_p' || i, v_table, p_partitions, i);
+    END LOOP;
+    -- exact search of one user reads this index alone; a btree entry holds at most 2,704 bytes, 2 a dimension
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category%s) WHERE state = ''active''',
+                   v_table, CASE WHEN p_dimension <= 1152 THEN ', embedding' ELSE '' END);
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', v_table);
+    EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', v_table);
+    EXECUTE format($p$CREATE POLICY tenant ON %I
+        USING (tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid)
+        WITH CHECK (tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid)$p$, v_table);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO mnema_app', v_table);
+    PERFORM create_neighbours(p_name);
+    INSERT INTO embedding_spaces (name, model, dimension, active)
+        VALUES (p_name, p_model, p_dimension, NOT EXISTS (SELECT 1 FROM embedding_spaces WHERE active));
+END $function$;

@@ -1,0 +1,149 @@
+CREATE OR REPLACE FUNCTION public.create_journal(p_space text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    -- New memories with their relations, and the only writer of history, change_log, thread_revision and events. What parts
+    -- of the statement need of each other they look up row by row: to start hash joins costs 5 % of a call that brings one
+    -- memory, at 16 they make no difference, at 256 they would save an eighth.
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+                     p_images jsonb)
+    RETURNS jsonb LANGUAGE plpgsql AS $fn$
+DECLARE
+    v_revs jsonb;
+BEGIN
+    -- threads first, and sorted, so that two transactions never wait for each other; the row lock makes revision
+    -- order = commit order
+    WITH threads AS MATERIALIZED (
+        INSERT INTO thread_revision AS t (tenant_id, thread_id, rev)
+            SELECT p_tenant, n.key, n.value::bigint FROM jsonb_each_text(p_batch->'threads') n ORDER BY n.key
+            ON CONFLICT (tenant_id, thread_id) DO UPDATE SET rev = t.rev + excluded.rev
+            RETURNING thread_id, rev),
+    fresh AS (
+        INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type,
+                category, text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, version,
+                created_at, updated_at)
+            -- 0: the user was erased meanwhile, which the foreign key tells
+            SELECT p_tenant, r.id,
+                coalesce((SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = r.user_id), 0),
+                r.user_id, r.thread_id, r.seq, r.agent_id, r.run_id, r.actor_id, r.role, r.type, r.category, r.text,
+                r.steps_text, r.text_hash, r.importance, r.pinned, r.tags, 'active', r.source, r.metadata, 1, r.created_at,
+                r.updated_at
+            FROM jsonb_to_recordset(p_batch->'memories') AS r(id uuid, user_id text, thread_id text, seq bigint, agent_id text,
+                run_id text, actor_id text, role text, type text, category text, text text, steps_text text, text_hash bytea,
+                importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
+                updated_at timestamptz)
+            WHERE (SELECT count(*) FROM threads) >= 0  -- not before the threads are locked
+            RETURNING m.id, m.user_pk, m.type, m.category, jsonb_build_object('after', memory_json(m)) AS image),
+    embedded AS (
+        INSERT INTO %2$I (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+            SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', p_vectors[f.place], p_tokens[f.place]
+            FROM (SELECT *, array_position(p_vector_ids, id) AS place FROM fresh OFFSET 0) f  -- 0: looked for once
+            WHERE f.place IS NOT NULL),
+    noted AS (
+        INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
+            SELECT p_tenant, e.* FROM jsonb_to_recordset(p_batch->'events') AS e(id uuid, user_id text, thread_id text,
+                node text, op text, status text, memory_id text, category text, sim real)),
+    kept AS (
+        INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
+            SELECT p_tenant, h.id, h.memory_id::text, h.event, h.old_ref, h.new_ref, h.actor,
+                   CASE WHEN h.event IN ('PURGE', 'LINK') THEN '{}'
+                        ELSE coalesce((SELECT f.image FROM fresh f WHERE f.id = h.memory_id LIMIT 1),
+                                      p_images->h.memory_id::text) END
+                   || coalesce(h.meta, '{}'),
+                   clock_timestamp()
+            FROM jsonb_to_recordset(p_batch->'history') AS h(id uuid, memory_id uuid, event text, old_ref text, new_ref text,
+                actor text, meta jsonb)),
+    linked AS (
+        INSERT INTO relations (tenant_id, id, from_id, to_id, strength)
+            SELECT p_tenant, r.id, r.from_id,
+                CASE WHEN r.other IS NULL OR (SELECT true FROM memories o WHERE o.tenant_id = p_tenant AND o.id = r.other LIMIT 1)
+                     THEN r.to_id ELSE purged_meanwhile() END, r.strength
+            FROM jsonb_to_recordset(p_batch->'relations') AS r(id uuid, from_id text, to_id text, strength real, other uuid)),
+    told AS (
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts)
+            SELECT p_tenant, d.id, d.thread_id, (SELECT t.rev FROM threads t WHERE t.thread_id = d.thread_id) - d.back,
+                   d.memory_id::text, d.event, p_images#>>ARRAY[d.memory_id::text, 'before', 'category'],
+                   coalesce((SELECT f.category FROM fresh f WHERE f.id = d.memory_id LIMIT 1),
+                            p_images#>>ARRAY[d.memory_id::text, 'after', 'category']),
+                   -- of a changed memory the text and importance it has now: who composed the change may have read older ones
+                   CASE WHEN p_images->d.memory_id::text ? 'after' THEN jsonb_build_object(
+                        'text', left(p_images#>>ARRAY[d.memory_id::text, 'after', 'text'], 300),
+                        'importance', p_images#>ARRAY[d.memory_id::text, 'after', 'importance']) ELSE '{}' END
+                   || coalesce(d.meta, '{}'),
+                   clock_timestamp()
+            FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text, back bigint, event text,
+                meta jsonb)
+            RETURNING memory_id, thread_id, rev)
+    SELECT jsonb_agg(jsonb_build_array(memory_id, thread_id, rev)) INTO v_revs FROM told;
+    RETURN coalesce(v_revs, '[]');
+END $fn$
+    $ddl$, 'record_changes_' || p_space, 'vec_' || p_space);
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
+                     p_tombstones bytea[], p_keys jsonb)
+    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$  -- planning would cost what writing does
+DECLARE
+    v_images jsonb := '{}';
+    v_related jsonb := coalesce(p_batch->'related', '{}');
+    v_revs jsonb;
+    v_erased boolean;
+    v_known boolean;
+BEGIN
+    v_known := set_config('app.tenant_id', p_tenant::text, true) = '';  -- an assignment: no statement to start
+    -- users before anything else, and in order, so that two transactions never wait for each other in a circle: whoever relates
+    -- a user's memories shares the lock with the like, whoever purges one has it alone
+    IF p_batch @? '$.updates[*].op ? (@ == "purge")' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
+            SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
+                SELECT (u->>'id')::uuid FROM jsonb_array_elements(p_batch->'updates') u)))) ORDER BY user_id FOR UPDATE;
+    END IF;
+    IF p_batch ? 'relations' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant
+            AND user_id = ANY (ARRAY (SELECT jsonb_array_elements_text(p_batch->'users'))) ORDER BY user_id FOR KEY SHARE;
+    END IF;
+    IF p_batch ? 'edges' THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
+            SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
+                SELECT (e->>'memory_id')::uuid FROM jsonb_array_elements(p_batch->'edges') e)))) ORDER BY user_id FOR KEY SHARE;
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        v_revs := claim_keys(p_tenant, p_keys);
+        IF v_revs IS NOT NULL THEN RETURN v_revs; END IF;
+    END IF;
+    -- one known user is the usual
+    SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_tombstones)),
+           EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0) INTO v_erased, v_known;
+    IF v_erased THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
+    -- what a call does not bring is not asked for: starting a statement costs as much as writing a row
+    IF p_batch ? 'users' AND (NOT v_known OR jsonb_array_length(p_batch->'users') > 1) THEN
+        PERFORM know_users(p_tenant, p_batch->'users');
+    END IF;
+    IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
+    v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
+    IF v_images <> '{}' THEN
+        PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
+    END IF;
+    IF p_batch ? 'edges' OR p_batch ? 'retold' THEN
+        v_related := v_related || add_edges(p_tenant, coalesce(p_batch->'edges', '[]'),
+                                            ARRAY (SELECT jsonb_array_elements_text(p_batch->'retold')));
+    END IF;
+    IF p_batch ? 'jobs' THEN
+        INSERT INTO jobs (tenant_id, id, kind, user_id, payload)
+            SELECT p_tenant, j.* FROM jsonb_to_recordset(p_batch->'jobs') AS j(id uuid, kind text, user_id text, payload jsonb);
+    END IF;
+    IF p_keys IS NOT NULL THEN
+        UPDATE idempotency_keys i SET response = k.response || jsonb_build_object(
+                'related', coalesce((v_related->>k.memory_id)::int, 0),
+                'revs', (SELECT jsonb_object_agg(r->>1, r->2) FROM jsonb_array_elements(v_revs) r
+                         WHERE r->>0 = k.memory_id))
+            FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)
+            WHERE i.tenant_id = p_tenant AND i.key_id = k.key_id AND i.route = k.route AND i.key = k.key;
+    END IF;
+    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related);
+END $fn$
+    $ddl$, 'apply_changes_' || p_space, 'record_changes_' || p_space, 'put_vectors_' || p_space);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'record_changes_' || p_space,
+                   'apply_changes_' || p_space);
+END $function$;

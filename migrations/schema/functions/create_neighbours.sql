@@ -1,0 +1,40 @@
+CREATE OR REPLACE FUNCTION public.create_neighbours(p_name text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    EXECUTE format($ddl$
+CREATE FUNCTION %1$I(p_tenant uuid, p_user text, p_category text, p_categories text[], p_hash bytea, p_vector halfvec,
+                     p_near int, p_link int, p_link_min real)
+    RETURNS TABLE (id uuid, similarity double precision, near boolean, link boolean, equal boolean, category text, text text,
+                   thread_id text, importance smallint, pinned boolean, tags text[], version int, created_at timestamptz)
+    LANGUAGE plpgsql VOLATILE AS $fn$
+#variable_conflict use_column
+DECLARE
+    v_user bigint;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_user := user_pk_of(p_tenant, p_user);
+    IF v_user IS NULL THEN RETURN; END IF;
+    RETURN QUERY
+        WITH scan AS MATERIALIZED (
+            SELECT v.memory_id, v.category, (v.embedding <=> p_vector) AS distance FROM %2$I v
+            WHERE v.tenant_id = p_tenant AND v.user_pk = v_user AND v.state = 'active' AND v.type = 'semantic'
+              AND (p_categories IS NULL OR v.category = ANY (p_categories))),
+        picked AS (
+            (SELECT memory_id, true AS near, false AS link FROM scan WHERE category = p_category ORDER BY distance LIMIT p_near)
+            UNION ALL
+            (SELECT memory_id, false, true FROM scan WHERE distance <= 1 - p_link_min ORDER BY distance LIMIT p_link)
+            UNION ALL
+            SELECT m.id, false, false FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+                AND m.category = p_category AND m.text_hash = p_hash AND m.type = 'semantic' AND m.state = 'active')
+        SELECT m.id, 1 - min(s.distance), bool_or(p.near), bool_or(p.link),
+               m.text_hash = p_hash AND m.category = p_category, m.category, m.text, m.thread_id, m.importance, m.pinned,
+               m.tags, m.version, m.created_at
+        FROM picked p JOIN memories m ON m.tenant_id = p_tenant AND m.id = p.memory_id AND m.state = 'active'
+        LEFT JOIN scan s ON s.memory_id = p.memory_id
+        GROUP BY m.tenant_id, m.id ORDER BY 2 DESC NULLS LAST, m.id;
+END $fn$
+    $ddl$, 'neighbours_' || p_name, 'vec_' || p_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO mnema_app', 'neighbours_' || p_name);
+END $function$;

@@ -1,0 +1,65 @@
+CREATE OR REPLACE FUNCTION public.create_put_vectors(p_name text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    v_others text;
+BEGIN
+    SELECT coalesce(string_agg(format($ddl$
+    DELETE FROM %1$I WHERE tenant_id = p_tenant AND memory_id = ANY (p_ids) AND memory_id = ANY (p_changed);
+    UPDATE %1$I v SET category = m.category, state = m.state, indexed = false FROM memories m
+        WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
+          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);$ddl$, 'vec_' || name), ''), '')
+        INTO v_others FROM embedding_spaces WHERE name <> p_name;
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[])
+    RETURNS void LANGUAGE plpgsql AS $fn$
+BEGIN
+    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
+        WHERE x.id = ANY (p_changed)
+        ON CONFLICT (tenant_id, memory_id)
+            DO UPDATE SET embedding = excluded.embedding, tokens = excluded.tokens, category = excluded.category,
+                          state = excluded.state, indexed = false;
+    UPDATE %2$I v SET category = m.category, state = m.state, indexed = false FROM memories m
+        WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
+          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);%3$s
+END $fn$
+    $ddl$, 'put_vectors_' || p_name, 'vec_' || p_name, v_others);
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_versions int[], p_vectors halfvec[], p_tokens bytea[])
+    RETURNS bigint LANGUAGE plpgsql AS $fn$
+DECLARE
+    v_count bigint;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    WITH same AS MATERIALIZED (
+        SELECT m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+        FROM unnest(p_ids, p_versions, p_vectors, p_tokens) AS x(id, version, embedding, tokens)
+        JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id AND m.version = x.version
+        ORDER BY m.id FOR SHARE OF m)
+    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+        SELECT p_tenant, user_pk, id, type, category, state, embedding, tokens FROM same
+        ON CONFLICT (tenant_id, memory_id) DO UPDATE SET tokens = excluded.tokens, indexed = false
+            WHERE v.tokens IS NULL AND excluded.tokens IS NOT NULL;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $fn$
+    $ddl$, 'fill_vectors_' || p_name, 'vec_' || p_name);
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_limit int) RETURNS bigint LANGUAGE plpgsql AS $fn$
+DECLARE
+    v_count bigint;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (ARRAY(
+        SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
+        ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $fn$
+    $ddl$, 'index_vectors_' || p_name, 'vec_' || p_name);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I, %I TO mnema_app', 'put_vectors_' || p_name, 'fill_vectors_' || p_name,
+                   'index_vectors_' || p_name);
+END $function$;

@@ -1,0 +1,39 @@
+CREATE OR REPLACE FUNCTION public.expire_records(p_tenant uuid, p_revisions bigint, p_events timestamp with time zone, p_keys timestamp with time zone, p_limit integer, p_dry_run boolean)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    v_done jsonb := '{}';
+    v_count int;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    IF p_dry_run THEN
+        RETURN jsonb_build_object(
+            'change_log', (SELECT count(*) FROM change_log c JOIN thread_revision t USING (tenant_id, thread_id)
+                           WHERE c.tenant_id = p_tenant AND c.rev <= t.rev - p_revisions),
+            'events', (SELECT count(*) FROM events WHERE tenant_id = p_tenant AND ts < p_events),
+            'idempotency_keys', (SELECT count(*) FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys),
+            'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
+                                                                            OR state = 'dead' AND updated_at < p_events)));
+    END IF;
+    DELETE FROM change_log WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT o.id FROM thread_revision t CROSS JOIN LATERAL (
+            SELECT c.id FROM change_log c
+            WHERE c.tenant_id = p_tenant AND c.thread_id = t.thread_id AND c.rev <= t.rev - p_revisions
+            ORDER BY c.rev LIMIT p_limit) o
+        WHERE t.tenant_id = p_tenant AND t.rev > p_revisions LIMIT p_limit));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('change_log', v_count);
+    DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
+    DELETE FROM idempotency_keys WHERE tenant_id = p_tenant AND ctid = ANY (ARRAY (
+        SELECT ctid FROM idempotency_keys WHERE tenant_id = p_tenant AND created_at < p_keys
+        ORDER BY created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('idempotency_keys', v_count);
+    DELETE FROM jobs WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT id FROM jobs WHERE tenant_id = p_tenant AND state IN ('done', 'dead')
+            AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_events END AND updated_at < greatest(p_keys, p_events)
+        ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- what is put back just now is not taken
+    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
+    RETURN v_done;
+END $function$;

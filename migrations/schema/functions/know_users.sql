@@ -1,0 +1,10 @@
+CREATE OR REPLACE FUNCTION public.know_users(p_tenant uuid, p_users jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    IF EXISTS (SELECT 1 FROM jsonb_array_elements_text(p_users) u WHERE user_pk_of(p_tenant, u) IS NULL) THEN
+        INSERT INTO users (tenant_id, user_id) SELECT p_tenant, u FROM jsonb_array_elements_text(p_users) u ORDER BY u
+            ON CONFLICT DO NOTHING;
+    END IF;
+END $function$;

@@ -1,0 +1,8 @@
+CREATE OR REPLACE FUNCTION public.list_tenants()
+ RETURNS TABLE(id uuid, name text, created_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+AS $function$
+    SELECT t.id, t.name, t.created_at FROM tenants t ORDER BY t.name;
+$function$;

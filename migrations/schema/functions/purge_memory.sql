@@ -1,0 +1,10 @@
+CREATE OR REPLACE FUNCTION public.purge_memory(r memories)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    DELETE FROM relations WHERE tenant_id = r.tenant_id AND (from_id = r.id::text OR to_id = r.id::text);
+    UPDATE history SET meta = '{}' WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
+    UPDATE change_log SET meta = '{}' WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
+    DELETE FROM memories WHERE tenant_id = r.tenant_id AND id = r.id;
+END $function$;

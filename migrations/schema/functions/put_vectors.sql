@@ -1,0 +1,17 @@
+-- Each embedding space has one. This is the one of the space minilm_l6_v2.
+CREATE OR REPLACE FUNCTION public.put_vectors_minilm_l6_v2(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    INSERT INTO vec_minilm_l6_v2 AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
+        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+        FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
+        WHERE x.id = ANY (p_changed)
+        ON CONFLICT (tenant_id, memory_id)
+            DO UPDATE SET embedding = excluded.embedding, tokens = excluded.tokens, category = excluded.category,
+                          state = excluded.state, indexed = false;
+    UPDATE vec_minilm_l6_v2 v SET category = m.category, state = m.state, indexed = false FROM memories m
+        WHERE m.tenant_id = p_tenant AND m.id = ANY (p_changed) AND v.tenant_id = p_tenant AND v.memory_id = m.id
+          AND (v.category, v.state) IS DISTINCT FROM (m.category, m.state);
+END $function$;

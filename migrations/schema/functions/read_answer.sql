@@ -1,0 +1,53 @@
+CREATE OR REPLACE FUNCTION public.read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit integer, p_chosen uuid[], p_related integer)
+ RETURNS TABLE(part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text, actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean, tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamp with time zone, version integer, created_at timestamp with time zone, updated_at timestamp with time zone)
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    v_user bigint;
+    v_whole uuid[] := '{}';
+    v_all uuid[];
+    v_texts text[];
+    v_others uuid[] := '{}';
+    v_vias uuid[];
+    v_strengths real[];
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
+    IF p_whole <> '{}' THEN
+        v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND (v_user IS NULL OR m.user_pk = v_user)
+            AND m.state = 'active' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
+            ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_whole_limit);
+    END IF;
+    v_all := v_whole || p_chosen;
+    IF p_related > 0 AND v_all <> '{}' THEN
+        v_texts := v_all::text[];
+        SELECT array_agg(x.other), array_agg(x.via), array_agg(x.strength) INTO v_others, v_vias, v_strengths FROM (
+            SELECT o.id AS other, e.via, e.strength
+            FROM (SELECT d.* FROM (
+                    SELECT DISTINCT ON (b.other) b.other, b.via, b.strength FROM (
+                        SELECT r.to_id::uuid AS other, r.from_id::uuid AS via, r.strength FROM relations r
+                            WHERE r.tenant_id = p_tenant AND r.from_id = ANY (v_texts)
+                        UNION ALL
+                        SELECT r.from_id::uuid, r.to_id::uuid, r.strength FROM relations r
+                            WHERE r.tenant_id = p_tenant AND r.to_id = ANY (v_texts)) b
+                    WHERE NOT b.other = ANY (v_all) ORDER BY b.other, b.strength DESC, b.via) d
+                  ORDER BY d.strength DESC, d.other OFFSET 0) e
+            CROSS JOIN LATERAL (  -- looked up from the strongest down, until there are enough
+                SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
+                AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters) OFFSET 0) o
+            ORDER BY e.strength DESC, e.other LIMIT p_related) x;
+    END IF;
+    RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id, m.actor_id, m.role,
+        m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata, m.superseded_by,
+        m.purge_at, m.version, m.created_at, m.updated_at
+    FROM (SELECT 1 AS rank, 'whole' AS part, w.at, w.id, NULL::real AS strength, NULL::uuid AS via
+              FROM unnest(v_whole) WITH ORDINALITY AS w(id, at)
+          UNION ALL SELECT 2, 'chosen', c.at, c.id, NULL, NULL FROM unnest(p_chosen) WITH ORDINALITY AS c(id, at)
+          UNION ALL SELECT 3, 'related', o.at, o.id, o.strength, o.via
+              FROM unnest(v_others, v_strengths, v_vias) WITH ORDINALITY AS o(id, strength, via, at)) a
+    JOIN memories m ON m.tenant_id = p_tenant AND m.id = a.id AND m.state = 'active' AND m.category = ANY (p_categories)
+        AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters)
+    ORDER BY a.rank, a.at;
+END $function$;

@@ -1,0 +1,98 @@
+-- Each embedding space has one. This is the one of the space minilm_l6_v2.
+CREATE OR REPLACE FUNCTION public.recall_minilm_l6_v2(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense integer, p_lexical integer, p_beside integer, p_related integer, p_exact integer, p_tokens boolean, p_vectors boolean)
+ RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[])
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    v_user bigint;
+    v_first bigint;
+    v_last bigint;
+    v_few CONSTANT int := 500;  -- memories are looked up one by one
+    v_signs bit(384);
+    v_dense uuid[];
+    v_found uuid[];
+    v_ranks real[];
+    v_beside uuid[];
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
+    
+    IF p_vector IS NULL THEN
+        v_dense := '{}';
+    ELSIF v_user IS NOT NULL AND p_filters IS NULL THEN
+        v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.category = ANY (p_categories) AND v.user_pk = v_user ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+        IF cardinality(v_dense) < p_dense THEN  -- without filters in the statement, which would take longer to get ready than to run
+            v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+                             AND m.state = 'active' AND m.category = ANY (p_categories));
+        END IF;
+    ELSIF v_user IS NOT NULL THEN
+        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+                         AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters));
+        v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+    ELSE
+        v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+                         AND m.state = 'active' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+        IF cardinality(v_found) <= v_few THEN
+            v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+        ELSE
+            v_found := NULL;  -- not all of them
+            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
+                                      AND m.state = 'active' LIMIT p_exact + 1) counted) > p_exact THEN
+                v_dense := near_minilm_l6_v2(p_tenant, p_vector, p_categories, p_filters, p_dense);
+            ELSIF p_filters IS NULL THEN
+                v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.category = ANY (p_categories) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+            END IF;
+            IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
+                v_dense := ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = 'active'
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active' AND memory_matches(m, p_filters) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);  -- not large, or so large that the search gave up
+            END IF;
+        END IF;
+    END IF;
+    -- A query fills its slots also with what has no vector yet, or if it has none itself. Fewer than p_dense are all that have one;
+    -- v_found is all that matches, NULL where that is not known.
+    IF cardinality(v_dense) < p_dense AND cardinality(v_found) IS DISTINCT FROM cardinality(v_dense) THEN
+        v_first := coalesce(v_user, 0);  -- of one user or of all: as expressions they would not be looked up in an index
+        v_last := coalesce(v_user, 9223372036854775807);
+        v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
+            WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
+              AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters) AND m.id <> ALL (v_dense)
+            ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
+    END IF;
+    v_found := NULL;
+    IF p_lexical > 0 THEN
+        SELECT array_agg(l.memory_id), array_agg(l.rank) INTO v_found, v_ranks
+            FROM search_lexical(v_user, p_query, p_categories, p_filters, p_lexical) l;
+    END IF;
+    IF p_beside > 0 THEN
+        v_beside := ARRAY(SELECT n.id FROM memories b CROSS JOIN LATERAL (
+            SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id AND m.seq IN (b.seq - 1, b.seq + 1)
+              AND m.state = 'active' AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
+              AND memory_matches(m, p_filters) OFFSET 0) n
+            WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside]) AND b.seq IS NOT NULL);
+    END IF;
+    RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance), array_agg(c.pinned),
+        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq), array_agg(c.actor_id),
+        array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength), array_agg(length(c.tokens)),
+        string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END
+    FROM (
+        SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id, m.seq, m.actor_id,
+               m.text LIKE '%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
+               CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
+                   -- tried from the strongest down, one is enough
+                   SELECT e.strength FROM (SELECT x.other, x.strength FROM (
+                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.from_id = i.id::text
+                       UNION ALL
+                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.to_id = i.id::text) x
+                       ORDER BY x.strength DESC OFFSET 0) e
+                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid AND o.state = 'active'
+                       AND o.category = ANY (p_categories) AND (v_user IS NULL OR o.user_pk = v_user)
+                       AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
+               CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding
+        FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)) i
+        JOIN memories m ON m.tenant_id = p_tenant AND m.id = i.id
+        LEFT JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = i.id
+        LEFT JOIN unnest(v_found, v_ranks) AS l(id, rank) ON l.id = i.id
+        ORDER BY i.id) c;
+END $function$;

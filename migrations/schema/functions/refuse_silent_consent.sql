@@ -1,0 +1,17 @@
+CREATE OR REPLACE FUNCTION public.refuse_silent_consent()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+AS $function$
+DECLARE
+    r jsonb := to_jsonb(CASE WHEN tg_op = 'DELETE' THEN old ELSE new END);
+BEGIN
+    PERFORM 1 FROM history h
+      WHERE h.tenant_id = (r->>'tenant_id')::uuid AND h.memory_id = coalesce(r->>'patch_id', r->>'id')
+        AND h.xid = pg_current_xact_id();
+    IF NOT FOUND THEN
+        RAISE EXCEPTION '% of % was changed (%) without a history row in the same transaction',
+            coalesce(r->>'patch_id', r->>'id'), tg_table_name, tg_op USING ERRCODE = 'MN001';
+    END IF;
+    RETURN NULL;
+END $function$;

@@ -1,0 +1,15 @@
+CREATE OR REPLACE FUNCTION public.refuse_undecided_value()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+AS $function$
+BEGIN
+    IF tg_op = 'UPDATE' AND new IS NOT DISTINCT FROM old THEN RETURN NULL; END IF;
+    PERFORM 1 FROM context_patches p
+      WHERE p.tenant_id = new.tenant_id AND p.id = new.patch_id AND p.user_id = new.user_id AND p.field = new.field
+        AND p.value = new.value AND p.state IN ('approved', 'applied') AND p.decided_xid = pg_current_xact_id();
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no proposal decided in this transaction puts this value' USING ERRCODE = 'MN001';
+    END IF;
+    RETURN NULL;
+END $function$;

@@ -1,0 +1,15 @@
+CREATE OR REPLACE FUNCTION public.signals_agree(p context_patches)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+WITH said AS (
+    SELECT e.* FROM evidence_of(p.tenant_id, p.user_id, ARRAY (
+        SELECT (s->>'memory_id')::uuid FROM jsonb_array_elements(p.signals) s
+        WHERE pg_input_is_valid(s->>'memory_id', 'uuid'))) e
+    WHERE has_words(e.said, p.value))
+SELECT CASE p.way
+    WHEN 'signals' THEN (SELECT count(DISTINCT root) >= 2 FROM said WHERE kind IN ('turn', 'semantic'))
+    WHEN 'insight' THEN EXISTS (SELECT FROM said WHERE kind = 'insight' AND confidence BETWEEN 0.5 AND 1)
+    ELSE true END  -- no other way applies: the table's own check
+$function$;

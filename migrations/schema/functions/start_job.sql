@@ -1,0 +1,20 @@
+CREATE OR REPLACE FUNCTION public.start_job(p_tenant uuid, p_id uuid, p_worker text, p_lease interval, p_most integer)
+ RETURNS SETOF jobs
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    RETURN QUERY
+        UPDATE jobs j SET state = 'dead', lease_until = NULL, updated_at = now(),
+                          last_error = 'no worker lived to the end of it; last ' || coalesce(j.worker, 'none')
+            WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.state = 'running' AND j.lease_until < now()
+              AND j.attempts >= p_most
+            RETURNING j.*;
+    RETURN QUERY
+        UPDATE jobs j SET state = 'running', attempts = j.attempts + 1, worker = p_worker, lease_until = now() + p_lease,
+                          updated_at = now()
+            WHERE j.tenant_id = p_tenant AND j.id = p_id AND j.next_run <= now()
+              AND (j.state = 'queued' OR j.state = 'running' AND j.lease_until < now())
+              AND NOT EXISTS (SELECT 1 FROM job_pauses p WHERE p.tenant_id = p_tenant AND p.kind IN (j.kind, '*'))
+            RETURNING j.*;
+END $function$;

@@ -1,0 +1,5 @@
+CREATE OR REPLACE FUNCTION public.widest_exact()
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN 1152;

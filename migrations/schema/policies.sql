@@ -1,0 +1,187 @@
+-- Row-level security of each table.
+
+ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
+ALTER TABLE api_keys FORCE ROW LEVEL SECURITY;
+CREATE POLICY auth ON api_keys AS PERMISSIVE FOR SELECT TO mnema_auth
+    USING (true);
+CREATE POLICY tenant ON api_keys AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE change_log ENABLE ROW LEVEL SECURITY;
+ALTER TABLE change_log FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON change_log AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE checkpoint_lineage ENABLE ROW LEVEL SECURITY;
+ALTER TABLE checkpoint_lineage FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON checkpoint_lineage AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE checkpoint_values ENABLE ROW LEVEL SECURITY;
+ALTER TABLE checkpoint_values FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON checkpoint_values AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE checkpoint_writes ENABLE ROW LEVEL SECURITY;
+ALTER TABLE checkpoint_writes FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON checkpoint_writes AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE consolidation_pairs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE consolidation_pairs FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON consolidation_pairs AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE context_patches ENABLE ROW LEVEL SECURITY;
+ALTER TABLE context_patches FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON context_patches AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE context_questions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE context_questions FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON context_questions AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE delta_cursors ENABLE ROW LEVEL SECURITY;
+ALTER TABLE delta_cursors FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON delta_cursors AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE events ENABLE ROW LEVEL SECURITY;
+ALTER TABLE events FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON events AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON history AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE idempotency_keys ENABLE ROW LEVEL SECURITY;
+ALTER TABLE idempotency_keys FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON idempotency_keys AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE job_pauses ENABLE ROW LEVEL SECURITY;
+ALTER TABLE job_pauses FORCE ROW LEVEL SECURITY;
+CREATE POLICY claim ON job_pauses AS PERMISSIVE FOR SELECT TO mnema_jobs
+    USING (true);
+CREATE POLICY tenant ON job_pauses AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE jobs FORCE ROW LEVEL SECURITY;
+CREATE POLICY claim ON jobs AS PERMISSIVE FOR SELECT TO mnema_jobs
+    USING (true);
+CREATE POLICY tenant ON jobs AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE llm_budget ENABLE ROW LEVEL SECURITY;
+ALTER TABLE llm_budget FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON llm_budget AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE llm_calls ENABLE ROW LEVEL SECURITY;
+ALTER TABLE llm_calls FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON llm_calls AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE memories ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memories FORCE ROW LEVEL SECURITY;
+CREATE POLICY search ON memories AS PERMISSIVE FOR SELECT TO mnema_search
+    USING (true);
+CREATE POLICY tenant ON memories AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE memory_access ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_access FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory_access AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE reflections ENABLE ROW LEVEL SECURITY;
+ALTER TABLE reflections FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON reflections AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE relations ENABLE ROW LEVEL SECURITY;
+ALTER TABLE relations FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON relations AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE store_items ENABLE ROW LEVEL SECURITY;
+ALTER TABLE store_items FORCE ROW LEVEL SECURITY;
+CREATE POLICY search ON store_items AS PERMISSIVE FOR SELECT TO mnema_search
+    USING (true);
+CREATE POLICY tenant ON store_items AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE store_vectors ENABLE ROW LEVEL SECURITY;
+ALTER TABLE store_vectors FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON store_vectors AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE supervisor_checkpoints ENABLE ROW LEVEL SECURITY;
+ALTER TABLE supervisor_checkpoints FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON supervisor_checkpoints AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
+CREATE POLICY auth ON tenants AS PERMISSIVE FOR SELECT TO mnema_auth
+    USING (true);
+CREATE POLICY tenant ON tenants AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE thread_revision ENABLE ROW LEVEL SECURITY;
+ALTER TABLE thread_revision FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON thread_revision AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE tombstones ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tombstones FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tombstones AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE user_context ENABLE ROW LEVEL SECURITY;
+ALTER TABLE user_context FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON user_context AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE users ENABLE ROW LEVEL SECURITY;
+ALTER TABLE users FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON users AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE vec_minilm_l6_v2 ENABLE ROW LEVEL SECURITY;
+ALTER TABLE vec_minilm_l6_v2 FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON vec_minilm_l6_v2 AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);

@@ -1,0 +1,16 @@
+CREATE TABLE history (
+    tenant_id uuid NOT NULL,
+    id uuid NOT NULL,
+    memory_id text NOT NULL,
+    event text NOT NULL,
+    old_ref text,
+    new_ref text,
+    actor text,
+    meta jsonb NOT NULL DEFAULT '{}'::jsonb,
+    ts timestamp with time zone NOT NULL DEFAULT now(),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    CONSTRAINT history_pkey PRIMARY KEY (tenant_id, memory_id, id),
+    CONSTRAINT history_event_check CHECK (event = ANY (ARRAY['ADD'::text, 'UPDATE'::text, 'DELETE'::text, 'MERGE'::text, 'LINK'::text, 'TTL'::text, 'RESTORE'::text, 'PURGE'::text, 'CONSENT'::text]))
+);
+
+CREATE INDEX history_by_time ON history USING btree (tenant_id, memory_id, ts DESC, id DESC);

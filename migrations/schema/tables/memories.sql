@@ -1,0 +1,50 @@
+CREATE TABLE memories (
+    tenant_id uuid NOT NULL,
+    id uuid NOT NULL,
+    user_pk bigint NOT NULL,
+    user_id text NOT NULL,
+    thread_id text,
+    seq bigint,
+    agent_id text,
+    run_id text,
+    actor_id text,
+    role text,
+    type text NOT NULL,
+    category text NOT NULL,
+    text text NOT NULL,
+    steps_text text,
+    text_hash bytea NOT NULL,
+    importance smallint NOT NULL,
+    pinned boolean NOT NULL,
+    tags text[] NOT NULL,
+    state text NOT NULL,
+    source jsonb,
+    metadata jsonb NOT NULL,
+    superseded_by uuid,
+    purge_at timestamp with time zone,
+    version integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    tsv tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('english'::regconfig, (((COALESCE(actor_id, ''::text) || ' '::text) || text) || ' '::text) || COALESCE(steps_text, ''::text)) || array_to_tsvector(ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text])) STORED,
+    stored_at timestamp with time zone NOT NULL DEFAULT now(),
+    CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
+    CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),
+    CONSTRAINT memories_check CHECK ((type = 'procedural'::text) = (category = 'procedural'::text)),
+    CONSTRAINT memories_check1 CHECK ((type = 'procedural'::text) = (steps_text IS NOT NULL)),
+    CONSTRAINT memories_importance_check CHECK (importance >= 1 AND importance <= 5),
+    CONSTRAINT memories_state_check CHECK (state = ANY (ARRAY['active'::text, 'superseded'::text, 'soft_deleted'::text])),
+    CONSTRAINT memories_text_check CHECK (text <> ''::text),
+    CONSTRAINT memories_type_check CHECK (type = ANY (ARRAY['semantic'::text, 'episodic'::text, 'procedural'::text, 'insight'::text, 'turn'::text, 'summary'::text, 'chunk'::text]))
+);
+
+CREATE INDEX memories_by_category ON memories USING btree (tenant_id, category, state);
+CREATE INDEX memories_by_created ON memories USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX memories_by_thread ON memories USING btree (tenant_id, thread_id, seq) WHERE thread_id IS NOT NULL;
+CREATE INDEX memories_by_user ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC);
+CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text;
+CREATE INDEX memories_forgettable ON memories USING btree (tenant_id, updated_at) WHERE state = 'active'::text AND NOT pinned;
+CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
+CREATE INDEX memories_tsv ON memories USING gin (tsv);
+CREATE UNIQUE INDEX memories_active_text ON memories USING btree (tenant_id, user_pk, category, text_hash) WHERE type = 'semantic'::text AND state = 'active'::text;
+
+CREATE CONSTRAINT TRIGGER memories_tripwire AFTER INSERT OR DELETE OR UPDATE ON memories DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_change();

@@ -1,0 +1,6 @@
+CREATE TABLE thread_revision (
+    tenant_id uuid NOT NULL,
+    thread_id text NOT NULL,
+    rev bigint NOT NULL,
+    CONSTRAINT thread_revision_pkey PRIMARY KEY (tenant_id, thread_id)
+) WITH (fillfactor=50);

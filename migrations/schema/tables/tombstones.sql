@@ -1,0 +1,6 @@
+CREATE TABLE tombstones (
+    tenant_id uuid NOT NULL,
+    hash bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL DEFAULT now(),
+    CONSTRAINT tombstones_pkey PRIMARY KEY (tenant_id, hash)
+);
