@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from app.config.settings import Settings
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
-from tests.factories import Caller, Clock, KeepOpen, make_caller, serve
+from tests.factories import Caller, Clock, KeepOpen, make_caller, replica
 from tests.redis_server import RedisProcess, RedisServer
 
 if TYPE_CHECKING:
@@ -121,21 +122,34 @@ async def _build_template(url: str) -> None:
     await migrate_database(database_url(url, TEMPLATE, "mnema_admin", PASSWORDS["mnema_admin"]), Settings())
 
 
-@pytest.fixture
-async def database(superuser_url: str) -> AsyncIterator[Database]:
-    """A clone of the template, dropped afterwards."""
+@asynccontextmanager
+async def cloned(superuser: str) -> AsyncIterator[Database]:
+    """A clone of the template, dropped on leaving."""
     name = f"t_{uuid4().hex}"
-    connection = await asyncpg.connect(superuser_url)
+    connection = await asyncpg.connect(superuser)
     strategy = "file_copy" if os.environ["MNEMA_TEST_HOME"].startswith(MEMORY) else "wal_log"
     await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY {strategy} OWNER mnema_owner")
     await connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
     await connection.execute(f"GRANT CONNECT ON DATABASE {name} TO mnema_app, mnema_admin")
-    logins = {role: database_url(superuser_url, name, role, password) for role, password in PASSWORDS.items()}
+    logins = {role: database_url(superuser, name, role, password) for role, password in PASSWORDS.items()}
     try:
-        yield Database(name, database_url(superuser_url, name), logins["mnema_admin"], logins["mnema_app"])
+        yield Database(name, database_url(superuser, name), logins["mnema_admin"], logins["mnema_app"])
     finally:
         await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
         await connection.close()
+
+
+def settings_of(database: Database, home: Path) -> Settings:
+    """Settings of an installation on this database."""
+    url, secret = SecretStr(database.app), SecretStr(SECRET_KEY)
+    return Settings(database_url=url, secret_key=secret, home=home, pool_min=1, pool_max=10, key_cache_s=0)
+
+
+@pytest.fixture
+async def database(superuser_url: str) -> AsyncIterator[Database]:
+    """A database of the test's own: a clone of the template, dropped afterwards."""
+    async with cloned(superuser_url) as database:
+        yield database
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +174,7 @@ def model_cache() -> Path:
 
 
 @pytest.fixture(scope="session")
-def embedder() -> Iterator[Embedder]:
+def local_model() -> Iterator[Embedder]:
     """The real local model, loaded once a process."""
     local = LocalEmbedder(cache_dir=model_cache(), threads=1)
     yield KeepOpen(local)
@@ -168,10 +182,15 @@ def embedder() -> Iterator[Embedder]:
 
 
 @pytest.fixture
+def embedder(local_model: Embedder) -> Embedder:
+    """The embedder of the test's application. A module that overrides it has applications of its own."""
+    return local_model
+
+
+@pytest.fixture
 def settings(database: Database, tmp_path: Path) -> Settings:
-    """Settings of an installation on the test's database."""
-    url, secret = SecretStr(database.app), SecretStr(SECRET_KEY)
-    return Settings(database_url=url, secret_key=secret, home=tmp_path, pool_min=1, pool_max=10, key_cache_s=0)
+    """Settings of an installation on the test's own database."""
+    return settings_of(database, tmp_path)
 
 
 @pytest.fixture
@@ -180,21 +199,74 @@ def clock() -> Clock:
     return Clock()
 
 
+@dataclass(frozen=True)
+class Installation:
+    """An application, and the server of it where the test asks for one."""
+
+    app: Application
+    url: str | None
+
+
+@pytest.fixture(scope="session")
+async def shared_installation(
+    superuser_url: str, local_model: Embedder, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Installation]:
+    """One database, application and server for every test of this process that asks for none of its own."""
+    async with cloned(superuser_url) as database:
+        settings = settings_of(database, tmp_path_factory.mktemp("shared"))
+        async with replica(settings, Doubles(embedder=local_model, clock=Clock())) as (url, app):
+            yield Installation(app, url)
+
+
 @pytest.fixture
-async def app(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Application]:
-    """The whole application on the test's database, as mnema_app."""
-    async with application(settings, Doubles(embedder=embedder, clock=clock)) as built:
-        yield built
+async def own_application(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Installation]:
+    """An application on the test's own database, as mnema_app."""
+    async with application(settings, Doubles(embedder=embedder, clock=clock)) as app:
+        yield Installation(app, None)
+
+
+@pytest.fixture
+async def own_server(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Installation]:
+    """The same behind a real HTTP server."""
+    async with replica(settings, Doubles(embedder=embedder, clock=clock)) as (url, app):
+        yield Installation(app, url)
+
+
+@pytest.fixture
+def own() -> None:
+    """Ask for this where other tests' tenants, counts or caches would show, or where a module overrides `settings` or
+    `clock`: `app` and `server` are then the test's own."""
+
+
+OWN = frozenset({"own", "database", "settings", "clock"})
+
+
+@pytest.fixture
+def installation(request: pytest.FixtureRequest, embedder: Embedder, local_model: Embedder) -> Installation:
+    """The shared installation, in which the test has a tenant of its own; or an installation of the test's own, if it
+    asks for one of OWN or has another embedder."""
+    if embedder is local_model and OWN.isdisjoint(request.fixturenames):
+        name = "shared_installation"
+    else:
+        name = "own_server" if "server" in request.fixturenames else "own_application"
+    found: Installation = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture
+def app(installation: Installation) -> Application:
+    """The whole application, as mnema_app."""
+    return installation.app
+
+
+@pytest.fixture
+def server(installation: Installation) -> str:
+    """The base URL of a real HTTP server of `app`."""
+    assert installation.url is not None
+    return installation.url
 
 
 @pytest.fixture
 async def caller(app: Application) -> Caller:
-    """A tenant with an admin key."""
+    """A new tenant with an admin key."""
     return await make_caller(app)
-
-
-@pytest.fixture
-async def server(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[str]:
-    """The base URL of a real HTTP server on the test's database (the same one as `app`'s)."""
-    async with serve(settings, Doubles(embedder=embedder, clock=clock)) as url:
-        yield url

@@ -12,6 +12,8 @@ from app.config.settings import Settings
 from tests.factories import Caller, body
 from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, refused
 
+pytestmark = pytest.mark.usefixtures("own")
+
 REQUESTS, MEMORIES = 12, 2
 
 

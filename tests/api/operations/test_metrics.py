@@ -17,6 +17,8 @@ from tests.api.calls import ask, refused, remember, say, sql
 from tests.conftest import Database
 from tests.factories import Caller, Clock, make_caller, replica, serve
 
+pytestmark = pytest.mark.usefixtures("own")  # they count what the whole process did
+
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
