@@ -39,7 +39,7 @@ def difference(stored: Mapping[str, str], current: Mapping[str, str]) -> str:
 
 async def _migrated(superuser_url: str) -> dict[str, str]:
     """Migrate a new database and describe it."""
-    from app.storage import admin
+    from app.storage.operations import administration as admin
 
     passwords = {"mnema_admin": "admin", "mnema_app": "app"}
     await admin.bootstrap(superuser_url, "mnema", passwords)

@@ -19,7 +19,7 @@ from app.api.routes.recall import threads
 from app.api.routes.retention import users
 from app.api.transport.admission import Admission, Limits, Paths
 from app.api.transport.complexity import MOST, MOST_OF_STATES
-from app.api.transport.direct import Direct
+from app.api.transport.direct import FixedPaths
 from app.api.transport.intake import IntakeLimits
 from app.api.transport.middleware import RequestEnvelope
 from app.api.transport.startup import PlainStart, load_settings, settled
@@ -83,13 +83,13 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         openapi_url="/openapi.json" if settings.docs else None,
         generate_unique_id_function=openapi.operation_id,
     )
-    app.add_middleware(Direct, routers=ROUTERS)
     app.add_middleware(Admission, limits=_limits(settings), values=VALUES, intake=_intake(settings), paths=PATHS)
     app.add_middleware(RequestEnvelope, routers=ROUTERS)
     app.add_middleware(PlainStart)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
     errors.install(app)
+    app.router.routes.append(FixedPaths(ROUTERS))
     for router in ROUTERS:
         app.include_router(router)
     app.router.routes.append(Route(mcp.PATH, tools, methods=["POST"], include_in_schema=False))

@@ -14,10 +14,10 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.changes import CHANGES, ChangeKind, Edge, MemoryChange, Observation
-from app.domain.consent.patches.patches import Entry
+from app.domain.consent.patches import Entry
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
-from app.domain.memory.memory.memory import Memory, MemoryType, NewMemory
+from app.domain.memory.memory import Memory, MemoryType, NewMemory
 from app.domain.principal import Scope
 from app.domain.text_rules import text_key
 from app.domain.tombstones import tombstones

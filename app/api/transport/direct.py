@@ -1,184 +1,167 @@
-"""The shortest way from a request to its endpoint, for routes whose path is fixed and which ask for what we know.
+"""The handler of plain routes: those whose arguments are the application, the key, a body and single parameters.
 
-FastAPI finds a route by trying all before it, twice, opens four exit stacks and asks a tree of dependencies: that costs
-more than most endpoints do. Here a route is found by its path and its needs are known beforehand. Everything that is
-checked, and what is answered to what is wrong, is FastAPI's: `Direct` calls the same functions in the same order, and
-every other route goes to FastAPI.
+FastAPI solves a tree of dependencies for each request: that costs more than most endpoints do. The handler here reads
+the endpoint's signature once. It answers as FastAPI does, in the same order: key's scope, parameters, body, endpoint,
+response model. `FixedPaths` finds these routes by their path, without trying all before them.
 """
 
 import inspect
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeAlias
 
-from fastapi import APIRouter, FastAPI
-from fastapi.datastructures import DefaultPlaceholder
-from fastapi.dependencies.models import Dependant
-from fastapi.dependencies.utils import request_body_to_args, request_params_to_args
-from fastapi.exceptions import RequestValidationError, ResponseValidationError
+from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic_core import PydanticUndefined
-from starlette._utils import get_route_path
+from pydantic import TypeAdapter
+from starlette.datastructures import URLPath
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import BaseRoute, Match, NoMatchFound
+from starlette.types import Receive, Scope, Send
 
 from app.api.deps import Needs, application_of
-from app.api.transport.msgpack import MSGPACK, MsgpackRoute, unpacked
-from app.api.transport.parameters import check_names, parameters_of
-from app.domain.errors import MnemaError
+from app.api.transport.signature import Argument, Problem, Signature, signature_of
 from app.usecases.offload import aside
 
 JSON = "application/json"
 NO_CONTENT = 204
-_UNSUPPORTED = (
-    "path_params",
-    "cookie_params",
-    "websocket_param_name",
-    "http_connection_param_name",
-    "response_param_name",
-    "background_tasks_param_name",
-    "security_scopes_param_name",
-)
+ABSENT: Any = object()
+"""A body of no bytes."""
+Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+Decoder: TypeAlias = Callable[[bytes], Any]
+"""From the bytes of a body to its values; raises JSONDecodeError."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """A route that can be served here, with the names of its endpoint's arguments."""
+def direct_handler(
+    route: APIRoute, check: Callable[[Request], None], decoders: Mapping[str, Decoder]
+) -> Handler | None:
+    """Return a handler for `route`, None if only FastAPI can serve it.
 
-    route: APIRoute
-    application: str | None
-    needs: tuple[tuple[str, Needs], ...]
-    request: str | None
-    parameters: frozenset[str]
+    `check` refuses requests once the key is known to suffice. `decoders` read bodies of other media types than JSON.
+    """
+    signature = signature_of(route.endpoint)
+    known = all(call is application_of or isinstance(call, Needs) for call in signature.dependencies.values())
+    fixed = "{" not in route.path and not signature.other and len(signature.bodies) <= 1
+    if not (known and fixed and inspect.iscoroutinefunction(route.endpoint) and _is_plain(route)):
+        return None
+    return _Direct(route, signature, check, decoders).respond
+
+
+def _is_plain(route: APIRoute) -> bool:
+    """Tell whether the route has no option that `_Direct` does not know. A response class that was chosen is a type."""
+    return not (
+        isinstance(route.response_class, type)
+        or route.dependencies
+        or route.callbacks
+        or route.response_model_include
+        or route.response_model_exclude
+        or route.response_model_exclude_unset
+        or route.response_model_exclude_defaults
+    )
+
+
+class _Direct:
+    def __init__(
+        self, route: APIRoute, signature: Signature, check: Callable[[Request], None], decoders: Mapping[str, Decoder]
+    ) -> None:
+        self._endpoint = route.endpoint
+        self._signature = signature
+        self._body = signature.bodies[0] if signature.bodies else None
+        self._needs = [(name, call) for name, call in signature.dependencies.items() if isinstance(call, Needs)]
+        self._app_names = [name for name, call in signature.dependencies.items() if call is application_of]
+        self._check = check
+        self._decoders = decoders
+        self._status = route.status_code or 200
+        self._model = route.response_model
+        self._dump = TypeAdapter(self._model) if self._model is not None else None
+        self._exclude_none = route.response_model_exclude_none
 
     async def respond(self, request: Request) -> Response:
-        """Check the key's scopes, decode the body, validate the arguments and call the endpoint."""
-        dependant = self.route.dependant
-        app = await application_of(request)
-        values: dict[str, Any] = {name: needs.admitted(request) for name, needs in self.needs}
-        check_names(self.parameters, request.query_params)
-        body = await self._body(request) if self.route.body_field is not None else PydanticUndefined
-        errors: list[Any] = []
-        if dependant.query_params:
-            _add(values, errors, request_params_to_args(dependant.query_params, request.query_params))
-        if dependant.header_params:
-            _add(values, errors, request_params_to_args(dependant.header_params, request.headers))
-        if dependant.body_params:
-            _add(values, errors, await self._arguments(await request.body(), body))
-        if errors:
-            raise RequestValidationError(errors, body=None if body is PydanticUndefined else body)
-        if self.application is not None:
-            values[self.application] = app
-        if self.request is not None:
-            values[self.request] = request
-        return self._response(await self.route.endpoint(**values))
+        """Check the key's scopes, validate the arguments, call the endpoint and dump what it returns."""
+        values: dict[str, Any] = {name: needs.admitted(request) for name, needs in self._needs}
+        self._check(request)
+        body = ABSENT if self._body is None else await self._decoded(request)
+        problems: list[Problem] = []
+        for arguments, given in (
+            (self._signature.query, request.query_params),
+            (self._signature.headers, request.headers),
+        ):
+            for argument in arguments:
+                _keep(values, problems, argument, argument.read(given))
+        if self._body is not None:
+            raw = await request.body()
+            found = self._body.missing() if body is ABSENT else await aside(len(raw), self._body.validate, body)
+            _keep(values, problems, self._body, found)
+        if problems:
+            raise RequestValidationError(problems, body=None if body is ABSENT else body)
+        for name in self._app_names:
+            values[name] = await application_of(request)
+        if self._signature.request is not None:
+            values[self._signature.request] = request
+        return self._response(await self._endpoint(**values))
 
-    async def _body(self, request: Request) -> Any:
-        """What the body says, or its bytes where it is not said to be JSON."""
+    async def _decoded(self, request: Request) -> Any:
+        """Return what the body says, or its bytes where it is not said to be JSON."""
         raw = await request.body()
         if not raw:
-            return PydanticUndefined
+            return ABSENT
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        decode = json.loads if kind == JSON or _is_json(kind) else self._decoders.get(kind)
+        if decode is None:
+            return raw
         try:
-            if kind == MSGPACK and isinstance(self.route, MsgpackRoute):
-                return await aside(len(raw), unpacked, raw)
-            return await aside(len(raw), json.loads, raw) if kind == JSON or _is_json(kind) else raw
+            return await aside(len(raw), decode, raw)
         except json.JSONDecodeError as error:
             place = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error", "input": {}}
             raise RequestValidationError([place], body=error.doc) from error
         except Exception as error:  # what is not Unicode, or nested too deep
             raise HTTPException(400, "There was an error parsing the body") from error
 
-    async def _arguments(self, raw: bytes, body: Any) -> tuple[dict[str, Any], list[Any]]:
-        """The endpoint's argument that is the body, or what is wrong with it."""
-        [field] = self.route.dependant.body_params
-        if body is PydanticUndefined:
-            return await request_body_to_args([field], body, embed_body_fields=False)
-        value, errors = await aside(len(raw), partial(field.validate, loc=("body",)), body, {})
-        return {field.name: value}, errors
-
     def _response(self, answer: Any) -> Response:
         if isinstance(answer, Response):
             return answer
-        route = self.route
-        status = route.status_code or 200
-        field = route.response_field
-        if status == NO_CONTENT or field is None:
-            return Response(b"" if status == NO_CONTENT else b"null", status, media_type=JSON)
-        if type(answer) is not field.field_info.annotation:  # else it was validated when it was made
-            answer, errors = field.validate(answer, {}, loc=("response",))
-            if errors:
-                raise ResponseValidationError(errors=errors, body=answer)
-        content = field.serialize_json(answer, exclude_none=route.response_model_exclude_none)
-        return Response(content, status, media_type=JSON)
+        if self._status == NO_CONTENT or self._dump is None:
+            return Response(b"" if self._status == NO_CONTENT else b"null", self._status, media_type=JSON)
+        if type(answer) is not self._model:  # else it was validated when it was made
+            answer = self._dump.validate_python(answer, from_attributes=True)
+        content = self._dump.dump_json(answer, by_alias=True, exclude_none=self._exclude_none)
+        return Response(content, self._status, media_type=JSON)
 
 
-class Direct:
-    """ASGI: serves the routes that it can, and passes on everything else."""
+class FixedPaths(BaseRoute):
+    """All routes whose path has no parameter, found by one look into a table. It stands before the other routes."""
 
-    def __init__(self, app: ASGIApp, routers: Iterable[APIRouter]) -> None:
+    def __init__(self, routers: Iterable[APIRouter]) -> None:
         """`routers`: in the order in which the application has them; the first route of a path counts."""
-        self._app = app
-        self._plain: dict[tuple[str, str], _Plain] = {}
+        self._routes: dict[tuple[str, str], APIRoute] = {}
         for route in (route for router in routers for route in router.routes):
-            if not isinstance(route, APIRoute):
-                continue
-            if (plain := _plain(route)) is not None:
+            if isinstance(route, APIRoute) and "{" not in route.path:
                 for method in route.methods or ():
-                    self._plain.setdefault((method, route.path), plain)
-            elif isinstance(route, MsgpackRoute):
-                raise RuntimeError(f"{route.path} takes MessagePack, which FastAPI does not understand")
+                    self._routes.setdefault((method, route.path), route)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        plain = self._plain.get((scope["method"], get_route_path(scope))) if scope["type"] == "http" else None
-        if plain is None:
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = plain.route
-        request = Request(scope, receive, send)
-        try:
-            response = await plain.respond(request)
-        except (MnemaError, RequestValidationError, HTTPException) as error:
-            response = await _refusal(scope["app"], request, error)
-        await response(scope, receive, send)
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return what the route of this path says; no match for a path that is not fixed."""
+        if scope["type"] != "http":
+            return Match.NONE, {}
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        route = self._routes.get((scope["method"], path))
+        return (Match.NONE, {}) if route is None else route.matches(scope)
 
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the route that matched answer."""
+        await scope["route"].handle(scope, receive, send)
 
-def _plain(route: APIRoute) -> _Plain | None:
-    """The route if it can be served here, else None."""
-    dependant = route.dependant
-    if any(getattr(dependant, name) for name in _UNSUPPORTED) or len(dependant.body_params) > 1:
-        return None
-    if route._embed_body_fields or route.is_sse_stream or route.is_json_stream or route.callbacks:
-        return None
-    if not inspect.iscoroutinefunction(route.endpoint) or not isinstance(route.response_class, DefaultPlaceholder):
-        return None
-    if not all(_known(dependency) for dependency in dependant.dependencies):
-        return None
-    named = {dependency.call: dependency.name for dependency in dependant.dependencies}
-    needs = tuple((name, call) for call, name in named.items() if isinstance(call, Needs) and name is not None)
-    return _Plain(route, named.get(application_of), needs, dependant.request_param_name, parameters_of(route))
+    def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
+        """Name no route: each is included in the application a second time."""
+        raise NoMatchFound(name, path_params)
 
 
-def _known(dependency: Dependant) -> bool:
-    return dependency.call is application_of or isinstance(dependency.call, Needs)
-
-
-def _add(values: dict[str, Any], errors: list[Any], found: tuple[dict[str, Any], list[Any]]) -> None:
-    values.update(found[0])
-    errors.extend(found[1])
+def _keep(
+    values: dict[str, Any], problems: list[Problem], argument: Argument, found: tuple[Any, list[Problem]]
+) -> None:
+    values[argument.name] = found[0]
+    problems.extend(found[1])
 
 
 def _is_json(kind: str) -> bool:
     return kind.startswith("application/") and kind.endswith("+json") and kind.count("/") == 1
-
-
-async def _refusal(app: FastAPI, request: Request, error: Exception) -> Response:
-    """What the application's handler of this error answers."""
-    handler: Any = next(found for kind in type(error).__mro__ if (found := app.exception_handlers.get(kind)))
-    response: Response = await handler(request, error)
-    return response

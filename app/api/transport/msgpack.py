@@ -2,20 +2,18 @@
 
 import base64
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import orjson
 import ormsgpack
 from fastapi import Request, Response
 
+from app.api.transport.direct import Decoder
 from app.api.transport.parameters import StrictRoute
 
 MSGPACK = "application/msgpack"
 JSON = "application/json"
-
-
-class MsgpackRoute(StrictRoute):
-    """A route that takes either, of which the one is validated as the other; see `app.api.transport.direct`."""
 
 
 def unpacked(body: bytes) -> Any:
@@ -24,6 +22,12 @@ def unpacked(body: bytes) -> Any:
         return ormsgpack.unpackb(body)
     except ValueError as error:
         raise json.JSONDecodeError("not MessagePack", "", 0) from error
+
+
+class MsgpackRoute(StrictRoute):
+    """A route that takes JSON or MessagePack and validates both alike."""
+
+    decoders: ClassVar[Mapping[str, Decoder]] = {MSGPACK: unpacked}
 
 
 def answer(request: Request, content: Any) -> Response:

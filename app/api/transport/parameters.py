@@ -1,12 +1,15 @@
 """Parameters of the query string: a route that is asked for what it does not know refuses to guess."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+
+from app.api.transport.direct import Decoder, Handler, direct_handler
+from app.api.transport.signature import signature_of
 
 MOST_READ = 60
 """Characters of a name that are compared and repeated."""
@@ -14,22 +17,29 @@ MOST_TOLD = 5
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses parameters it does not have."""
+    """A route that refuses parameters it does not have; a plain one is served without FastAPI's own handler."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """FastAPI's handler, behind the check."""
-        handle, known = super().get_route_handler(), parameters_of(self)
+    decoders: ClassVar[Mapping[str, Decoder]] = {}
+    """Readers of bodies by media type, besides JSON; only a plain route can have them."""
+
+    def get_route_handler(self) -> Handler:
+        """Return the handler of a plain route, or FastAPI's behind the check of names."""
+        known = frozenset(argument.alias or argument.name for argument in signature_of(self.endpoint).query)
+
+        def check(request: Request) -> None:
+            check_names(known, request.query_params)
+
+        if (direct := direct_handler(self, check, self.decoders)) is not None:
+            return direct
+        if self.decoders:
+            raise RuntimeError(f"{self.path} takes {', '.join(self.decoders)}, which FastAPI does not understand")
+        handle = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
-            check_names(known, request.query_params)
+            check(request)
             return await handle(request)
 
         return checked
-
-
-def parameters_of(route: APIRoute) -> frozenset[str]:
-    """The names of the parameters that a route takes from the query string."""
-    return frozenset(parameter.alias for parameter in route.dependant.query_params)
 
 
 def check_names(known: frozenset[str], given: Iterable[str]) -> None:

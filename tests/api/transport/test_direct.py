@@ -1,21 +1,28 @@
-"""What is served on the short way is answered as FastAPI would answer it."""
+"""Plain routes are answered as FastAPI's own handler would answer them."""
 
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Match
 
-from app.api.transport.direct import Direct
+from app.api.deps import Needs
+from app.api.main import ROUTERS, create_app
+from app.api.transport import parameters
+from app.api.transport.direct import FixedPaths
+from app.api.transport.msgpack import MsgpackRoute
+from app.bootstrap import Doubles
+from app.config.settings import Settings
+from app.ports import Embedder
 from tests.api.calls import remember
-from tests.factories import body
+from tests.factories import Caller, body, serve_app
 
 ASKED = b'{"agent": "supervisor", "query": "oat milk", "filters": {"user_id": "maya"}}'
 JSON = {"Content-Type": "application/json"}
 PLACE = {"user_id": "maya", "thread_id": "talk"}
 PUT = {**PLACE, "checkpoint_id": "1", "type": "msgpack", "data": "gA==", "metadata": {}, "versions": {}}
-VARIES = {"took_ms", "request_id"}
+VARIES = {"took_ms", "request_id", "oldest_due_s"}
 HEADERS = {"date", "x-request-id", "content-length"}
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/memory/query", {"content": ASKED, "headers": JSON}),
@@ -44,7 +51,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/memory", {"json": body("Maya drinks oat milk."), "headers": {"Idempotency-Key": "one"}}),
     ("GET", "/memory", {"params": {"limit": 0, "tag": "a\nb"}}),
     ("GET", "/memory", {"params": {"user_id": "maya", "pinned": "false"}}),
-    ("GET", "/events/counts", {"params": {"by": "op"}}),
+    ("GET", "/events/counts", {"params": {"by": "op", "until": "2020-01-01"}}),
     ("GET", "/jobs/counts", {}),
     ("GET", "/health", {}),
     ("HEAD", "/health", {}),
@@ -55,10 +62,6 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "/saver/get", {"json": PLACE}),
     ("POST", "/saver/get", {"json": PLACE | {"ns": "\x00"}}),
 ]
-
-
-async def passed(self: Direct, scope: Scope, receive: Receive, send: Send) -> None:
-    await self._app(scope, receive, send)
 
 
 def alike(response: httpx.Response) -> tuple[int, dict[str, str], Any]:
@@ -72,29 +75,57 @@ def alike(response: httpx.Response) -> tuple[int, dict[str, str], Any]:
     return response.status_code, headers, content
 
 
-async def test_both_ways_answer_alike(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+async def fastapi_alone(
+    settings: Settings, embedder: Embedder, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[httpx.AsyncClient]:
+    """The same application, whose every route has FastAPI's own handler."""
+    monkeypatch.setattr(parameters, "direct_handler", lambda *_: None)
+    monkeypatch.setattr(MsgpackRoute, "decoders", {})
+    app = create_app(settings, Doubles(embedder=embedder))
+    app.router.routes[:] = [route for route in app.router.routes if not isinstance(route, FixedPaths)]
+    async with serve_app(app) as url, caller.client(url) as client:
+        yield client
+
+
+async def test_both_handlers_answer_alike(http: httpx.AsyncClient, fastapi_alone: httpx.AsyncClient) -> None:
     await remember(http)
     statuses = set()
     for method, path, rest in REQUESTS:
         direct = alike(await http.request(method, path, **rest))
-        with monkeypatch.context() as patch:
-            patch.setattr(Direct, "__call__", passed)
-            assert direct == alike(await http.request(method, path, **rest)), (method, path, rest)
+        assert direct == alike(await fastapi_alone.request(method, path, **rest)), (method, path, rest)
         statuses.add(direct[0])
     assert statuses >= {200, 201, 204, 400, 401, 404, 405, 415, 422}
 
 
-async def test_the_most_frequent_routes_do_not_ask_fastapi(
-    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def asked(*_: object) -> None:
-        raise AssertionError("FastAPI was asked")
+async def test_frequent_routes_solve_no_dependencies(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def solved(_needs: Needs, **_arguments: object) -> None:
+        raise AssertionError("FastAPI solves dependencies")
 
-    await remember(http)  # the middlewares are there now
-    monkeypatch.setattr("fastapi.routing.APIRoute.matches", asked)
-    assert (await http.get("/ready")).status_code == 500
+    path = f"/memory/{(await remember(http))['id']}"
+    assert (await http.get(path)).status_code == 200  # FastAPI has read the signatures now
+    monkeypatch.setattr(Needs, "__call__", solved)
+    assert (await http.get(path)).status_code == 500
     for method, path, rest in REQUESTS[:1] + [entry for entry in REQUESTS if entry[1] == "/saver/get"]:
         assert (await http.request(method, path, **rest)).status_code < 500
+
+
+@pytest.mark.parametrize("root", ["", "/behind"])
+def test_a_fixed_path_is_found_where_the_application_is_mounted(root: str) -> None:
+    scope = {"type": "http", "method": "POST", "path": f"{root}/memory/query", "root_path": root}
+    routes = FixedPaths(ROUTERS)
+    match, found = routes.matches(scope)
+    assert match is Match.FULL
+    assert found["route"].path == "/memory/query"
+    for other in ({"method": "GET"}, {"path": f"{root}/memory/query/"}, {"type": "websocket"}):
+        assert routes.matches({**scope, **other})[0] is Match.NONE
+
+
+def test_a_route_that_takes_messagepack_must_be_a_plain_one() -> None:
+    async def endpoint(name: str) -> None: ...
+
+    with pytest.raises(RuntimeError, match="application/msgpack"):
+        MsgpackRoute("/saver/{name}", endpoint)
 
 
 async def test_what_is_sent_in_pieces_is_put_together(http: httpx.AsyncClient) -> None:

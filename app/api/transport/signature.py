@@ -1,0 +1,102 @@
+"""The arguments of an endpoint, read from its signature: where each comes from and how it is validated."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from fastapi import Request
+from fastapi.params import Depends, Header, Param, Query
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+Problem = dict[str, Any]
+"""One entry of RequestValidationError: `type`, `loc`, `msg`, `input`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument that is validated: `place` is query, header or body; `alias` is its name there, if it has one."""
+
+    name: str
+    place: str
+    alias: str | None
+    type: TypeAdapter[Any]
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def loc(self) -> tuple[str, ...]:
+        """Where a problem with it is reported."""
+        return (self.place,) if self.alias is None else (self.place, self.alias)
+
+    def missing(self) -> tuple[Any, list[Problem]]:
+        """Return the default, or the problem that there is none."""
+        if self.default is not inspect.Parameter.empty:
+            return deepcopy(self.default), []
+        return None, [{"type": "missing", "loc": self.loc, "msg": "Field required", "input": None}]
+
+    def validate(self, value: Any) -> tuple[Any, list[Problem]]:
+        """Return the argument, or what is wrong with `value`."""
+        try:
+            return self.type.validate_python(value, from_attributes=True), []
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+            return None, [{**problem, "loc": (*self.loc, *problem["loc"])} for problem in problems]
+
+    def read(self, given: Mapping[str, str]) -> tuple[Any, list[Problem]]:
+        """Return the argument as the query string or the headers give it, or what is wrong with it."""
+        value = given.get(self.alias or self.name)
+        return self.missing() if value is None else self.validate(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The arguments of an endpoint. `other` are those that only FastAPI can fill."""
+
+    query: tuple[Argument, ...]
+    headers: tuple[Argument, ...]
+    bodies: tuple[Argument, ...]
+    dependencies: Mapping[str, Callable[..., Any]]
+    request: str | None
+    other: frozenset[str]
+
+
+def signature_of(endpoint: Callable[..., Any]) -> Signature:
+    """Read the signature of an endpoint whose parameters are annotated as FastAPI documents it."""
+    hints = get_type_hints(endpoint, include_extras=True)
+    arguments: dict[str, list[Argument]] = {"query": [], "header": [], "body": []}
+    dependencies: dict[str, Callable[..., Any]] = {}
+    request, other = None, set()
+    for name, parameter in inspect.signature(endpoint).parameters.items():
+        hint = hints[name]
+        marker = next((part for part in _parts(hint) if isinstance(part, Depends | Param)), None)
+        if isinstance(marker, Depends) and marker.dependency is not None:
+            dependencies[name] = marker.dependency
+        elif hint is Request:
+            request = name
+        elif isinstance(marker, Query | Header):
+            place = "query" if isinstance(marker, Query) else "header"
+            arguments[place].append(Argument(name, place, _alias(name, marker), _type(hint), parameter.default))
+        elif marker is None and isinstance(hint, type) and issubclass(hint, BaseModel):
+            arguments["body"].append(Argument(name, "body", None, TypeAdapter(hint), parameter.default))
+        else:
+            other.add(name)
+    query, headers, bodies = (tuple(found) for found in arguments.values())
+    return Signature(query, headers, bodies, dependencies, request, frozenset(other))
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _alias(name: str, marker: Query | Header) -> str:
+    if marker.alias:
+        return marker.alias
+    return name.replace("_", "-") if isinstance(marker, Header) and marker.convert_underscores else name
+
+
+def _type(hint: Any) -> TypeAdapter[Any]:
+    """Return the type without FastAPI's marker, but with the constraints that the marker names."""
+    parts = [part for piece in _parts(hint) for part in (piece.metadata if isinstance(piece, Param) else (piece,))]
+    base = get_args(hint)[0]
+    return TypeAdapter(Annotated[base, *parts] if parts else base)
