@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.consolidation.comparison import Judgement, Pair
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.reflection.model_usage import Usage
 
 Answer = TypeVar("Answer")
@@ -54,7 +54,7 @@ class Embedder(Protocol):
         """Length of each vector."""
         ...
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector a text, in order.
 
         Raises EmbedderUnavailable when the model cannot answer, RuntimeError inside a transaction.
@@ -66,11 +66,11 @@ class Embedder(Protocol):
         ...
 
     @property
-    def tells_tokens(self) -> bool:
+    def gives_tokens(self) -> bool:
         """Whether `encode` tells tokens."""
         ...
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """As `embed`, with the tokens, from the same pass through the model."""
         ...
 
@@ -91,7 +91,7 @@ class Reranker(Protocol):
         """Whether queries ask it. False: the ranking does this by itself, from what is stored, or nobody does."""
         ...
 
-    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+    async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
         """One number a text, in order; the higher, the more relevant. If it `reads_texts`, a logit: the sigmoid is the
         relevance.
 
@@ -99,7 +99,7 @@ class Reranker(Protocol):
         """
         ...
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """Raises RerankerUnavailable unless it works. What answered last is not asked again: it may cost."""
         ...
 
@@ -140,18 +140,18 @@ class ChatModel(Protocol):
         ...
 
     @property
-    def answers(self) -> bool:
+    def is_available(self) -> bool:
         """False: there is no model, and what needs one is left undone."""
         ...
 
-    async def ask(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+    async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
         """One answer; what is transient is tried again within the time-out.
 
         Raises NoChatModel, ChatModelUnavailable when the model cannot answer, RuntimeError inside a transaction.
         """
         ...
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """Raises ChatModelUnavailable unless it can be reached. Costs no tokens."""
         ...
 
@@ -163,7 +163,7 @@ class ChatModel(Protocol):
 class TokenCounter(Protocol):
     """Counts tokens for budgets."""
 
-    def count(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         """WordPiece tokens in `text`, special tokens excluded."""
         ...
 
@@ -171,7 +171,7 @@ class TokenCounter(Protocol):
 class SameFactJudge(Protocol):
     """Decides which memories state the same fact, where the deterministic rule is not enough."""
 
-    async def judge(self, scope: Scope, pairs: Sequence[Pair]) -> Judgement:
+    async def judge_pairs(self, scope: Principal, pairs: Sequence[Pair]) -> Judgement:
         """Verdicts on some or all of the pairs; what is left out comes again another day.
 
         Raises RuntimeError inside a transaction.
@@ -182,13 +182,13 @@ class SameFactJudge(Protocol):
 class JobQueue(Protocol):
     """Tells the workers that a job is there. May forget: a sweep finds what nobody was told of."""
 
-    def publish(self, tenant_id: UUID, job_id: UUID) -> None:
+    def publish_job(self, tenant_id: UUID, job_id: UUID) -> None:
         """Returns at once; call it after the job's transaction has committed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CounterIncrement:
     """So many to be added to the counter of this name, which is kept for so long; with none to add, it is only read."""
 
     name: str
@@ -199,7 +199,7 @@ class Count:
 class SharedCounters(Protocol):
     """Numbers that all replicas count together. They may be forgotten."""
 
-    async def exchange(self, counts: Sequence[Count]) -> list[int]:
+    async def add_and_read(self, counts: Sequence[CounterIncrement]) -> list[int]:
         """Add and answer the totals, in order; with no counts, tell whether they can be reached.
 
         Raises CountersUnavailable; some may have been added then.

@@ -26,18 +26,18 @@ from app.embedded.postgres import free_port
 from app.embedded.services import NICE, redis_server, stop_process
 from bench import cpu_time
 from bench.http_load import Load
-from bench.http_runs import ROOT, _loaded, _server
-from bench.throwaway import Site, site
+from bench.http_runs import ROOT, _run_load, _running_server
+from bench.throwaway import Site, open_site
 
 FIRST = 30_000_000
 APART = 100_000
 
 
 @contextlib.contextmanager
-def _worker(made: Site, hanging_model: bool) -> Iterator[int]:
+def _running_worker(made: Site, hanging_model: bool) -> Iterator[int]:
     """Redis, a worker and beat; the worker's process group."""
     port, model_port, password = free_port(), free_port(), secrets.token_urlsafe(16)
-    settings = made.home.settings(made.cluster)
+    settings = made.home.server_settings(made.cluster)
     env = os.environ | {
         "MNEMA_DATABASE_URL": settings.database_url.get_secret_value(),
         "MNEMA_REDIS_URL": f"redis://:{password}@127.0.0.1:{port}/0",
@@ -65,7 +65,7 @@ def _worker(made: Site, hanging_model: bool) -> Iterator[int]:
         yield worker
 
 
-async def _more_work(made: Site) -> None:
+async def _queue_work(made: Site) -> None:
     """Take the vectors off three users' memories and queue what puts them back, and consolidation."""
     connection = await asyncpg.connect(made.superuser_url)
     try:
@@ -79,7 +79,7 @@ async def _more_work(made: Site) -> None:
         await connection.close()
 
 
-async def _talk(made: Site, port: int, number: int) -> None:
+async def _post_turns(made: Site, port: int, number: int) -> None:
     """Turns worth reflecting on."""
     said = f"I moved to place {number} last spring because my sister lives there. " * 4
     async with httpx.AsyncClient(
@@ -90,7 +90,7 @@ async def _talk(made: Site, port: int, number: int) -> None:
             (await http.post("/turns", json=turn)).raise_for_status()
 
 
-async def _unanswered(made: Site) -> int:
+async def _count_failed_calls(made: Site) -> int:
     """Calls of the model that failed."""
     connection = await asyncpg.connect(made.superuser_url)
     try:
@@ -99,24 +99,28 @@ async def _unanswered(made: Site) -> int:
         await connection.close()
 
 
-def run(rows: int, rounds: int, seconds: float, hanging_model: bool) -> bool:
+def run_benchmark(rows: int, rounds: int, seconds: float, hanging_model: bool) -> bool:
     """Measure and print; whether the worker did anything, or waited for a model that never answered."""
     p50: dict[tuple[str, bool], list[float]] = {}
-    with site(rows) as made, _server(made) as (process, port), _worker(made, hanging_model) as worker:
-        asyncio.run(_talk(made, port, rounds) if hanging_model else _more_work(made))
-        before = cpu_time.of_family(worker) or 0.0
+    with (
+        open_site(rows) as made,
+        _running_server(made) as (process, port),
+        _running_worker(made, hanging_model) as worker,
+    ):
+        asyncio.run(_post_turns(made, port, rounds) if hanging_model else _queue_work(made))
+        before = cpu_time.family_seconds(worker) or 0.0
         for number in range(rounds):
             for place, busy in enumerate((False, True) if number % 2 else (True, False)):
                 if busy:
-                    asyncio.run(_talk(made, port, number) if hanging_model else _more_work(made))
+                    asyncio.run(_post_turns(made, port, number) if hanging_model else _queue_work(made))
                 os.killpg(worker, signal.SIGCONT if busy else signal.SIGSTOP)
                 for kind in ("query", "write"):
                     first = FIRST + (2 * number + place) * APART
                     load = Load(port, made.key, kind, 1, seconds, 0.5, first, 500)
-                    latencies = sorted(_loaded(made, process.pid, load)[0].latencies_ms)
+                    latencies = sorted(_run_load(made, process.pid, load)[0].latencies_ms)
                     p50.setdefault((kind, busy), []).append(latencies[len(latencies) // 2])
-        used = (cpu_time.of_family(worker) or 0.0) - before
-        unanswered = asyncio.run(_unanswered(made))
+        used = (cpu_time.family_seconds(worker) or 0.0) - before
+        unanswered = asyncio.run(_count_failed_calls(made))
     print(f"{rows} memories, {rounds} rounds of {seconds:g} s, one client; the worker used {used:.1f} s of CPU", end="")
     print(f", {unanswered} calls of the model were not answered" if hanging_model else "")
     for kind in ("query", "write"):
@@ -136,7 +140,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--hanging-model", action="store_true")
     chosen = parser.parse_args()
-    return int(not run(chosen.rows, chosen.rounds, chosen.seconds, chosen.hanging_model))
+    return int(not run_benchmark(chosen.rows, chosen.rounds, chosen.seconds, chosen.hanging_model))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import numpy as np
 import yaml
 
 from app.config.loader import CONFIG_DIR
-from app.domain.memory.merge_bands import Decision, MergeBands, MergeRule, Neighbour, decide, same_fact
+from app.domain.memory.merge_bands import Decision, MergeBands, MergeRule, Neighbour, decide_merge, same_fact
 from app.domain.text_rules import text_key
 from app.providers.embeddings.local import LocalEmbedder
 from app.providers.embeddings.onnx_graph import Precision
@@ -44,7 +44,7 @@ MARGIN: Final = 0.01
 """Between the nearest pair of different facts and the smallest auto_update."""
 MIN_AUTO_RECALL: Final = 0.05
 """Below this an open auto_update is not worth its risk."""
-KEPT: Final = 0.95
+CHECK_LOW_RECALL: Final = 0.95
 """Share of the "same" pairs, of all and of those the rule confirms, that check_low has to let through."""
 FOLDS: Final = 5
 _ID: Final = UUID(int=0)
@@ -61,13 +61,13 @@ class Pair:
     kind: str
 
     @property
-    def same(self) -> bool:
+    def is_same(self) -> bool:
         """Whether the label is "same"."""
         return self.label == "same"
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredPair:
     """A pair and the cosine the product sees."""
 
     pair: Pair
@@ -83,16 +83,18 @@ def load_pairs(path: Path = PAIRS_FILE) -> list[Pair]:
     return pairs
 
 
-async def measure(pairs: Sequence[Pair], cache_dir: Path = CACHE_DIR, precision: Precision = "int8") -> list[Measured]:
+async def measure_cosines(
+    pairs: Sequence[Pair], cache_dir: Path = CACHE_DIR, precision: Precision = "int8"
+) -> list[MeasuredPair]:
     """The pairs with their cosines, by the product's own embedder."""
     embedder = LocalEmbedder(cache_dir=cache_dir, precision=precision)
     try:
-        left = np.asarray(await embedder.embed([pair.a for pair in pairs]))
-        right = np.asarray(await embedder.embed([pair.b for pair in pairs]))
+        left = np.asarray(await embedder.embed_texts([pair.a for pair in pairs]))
+        right = np.asarray(await embedder.embed_texts([pair.b for pair in pairs]))
     finally:
         await embedder.close()
     cosines = (left * right).sum(axis=1)
-    return [Measured(pair, float(cosine)) for pair, cosine in zip(pairs, cosines, strict=True)]
+    return [MeasuredPair(pair, float(cosine)) for pair, cosine in zip(pairs, cosines, strict=True)]
 
 
 def shipped_bands() -> MergeBands:
@@ -100,42 +102,42 @@ def shipped_bands() -> MergeBands:
     return MergeBands(**yaml.safe_load(BANDS_FILE.read_text(encoding="utf-8")))
 
 
-def decision(one: Measured, bands: MergeBands, *, numeric_update: bool = False) -> Decision:
+def merge_decision(one: MeasuredPair, bands: MergeBands, *, numeric_update: bool = False) -> Decision:
     """What the product does when `b` comes in and `a` is stored. No shipped category says numeric_update."""
     pair = one.pair
     stored = Neighbour(_ID, pair.a, one.cosine, _NOW, text_key(pair.a) == text_key(pair.b))
-    return decide(pair.b, [stored], bands, now=_NOW, numeric_update=numeric_update, fallback_allowed=False)
+    return decide_merge(pair.b, [stored], bands, now=_NOW, numeric_update=numeric_update, fallback_allowed=False)
 
 
-def merged(
-    measured: Iterable[Measured], bands: MergeBands, *, same: bool, numeric_update: bool = False
-) -> list[Measured]:
+def merged_pairs(
+    measured: Iterable[MeasuredPair], bands: MergeBands, *, same: bool, numeric_update: bool = False
+) -> list[MeasuredPair]:
     """The pairs of one label that become one memory; those labelled "different" are false merges."""
     return [
         one
         for one in measured
-        if one.pair.same == same and decision(one, bands, numeric_update=numeric_update).action == "update"
+        if one.pair.is_same == same and merge_decision(one, bands, numeric_update=numeric_update).action == "update"
     ]
 
 
-def pick_auto_update(measured: Sequence[Measured]) -> float | None:
+def pick_auto_update(measured: Sequence[MeasuredPair]) -> float | None:
     """The smallest cosine that no pair of different facts reaches, and a margin; None if that leaves nothing."""
-    nearest = max(one.cosine for one in measured if not one.pair.same)
+    nearest = max(one.cosine for one in measured if not one.pair.is_same)
     threshold = math.ceil(round((nearest + MARGIN) * 100, 6)) / 100
     return threshold if threshold <= 1 and recall_at(measured, threshold) >= MIN_AUTO_RECALL else None
 
 
-def pick_check_low(measured: Sequence[Measured]) -> float:
+def pick_check_low(measured: Sequence[MeasuredPair]) -> float:
     """The largest twentieth that lets through KEPT of the "same" pairs, of all and of those the rule confirms."""
-    same = [one for one in measured if one.pair.same]
+    same = [one for one in measured if one.pair.is_same]
     sure = [one for one in same if same_fact(one.pair.a, one.pair.b, numeric_update=False) is not None]
     for step in range(20, 0, -1):
-        if min(recall_at(same, step / 20), recall_at(sure, step / 20)) >= KEPT:
+        if min(recall_at(same, step / 20), recall_at(sure, step / 20)) >= CHECK_LOW_RECALL:
             return step / 20
     return 0.0
 
 
-def calibrate(measured: Sequence[Measured], base: MergeBands) -> MergeBands:
+def calibrated_bands(measured: Sequence[MeasuredPair], base: MergeBands) -> MergeBands:
     """`base` with the bands that fit. Without an auto_update the check band reaches up to 1."""
     auto = pick_auto_update(measured)
     low = min(pick_check_low(measured), auto or 1.0)
@@ -148,43 +150,43 @@ def calibrate(measured: Sequence[Measured], base: MergeBands) -> MergeBands:
     )
 
 
-def recall_at(measured: Sequence[Measured], threshold: float) -> float:
+def recall_at(measured: Sequence[MeasuredPair], threshold: float) -> float:
     """Share of the "same" pairs at or above the threshold; 1 if there are none."""
-    same = [one.cosine >= threshold for one in measured if one.pair.same]
+    same = [one.cosine >= threshold for one in measured if one.pair.is_same]
     return sum(same) / len(same) if same else 1.0
 
 
-def above(measured: Iterable[Measured], threshold: float) -> tuple[int, int]:
+def count_above(measured: Iterable[MeasuredPair], threshold: float) -> tuple[int, int]:
     """How many "same" and "different" pairs lie at or above the threshold."""
-    near = [one.pair.same for one in measured if one.cosine >= threshold]
+    near = [one.pair.is_same for one in measured if one.cosine >= threshold]
     return sum(near), len(near) - sum(near)
 
 
-def stratified(measured: Sequence[Measured]) -> Iterator[tuple[str, list[Measured]]]:
+def stratified_folds(measured: Sequence[MeasuredPair]) -> Iterator[tuple[str, list[MeasuredPair]]]:
     """FOLDS parts with every kind spread evenly over them."""
     by_kind = [one for kind in ALL_KINDS for one in measured if one.pair.kind == kind]
     for fold in range(FOLDS):
         yield f"fold {fold + 1}", by_kind[fold::FOLDS]
 
 
-def one_kind_each(measured: Sequence[Measured]) -> Iterator[tuple[str, list[Measured]]]:
+def kind_folds(measured: Sequence[MeasuredPair]) -> Iterator[tuple[str, list[MeasuredPair]]]:
     """One part a kind: how the bands do on a kind of difficulty they were not picked on."""
     for kind in ALL_KINDS:
         yield kind, [one for one in measured if one.pair.kind == kind]
 
 
-def render(measured: Sequence[Measured], base: MergeBands) -> str:
+def render_bands(measured: Sequence[MeasuredPair], base: MergeBands) -> str:
     """The YAML file of the calibrated bands, with the figures they rest on."""
-    bands = calibrate(measured, base)
-    n_same = sum(one.pair.same for one in measured)
-    right, wrong = (len(merged(measured, bands, same=same)) for same in (True, False))
-    seed = above(measured, SEED_AUTO_UPDATE)
-    nearest = max(one.cosine for one in measured if not one.pair.same)
+    bands = calibrated_bands(measured, base)
+    n_same = sum(one.pair.is_same for one in measured)
+    right, wrong = (len(merged_pairs(measured, bands, same=same)) for same in (True, False))
+    seed = count_above(measured, SEED_AUTO_UPDATE)
+    nearest = max(one.cosine for one in measured if not one.pair.is_same)
     lines = [
         "# Merge bands for this embedding model (SPEC: merge bands), by `python -m bench.calibrate_merge --write` from",
         f"# {len(measured)} labelled pairs, hard by intent: {n_same} of one fact, {len(measured) - n_same} of two.",
-        f"# auto_update: from {SEED_AUTO_UPDATE} up {_share(seed[0], sum(seed))} of the pairs are one fact (recall"
-        f" {_share(seed[0], n_same)}), and two facts come as near as {nearest:.2f}:",
+        f"# auto_update: from {SEED_AUTO_UPDATE} up {_percentage(seed[0], sum(seed))} of the pairs are one fact (recall"
+        f" {_percentage(seed[0], n_same)}), and two facts come as near as {nearest:.2f}:",
         *(
             ["# no cosine is safe, so auto-update admits equality only and the check band reaches up to 1."]
             if bands.auto_update_equality_only
@@ -192,29 +194,29 @@ def render(measured: Sequence[Measured], base: MergeBands) -> str:
         ),
         f"# check_low: {recall_at(measured, bands.check_low):.0%} of the pairs of one fact lie above it.",
         f"# With the deterministic rule {right} pairs merge rightly and {wrong} wrongly: precision"
-        f" {_share(right, right + wrong)}, recall {_share(right, n_same)}.",
+        f" {_percentage(right, right + wrong)}, recall {_percentage(right, n_same)}.",
     ]
-    return "\n".join(lines + [f"{f.name}: {_yaml(getattr(bands, f.name))}" for f in fields(bands)]) + "\n"
+    return "\n".join(lines + [f"{f.name}: {_yaml_value(getattr(bands, f.name))}" for f in fields(bands)]) + "\n"
 
 
-def _yaml(value: bool | int | float) -> str:
+def _yaml_value(value: bool | int | float) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     short = f"{value:.2f}"
     return short if isinstance(value, float) and float(short) == value else str(value)
 
 
-def _share(part: int, whole: int) -> str:
+def _percentage(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "-"
 
 
-def print_kinds(measured: Sequence[Measured], bands: MergeBands) -> None:
+def print_kinds(measured: Sequence[MeasuredPair], bands: MergeBands) -> None:
     """Cosines and merges of each kind; "numeric" = in a category that says numeric_update."""
     print(f"\n{'kind':20}{'n':>4}{'min':>8}{'median':>8}{'max':>8}{'merged':>8}{'numeric':>9}")
-    for kind, part in one_kind_each(measured):
+    for kind, part in kind_folds(measured):
         cosines = [one.cosine for one in part]
         counts = [
-            sum(decision(one, bands, numeric_update=numeric).action == "update" for one in part)
+            sum(merge_decision(one, bands, numeric_update=numeric).action == "update" for one in part)
             for numeric in (False, True)
         ]
         print(
@@ -223,34 +225,34 @@ def print_kinds(measured: Sequence[Measured], bands: MergeBands) -> None:
         )
 
 
-def print_decisions(measured: Sequence[Measured], bands: MergeBands) -> None:
+def print_decisions(measured: Sequence[MeasuredPair], bands: MergeBands) -> None:
     """Precision and recall of each outcome; "create" is right for different facts."""
-    n_same = sum(one.pair.same for one in measured)
-    rules = [(one.pair.same, decision(one, bands).rule) for one in measured]
-    rows = [(f"auto-update, s >= {SEED_AUTO_UPDATE} (seed)", *above(measured, SEED_AUTO_UPDATE), n_same)]
+    n_same = sum(one.pair.is_same for one in measured)
+    rules = [(one.pair.is_same, merge_decision(one, bands).rule) for one in measured]
+    rows = [(f"auto-update, s >= {SEED_AUTO_UPDATE} (seed)", *count_above(measured, SEED_AUTO_UPDATE), n_same)]
     for rule in get_args(MergeRule)[:-1]:
         rows.append((f"rule {rule}", rules.count((True, rule)), rules.count((False, rule)), n_same))
-    right, wrong = (len(merged(measured, bands, same=same)) for same in (True, False))
+    right, wrong = (len(merged_pairs(measured, bands, same=same)) for same in (True, False))
     rows.append(("all merges", right, wrong, n_same))
     rows.append(("create", rules.count((False, "none")), rules.count((True, "none")), len(measured) - n_same))
     print(f"\n{'outcome':34}{'right':>6}{'wrong':>6}{'precision':>11}{'recall':>8}")
     for name, right, wrong, total in rows:
-        print(f"{name:34}{right:6}{wrong:6}{_share(right, right + wrong):>11}{_share(right, total):>8}")
+        print(f"{name:34}{right:6}{wrong:6}{_percentage(right, right + wrong):>11}{_percentage(right, total):>8}")
 
 
-def print_sweep(measured: Sequence[Measured]) -> None:
+def print_sweep(measured: Sequence[MeasuredPair]) -> None:
     """What each auto_update would merge by cosine alone."""
     print(f"\n{'auto_update':12}{'right':>6}{'false':>6}{'precision':>11}{'recall':>8}")
     for threshold in [*(step / 100 for step in range(80, 100)), 0.995, 1.0]:
-        right, wrong = above(measured, threshold)
+        right, wrong = count_above(measured, threshold)
         recall = f"{recall_at(measured, threshold):.0%}"
-        print(f"{threshold:<12.3f}{right:6}{wrong:6}{_share(right, right + wrong):>11}{recall:>8}")
+        print(f"{threshold:<12.3f}{right:6}{wrong:6}{_percentage(right, right + wrong):>11}{recall:>8}")
 
 
 def print_held_out(
-    measured: Sequence[Measured],
+    measured: Sequence[MeasuredPair],
     base: MergeBands,
-    split: Callable[[Sequence[Measured]], Iterator[tuple[str, list[Measured]]]],
+    split: Callable[[Sequence[MeasuredPair]], Iterator[tuple[str, list[MeasuredPair]]]],
 ) -> None:
     """Bands picked on the rest, tried on each part: false merges by bands and rule, "same" pairs above check_low.
 
@@ -259,11 +261,11 @@ def print_held_out(
     print(f"\n{'held out':20}{'auto':>6}{'low':>6}{'false':>7}{'kept':>7}{'no margin':>11}{'false':>7}{'right':>7}")
     for name, part in split(measured):
         rest = [one for one in measured if one not in part]
-        bands = calibrate(rest, base)
+        bands = calibrated_bands(rest, base)
         auto = "=" if bands.auto_update_equality_only else f"{bands.auto_update:.2f}"
-        bare = math.nextafter(max(one.cosine for one in rest if not one.pair.same), 2)
-        right, wrong = above(part, bare)
-        false = len(merged(part, bands, same=False))
+        bare = math.nextafter(max(one.cosine for one in rest if not one.pair.is_same), 2)
+        right, wrong = count_above(part, bare)
+        false = len(merged_pairs(part, bands, same=False))
         kept = f"{recall_at(part, bands.check_low):.0%}"
         print(f"{name:20}{auto:>6}{bands.check_low:6.2f}{false:7}{kept:>7}{bare:11.4f}{wrong:7}{right:7}")
 
@@ -274,21 +276,21 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"rewrite {BANDS_FILE.name}")
     parser.add_argument("--precision", choices=get_args(Precision), default="int8", help="of the model (int8)")
     options = parser.parse_args()
-    measured = asyncio.run(measure(load_pairs(), precision=options.precision))
+    measured = asyncio.run(measure_cosines(load_pairs(), precision=options.precision))
     base = shipped_bands()
-    bands = calibrate(measured, base)
+    bands = calibrated_bands(measured, base)
     print_kinds(measured, bands)
     print_decisions(measured, bands)
     print_sweep(measured)
-    for split in (stratified, one_kind_each):
+    for split in (stratified_folds, kind_folds):
         print_held_out(measured, base, split)
     for numeric in (False, True):
         print(f"\nFalse merges{', category with numeric_update' if numeric else ''}:")
-        for one in merged(measured, bands, same=False, numeric_update=numeric):
+        for one in merged_pairs(measured, bands, same=False, numeric_update=numeric):
             print(f"  {one.cosine:.3f} {one.pair.kind}: {one.pair.a} | {one.pair.b}")
-    print(f"\n{render(measured, base)}")
+    print(f"\n{render_bands(measured, base)}")
     if options.write:
-        BANDS_FILE.write_text(render(measured, base), encoding="utf-8")
+        BANDS_FILE.write_text(render_bands(measured, base), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from bench import cpu_time
-from bench.http_runs import _server
-from bench.throwaway import Site, site
+from bench.http_runs import _running_server
+from bench.throwaway import Site, open_site
 
 PEER = "langgraph_saver"
 POOL = 10
@@ -39,13 +39,13 @@ WARM = 3
 Times = dict[str, list[float]]
 
 
-def conversation(kilobytes: int) -> list[dict[str, str]]:
+def make_conversation(kilobytes: int) -> list[dict[str, str]]:
     """Messages of made-up words, half a kilobyte each."""
     words = ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(kilobytes * 128)]
     return [{"role": "user", "content": " ".join(words[start : start + 64])} for start in range(0, len(words), 64)]
 
 
-def checkpoint(step: int, messages: list[dict[str, str]]) -> Checkpoint:
+def make_checkpoint(step: int, messages: list[dict[str, str]]) -> Checkpoint:
     """A step of a conversation: the messages so far are the large channel; two small ones changed too."""
     made = empty_checkpoint()
     made["channel_values"] = {"messages": messages, "next": ["planner"], "scratch": {"step": step}}
@@ -53,12 +53,14 @@ def checkpoint(step: int, messages: list[dict[str, str]]) -> Checkpoint:
     return made
 
 
-async def thread(saver: BaseCheckpointSaver[Any], name: str, told: list[list[dict[str, str]]], times: Times) -> None:
+async def drive_thread(
+    saver: BaseCheckpointSaver[Any], name: str, told: list[list[dict[str, str]]], times: Times
+) -> None:
     """Put and get each step of one thread; milliseconds of each."""
     config: RunnableConfig = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
     newest: RunnableConfig = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
     for step, messages in enumerate(told, 1):
-        made = checkpoint(step, messages)
+        made = make_checkpoint(step, messages)
         began = time.perf_counter()
         config = await saver.aput(config, made, {"source": "loop", "step": step}, made["channel_versions"])
         times["put"].append((time.perf_counter() - began) * 1000)
@@ -70,37 +72,37 @@ async def thread(saver: BaseCheckpointSaver[Any], name: str, told: list[list[dic
 
 
 @asynccontextmanager
-async def peer(made: Site) -> AsyncIterator[AsyncPostgresSaver]:
+async def open_peer_saver(made: Site) -> AsyncIterator[AsyncPostgresSaver]:
     """LangGraph's saver on a database of its own of the same server."""
     connection = await asyncpg.connect(made.superuser_url)
     await connection.execute(f"CREATE DATABASE {PEER}")
     await connection.close()
     options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-    url = made.cluster.url(PEER)
+    url = made.cluster.database_url(PEER)
     async with AsyncConnectionPool(url, min_size=POOL, max_size=POOL, kwargs=options, open=False) as pool:
         saver = AsyncPostgresSaver(pool)  # type: ignore[arg-type]  # the pool's rows are dicts by its options
         await saver.setup()
         yield saver
 
 
-async def measure(
+async def measure_savers(
     made: Site, server: int, port: int, arguments: argparse.Namespace
 ) -> tuple[dict[str, Times], dict[str, list[float]]]:
     """Both savers in turn; milliseconds by saver and operation, CPU seconds of client, server and PostgreSQL."""
     measured: dict[str, Times] = {}
     used: dict[str, list[float]] = {}
-    told = [conversation(arguments.kilobytes) for _ in range(arguments.steps)]
-    async with peer(made) as theirs:
+    told = [make_conversation(arguments.kilobytes) for _ in range(arguments.steps)]
+    async with open_peer_saver(made) as theirs:
         ours = MnemaSaver(f"http://127.0.0.1:{port}", made.key, user_id="bench")
         for number in range(-WARM, arguments.rounds):
             for name, saver in (("mnema", ours), ("langgraph", theirs)):
                 times: Times = defaultdict(list)
                 names = [f"{name}-{number}-{n}" for n in range(arguments.threads)]
-                before = _cpu(made, server)
-                await asyncio.gather(*(thread(saver, n, told, times) for n in names))
+                before = _cpu_seconds(made, server)
+                await asyncio.gather(*(drive_thread(saver, n, told, times) for n in names))
                 if number >= 0:
                     spent = used.setdefault(name, [0.0, 0.0, 0.0])
-                    used[name] = [s + a - b for s, a, b in zip(spent, _cpu(made, server), before, strict=True)]
+                    used[name] = [s + a - b for s, a, b in zip(spent, _cpu_seconds(made, server), before, strict=True)]
                     kept = measured.setdefault(name, defaultdict(list))
                     for operation, taken in times.items():
                         kept[operation] += taken
@@ -108,13 +110,13 @@ async def measure(
     return measured, used
 
 
-def _cpu(made: Site, server: int) -> list[float]:
+def _cpu_seconds(made: Site, server: int) -> list[float]:
     """Seconds used by this process, the server and PostgreSQL; not numbers where the system does not tell."""
-    theirs = cpu_time.of_process(server), cpu_time.of_family(made.home.postgres.owner_pid() or 0)
+    theirs = cpu_time.process_seconds(server), cpu_time.family_seconds(made.home.postgres.owner_pid() or 0)
     return [time.process_time(), *(math.nan if seconds is None else seconds for seconds in theirs)]
 
 
-def report(measured: dict[str, Times], used: dict[str, list[float]]) -> None:
+def print_report(measured: dict[str, Times], used: dict[str, list[float]]) -> None:
     """p50 and p99 of each, and ours as a part of theirs; CPU of an operation."""
     print(f"{'ms':10}{'put p50':>10}{'put p99':>10}{'get p50':>10}{'get p99':>10}")
     rows = {}
@@ -138,10 +140,10 @@ def main() -> None:
     parser.add_argument("--profile", type=Path)
     arguments = parser.parse_args()
     options = ("--profile", str(arguments.profile)) if arguments.profile else ()
-    with site(100) as made, _server(made, *options) as (server, port):
+    with open_site(100) as made, _running_server(made, *options) as (server, port):
         if arguments.profile:
             server.send_signal(signal.SIGUSR1)
-        report(*asyncio.run(measure(made, server.pid, port, arguments)))
+        print_report(*asyncio.run(measure_savers(made, server.pid, port, arguments)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from app.cli.client import USAGE, err, fail, out, show
+from app.cli.client import USAGE, err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ TOP = 15
 
 
 @bench_app.command("query")
-def query(
+def bench_query(
     rows: Rows = 20_000,
     clients: Clients = "1,8,32",
     seconds: Seconds = 5,
@@ -42,11 +42,11 @@ def query(
     ranking: Annotated[str, typer.Option(help="profile of config/policies.yaml")] = "default",
 ) -> None:
     """POST /memory/query of one user, five items, against the same SQL in pgbench."""
-    _bench("query", rows, clients, (seconds, warmup), repeats, json_file, profile, ranking)
+    _run_bench("query", rows, clients, (seconds, warmup), repeats, json_file, profile, ranking)
 
 
 @bench_app.command("write")
-def write(
+def bench_write(
     rows: Rows = 20_000,
     clients: Clients = "1,8,32",
     seconds: Seconds = 5,
@@ -56,61 +56,63 @@ def write(
     profile: Profiled = False,
 ) -> None:
     """POST /memory of new facts in threads, on disk, against the same SQL in pgbench."""
-    _bench("write", rows, clients, (seconds, warmup), repeats, json_file, profile)
+    _run_bench("write", rows, clients, (seconds, warmup), repeats, json_file, profile)
 
 
 @bench_app.command("retrieval")
-def retrieval(
+def bench_retrieval(
     locomo: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="LoCoMo's JSON file")],
     conversations: Annotated[str, typer.Option(help="comma-separated places in the file, from 1")] = "1,2,3,4,5",
     profiles: Annotated[str, typer.Option(help="comma-separated names of bench/retrieval.py; none = all")] = "",
     json_file: Json = None,
 ) -> None:
     """How much of the evidence in long conversations each ranking profile finds, and at what cost."""
-    bench = _module("retrieval")
+    bench = _load_module("retrieval")
     names = [name.strip() for name in profiles.split(",") if name.strip()] or list(bench.ABLATIONS)
     if unknown := set(names) - set(bench.ABLATIONS):
-        fail(f"--profiles takes names of {', '.join(bench.ABLATIONS)}; not {', '.join(sorted(unknown))}", USAGE)
-    places = _numbers("--conversations", conversations)
+        exit_with_error(
+            f"--profiles takes names of {', '.join(bench.ABLATIONS)}; not {', '.join(sorted(unknown))}", USAGE
+        )
+    places = _parse_numbers("--conversations", conversations)
     try:
         found = bench.run(locomo, places, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
-        fail(f"{error.code}: {error.detail}")
+        exit_with_error(f"{error.code}: {error.detail}")
     except (RuntimeError, OSError, ValueError, KeyError) as error:
-        fail(str(error))
-    _show_found(found)
+        exit_with_error(str(error))
+    _show_retrieval(found)
     if json_file is not None:
         rows = {name: figures.rows for name, figures in found.items()}
         json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
 @bench_app.command("scale")
-def scale(
+def bench_scale(
     rows: Annotated[str, typer.Option(help="comma-separated sizes of the tenant, in memories")] = "10000,100000",
     json_file: Json = None,
 ) -> None:
     """What each kind of query costs in PostgreSQL and how much it finds, as a tenant grows."""
-    bench = _module("scale")
-    sizes = _numbers("--rows", rows)
+    bench = _load_module("scale")
+    sizes = _parse_numbers("--rows", rows)
     if not all(2000 <= size <= 2_000_000 for size in sizes):
-        fail("--rows takes numbers from 2000 to 2000000", USAGE)
+        exit_with_error("--rows takes numbers from 2000 to 2000000", USAGE)
     try:
         lines = bench.run(sizes, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except (RuntimeError, OSError) as error:
-        fail(str(error))
+        exit_with_error(str(error))
     table = Table(title="queries of one tenant, 384 dimensions")
     for name in ("rows", "query", "p50 ms", "p95 ms", "CPU ms", "of it RLS", "recall@10"):
         table.add_column(name, justify="left" if name == "query" else "right", no_wrap=True)
     for line in lines:
         times = (f"{value:.1f}" for value in (line.p50_ms, line.p95_ms, line.cpu_ms))
         table.add_row(str(line.rows), line.shape, *times, f"{line.cpu_ms / line.free_cpu_ms:.2f}", f"{line.recall:.3f}")
-    show(table)
+    print_table(table)
     out.print("of it RLS: CPU of PostgreSQL with row-level security to CPU without; recall@10 against all distances")
     if json_file is not None:
         json_file.write_text(json.dumps(bench.as_json(lines), indent=2) + "\n", encoding="utf-8")
 
 
-def _show_found(found: "dict[str, Figures]") -> None:
+def _show_retrieval(found: "dict[str, Figures]") -> None:
     some = next(iter(found.values()))
     categories = sorted({row["category"] for row in some.rows})
     table = Table(title=f"evidence found, {len(some.rows)} questions")
@@ -118,21 +120,21 @@ def _show_found(found: "dict[str, Figures]") -> None:
     for name in (*heads, "ms"):
         table.add_column(name, justify="left" if name == "profile" else "right", no_wrap=True)
     for name, figures in found.items():
-        means = [figures.mean(key) for key in ("r@5", "r@10", "r@20", "all@10", "ndcg@10")]
-        means += [figures.of_turns, *(figures.mean("r@10", category=c) for c in categories)]
+        means = [figures.mean_of(key) for key in ("r@5", "r@10", "r@20", "all@10", "ndcg@10")]
+        means += [figures.turn_recall, *(figures.mean_of("r@10", category=c) for c in categories)]
         table.add_row(
             name, *(f"{value:.3f}".removeprefix("0") for value in means), f"{figures.cpu_ms / len(figures.rows):.1f}"
         )
-    show(table)
+    print_table(table)
     each = sorted({row["conversation"] for row in some.rows})
     for name, figures in found.items():
-        shares = ", ".join(f"{figures.mean('r@10', conversation=c):.3f}" for c in each)
+        shares = ", ".join(f"{figures.mean_of('r@10', conversation=c):.3f}" for c in each)
         out.print(f"{name}, r@10 by conversation: {shares}")
     out.print("a question counts by the share of its evidence found, turns counts turns; what names no depth is @10")
     out.print("ms of CPU: of the asking process, without PostgreSQL and without embedding")
 
 
-def _bench(
+def _run_bench(
     kind: str,
     rows: int,
     clients: str,
@@ -142,22 +144,22 @@ def _bench(
     profile: bool,
     ranking: str = "default",
 ) -> None:
-    runs = _module("http_runs")
-    plan = runs.Plan(kind, rows, _clients(clients), *times, repeats, ranking)
+    runs = _load_module("http_runs")
+    plan = runs.Plan(kind, rows, _parse_clients(clients), *times, repeats, ranking)
     try:
         report = runs.run(plan, profile=profile, say=lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
-        fail(f"{error.code}: {error.detail}")
+        exit_with_error(f"{error.code}: {error.detail}")
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-        fail(str(error))
-    _show(report)
+        exit_with_error(str(error))
+    _show_report(report)
     if report.profile:
         _show_profile(report.profile)
     if json_file is not None:
         json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
 
 
-def _module(name: str) -> Any:
+def _load_module(name: str) -> Any:
     """One of the benchmarks, which lie beside the package and are not installed with it."""
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "bench" / "http_runs.py").exists() and str(checkout) not in sys.path:
@@ -166,28 +168,28 @@ def _module(name: str) -> Any:
         import_module("bench")
         return import_module(f"bench.{name}")
     except ImportError as error:
-        fail(f"the benchmarks need a checkout of Mnema with its development tools: {error}")
+        exit_with_error(f"the benchmarks need a checkout of Mnema with its development tools: {error}")
 
 
-def _numbers(option: str, given: str) -> tuple[int, ...]:
+def _parse_numbers(option: str, given: str) -> tuple[int, ...]:
     try:
         return tuple(dict.fromkeys(int(part) for part in given.split(",")))
     except ValueError:
-        fail(f"{option} takes numbers, as in 1,8,32", USAGE)
+        exit_with_error(f"{option} takes numbers, as in 1,8,32", USAGE)
 
 
-def _clients(given: str) -> tuple[int, ...]:
-    numbers = _numbers("--clients", given)
+def _parse_clients(given: str) -> tuple[int, ...]:
+    numbers = _parse_numbers("--clients", given)
     if not all(1 <= number <= 64 for number in numbers):
-        fail("--clients takes numbers from 1 to 64", USAGE)
+        exit_with_error("--clients takes numbers from 1 to 64", USAGE)
     return numbers
 
 
-def _show(report: "Report") -> None:
+def _show_report(report: "Report") -> None:
     table = Table(title=f"{report.plan.kind}: {report.plan.rows} memories, medians of {report.plan.repeats}")
     for name in ("clients", "", "a second", "ratio", "p50 ms", "p95 ms", "p99 ms", "p50 ratio", "CPU ms"):
         table.add_column(name, justify="right", no_wrap=True)
-    for line in report.medians():
+    for line in report.median_lines():
         ours = (str(line.clients), "server", f"{line.ratio:.2f}", f"{line.p50_ratio:.2f}")
         sides = (
             (line.server, ours, (line.server_cpu_ms, line.postgres_cpu_ms, line.client_cpu_ms)),
@@ -198,7 +200,7 @@ def _show(report: "Report") -> None:
             spent = " + ".join("?" if ms is None else f"{ms:.2f}" for ms in cpu)
             table.add_row(clients, side, f"{figures.per_second:.1f}", ratio, *times, p50_ratio, spent)
         table.add_section()
-    show(table)
+    print_table(table)
     out.print("ratio: requests a second of the server to transactions a second of the floor, pgbench with the same SQL")
     out.print("CPU ms of a request: server + PostgreSQL + client; of the floor: PostgreSQL")
 
@@ -210,8 +212,8 @@ def _show_profile(profile: dict[str, Any]) -> None:
     for name, samples in profile["groups"].items():
         cost = "" if a_request is None else f"{samples / total * a_request:.2f}"
         table.add_row(name, f"{samples / total:.1%}", cost)
-    show(table)
+    print_table(table)
     table = Table("function, with what C code it calls", "share")
     for name, samples in list(profile["functions"].items())[:TOP]:
         table.add_row(name.replace("[", "\\["), f"{samples / total:.1%}")
-    show(table)
+    print_table(table)

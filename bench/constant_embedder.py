@@ -19,28 +19,28 @@ TOPIC_SHARE = 0.64
 class ConstantEmbedder:
     """Unit vectors from a hash of the text and one of its first word; texts that begin alike lie close together."""
 
-    tells_tokens = True
+    gives_tokens = True
 
     def __init__(self, model: str, dimension: int) -> None:
         self.model = model
         self.dimension = dimension
-        self._topic = lru_cache(1024)(self._direction)
-        self._again = lru_cache(1024)(self._embedding)  # as many questions as a benchmark asks, and more
+        self._topic = lru_cache(1024)(self._hash_direction)
+        self._again = lru_cache(1024)(self._text_embedding)  # as many questions as a benchmark asks, and more
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """One vector a text, in order."""
         refuse_inside_transaction("the embedder")
-        return [self.vector(text) for text in texts]
+        return [self.text_vector(text) for text in texts]
 
     async def embed_query(self, text: str) -> Vector:
         """As `embed` for one query."""
         refuse_inside_transaction("the embedder")
-        return self.vector(text)
+        return self.text_vector(text)
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """As `embed`, with made-up words."""
         refuse_inside_transaction("the embedder")
-        return [self._embedding(text) for text in texts]
+        return [self._text_embedding(text) for text in texts]
 
     async def encode_query(self, text: str) -> Embedding:
         """As `encode` for one query."""
@@ -50,25 +50,25 @@ class ConstantEmbedder:
     async def close(self) -> None:
         """Nothing to release."""
 
-    def vector(self, text: str) -> Vector:
+    def text_vector(self, text: str) -> Vector:
         """The text's vector."""
         topic = self._topic(text.split(maxsplit=1)[0].casefold())
-        mixed = TOPIC_SHARE**0.5 * topic + (1 - TOPIC_SHARE) ** 0.5 * self._direction(text)
-        return _unit(mixed)
+        mixed = TOPIC_SHARE**0.5 * topic + (1 - TOPIC_SHARE) ** 0.5 * self._hash_direction(text)
+        return _unit_vector(mixed)
 
-    def _embedding(self, text: str) -> Embedding:
-        return Embedding(self.vector(text), _words(text))
+    def _text_embedding(self, text: str) -> Embedding:
+        return Embedding(self.text_vector(text), _made_up_tokens(text))
 
-    def _direction(self, text: str) -> Vector:
+    def _hash_direction(self, text: str) -> Vector:
         digest = hashlib.shake_256(text.encode("utf-8", "surrogatepass")).digest(self.dimension)
-        return _unit(np.frombuffer(digest, dtype=np.uint8).astype(np.float32) - 127.5)
+        return _unit_vector(np.frombuffer(digest, dtype=np.uint8).astype(np.float32) - 127.5)
 
 
-def _unit(vector: Vector) -> Vector:
+def _unit_vector(vector: Vector) -> Vector:
     unit: Vector = vector / np.sqrt(vector @ vector)
     return unit
 
 
-def _words(text: str) -> bytes:
+def _made_up_tokens(text: str) -> bytes:
     """As many made-up tokens as a short turn has."""
     return hashlib.shake_256(text.encode("utf-8", "surrogatepass")).digest(13 * DIMENSION)

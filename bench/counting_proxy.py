@@ -15,7 +15,7 @@ class CountingProxy:
         self.flights = 0
 
     async def __aenter__(self) -> "CountingProxy":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept_connection, "127.0.0.1", 0)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -26,29 +26,29 @@ class CountingProxy:
         await self._server.wait_closed()
 
     @property
-    def url(self) -> str:
+    def proxy_url(self) -> str:
         """The URL it was made with, by way of the proxy."""
         login, port = self._parts.netloc.rpartition("@")[0], self._server.sockets[0].getsockname()[1]
         return urlunsplit(self._parts._replace(netloc=f"{login}@127.0.0.1:{port}"))
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._carry(reader, writer))
+    def _accept_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._carry_connection(reader, writer))
         self._carriers.add(task)
         task.add_done_callback(self._carriers.discard)
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answers, requests = await asyncio.open_connection(self._parts.hostname, self._parts.port or 5432)
         client_spoke_last = False
 
-        def spoke(client: bool) -> None:
+        def count_flight(client: bool) -> None:
             nonlocal client_spoke_last
             self.flights += client and not client_spoke_last
             client_spoke_last = client
 
         try:
             async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(_pump(reader, requests, lambda: spoke(client=True)))
-                pumps.create_task(_pump(answers, writer, lambda: spoke(client=False)))
+                pumps.create_task(_pump_bytes(reader, requests, lambda: count_flight(client=True)))
+                pumps.create_task(_pump_bytes(answers, writer, lambda: count_flight(client=False)))
         except* OSError:
             pass  # one side went away, and the other with it
         finally:
@@ -56,7 +56,7 @@ class CountingProxy:
             writer.transport.abort()
 
 
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, seen: Callable[[], None]) -> None:
+async def _pump_bytes(source: asyncio.StreamReader, sink: asyncio.StreamWriter, seen: Callable[[], None]) -> None:
     while data := await source.read(1 << 16):
         seen()
         sink.write(data)

@@ -25,7 +25,7 @@ from pgvector.asyncpg import register_vector
 
 from app.embedded.home import DATABASE
 from bench import cpu_time
-from bench.floor_recording import Call, Recording, record
+from bench.floor_recording import Call, Recording, record_requests
 from bench.http_load import HOST
 from bench.throwaway import Site
 
@@ -45,7 +45,7 @@ class Floor:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """What pgbench measured. `cpu_ms`: of PostgreSQL a transaction."""
 
     latencies_ms: list[float]
@@ -53,7 +53,7 @@ class Replayed:
     cpu_ms: float | None
 
 
-class _Scribe:
+class _ScriptWriter:
     """Turns recordings into a script, the script's variables and the table of varying arguments."""
 
     def __init__(self, connection: asyncpg.Connection, kind: str, recordings: Sequence[Recording]) -> None:
@@ -64,23 +64,25 @@ class _Scribe:
         self._values: list[list[Any]] = [[number] for number in range(len(recordings))]
         self.floor = Floor(f"\\set q random(0, {len(recordings) - 1})\n", {_NOTHING: _NOTHING})
 
-    async def write(self) -> Floor:
+    async def write_script(self) -> Floor:
         """The whole script; the table is in the database afterwards."""
         for number, call in enumerate(self._recordings[0].calls):
-            self.floor.script += await self._statement(number, call) + ";\n"
-        await self._fill()
+            self.floor.script += await self._render_statement(number, call) + ";\n"
+        await self._fill_table()
         return self.floor
 
-    async def _statement(self, number: int, call: Call) -> str:
+    async def _render_statement(self, number: int, call: Call) -> str:
         sql = re.sub(r"--[^\n]*", "", call.sql).strip()
         types = [parameter.name for parameter in (await self._connection.prepare(sql)).get_parameters()]
-        written = [await self._argument(f"a{number}_{place}", place, number, kind) for place, kind in enumerate(types)]
+        written = [
+            await self._render_argument(f"a{number}_{place}", place, number, kind) for place, kind in enumerate(types)
+        ]
         if (batch := next((text for text in written if text.startswith("format(")), None)) is not None:
             written = [_BATCH if text is batch else text for text in written]
             sql += f" FROM (SELECT {batch} AS batch OFFSET 0) fresh"
         return re.sub(r"\$(\d+)", lambda found: written[int(found[1]) - 1], sql)
 
-    async def _argument(self, name: str, place: int, number: int, type_: str) -> str:
+    async def _render_argument(self, name: str, place: int, number: int, type_: str) -> str:
         """How one argument is written: a variable, a look-up, or made fresh."""
         values = [recording.calls[number].args[place] for recording in self._recordings]
         if all(value is None for value in values):
@@ -91,7 +93,7 @@ class _Scribe:
         if self._kind == "write" and type_ == "bytea":
             return "sha256(uuidv7()::text::bytea)"
         if self._kind == "write" and type_ == "jsonb" and isinstance(values[0], dict):
-            return self._fresh(name, values)
+            return self._fresh_json(name, values)
         if self._kind == "write" and type_ == "_uuid":
             return _NEW_IDS
         return self._look_up(name, type_, values)
@@ -102,15 +104,15 @@ class _Scribe:
             row.append(value)
         return f"((SELECT t.{name} FROM bench.{self._kind} t WHERE t.q = :q)::{type_})"
 
-    def _fresh(self, name: str, values: Sequence[Any]) -> str:
+    def _fresh_json(self, name: str, values: Sequence[Any]) -> str:
         """A JSON argument whose new ids, text and hash are another one's in every transaction."""
-        drafts = [_Template(recording) for recording in self._recordings]
-        texts = [draft.of(value) for draft, value in zip(drafts, values, strict=True)]
+        drafts = [_JsonTemplate(recording) for recording in self._recordings]
+        texts = [draft.template_text(value) for draft, value in zip(drafts, values, strict=True)]
         ids = max(len(draft.ids) for draft in drafts)
         fresh = ", ".join(["encode(sha256(uuidv7()::text::bytea), 'hex')", *["uuidv7()"] * ids])
         return f"format({self._look_up(name, 'text', texts)}, {fresh})::jsonb"
 
-    async def _fill(self) -> None:
+    async def _fill_table(self) -> None:
         columns = ", ".join(f"{name} {type_}" for name, type_ in self._columns.items())
         table = f"bench.{self._kind}"
         await self._connection.execute(f"""CREATE SCHEMA IF NOT EXISTS bench; GRANT USAGE ON SCHEMA bench TO mnema_app;
@@ -120,23 +122,23 @@ class _Scribe:
         await self._connection.execute(f"VACUUM (ANALYZE) {table}")
 
 
-class _Template:
+class _JsonTemplate:
     """One write's JSON with `%2$s`, `%3$s` … in place of its new ids and `%1$s` of its hash, for format()."""
 
     def __init__(self, recording: Recording) -> None:
-        self._seen = recording.seen
+        self._seen = recording.database_ids
         self.ids: dict[str, str] = {}
 
-    def of(self, value: Any) -> str:
+    def template_text(self, value: Any) -> str:
         """The template as text."""
         text = value["memories"][0]["text"]
-        return re.sub(r"@@(\d+)@@", r"%\1$s", json.dumps(self._walk(value, text)).replace("%", "%%"))
+        return re.sub(r"@@(\d+)@@", r"%\1$s", json.dumps(self._replace_fresh(value, text)).replace("%", "%%"))
 
-    def _walk(self, value: Any, text: str) -> Any:
+    def _replace_fresh(self, value: Any, text: str) -> Any:
         if isinstance(value, dict):
-            return {name: self._walk(part, text) for name, part in value.items()}
+            return {name: self._replace_fresh(part, text) for name, part in value.items()}
         if isinstance(value, list):
-            return [self._walk(part, text) for part in value]
+            return [self._replace_fresh(part, text) for part in value]
         if not isinstance(value, str) or value in self._seen:
             return value
         if _UUID.fullmatch(value):
@@ -146,37 +148,39 @@ class _Template:
         return r"\x@@1@@" if _HASH.fullmatch(value) else value
 
 
-async def build(made: Site, kind: str, count: int, first: int, ranking: str) -> Floor:
+async def build_floor(made: Site, kind: str, count: int, first: int, ranking: str) -> Floor:
     """Record so many real requests and write the script; notes to write start at number `first`."""
-    recordings = await record(made, kind, count, first, ranking)
+    recordings = await record_requests(made, kind, count, first, ranking)
     connection = await asyncpg.connect(made.superuser_url)
     try:
         await register_vector(connection)
         await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
-        return await _Scribe(connection, kind, recordings).write()
+        return await _ScriptWriter(connection, kind, recordings).write_script()
     finally:
         await connection.close()
 
 
-def replay(made: Site, floor: Floor, clients: int, seconds: float, warmup: float) -> Replayed:
+def replay_floor(made: Site, floor: Floor, clients: int, seconds: float, warmup: float) -> ReplayResult:
     """pgbench with so many clients, as mnema_app. Raises RuntimeError when it fails."""
     postmaster = made.home.postgres.owner_pid() or 0
     with tempfile.TemporaryDirectory(prefix="mnema-floor-") as folder:
         script = Path(folder) / "floor.sql"
         script.write_text(floor.script, encoding="utf-8")
-        _pgbench(made, floor, script, clients, max(1, round(warmup)), [])
-        before = cpu_time.of_family(postmaster)
-        said = _pgbench(made, floor, script, clients, max(1, round(seconds)), ["--log", f"--log-prefix={folder}/log"])
-        after = cpu_time.of_family(postmaster)
+        _run_pgbench(made, floor, script, clients, max(1, round(warmup)), [])
+        before = cpu_time.family_seconds(postmaster)
+        said = _run_pgbench(
+            made, floor, script, clients, max(1, round(seconds)), ["--log", f"--log-prefix={folder}/log"]
+        )
+        after = cpu_time.family_seconds(postmaster)
         files = Path(folder).glob("log.*")
         latencies = [int(line.split()[2]) / 1000 for file in files for line in file.read_text().splitlines()]
     rate = re.search(r"^tps = ([\d.]+)", said, re.MULTILINE)
     if rate is None or "number of failed transactions: 0 " not in said:
         raise RuntimeError(f"pgbench: {said.strip()}")
-    return Replayed(latencies, float(rate[1]), cpu_time.a_piece(before, after, len(latencies)))
+    return ReplayResult(latencies, float(rate[1]), cpu_time.milliseconds_each(before, after, len(latencies)))
 
 
-def _pgbench(made: Site, floor: Floor, script: Path, clients: int, seconds: int, log: list[str]) -> str:
+def _run_pgbench(made: Site, floor: Floor, script: Path, clients: int, seconds: int, log: list[str]) -> str:
     where = ["--host", HOST, "--port", str(made.cluster.port), "--username", "mnema_app"]
     how = [
         "--no-vacuum",
@@ -187,8 +191,8 @@ def _pgbench(made: Site, floor: Floor, script: Path, clients: int, seconds: int,
     ]
     variables = [f"--define={name}={value}" for name, value in floor.variables.items()]
     done = subprocess.run(
-        [made.home.postgres.binary("pgbench"), *where, *how, *variables, *log, f"--file={script}", DATABASE],
-        env=os.environ | {"PGPASSWORD": made.home.passwords()["mnema_app"], "PGOPTIONS": "-c jit=off"},
+        [made.home.postgres.binary_path("pgbench"), *where, *how, *variables, *log, f"--file={script}", DATABASE],
+        env=os.environ | {"PGPASSWORD": made.home.load_passwords()["mnema_app"], "PGOPTIONS": "-c jit=off"},
         capture_output=True,
         text=True,
         timeout=seconds + GRACE_S,

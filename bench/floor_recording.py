@@ -8,7 +8,7 @@ from typing import Any
 from app.api.schemas.memory.memories import MemoryIn
 from app.api.schemas.recall.query import QueryIn
 from app.bootstrap import Application
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from bench import workload
 from bench.throwaway import Site
 
@@ -26,15 +26,15 @@ class Recording:
     """What one request sent. `seen`: ids that came out of the database, so that all others are new ones."""
 
     calls: list[Call] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
+    database_ids: set[str] = field(default_factory=set)
 
     @property
-    def shape(self) -> tuple[str, ...]:
+    def sql_shape(self) -> tuple[str, ...]:
         """What two requests of one kind share."""
         return tuple(call.sql for call in self.calls)
 
 
-class _ListeningTx:
+class _RecordingTx:
     """A transaction that notes what passes."""
 
     def __init__(self, tx: Any, heard: Recording) -> None:
@@ -42,51 +42,53 @@ class _ListeningTx:
         self._heard = heard
 
     def __getattr__(self, name: str) -> Any:
-        async def passed(statement: str, *args: Any) -> Any:
+        async def record_call(statement: str, *args: Any) -> Any:
             self._heard.calls.append(Call(statement, args))
             return await getattr(self._tx, name)(statement, *args)
 
-        return passed
+        return record_call
 
 
 @contextlib.contextmanager
-def _listening(app: Application, heard: list[Recording]) -> Iterator[None]:
+def _record_calls(app: Application, heard: list[Recording]) -> Iterator[None]:
     """While inside, the last of `heard` gets whatever the application's unit of work sends in calls."""
     uow: Any = app.uow
     call, calls = uow.call, uow.calls
 
-    async def heard_call(scope: Scope, statement: str, *args: Any) -> Any:
+    async def recorded_call(scope: Principal, statement: str, *args: Any) -> Any:
         rows = await call(scope, statement, *args)
         heard[-1].calls.append(Call(statement, (scope.tenant_id, *args)))
-        heard[-1].seen.update(str(row["id"]) for row in map(dict, rows) if "id" in row)
+        heard[-1].database_ids.update(str(row["id"]) for row in map(dict, rows) if "id" in row)
         return rows
 
     @contextlib.asynccontextmanager
-    async def heard_calls(scope: Scope) -> AsyncIterator[Any]:
+    async def recorded_calls(scope: Principal) -> AsyncIterator[Any]:
         async with calls(scope) as tx:
-            yield _ListeningTx(tx, heard[-1])
+            yield _RecordingTx(tx, heard[-1])
 
-    uow.call, uow.calls = heard_call, heard_calls
+    uow.call, uow.calls = recorded_call, recorded_calls
     try:
         yield
     finally:
         del uow.call, uow.calls
 
 
-async def record(made: Site, kind: str, count: int, first: int, ranking: str) -> list[Recording]:
+async def record_requests(made: Site, kind: str, count: int, first: int, ranking: str) -> list[Recording]:
     """Make `count` real requests, writes from note `first` on; answers those of the commonest shape, nearly all."""
     heard: list[Recording] = []
-    async with made.application() as (app, scope):
-        with _listening(app, heard):
+    async with made.open_application() as (app, scope):
+        with _record_calls(app, heard):
             for number in range(count):
                 heard.append(Recording())
                 if kind == "query":
-                    await app.query.ask(scope, QueryIn.model_validate(workload.query_body(number, ranking)).to_domain())
+                    await app.query.answer_query(
+                        scope, QueryIn.model_validate(workload.query_body(number, ranking)).to_domain()
+                    )
                 else:
                     body = MemoryIn.model_validate(workload.write_body(first + number))
-                    await app.write.remember(scope, body.to_domain(app.policies.write.default_importance))
-    shapes = [recording.shape for recording in heard]
+                    await app.write.write_memory(scope, body.to_domain(app.policies.write.default_importance))
+    shapes = [recording.sql_shape for recording in heard]
     common = max(set(shapes), key=shapes.count)
     if shapes.count(common) < 0.9 * count:
         raise RuntimeError(f"requests of kind {kind!r} differ too much to be replayed")
-    return [recording for recording in heard if recording.shape == common]
+    return [recording for recording in heard if recording.sql_shape == common]

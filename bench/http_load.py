@@ -65,12 +65,12 @@ class _Client:
         self.began = 0.0
         self._received = b""
 
-    def send(self, request: bytes) -> None:
+    def send_request(self, request: bytes) -> None:
         self._received = b""
         self.began = time.perf_counter()
         self.socket.sendall(request)
 
-    def answer(self) -> tuple[int, bytes] | None:
+    def read_answer(self) -> tuple[int, bytes] | None:
         """Status and body once they are all here."""
         chunk = self.socket.recv(1 << 18)
         if not chunk:
@@ -85,18 +85,21 @@ class _Client:
         return (int(head[9:12]), body) if len(body) >= int(length[1]) else None
 
 
-def requests(load: Load) -> Iterator[bytes]:
+def build_requests(load: Load) -> Iterator[bytes]:
     """The requests in order: the same queries again and again, or new notes as far as the bound goes."""
     bound = round((load.warmup + load.seconds) * MOST_A_SECOND)
     if load.kind == "query":
-        asked = [_request("/memory/query", load.key, workload.query_body(n, load.ranking)) for n in range(load.queries)]
+        asked = [
+            _encode_request("/memory/query", load.key, workload.query_body(n, load.ranking))
+            for n in range(load.queries)
+        ]
         return iter(asked * (bound // len(asked) + 1))
     if load.kind == "write":
-        return iter([_request("/memory", load.key, workload.write_body(load.first + n)) for n in range(bound)])
+        return iter([_encode_request("/memory", load.key, workload.write_body(load.first + n)) for n in range(bound)])
     raise ValueError(f"kind is query or write, not {load.kind!r}")
 
 
-def _request(path: str, key: str, body: dict[str, Any]) -> bytes:
+def _encode_request(path: str, key: str, body: dict[str, Any]) -> bytes:
     content = json.dumps(body).encode()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {key}\r\n"
@@ -105,21 +108,23 @@ def _request(path: str, key: str, body: dict[str, Any]) -> bytes:
     return head.encode() + content
 
 
-def run(load: Load) -> Outcome:
+def run_load(load: Load) -> Outcome:
     """Warm up, then measure. Raises ConnectionError when the server goes away or falls silent."""
-    pending = requests(load)
+    pending = build_requests(load)
     clients = [_Client(load.port) for _ in range(load.clients)]
     with selectors.DefaultSelector() as selector:
         try:
             for client in clients:
                 selector.register(client.socket, selectors.EVENT_READ, client)
-            return _drive(load, clients, selector, pending)
+            return _drive_clients(load, clients, selector, pending)
         finally:
             for client in clients:
                 client.socket.close()
 
 
-def _drive(load: Load, clients: list[_Client], selector: selectors.BaseSelector, pending: Iterator[bytes]) -> Outcome:
+def _drive_clients(
+    load: Load, clients: list[_Client], selector: selectors.BaseSelector, pending: Iterator[bytes]
+) -> Outcome:
     outcome, statuses = Outcome(), Counter[int]()
     cpu, opened = time.process_time(), time.perf_counter()
     measured, until = opened + load.warmup, opened + load.warmup + load.seconds
@@ -131,7 +136,7 @@ def _drive(load: Load, clients: list[_Client], selector: selectors.BaseSelector,
             raise ConnectionError(f"the server was silent for {SILENCE_S} s")
         for entry, _events in ready:
             client: _Client = entry.data
-            answer = client.answer()
+            answer = client.read_answer()
             if answer is None:
                 continue
             now = time.perf_counter()
@@ -167,13 +172,13 @@ def is_right(kind: str, status: int, body: bytes, *, thoroughly: bool) -> bool:
 def _send_next(client: _Client, pending: Iterator[bytes]) -> bool:
     request = next(pending, None)
     if request is not None:
-        client.send(request)
+        client.send_request(request)
     return request is not None
 
 
 def main() -> None:
     """Read a Load as JSON from standard input, write its Outcome to standard output."""
-    outcome = run(Load(**json.load(sys.stdin)))
+    outcome = run_load(Load(**json.load(sys.stdin)))
     json.dump(asdict(outcome), sys.stdout)
 
 

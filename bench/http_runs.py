@@ -22,9 +22,9 @@ from typing import Any
 import httpx
 
 from bench import cpu_time, workload
-from bench.floor import Floor, build, replay
+from bench.floor import Floor, build_floor, replay_floor
 from bench.http_load import HOST, Load, Outcome
-from bench.throwaway import Site, site
+from bench.throwaway import Site, open_site
 
 ROOT = Path(__file__).resolve().parents[1]
 READY_S, STOP_S, GRACE_S = 60, 15, 90
@@ -45,7 +45,7 @@ class Plan:
     ranking: str = "default"
 
     @property
-    def queries(self) -> int:
+    def query_count(self) -> int:
         """How many different requests are made again and again: a tiny run records few."""
         return min(workload.QUERIES, self.rows)
 
@@ -60,7 +60,7 @@ class Figures:
     p99: float
 
     @classmethod
-    def of(cls, latencies_ms: Sequence[float], per_second: float) -> "Figures":
+    def from_latencies(cls, latencies_ms: Sequence[float], per_second: float) -> "Figures":
         """From single latencies; RuntimeError when there is none."""
         if not latencies_ms:
             raise RuntimeError("nothing was answered within the measured time; give it more seconds")
@@ -70,7 +70,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRun:
     """One number of clients, once. CPU in milliseconds a request, None where /proc does not tell."""
 
     clients: int
@@ -89,45 +89,53 @@ class Report:
     """All measurements; `profile` is the sampler's JSON and the CPU of one request of that run."""
 
     plan: Plan
-    measured: list[Measured] = field(default_factory=list)
+    measured: list[MeasuredRun] = field(default_factory=list)
     profile: dict[str, Any] | None = None
 
-    def medians(self) -> list[Measured]:
+    def median_lines(self) -> list[MeasuredRun]:
         """One line a number of clients: the median of every figure by itself."""
-        return [_median([m for m in self.measured if m.clients == clients]) for clients in self.plan.clients]
+        return [_median_figures([m for m in self.measured if m.clients == clients]) for clients in self.plan.clients]
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        return asdict(self) | {"medians": [asdict(line) for line in self.medians()], "cores": os.cpu_count()}
+        return asdict(self) | {"medians": [asdict(line) for line in self.median_lines()], "cores": os.cpu_count()}
 
 
 def run(plan: Plan, *, profile: bool, say: Callable[[str], None]) -> Report:
     """The whole benchmark; `say` is told how far it is. Everything made for it is gone afterwards."""
     report = Report(plan)
     say(f"loading {plan.rows} memories into a throw-away PostgreSQL")
-    with site(plan.rows) as made:
-        floor = asyncio.run(build(made, plan.kind, plan.queries, RECORDED_FROM, plan.ranking))
-        with _server(made) as (process, port):
+    with open_site(plan.rows) as made:
+        floor = asyncio.run(build_floor(made, plan.kind, plan.query_count, RECORDED_FROM, plan.ranking))
+        with _running_server(made) as (process, port):
             for number in range(plan.repeats):
                 for place, clients in enumerate(plan.clients):
                     say(f"run {number + 1} of {plan.repeats}: {clients} clients")
                     first = WRITTEN_FROM + (number * len(plan.clients) + place) * APART
                     load = Load(
-                        port, made.key, plan.kind, clients, plan.seconds, plan.warmup, first, plan.queries, plan.ranking
+                        port,
+                        made.key,
+                        plan.kind,
+                        clients,
+                        plan.seconds,
+                        plan.warmup,
+                        first,
+                        plan.query_count,
+                        plan.ranking,
                     )
-                    report.measured.append(_measure(made, process.pid, load, floor))
+                    report.measured.append(_measure_clients(made, process.pid, load, floor))
         if profile:
             say(f"profile: {PROFILED_CLIENTS} clients")
-            report.profile = _profile(made, plan)
+            report.profile = _profile_server(made, plan)
     return report
 
 
-def _measure(made: Site, server: int, load: Load, floor: Floor) -> Measured:
-    replayed = replay(made, floor, load.clients, load.seconds, load.warmup)
-    bare = Figures.of(replayed.latencies_ms, replayed.per_second)
-    outcome, server_cpu, postgres_cpu = _loaded(made, server, load)
-    ours = Figures.of(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
-    return Measured(
+def _measure_clients(made: Site, server: int, load: Load, floor: Floor) -> MeasuredRun:
+    replayed = replay_floor(made, floor, load.clients, load.seconds, load.warmup)
+    bare = Figures.from_latencies(replayed.latencies_ms, replayed.per_second)
+    outcome, server_cpu, postgres_cpu = _run_load(made, server, load)
+    ours = Figures.from_latencies(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
+    return MeasuredRun(
         clients=load.clients,
         server=ours,
         floor=bare,
@@ -140,10 +148,10 @@ def _measure(made: Site, server: int, load: Load, floor: Floor) -> Measured:
     )
 
 
-def _loaded(made: Site, server: int, load: Load) -> tuple[Outcome, float | None, float | None]:
+def _run_load(made: Site, server: int, load: Load) -> tuple[Outcome, float | None, float | None]:
     """The clients' outcome, and CPU of the server and of PostgreSQL a request. RuntimeError when one was refused."""
     postmaster = made.home.postgres.owner_pid() or 0
-    before = cpu_time.of_process(server), cpu_time.of_family(postmaster)
+    before = cpu_time.process_seconds(server), cpu_time.family_seconds(postmaster)
     done = subprocess.run(
         [sys.executable, "-m", "bench.http_load"],
         input=json.dumps(asdict(load)),
@@ -153,31 +161,39 @@ def _loaded(made: Site, server: int, load: Load) -> tuple[Outcome, float | None,
         timeout=load.warmup + load.seconds + GRACE_S,
         check=False,
     )
-    after = cpu_time.of_process(server), cpu_time.of_family(postmaster)
+    after = cpu_time.process_seconds(server), cpu_time.family_seconds(postmaster)
     if done.returncode != 0:
         raise RuntimeError(f"the clients failed: {done.stderr.strip()[-2000:]}")
     outcome = Outcome(**json.loads(done.stdout))
     if outcome.refusal:
         raise RuntimeError(f"the server refused or did not create: {outcome.statuses}, first {outcome.refusal}")
-    ours, theirs = (cpu_time.a_piece(*ends, outcome.requests) for ends in zip(before, after, strict=True))
+    ours, theirs = (cpu_time.milliseconds_each(*ends, outcome.requests) for ends in zip(before, after, strict=True))
     return outcome, ours, theirs
 
 
-def _profile(made: Site, plan: Plan) -> dict[str, Any]:
+def _profile_server(made: Site, plan: Plan) -> dict[str, Any]:
     file = made.home.path / "profile.json"
-    with _server(made, "--profile", str(file)) as (process, port):
+    with _running_server(made, "--profile", str(file)) as (process, port):
         process.send_signal(signal.SIGUSR1)
         first = WRITTEN_FROM + len(plan.clients) * plan.repeats * APART
         load = Load(
-            port, made.key, plan.kind, PROFILED_CLIENTS, plan.seconds, plan.warmup, first, plan.queries, plan.ranking
+            port,
+            made.key,
+            plan.kind,
+            PROFILED_CLIENTS,
+            plan.seconds,
+            plan.warmup,
+            first,
+            plan.query_count,
+            plan.ranking,
         )
-        outcome, server_cpu, _postgres = _loaded(made, process.pid, load)
+        outcome, server_cpu, _postgres = _run_load(made, process.pid, load)
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found | {"server_cpu_ms": server_cpu, "requests": outcome.requests}
 
 
 @contextlib.contextmanager
-def _server(made: Site, *options: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def _running_server(made: Site, *options: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     """The server in a process of its own, ready."""
     command = [sys.executable, "-m", "bench.http_server", str(made.home.path), *options]
     with (made.home.path / "server.log").open("a", encoding="utf-8") as log:
@@ -211,15 +227,17 @@ def _ready_port(process: "subprocess.Popen[str]", log: Path) -> int:
     raise RuntimeError("the server did not get ready; the end of its log:\n" + "\n".join(end))
 
 
-def _median(lines: Sequence[Measured]) -> Measured:
-    def middle(values: Sequence[float | None]) -> Any:
+def _median_figures(lines: Sequence[MeasuredRun]) -> MeasuredRun:
+    def middle_value(values: Sequence[float | None]) -> Any:
         known = [value for value in values if value is not None]
         return round(median(known), 3) if known else None
 
     figures: dict[str, Any] = {
-        side: Figures(*(middle([getattr(getattr(line, side), name) for line in lines]) for name in Figures.__slots__))
+        side: Figures(
+            *(middle_value([getattr(getattr(line, side), name) for line in lines]) for name in Figures.__slots__)
+        )
         for side in ("server", "floor")
     }
-    rest = [name for name in Measured.__slots__ if name not in (*figures, "clients")]
-    singles = {name: middle([getattr(line, name) for line in lines]) for name in rest}
-    return Measured(clients=lines[0].clients, **figures, **singles)
+    rest = [name for name in MeasuredRun.__slots__ if name not in (*figures, "clients")]
+    singles = {name: middle_value([getattr(line, name) for line in lines]) for name in rest}
+    return MeasuredRun(clients=lines[0].clients, **figures, **singles)

@@ -22,9 +22,9 @@ from bench.constant_embedder import ConstantEmbedder
 from bench.stack_sampler import StackSampler
 
 
-def serve(home: Home, profile: Path | None) -> None:
+def serve_application(home: Home, profile: Path | None) -> None:
     """Serve until SIGTERM, then write the profile."""
-    settings = home.settings(home.postgres.start())
+    settings = home.server_settings(home.postgres.start_server())
     embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
     config = uvicorn.Config(
         create_app(settings, Doubles(embedder=embedder)),
@@ -41,10 +41,10 @@ def serve(home: Home, profile: Path | None) -> None:
     sys.stdout.flush()
     signal.signal(signal.SIGTERM, lambda _signal, _frame: None)  # uvicorn raises it once more when it is done
     sampler = StackSampler()
-    with sampler.listening() if profile else contextlib.nullcontext():
+    with sampler.listen_for_start() if profile else contextlib.nullcontext():
         uvicorn.Server(config).run(sockets=[listener])
     if profile:
-        sampler.write(profile)
+        sampler.write_counts(profile)
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("home", type=Path)
     parser.add_argument("--profile", type=Path)
     arguments = parser.parse_args()
-    serve(Home(arguments.home), arguments.profile)
+    serve_application(Home(arguments.home), arguments.profile)
 
 
 if __name__ == "__main__":

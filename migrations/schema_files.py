@@ -42,9 +42,9 @@ async def _migrated(superuser_url: str) -> dict[str, str]:
     from app.storage.operations import administration as admin
 
     passwords = {"mnema_admin": "admin", "mnema_app": "app"}
-    await admin.bootstrap(superuser_url, "mnema", passwords)
+    await admin.bootstrap_cluster(superuser_url, "mnema", passwords)
     server = superuser_url.rsplit("@", 1)[1].rsplit("/", 1)[0]
-    await admin.migrate(f"postgresql://mnema_admin:{passwords['mnema_admin']}@{server}/mnema")
+    await admin.migrate_schema(f"postgresql://mnema_admin:{passwords['mnema_admin']}@{server}/mnema")
     return await describe(f"{superuser_url.rsplit('/', 1)[0]}/mnema")
 
 
@@ -55,9 +55,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mnema-schema-") as home:
         server = EmbeddedPostgres(Path(home), durable=False)
         try:
-            write_files(asyncio.run(_migrated(server.start().url())))
+            write_files(asyncio.run(_migrated(server.start_server().database_url())))
         finally:
-            server.stop("immediate")
+            server.stop_server("immediate")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ UNITS: Final = (
 TYPES: Final = ("semantic", "episodic", "insight", "turn", "summary", "chunk", "procedural")
 ANY: Final = text_rules.TextLimits(**dict.fromkeys(TYPES, 1 << 40))
 USUAL: Final = text_rules.TextLimits()
-MARKS: Final = own_words.Marks(("goals", "tasks"), ("city",), ("goals", "tone"))
+MARKS: Final = own_words.EchoMarks(("goals", "tasks"), ("city",), ("goals", "tone"))
 TURN: Final = 16_000
 NOW: Final = datetime(2026, 4, 1, tzinfo=UTC)
 
@@ -45,29 +45,29 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "check_text, usual": lambda text: text_rules.check_text(text, "turn", USUAL, trim=True),
     "text_key": text_rules.text_key,
     "trim_text": lambda text: text_rules.trim_text(text, len(text) - 1),
-    "pieces": lambda text: text_rules.pieces(text, 6000),
+    "pieces": lambda text: text_rules.split_text(text, 6000),
     "sentence_ends": text_rules.sentence_ends,
     "broken_rule": lambda text: writing.broken_rule(text, MemoryType.semantic, ANY),
     "broken_rule, a sentence": lambda text: writing.broken_rule(f"The user {text}", MemoryType.episodic, ANY),
-    "mended": lambda text: writing.mended(f"The user {text}", MemoryType.summary, USUAL),
+    "mended": lambda text: writing.shorten_text(f"The user {text}", MemoryType.summary, USUAL),
     "same_fact": lambda text: same_fact.same_fact(text, f"x {text}", numeric_update=True),
     "same_fact, compared": lambda text: same_fact.same_fact(text[:3990], f"x {text[:3990]}", numeric_update=True),
-    "own_words": lambda text: own_words.own_words(f"{text}\n\n{text}", MARKS),
-    "tells_of_self, a sentence": lambda text: telling.tells_of_self(f"I like {text}"),
-    "spans": lambda text: dates.spans(text, NOW, UTC),
-    "reading": consent_answers.reading,
+    "own_words": lambda text: own_words.strip_echoes(f"{text}\n\n{text}", MARKS),
+    "tells_of_self, a sentence": lambda text: telling.discloses_fact(f"I like {text}"),
+    "spans": lambda text: dates.find_spans(text, NOW, UTC),
+    "reading": consent_answers.classify_answer,
     "check_steps": procedures.check_steps,
     "check_identifier": ids.check_identifier,
     "render_header": lambda text: delta.render_header(1, [delta.DeltaEntry(1, "updated", "goals", None, text, 3)]),
     "texts_at": lambda text: list(store.texts_at({"a": {"a": "b"}}, text)),
-    "texts_of": lambda text: store.texts_of(store.PutItem(("n",), "k", {"a": text}, ("a", "{a,a, a}", "$"))),
+    "texts_of": lambda text: store.indexed_texts(store.PutItem(("n",), "k", {"a": text}, ("a", "{a,a, a}", "$"))),
     "check_batch": lambda text: store.check_batch(store.Batch(puts=(store.PutItem((text,), text, {"a": text}),))),
     # these read word by word: some microseconds for each character of a turn
-    "foreign": lambda text: grounding.foreign("The user has 3 bees.", text[:TURN]),
+    "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
     "candidate": lambda text: multi_fact.broken_rule(
         multi_fact.Candidate("The user has 3 bees.", "goals", 3, text[:2000]), text[:TURN], ["goals"], USUAL
     ),
-    "composed": lambda text: reconcile.composed(f"The user {text[:200]}", text[:280], text[:280], USUAL),
+    "composed": lambda text: reconcile.checked_composition(f"The user {text[:200]}", text[:280], text[:280], USUAL),
 }
 
 

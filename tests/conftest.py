@@ -21,7 +21,7 @@ import pytest
 from filelock import FileLock
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, application, create_roles, migrate_database
+from app.bootstrap import Application, Doubles, build_application, create_roles, migrate_database
 from app.config.settings import Settings
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedder
@@ -63,7 +63,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[POSTGRES].stop()
     home = Path(os.environ["MNEMA_TEST_HOME"])
     if (home / "ready").exists() and _kind() == "embedded":
-        EmbeddedPostgres(home, durable=False).stop("immediate")
+        EmbeddedPostgres(home, durable=False).stop_server("immediate")
     shutil.rmtree(home, ignore_errors=True)
 
 
@@ -107,7 +107,7 @@ def superuser_url() -> str:
         url = os.environ["MNEMA_TEST_CONTAINER_URL"] if _kind() == "container" else _kind()
         if url == "embedded":
             settings = {"max_connections": "200", "shared_buffers": "256MB", "max_wal_size": "256MB"}
-            url = EmbeddedPostgres(home, settings=settings, durable=False).start().url()
+            url = EmbeddedPostgres(home, settings=settings, durable=False).start_server().database_url()
         if not (home / "ready").exists():
             asyncio.run(_build_template(url))
             (home / "ready").touch()
@@ -221,7 +221,7 @@ async def shared_installation(
 @pytest.fixture
 async def own_application(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Installation]:
     """An application on the test's own database, as mnema_app."""
-    async with application(settings, Doubles(embedder=embedder, clock=clock)) as app:
+    async with build_application(settings, Doubles(embedder=embedder, clock=clock)) as app:
         yield Installation(app, None)
 
 

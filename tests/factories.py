@@ -18,7 +18,7 @@ from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.memory.memory import NewMemory
 from app.domain.outages import EmbedderUnavailable
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedder, Embedding, Vector
 
 _numbers = itertools.count(1)
@@ -46,14 +46,14 @@ class KeepOpen:
         self._inner = inner
         self.model = inner.model
         self.dimension = inner.dimension
-        self.tells_tokens = inner.tells_tokens
+        self.gives_tokens = inner.gives_tokens
         self.failing = False
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """As the inner one, or EmbedderUnavailable."""
         if self.failing:
             raise EmbedderUnavailable()
-        return await self._inner.embed(texts)
+        return await self._inner.embed_texts(texts)
 
     async def embed_query(self, text: str) -> Vector:
         """As the inner one, or EmbedderUnavailable."""
@@ -61,11 +61,11 @@ class KeepOpen:
             raise EmbedderUnavailable()
         return await self._inner.embed_query(text)
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """As the inner one, or EmbedderUnavailable."""
         if self.failing:
             raise EmbedderUnavailable()
-        return await self._inner.encode(texts)
+        return await self._inner.encode_texts(texts)
 
     async def encode_query(self, text: str) -> Embedding:
         """As the inner one, or EmbedderUnavailable."""
@@ -82,7 +82,7 @@ class Caller:
     """A key and the scope it stands for."""
 
     key: str
-    scope: Scope
+    scope: Principal
 
     @property
     def headers(self) -> dict[str, str]:
@@ -101,7 +101,7 @@ async def make_caller(
     tenant: Caller | None = None,
 ) -> Caller:
     """A new key, in a new tenant or in another caller's."""
-    tenant_id = tenant.scope.tenant_id if tenant else (await app.tenants.create(f"tenant {next(_numbers)}")).id
+    tenant_id = tenant.scope.tenant_id if tenant else (await app.tenants.create_tenant(f"tenant {next(_numbers)}")).id
     _key, plain = await app.tenants.create_key(tenant_id, "test", scopes, agents)
     scope = await app.tenants.authenticate(plain)
     assert scope is not None

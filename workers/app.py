@@ -10,10 +10,10 @@ from typing import Any
 import structlog
 from celery.signals import celeryd_init
 
-from app.bootstrap import celery_app, check_configuration, check_redis_url
+from app.bootstrap import build_celery_app, check_configuration, check_redis_url
 from app.config.logs import configure_logs
 from app.config.settings import Settings
-from app.config.startup import read_settings, refusal
+from app.config.startup import read_settings, refusal_line
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
 from workers.lost_acks import LostAcks
@@ -23,30 +23,30 @@ AGAIN_S = 2.0
 log = structlog.get_logger(__name__)
 
 
-def _settings() -> Settings:
+def _load_settings() -> Settings:
     try:
         found = read_settings()
         check_redis_url(found)
     except ConfigError as error:
-        raise SystemExit(refusal(error)) from None
+        raise SystemExit(refusal_line(error)) from None
     return found
 
 
 configure_logs()
-settings = _settings()
-app = celery_app(settings)
+settings = _load_settings()
+app = build_celery_app(settings)
 app.conf.update(imports=("workers.tasks",))
 app.steps["consumer"].add(LostAcks)
 
 
 @celeryd_init.connect  # type: ignore[untyped-decorator]  # Celery is untyped
-def _check(**_signal: Any) -> None:
+def _check_configuration(**_signal: Any) -> None:
     """Before the worker takes anything or has any children. One whose database is away waits for it."""
     while True:
         try:
             return asyncio.run(check_configuration(settings))
         except ConfigError as error:
-            raise SystemExit(refusal(error)) from None
+            raise SystemExit(refusal_line(error)) from None
         except DatabaseUnavailable as error:
             log.error("worker_waits", code=error.code, detail=error.detail)
             time.sleep(AGAIN_S)

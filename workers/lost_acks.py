@@ -10,7 +10,7 @@ import structlog
 from celery import bootsteps
 from celery.worker.state import reserved_requests
 
-from app.providers.broker import ANSWER_S
+from app.providers.broker import ANSWER_TIMEOUT_S
 
 log = structlog.get_logger(__name__)
 
@@ -31,14 +31,14 @@ class LostAcks(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery is unty
     def start(self, consumer: Any) -> None:
         """Begin with each connection."""
         self._seen = False
-        self._timer = consumer.timer.call_repeatedly(ANSWER_S, self._look, (consumer,))
+        self._timer = consumer.timer.call_repeatedly(ANSWER_TIMEOUT_S, self._check_channel, (consumer,))
 
     def stop(self, _consumer: Any) -> None:
         """End with it."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self, consumer: Any) -> None:
+    def _check_channel(self, consumer: Any) -> None:
         stuck = len(reserved_requests) < consumer.qos.value and not consumer.task_consumer.channel.qos.can_consume()
         if stuck and self._seen:
             log.warning("acknowledgement_lost", reserved=len(reserved_requests), prefetch=consumer.qos.value)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from app.bootstrap import Application, application, patient
+from app.bootstrap import Application, build_application, worker_settings
 from app.config.settings import Settings
 
 T = TypeVar("T")
@@ -32,17 +32,17 @@ class Runtime:
         self._opening: asyncio.Lock | None = None
 
     @property
-    def worker(self) -> str:
+    def worker_name(self) -> str:
         """The name under which this process holds jobs."""
         return f"{socket.gethostname()}:{os.getpid()}"
 
-    def call(self, work: Callable[[Application], Awaitable[T]]) -> T:
+    def run_on_loop(self, work: Callable[[Application], Awaitable[T]]) -> T:
         """Run `work` to its end and answer its result.
 
         Raises what it raises, and SoftTimeLimitExceeded after having cancelled it and seen it go.
         """
         loop, gone = self._running_loop(), threading.Event()
-        future = asyncio.run_coroutine_threadsafe(self._work(work, gone), loop)
+        future = asyncio.run_coroutine_threadsafe(self._run_with_application(work, gone), loop)
         try:
             return future.result()
         except SoftTimeLimitExceeded:
@@ -66,12 +66,14 @@ class Runtime:
                 threading.Thread(target=self._loop.run_forever, name="use-cases", daemon=True).start()
             return self._loop
 
-    async def _work(self, work: Callable[[Application], Awaitable[T]], gone: threading.Event) -> T:
+    async def _run_with_application(self, work: Callable[[Application], Awaitable[T]], gone: threading.Event) -> T:
         assert self._opening is not None
         try:
             async with self._opening:
                 if self._application is None:
-                    self._application = await self._stack.enter_async_context(application(patient(Settings())))
+                    self._application = await self._stack.enter_async_context(
+                        build_application(worker_settings(Settings()))
+                    )
             return await work(self._application)
         finally:
             gone.set()

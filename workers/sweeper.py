@@ -10,7 +10,7 @@ from celery import Celery
 
 from app.bootstrap import Application
 from app.domain.errors import MnemaError
-from app.providers.broker import hand_out
+from app.providers.broker import publish_jobs
 from workers.runtime import Runtime
 
 CLOSE_S = 2.0
@@ -31,7 +31,7 @@ class Sweeper:
     def start(self) -> None:
         """Begin, in a process that was just forked."""
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
+        self._thread = threading.Thread(target=self._sweep_repeatedly, name="sweeper", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -40,10 +40,10 @@ class Sweeper:
         if self._thread is not None:
             self._thread.join(CLOSE_S)
 
-    def _run(self) -> None:
+    def _sweep_repeatedly(self) -> None:
         while not self._stopping.wait(self._interval_s * random.uniform(0.5, 1)):  # not all processes at once
             try:
-                hand_out(self._celery, self._due)
+                publish_jobs(self._celery, self._due_jobs)
                 self._reached = True
             except MnemaError as error:
                 log.error("task_failed", task="sweep", code=error.code, detail=error.detail)
@@ -52,8 +52,8 @@ class Sweeper:
                     log.warning("broker_unavailable", error=type(error).__name__)
                 self._reached = False
 
-    def _due(self) -> Iterable[tuple[UUID, UUID]]:
-        async def due(application: Application) -> list[tuple[UUID, UUID]]:
-            return [(job.tenant_id, job.job_id) for job in await application.run_jobs.sweep()]
+    def _due_jobs(self) -> Iterable[tuple[UUID, UUID]]:
+        async def collect_due(application: Application) -> list[tuple[UUID, UUID]]:
+            return [(job.tenant_id, job.job_id) for job in await application.run_jobs.collect_due_jobs()]
 
-        return self._runtime.call(due)
+        return self._runtime.run_on_loop(collect_due)

@@ -19,10 +19,10 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
-def _call(task: str, work: Callable[[Application], Awaitable[T]]) -> T | None:
+def _run_or_log(task: str, work: Callable[[Application], Awaitable[T]]) -> T | None:
     """What `work` answers; None when it could not be done, which is told in one line. The next sweep tries again."""
     try:
-        return runtime.call(work)
+        return runtime.run_on_loop(work)
     except MnemaError as error:
         log.error("task_failed", task=task, code=error.code, detail=error.detail)
         return None
@@ -32,24 +32,24 @@ def _call(task: str, work: Callable[[Application], Awaitable[T]]) -> T | None:
 def run_job(tenant_id: str, job_id: str) -> None:
     """Run one job if it is due; beyond the soft time limit it goes back to the queue."""
 
-    async def run(application: Application) -> str:
-        return await application.run_jobs.run(UUID(tenant_id), UUID(job_id), runtime.worker)
+    async def run_claimed(application: Application) -> str:
+        return await application.run_jobs.run_job(UUID(tenant_id), UUID(job_id), runtime.worker_name)
 
     try:
-        outcome = _call(RUN_JOB, run)
+        outcome = _run_or_log(RUN_JOB, run_claimed)
     except SoftTimeLimitExceeded:
         outcome = "out_of_time"
     log.info("job", tenant_id=tenant_id, job_id=job_id, outcome=outcome or "skipped")
 
 
 @app.task(name=SCHEDULE)  # type: ignore[untyped-decorator]  # Celery is untyped
-def schedule() -> None:
+def schedule_jobs() -> None:
     """Queue the scheduled jobs of the present period."""
 
-    async def queue(application: Application) -> int:
-        return await application.run_jobs.schedule()
+    async def queue_jobs(application: Application) -> int:
+        return await application.run_jobs.schedule_jobs()
 
-    if made := _call(SCHEDULE, queue):
+    if made := _run_or_log(SCHEDULE, queue_jobs):
         log.info("scheduled", jobs=made)
 
 
@@ -57,11 +57,11 @@ sweeper = Sweeper(app, runtime, settings.sweep_s)
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator]  # Celery is untyped
-def _open(**_signal: Any) -> None:
+def _start_sweeper(**_signal: Any) -> None:
     sweeper.start()
 
 
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator]  # Celery is untyped
-def _close(**_signal: Any) -> None:
+def _close_process(**_signal: Any) -> None:
     sweeper.close()
     runtime.close()

@@ -8,10 +8,10 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.bootstrap import Application
 from app.domain.errors import ScopeRequired, Unauthenticated
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 
 bearer = HTTPBearer(auto_error=False, description="An API key: `mnema key create`")
-MAX_KEY = 256
+MAX_KEY_CHARS = 256
 
 
 async def application_of(request: Request) -> Application:
@@ -22,9 +22,9 @@ async def application_of(request: Request) -> Application:
 App = Annotated[Application, Depends(application_of)]
 
 
-async def identify(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Scope:
+async def identify_principal(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Principal:
     """The scope an API key stands for; raises Unauthenticated."""
-    if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY:
+    if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY_CHARS:
         raise Unauthenticated()
     scope = await app.tenants.authenticate(credentials.credentials)
     if scope is None:
@@ -33,30 +33,30 @@ async def identify(app: Application, credentials: HTTPAuthorizationCredentials |
     return scope
 
 
-async def still_valid(app: Application, request: Request) -> None:
+async def recheck_key(app: Application, request: Request) -> None:
     """Raise Unauthenticated if the key of a request that takes long was revoked or has expired since it began."""
-    await identify(app, await bearer(request))
+    await identify_principal(app, await bearer(request))
 
 
-async def authenticate(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Scope:
+async def admit_principal(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Principal:
     """The same of a request that counts against the limits; raises Unauthenticated, RateLimited."""
-    scope = await identify(app, credentials)
-    await app.limits.admit(scope)
+    scope = await identify_principal(app, credentials)
+    await app.limits.admit_request(scope)
     return scope
 
 
-def covers(scope: Scope, name: str) -> bool:
+def has_scope(scope: Principal, name: str) -> bool:
     """Whether the key has this scope; `admin` includes every other."""
     return name in scope.scopes or "admin" in scope.scopes
 
 
-def demand(scope: Scope, name: str) -> None:
+def require_scope(scope: Principal, name: str) -> None:
     """Raise ScopeRequired unless the key has this scope."""
-    if not covers(scope, name):
+    if not has_scope(scope, name):
         raise ScopeRequired(f"this route needs a key with scope {name!r}")
 
 
-class Needs:
+class RequireScope:
     """A dependency: the scope of the admitted key; one of the key's scopes may be demanded."""
 
     def __init__(self, scope_name: str | None = None) -> None:
@@ -64,21 +64,21 @@ class Needs:
 
     async def __call__(
         self, request: Request, _documented: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
-    ) -> Scope:
+    ) -> Principal:
         """See `admitted`."""
-        return self.admitted(request)
+        return self.admitted_principal(request)
 
-    def admitted(self, request: Request) -> Scope:
+    def admitted_principal(self, request: Request) -> Principal:
         """The key's scope, which `app.api.transport.admission` has checked; raises ScopeRequired."""
-        scope: Scope = request.state.caller
+        scope: Principal = request.state.caller
         if self._scope_name is not None:
-            demand(scope, self._scope_name)
+            require_scope(scope, self._scope_name)
         return scope
 
 
-Known = Annotated[Scope, Depends(Needs())]
+AnyPrincipal = Annotated[Principal, Depends(RequireScope())]
 """Which scope is needed depends on what is asked."""
-Reader = Annotated[Scope, Depends(Needs("query"))]
-Writer = Annotated[Scope, Depends(Needs("write"))]
-Approver = Annotated[Scope, Depends(Needs("approve"))]
-Administrator = Annotated[Scope, Depends(Needs("admin"))]
+Reader = Annotated[Principal, Depends(RequireScope("query"))]
+Writer = Annotated[Principal, Depends(RequireScope("write"))]
+Approver = Annotated[Principal, Depends(RequireScope("approve"))]
+Administrator = Annotated[Principal, Depends(RequireScope("admin"))]

@@ -20,10 +20,10 @@ _BUNDLED = Path(str(files("fastapi_offline"))) / "static"
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-def install(app: FastAPI) -> None:
+def install_docs(app: FastAPI) -> None:
     """Serve the page and its files."""
 
-    async def page(request: Request) -> Response:
+    async def serve_page(request: Request) -> Response:
         root = request.scope.get("root_path", "").rstrip("/")
         html = get_swagger_ui_html(
             openapi_url=f"{root}{app.openapi_url}",
@@ -32,22 +32,22 @@ def install(app: FastAPI) -> None:
             swagger_css_url=f"{root}{PATH}/swagger-ui.css",
             swagger_favicon_url="data:,",
         )
-        html.headers["Content-Security-Policy"] = _policy(bytes(html.body).decode())
+        html.headers["Content-Security-Policy"] = _content_policy(bytes(html.body).decode())
         return html
 
-    app.router.routes.append(Route(PATH, page, include_in_schema=False))
+    app.router.routes.append(Route(PATH, serve_page, include_in_schema=False))
     for name, kind in FILES.items():
-        app.router.routes.append(Route(f"{PATH}/{name}", _file(name, kind), include_in_schema=False))
+        app.router.routes.append(Route(f"{PATH}/{name}", _file_endpoint(name, kind), include_in_schema=False))
 
 
-def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    async def file(_request: Request) -> Response:
+def _file_endpoint(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    async def serve_file(_request: Request) -> Response:
         return FileResponse(_BUNDLED / name, media_type=kind, headers={"Cache-Control": "public, max-age=3600"})
 
-    return file
+    return serve_file
 
 
-def _policy(html: str) -> str:
+def _content_policy(html: str) -> str:
     """The page's own script is allowed by its hash; Swagger UI sets styles and draws pictures from data."""
     digests = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(html))
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)

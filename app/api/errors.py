@@ -21,7 +21,7 @@ METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 HTTP_CODES = {400: "malformed_body", 404: "no_such_route", 405: "method_not_allowed"}
 
 
-class BrokenOff(Exception):
+class IncompleteStream(Exception):
     """A streamed answer ends before its end, for a reason of this `code`; who reads it sees that it is incomplete.
 
     No MnemaError: that would be answered as a problem, and this answer has begun.
@@ -76,21 +76,23 @@ class Problem(BaseModel):
     retry_after: int | None = Field(default=None, description="with rate_limited and quota_exceeded: seconds to wait")
 
 
-def problem(
+def problem_response(
     request_id: str, status: int, code: str, detail: str, headers: dict[str, str] | None = None, **extra: Any
 ) -> JSONResponse:
     """The response for one error."""
-    return JSONResponse(document(request_id, status, code, detail, **extra), status, headers, MEDIA_TYPE)
+    return JSONResponse(problem_document(request_id, status, code, detail, **extra), status, headers, MEDIA_TYPE)
 
 
-def answer(error: MnemaError, request: Request) -> JSONResponse:
+def error_response(error: MnemaError, request: Request) -> JSONResponse:
     """The response for one of our errors; those that are the server's fault are logged."""
     if error.status >= 500:
         log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id(request))
-    return problem(request_id(request), error.status, error.code, error.detail, _headers(error), **error.extra)
+    return problem_response(
+        request_id(request), error.status, error.code, error.detail, _problem_headers(error), **error.extra
+    )
 
 
-def document(request_id: str, status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
+def problem_document(request_id: str, status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
     """The problem document for one error, whichever face answers with it."""
     return {
         "type": "about:blank",
@@ -103,17 +105,17 @@ def document(request_id: str, status: int, code: str, detail: str, **extra: Any)
     }
 
 
-def invalid(request_id: str, found: Sequence[Any]) -> dict[str, Any]:
+def validation_problem(request_id: str, found: Sequence[Any]) -> dict[str, Any]:
     """The problem document for input that its model refuses.
 
     The input is not echoed: it may be huge, secret or not even encodable.
     """
-    errors = [{"loc": [_safe(p) for p in e["loc"]], "msg": _safe(e["msg"])} for e in found[:MAX_PROBLEMS]]
+    errors = [{"loc": [_safe_value(p) for p in e["loc"]], "msg": _safe_value(e["msg"])} for e in found[:MAX_PROBLEMS]]
     malformed = any(e["type"] == "json_invalid" for e in found)
     code, status = ("malformed_body", 400) if malformed else ("invalid_request", 422)
     first = errors[0] if errors else {"loc": [], "msg": "invalid"}
     detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return document(request_id, status, code, detail, errors=errors)
+    return problem_document(request_id, status, code, detail, errors=errors)
 
 
 def request_id(request: Request) -> str:
@@ -122,7 +124,7 @@ def request_id(request: Request) -> str:
     return found
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def openapi_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI entries for the errors a route can answer with: those named, and those that come with them.
 
     What wants a key has limits, and what takes JSON wants to be told that it is JSON.
@@ -158,38 +160,38 @@ _HEADERS: dict[int, dict[str, Any]] = {
 _FIXED_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 415: {"Accept": "application/json"}, 503: {"Retry-After": "1"}}
 
 
-def install(app: FastAPI) -> None:
+def install_error_handlers(app: FastAPI) -> None:
     """Answer every error as a problem."""
 
     @app.exception_handler(MnemaError)
-    async def _mnema(request: Request, error: MnemaError) -> JSONResponse:
-        return answer(error, request)
+    async def _answer_mnema_error(request: Request, error: MnemaError) -> JSONResponse:
+        return error_response(error, request)
 
     @app.exception_handler(RequestValidationError)
-    async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def _answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
         if isinstance(error.body, bytes):  # not taken for JSON: FastAPI looks at the Content-Type alone
-            return answer(UnsupportedMediaType(), request)
-        body = invalid(request_id(request), error.errors())
+            return error_response(UnsupportedMediaType(), request)
+        body = validation_problem(request_id(request), error.errors())
         return JSONResponse(body, body["status"], media_type=MEDIA_TYPE)
 
     @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+    async def _answer_http_exception(request: Request, error: HTTPException) -> JSONResponse:
         code = HTTP_CODES.get(error.status_code, "http_error")
         detail, headers = str(error.detail), dict(error.headers or {})
         if error.status_code == 404:
             detail = "Nothing is served at this path; an id of a memory or a job in it is a UUID."
         if error.status_code == 405:
-            headers["Allow"] = ", ".join(_allowed(app, request.scope))
-        return problem(request_id(request), error.status_code, code, detail, headers)
+            headers["Allow"] = ", ".join(_allowed_methods(app, request.scope))
+        return problem_response(request_id(request), error.status_code, code, detail, headers)
 
 
-def _allowed(app: FastAPI, scope: Scope) -> list[str]:
+def _allowed_methods(app: FastAPI, scope: Scope) -> list[str]:
     """The methods of every route of this path; the router names those of the first one only."""
     routes = app.router.routes
     return [m for m in METHODS if any(r.matches({**scope, "method": m})[0] is Match.FULL for r in routes)]
 
 
-def _headers(error: MnemaError) -> dict[str, str] | None:
+def _problem_headers(error: MnemaError) -> dict[str, str] | None:
     if error.status == 429:
         return {"Retry-After": str(error.extra["retry_after"])}
     if isinstance(error, EncodedBody):
@@ -197,5 +199,5 @@ def _headers(error: MnemaError) -> dict[str, str] | None:
     return _FIXED_HEADERS.get(error.status)
 
 
-def _safe(value: Any) -> Any:
+def _safe_value(value: Any) -> Any:
     return value if isinstance(value, int) else str(value).encode("utf-8", "replace").decode()[:300]

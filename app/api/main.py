@@ -17,13 +17,13 @@ from app.api.routes.operations import health as ops
 from app.api.routes.operations import metrics
 from app.api.routes.recall import threads
 from app.api.routes.retention import users
-from app.api.transport.admission import Admission, Limits, Paths
-from app.api.transport.complexity import MOST, MOST_OF_STATES
+from app.api.transport.admission import Admission, PathLimits, SpecialPaths
+from app.api.transport.complexity import MAX_STATE_VALUES, MAX_VALUES
 from app.api.transport.direct import FixedPaths
 from app.api.transport.intake import IntakeLimits
 from app.api.transport.middleware import RequestEnvelope
-from app.api.transport.startup import PlainStart, load_settings, settled
-from app.bootstrap import Doubles, application
+from app.api.transport.startup import PlainStartupErrors, freeze_startup_objects, load_settings
+from app.bootstrap import Doubles, build_application
 from app.config.logs import configure_logs
 from app.config.settings import Settings
 from app.config.version import VERSION
@@ -51,8 +51,8 @@ CORS: dict[str, Any] = {
 
 SERVED = (bulk, memories, turns, threads, consent, users, store, checkpoints, saver, jobs, ops)
 ROUTERS = tuple(routes.router for routes in SERVED)
-VALUES = Limits(MOST, dict.fromkeys((*checkpoints.limits(0), *saver.limits(0)), MOST_OF_STATES))
-PATHS = Paths(
+VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))
+PATHS = SpecialPaths(
     open=frozenset({"/health", "/ready", "/openapi.json", metrics.PATH, *docs.PATHS}),
     own=frozenset({mcp.PATH}),
     streamed={bulk.PATH: bulk.IN_MEMORY},
@@ -63,13 +63,13 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
     """The ASGI application. For a wrong configuration it says so on stderr and exits, or fails at start-up."""
     settings = settings or load_settings()
     configure_logs()
-    tools = mcp.Endpoint()
+    tools = mcp.McpEndpoint()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with application(settings, doubles) as built, tools.running(built):
+        async with build_application(settings, doubles) as built, tools.open_endpoint(built):
             app.state.application = built
-            with settled():
+            with freeze_startup_objects():
                 yield
 
     app = FastAPI(
@@ -83,30 +83,32 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         openapi_url="/openapi.json" if settings.docs else None,
         generate_unique_id_function=openapi.operation_id,
     )
-    app.add_middleware(Admission, limits=_limits(settings), values=VALUES, intake=_intake(settings), paths=PATHS)
+    app.add_middleware(
+        Admission, limits=_body_limits(settings), values=VALUES, intake=_intake_limits(settings), paths=PATHS
+    )
     app.add_middleware(RequestEnvelope, routers=ROUTERS)
-    app.add_middleware(PlainStart)
+    app.add_middleware(PlainStartupErrors)
     if settings.cors_origins:  # around all else, so that a page can read refusals too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
-    errors.install(app)
+    errors.install_error_handlers(app)
     app.router.routes.append(FixedPaths(ROUTERS))
     for router in ROUTERS:
         app.include_router(router)
     app.router.routes.append(Route(mcp.PATH, tools, methods=["POST"], include_in_schema=False))
-    app.router.routes.append(Route(metrics.PATH, metrics.metrics, include_in_schema=False))
+    app.router.routes.append(Route(metrics.PATH, metrics.serve_metrics, include_in_schema=False))
     if settings.docs:
-        docs.install(app)
-    openapi.refine(app)
+        docs.install_docs(app)
+    openapi.refine_openapi(app)
     return app
 
 
-def _limits(settings: Settings) -> Limits:
+def _body_limits(settings: Settings) -> PathLimits:
     largest = settings.max_checkpoint_bytes
-    roomy = {bulk.PATH: settings.max_bulk_bytes, **checkpoints.limits(largest), **saver.limits(largest)}
-    return Limits(settings.max_body_bytes, roomy)
+    roomy = {bulk.PATH: settings.max_bulk_bytes, **checkpoints.body_limits(largest), **saver.body_limits(largest)}
+    return PathLimits(settings.max_body_bytes, roomy)
 
 
-def _intake(settings: Settings) -> IntakeLimits:
+def _intake_limits(settings: Settings) -> IntakeLimits:
     return IntakeLimits(
         settings.body_patience_s, settings.body_least_rate, settings.max_bodies_bytes, settings.max_uploads
     )

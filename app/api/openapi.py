@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from app.api import errors
-from app.api.transport.msgpack import also_msgpack
+from app.api.transport.msgpack import document_msgpack
 
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
@@ -16,39 +16,39 @@ def operation_id(route: APIRoute) -> str:
     return f"{route.tags[0]}_{route.name}"
 
 
-def refine(app: FastAPI) -> None:
+def refine_openapi(app: FastAPI) -> None:
     """Add the Problem schema, which no response model names; whole bounds are whole numbers; no parameter is null."""
     original = app.openapi
 
-    def openapi() -> dict[str, Any]:
+    def refined_openapi() -> dict[str, Any]:
         document = original()
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         if "Problem" not in schemas:
             problem = errors.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(problem.pop("$defs", {}))
             schemas["Problem"] = problem
-            _whole_bounds(document)
-            also_msgpack(document)
+            _use_integer_bounds(document)
+            document_msgpack(document)
             for methods in document["paths"].values():
                 for operation in methods.values():
                     for parameter in operation.get("parameters", ()):
-                        _never_null(parameter["schema"])
+                        _drop_null_choice(parameter["schema"])
         return document
 
-    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
+    app.openapi = refined_openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
 
 
-def _whole_bounds(part: Any) -> None:
+def _use_integer_bounds(part: Any) -> None:
     """FastAPI turns each bound into a float, and a float cannot say 2**62 less or more one."""
     if isinstance(part, dict):
         for name in BOUNDS:
             if isinstance(part.get(name), float) and part[name].is_integer():
                 part[name] = int(part[name])
     for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        _whole_bounds(inner)
+        _use_integer_bounds(inner)
 
 
-def _never_null(schema: dict[str, Any]) -> None:
+def _drop_null_choice(schema: dict[str, Any]) -> None:
     """A query or a header cannot carry null: what is optional is left out."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) == 1:

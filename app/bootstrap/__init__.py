@@ -7,39 +7,45 @@ from dataclasses import dataclass
 
 from app.bootstrap.adapters import (
     broker_settings,
-    celery_app,
+    build_celery_app,
+    build_shared_counters,
     chat_model_settings,
     check_redis_url,
     check_required,
     embedder_settings,
-    patient,
-    policies_of,
+    load_process_policies,
     reranker_settings,
-    shared_counters,
+    worker_settings,
 )
 from app.bootstrap.operators import (
+    build_standalone_consolidation,
+    build_standalone_forgetting,
+    build_standalone_jobs,
+    build_standalone_tenants,
     check_configuration,
-    consolidating,
     create_roles,
-    diagnose,
-    forgetting,
+    diagnose_installation,
     migrate_database,
-    supervising,
-    tenancy,
 )
-from app.bootstrap.periodic import periodically
-from app.bootstrap.readiness import readiness
-from app.bootstrap.recording import consenting, recording
-from app.bootstrap.reflection import Parts, afterwards, asking, judging, scheduled
-from app.bootstrap.spaces import embedding
+from app.bootstrap.periodic import run_periodically
+from app.bootstrap.readiness import build_readiness
+from app.bootstrap.recording import build_journal_and_consent, build_standalone_consent
+from app.bootstrap.reflection import (
+    ReflectionParts,
+    adapt_job_policy,
+    build_model_gateway,
+    build_same_fact_judge,
+    build_turn_followup,
+)
+from app.bootstrap.spaces import build_embed_missing
 from app.config.loader import Policies
 from app.config.settings import Settings
 from app.config.version import VERSION
-from app.domain.agent_state.checkpoints import HELD
+from app.domain.agent_state.checkpoints import CHECKPOINT_SIZE_FACTOR
 from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter
-from app.providers.broker import Publisher
+from app.providers.broker import JobPublisher
 from app.providers.chat_models import build_chat_model
-from app.providers.chat_models.measured import MeasuredModel
+from app.providers.chat_models.measured import MeasuredChatModel
 from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.providers.embeddings.measured import MeasuredEmbedder
@@ -60,11 +66,11 @@ from app.storage.operations.spaces import Space, require_space
 from app.storage.recall.delta import DeltaStorage
 from app.storage.recall.search import SearchStorage
 from app.storage.retention.export import ExportStorage
-from app.storage.retention.forgetting import LifecycleStorage
+from app.storage.retention.forgetting import ForgettingStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.agent_state.checkpoints import Checkpoints
-from app.usecases.agent_state.store_items import KeepItems
+from app.usecases.agent_state.store_items import ManageStoreItems
 from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
 from app.usecases.jobs.handlers import job_handlers
@@ -83,27 +89,27 @@ from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.query import QueryMemories
 from app.usecases.retention.erasure import EraseUser
 from app.usecases.retention.export import ExportUser
-from app.usecases.retention.forgetting import Lifecycle
+from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.tenancy.limits import Limits
 from app.usecases.tenancy.tenants import Tenants
 
 __all__ = [
     "Application",
     "Doubles",
-    "application",
     "broker_settings",
-    "celery_app",
+    "build_application",
+    "build_celery_app",
+    "build_standalone_consent",
+    "build_standalone_consolidation",
+    "build_standalone_forgetting",
+    "build_standalone_jobs",
+    "build_standalone_tenants",
     "check_configuration",
     "check_redis_url",
-    "consenting",
-    "consolidating",
     "create_roles",
-    "diagnose",
-    "forgetting",
+    "diagnose_installation",
     "migrate_database",
-    "patient",
-    "supervising",
-    "tenancy",
+    "worker_settings",
 ]
 
 ACCESS_FLUSH_S = 1.0
@@ -133,8 +139,8 @@ class Application:
     export: ExportUser
     erase: EraseUser
     checkpoints: Checkpoints
-    store: KeepItems
-    lifecycle: Lifecycle
+    store: ManageStoreItems
+    lifecycle: ForgetMemories
     consolidate: Consolidate
     consent: Consent
     jobs: Jobs
@@ -142,7 +148,7 @@ class Application:
     readiness: Readiness
     metrics: Metrics
     read_metrics: ReadMetrics
-    publisher: Publisher
+    publisher: JobPublisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +163,7 @@ class Doubles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Base:
+class _SharedParts:
     """What everything else is made of."""
 
     settings: Settings
@@ -174,7 +180,7 @@ class _Base:
 
 
 @asynccontextmanager
-async def application(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[Application]:
+async def build_application(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[Application]:
     """Build everything, hold it open, close it in order.
 
     Raises ConfigError for a wrong configuration or database role, DatabaseUnavailable when there is no database to ask
@@ -182,7 +188,7 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     """
     doubles = doubles or Doubles()
     check_required(settings)
-    policies = policies_of(settings)
+    policies = load_process_policies(settings)
     engine = Engine(
         settings.database_url.get_secret_value(),
         min_size=settings.pool_min,
@@ -193,15 +199,17 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
     embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
     built = doubles.reranker or build_reranker(reranker_settings(settings), embedder)
     reranker = MeasuredReranker(built, metrics)
-    chat = MeasuredModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
+    chat = MeasuredChatModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
     try:
         space = await require_space(uow, embedder.model, embedder.dimension)
         clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
-        app = _assemble(_Base(settings, policies, engine, uow, space, embedder, reranker, chat, metrics, clock, tokens))
+        app = _build_use_cases(
+            _SharedParts(settings, policies, engine, uow, space, embedder, reranker, chat, metrics, clock, tokens)
+        )
         try:
             async with (
-                periodically(app.access.flush, ACCESS_FLUSH_S, "access_flush_failed"),
-                periodically(app.limits.exchange, settings.limits_exchange_s, "limits_exchange_failed"),
+                run_periodically(app.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
+                run_periodically(app.limits.exchange_counts, settings.limits_exchange_s, "limits_exchange_failed"),
             ):
                 yield app
         finally:
@@ -214,14 +222,16 @@ async def application(settings: Settings, doubles: Doubles | None = None) -> Asy
         await engine.close()
 
 
-def _assemble(base: _Base) -> Application:
+def _build_use_cases(base: _SharedParts) -> Application:
     settings, policies, uow, embedder, clock = base.settings, base.policies, base.uow, base.embedder, base.clock
-    journal, records, consent = recording(uow, base.space.name, settings.erasure_secret(), policies, clock)
+    journal, records, consent = build_journal_and_consent(
+        uow, base.space.name, settings.erasure_secret(), policies, clock
+    )
     memories, access = MemoryStorage(uow, base.space.name), AccessLog(uow, journal, clock)
-    lifecycle, consolidate = _tidying(base, journal, records)
-    limits, publisher = _limits(base, access), Publisher(broker_settings(settings))
+    lifecycle, consolidate = _build_maintenance(base, journal, records)
+    limits, publisher = _build_limits(base, access), JobPublisher(broker_settings(settings))
     write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-    delta, query = _asking(base, access)
+    delta, query = _build_recall(base, access)
     return Application(
         settings=settings,
         policies=policies,
@@ -242,54 +252,58 @@ def _assemble(base: _Base) -> Application:
         events=CountEvents(uow, EventStorage(), access),
         export=ExportUser(uow, ExportStorage(), access),
         erase=EraseUser(records, access, clock),
-        checkpoints=_checkpoints(base),
-        store=KeepItems(uow, ItemStorage(base.space.name), embedder, limits, clock, settings.store_batch_s),
+        checkpoints=_build_checkpoints(base),
+        store=ManageStoreItems(uow, ItemStorage(base.space.name), embedder, limits, clock, settings.store_batch_s),
         lifecycle=lifecycle,
         consolidate=consolidate,
         consent=consent,
         jobs=Jobs(JobStorage(uow, policies.jobs)),
-        run_jobs=_runner(base, journal, write, lifecycle, consolidate, consent),
-        readiness=readiness(settings, uow, embedder, base.reranker, base.chat),
+        run_jobs=_build_job_runner(base, journal, write, lifecycle, consolidate, consent),
+        readiness=build_readiness(settings, uow, embedder, base.reranker, base.chat),
         metrics=base.metrics,
         read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits, JobStorage(uow, policies.jobs)),
         publisher=publisher,
     )
 
 
-def _tidying(base: _Base, journal: Journal, records: LifecycleStorage) -> tuple[Lifecycle, Consolidate]:
+def _build_maintenance(
+    base: _SharedParts, journal: Journal, records: ForgettingStorage
+) -> tuple[ForgetMemories, Consolidate]:
     pairs = ConsolidationStorage(base.space.name)
-    lifecycle = Lifecycle(base.uow, records, journal, base.policies, base.clock)
-    judge = judging(asking(base.uow, journal, base.chat, base.policies, base.clock), base.policies)
+    lifecycle = ForgetMemories(base.uow, records, journal, base.policies, base.clock)
+    judge = build_same_fact_judge(
+        build_model_gateway(base.uow, journal, base.chat, base.policies, base.clock), base.policies
+    )
     return lifecycle, Consolidate(base.uow, pairs, journal, base.policies, base.clock, judge)
 
 
-def _checkpoints(base: _Base) -> Checkpoints:
+def _build_checkpoints(base: _SharedParts) -> Checkpoints:
     largest = base.settings.max_checkpoint_bytes
-    return Checkpoints(CheckpointStorage(base.uow, HELD * largest), largest)
+    return Checkpoints(CheckpointStorage(base.uow, CHECKPOINT_SIZE_FACTOR * largest), largest)
 
 
-def _runner(
-    base: _Base,
+def _build_job_runner(
+    base: _SharedParts,
     journal: Journal,
     write: WriteMemories,
-    lifecycle: Lifecycle,
+    lifecycle: ForgetMemories,
     consolidate: Consolidate,
     consent: Consent,
 ) -> RunJobs:
-    embed = embedding(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
+    embed = build_embed_missing(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
     models = base.chat, base.embedder, base.policies, base.clock, write, consent.proposals
-    policy = scheduled(base.policies.jobs, base.chat)
-    jobs, parts = JobStorage(base.uow, policy), Parts(base.uow, base.space.name, journal, *models)
-    handlers = job_handlers(lifecycle, embed, consolidate, consent, afterwards(parts, jobs))
+    policy = adapt_job_policy(base.policies.jobs, base.chat)
+    jobs, parts = JobStorage(base.uow, policy), ReflectionParts(base.uow, base.space.name, journal, *models)
+    handlers = job_handlers(lifecycle, embed, consolidate, consent, build_turn_followup(parts, jobs))
     return RunJobs(jobs, TenantStorage(base.uow), journal, handlers, policy)
 
 
-def _limits(base: _Base, access: AccessLog) -> Limits:
-    counters, name_of = shared_counters(base.settings), TenantStorage(base.uow).name
+def _build_limits(base: _SharedParts, access: AccessLog) -> Limits:
+    counters, name_of = build_shared_counters(base.settings), TenantStorage(base.uow).get_tenant_name
     return Limits(base.policies.limits, counters, name_of, access, base.clock)
 
 
-def _asking(base: _Base, access: AccessLog) -> tuple[ReadDelta, QueryMemories]:
+def _build_recall(base: _SharedParts, access: AccessLog) -> tuple[ReadDelta, QueryMemories]:
     cursors, search = DeltaStorage(), SearchStorage(base.space.name)
     delta = ReadDelta(base.uow, cursors, base.policies)
     candidates = Candidates(search, base.reranker, base.clock)

@@ -28,12 +28,12 @@ def check_required(settings: Settings) -> None:
     settings.erasure_secret()
 
 
-def patient(settings: Settings) -> Settings:
+def worker_settings(settings: Settings) -> Settings:
     """The settings of a worker: a statement may take long where nobody waits for an answer."""
     return settings.model_copy(update={"database_timeout_s": max(settings.database_timeout_s, LONG_S)})
 
 
-def celery_app(settings: Settings) -> Celery:
+def build_celery_app(settings: Settings) -> Celery:
     """The Celery application of the workers and of beat."""
     return make_celery(broker_settings(settings))
 
@@ -59,7 +59,7 @@ def check_redis_url(settings: Settings) -> None:
         raise ConfigError(NO_REDIS) from error
 
 
-def shared_counters(settings: Settings) -> SharedCounters | None:
+def build_shared_counters(settings: Settings) -> SharedCounters | None:
     """Where the replicas count together; None without a Redis. Raises ConfigError."""
     if not (url := settings.redis_url.get_secret_value()):
         return None
@@ -110,15 +110,15 @@ def chat_model_settings(settings: Settings) -> ChatModelSettings:
     )
 
 
-def policies_of(settings: Settings) -> Policies:
+def load_process_policies(settings: Settings) -> Policies:
     """The policies a process works by; warns of what they leave off. Raises ConfigError."""
-    policies = ranking(load_policies(settings.embedding_model, settings.config_dir), settings)
-    for warning in policies.warnings:
+    policies = adapt_ranking(load_policies(settings.embedding_model, settings.config_dir), settings)
+    for warning in policies.configuration_warnings:
         log.warning("configuration_warning", detail=warning)
     return policies
 
 
-def ranking(policies: Policies, settings: Settings) -> Policies:
+def adapt_ranking(policies: Policies, settings: Settings) -> Policies:
     """The policies as this installation's reranker lets them be."""
     if settings.reranker != "none":
         return policies

@@ -9,7 +9,7 @@ from app.storage.uow import UnitOfWork
 
 
 @asynccontextmanager
-async def database(settings: Settings) -> AsyncIterator[UnitOfWork]:
+async def open_database(settings: Settings) -> AsyncIterator[UnitOfWork]:
     """On one connection, two at most. Nothing is opened before it is used."""
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     try:

@@ -11,14 +11,14 @@ log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def periodically(work: Callable[[], Awaitable[None]], interval_s: float, failure: str) -> AsyncIterator[None]:
+async def run_periodically(work: Callable[[], Awaitable[None]], interval_s: float, failure: str) -> AsyncIterator[None]:
     """Inside, `work` is done every `interval_s`; at the end what is in work is finished, and it is done once more.
 
     What it raises is logged as `failure` and ends nothing, but for the last time.
     """
     stopping = asyncio.Event()
 
-    async def run() -> None:
+    async def repeat_work() -> None:
         while not stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), interval_s)
@@ -27,7 +27,7 @@ async def periodically(work: Callable[[], Awaitable[None]], interval_s: float, f
             except Exception:  # the next time may go well
                 log.exception(failure)
 
-    task = asyncio.create_task(run())
+    task = asyncio.create_task(repeat_work())
     try:
         yield
     finally:

@@ -14,21 +14,21 @@ DOCTORS_PATIENCE_S = 10.0
 """Nobody shifts load by what the doctor says: a busy machine is not a broken one."""
 
 
-def readiness(
+def build_readiness(
     settings: Settings, uow: UnitOfWork, embedder: Embedder, reranker: Reranker, chat: ChatModel
 ) -> Readiness:
     """Of a server: the first one's secret is the one that the others are held to. Raises ConfigError without one."""
     secret = partial(require_secret, uow, settings.erasure_secret(), note=True)
-    return Readiness(uow, embedder, reranker, chat, _broker(settings), PATIENCE_S, secret)
+    return Readiness(uow, embedder, reranker, chat, _broker_check(settings), PATIENCE_S, secret)
 
 
-def doctors(
+def build_doctor_readiness(
     settings: Settings, uow: UnitOfWork, embedder: Embedder, reranker: Reranker, chat: ChatModel, *, has_secret: bool
 ) -> Readiness:
     """Of the doctor, who looks and changes nothing."""
     secret = partial(require_secret, uow, settings.erasure_secret(), note=False) if has_secret else None
-    return Readiness(uow, embedder, reranker, chat, _broker(settings), DOCTORS_PATIENCE_S, secret)
+    return Readiness(uow, embedder, reranker, chat, _broker_check(settings), DOCTORS_PATIENCE_S, secret)
 
 
-def _broker(settings: Settings) -> partial[None]:
+def _broker_check(settings: Settings) -> partial[None]:
     return partial(check_broker, broker_settings(settings))

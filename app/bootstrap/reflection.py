@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from app.bootstrap.adapters import chat_model_settings, embedder_settings
-from app.bootstrap.database import database
-from app.bootstrap.recording import recording
+from app.bootstrap.database import open_database
+from app.bootstrap.recording import build_journal_and_consent
 from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.domain.jobs.job import JobKind, JobPolicy
@@ -19,42 +19,44 @@ from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.memory.memories import MemoryStorage
 from app.storage.operations.spaces import require_space
-from app.storage.reflection.fact_extraction import TurnFacts
-from app.storage.reflection.model_calls import LlmStorage
+from app.storage.reflection.fact_extraction import TurnFactStorage
+from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.reflection.reconcile import ReconcileStorage
 from app.storage.reflection.transcripts import ReflectionStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.consent.generated_proposals import ProposeTold
+from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.consent.proposals import Proposals
-from app.usecases.jobs.handlers import Afterwards
+from app.usecases.jobs.handlers import ReflectionJobs
 from app.usecases.memory.write import WriteMemories
 from app.usecases.reflection.episodes import CaptureEpisodes
 from app.usecases.reflection.fact_extraction import ExtractFacts
-from app.usecases.reflection.generated_memories import KeepReflections
+from app.usecases.reflection.generated_memories import ReflectionWriter
 from app.usecases.reflection.insights import DrawInsights
-from app.usecases.reflection.model_gateway import AskModel
+from app.usecases.reflection.model_gateway import ModelGateway
 from app.usecases.reflection.model_report import ReportModel
 from app.usecases.reflection.reconcile import Reconcile
 from app.usecases.reflection.reflect import Reflect
 from app.usecases.reflection.same_fact_judge import ModelJudge
-from app.usecases.reflection.summaries import Summarise
+from app.usecases.reflection.summaries import SummariseThreads
 from app.usecases.tenancy.limits import Limits
 
 
-def asking(uow: UnitOfWork, journal: Journal, chat: ChatModel, policies: Policies, clock: Clock) -> AskModel:
+def build_model_gateway(
+    uow: UnitOfWork, journal: Journal, chat: ChatModel, policies: Policies, clock: Clock
+) -> ModelGateway:
     """The way to the model."""
-    return AskModel(chat, LlmStorage(uow), journal, policies.llm, clock)
+    return ModelGateway(chat, ModelCallStorage(uow), journal, policies.llm, clock)
 
 
-def judging(ask: AskModel, policies: Policies) -> SameFactJudge | None:
+def build_same_fact_judge(ask: ModelGateway, policies: Policies) -> SameFactJudge | None:
     """The judge of consolidation; None without a model."""
     numeric = tuple(c.name for c in policies.categories.categories.values() if c.numeric_update)
-    return ModelJudge(ask, numeric) if ask.able else None
+    return ModelJudge(ask, numeric) if ask.has_model else None
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ReflectionParts:
     """What reflection is made of. `space`: the active embedding space."""
 
     uow: UnitOfWork
@@ -67,75 +69,77 @@ class Parts:
     write: WriteMemories
     proposals: Proposals
 
-    def ask(self) -> AskModel:
+    def model_gateway(self) -> ModelGateway:
         """The way to the model."""
-        return asking(self.uow, self.journal, self.chat, self.policies, self.clock)
+        return build_model_gateway(self.uow, self.journal, self.chat, self.policies, self.clock)
 
 
-def extracting(of: Parts, ask: AskModel) -> ExtractFacts:
+def build_fact_extraction(of: ReflectionParts, ask: ModelGateway) -> ExtractFacts:
     """What makes facts of long turns."""
     around = ReconcileStorage(of.uow, of.space)
     reconcile = Reconcile(ask, of.write, around, of.journal, of.policies, of.clock)
-    turns = TurnFacts(of.uow, MemoryStorage(of.uow, of.space))
-    consent = ProposeTold(of.proposals, of.policies.consent)
+    turns = TurnFactStorage(of.uow, MemoryStorage(of.uow, of.space))
+    consent = ProposeProfileFields(of.proposals, of.policies.consent)
     return ExtractFacts(ask, reconcile, turns, of.journal, of.policies, of.clock, consent)
 
 
-def reflecting(of: Parts) -> Reflect:
+def build_reflection(of: ReflectionParts) -> Reflect:
     """All that is made of what is said."""
-    ask, storage = of.ask(), ReflectionStorage(of.space)
-    keep = KeepReflections(of.uow, storage, of.journal, of.embedder, of.policies, of.clock)
-    insights = DrawInsights(ask, keep, ProposeTold(of.proposals, of.policies.consent))
-    return Reflect(ask, extracting(of, ask), CaptureEpisodes(ask, keep), Summarise(ask, keep), insights, keep)
+    ask, storage = of.model_gateway(), ReflectionStorage(of.space)
+    keep = ReflectionWriter(of.uow, storage, of.journal, of.embedder, of.policies, of.clock)
+    insights = DrawInsights(ask, keep, ProposeProfileFields(of.proposals, of.policies.consent))
+    return Reflect(
+        ask, build_fact_extraction(of, ask), CaptureEpisodes(ask, keep), SummariseThreads(ask, keep), insights, keep
+    )
 
 
-def afterwards(of: Parts, jobs: JobStorage) -> Afterwards:
+def build_turn_followup(of: ReflectionParts, jobs: JobStorage) -> ReflectionJobs:
     """What follows a turn."""
-    return Afterwards(reflecting(of), jobs, of.policies.llm, of.clock, able=of.chat.answers)
+    return ReflectionJobs(build_reflection(of), jobs, of.policies.llm, of.clock, able=of.chat.is_available)
 
 
-def scheduled(policy: JobPolicy, chat: ChatModel) -> JobPolicy:
+def adapt_job_policy(policy: JobPolicy, chat: ChatModel) -> JobPolicy:
     """Without a model nothing is queued that needs one."""
-    return policy if chat.answers else policy.without(JobKind.reflect)
+    return policy if chat.is_available else policy.without_kind(JobKind.reflect)
 
 
 @asynccontextmanager
-async def reflection(settings: Settings) -> AsyncIterator[Reflect]:
+async def build_standalone_reflection(settings: Settings) -> AsyncIterator[Reflect]:
     """Reflection alone, for operators: needs the database, the embedder and the chat model."""
-    async with _by_hand(settings) as parts:
-        yield reflecting(parts)
+    async with _build_standalone_parts(settings) as parts:
+        yield build_reflection(parts)
 
 
 @asynccontextmanager
-async def extraction(settings: Settings) -> AsyncIterator[ExtractFacts]:
+async def build_standalone_fact_extraction(settings: Settings) -> AsyncIterator[ExtractFacts]:
     """Facts out of turns alone, for operators: needs the database, the embedder and the chat model."""
-    async with _by_hand(settings) as parts:
-        yield extracting(parts, parts.ask())
+    async with _build_standalone_parts(settings) as parts:
+        yield build_fact_extraction(parts, parts.model_gateway())
 
 
 @asynccontextmanager
-async def _by_hand(settings: Settings) -> AsyncIterator[Parts]:
+async def _build_standalone_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
     clock, secret = SystemClock(), settings.erasure_secret()
     policies = load_policies(settings.embedding_model, settings.config_dir)
     chat, embedder = build_chat_model(chat_model_settings(settings)), build_embedder(embedder_settings(settings))
     try:
-        async with database(settings) as uow:
+        async with open_database(settings) as uow:
             space = (await require_space(uow, embedder.model, embedder.dimension)).name
-            journal, _records, consent = recording(uow, space, secret, policies, clock)
+            journal, _records, consent = build_journal_and_consent(uow, space, secret, policies, clock)
             memories = MemoryStorage(uow, space)
             access = AccessLog(uow, journal, clock)
-            limits = Limits(policies.limits, None, TenantStorage(uow).name, access, clock)
+            limits = Limits(policies.limits, None, TenantStorage(uow).get_tenant_name, access, clock)
             write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-            yield Parts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
-            await access.flush()
+            yield ReflectionParts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
+            await access.flush_pending()
     finally:
         await embedder.close()
         await chat.close()
 
 
 @asynccontextmanager
-async def accounting(settings: Settings) -> AsyncIterator[ReportModel]:
+async def build_standalone_model_report(settings: Settings) -> AsyncIterator[ReportModel]:
     """What the calls of the chat model came to, for operators: needs the database, no model."""
     policies = load_policies(settings.embedding_model, settings.config_dir)
-    async with database(settings) as uow:
-        yield ReportModel(LlmStorage(uow), policies.llm, SystemClock())
+    async with open_database(settings) as uow:
+        yield ReportModel(ModelCallStorage(uow), policies.llm, SystemClock())

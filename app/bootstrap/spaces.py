@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import embedder_settings
-from app.bootstrap.database import database
+from app.bootstrap.database import open_database
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, WrongState
@@ -22,34 +22,36 @@ from app.usecases.operations.spaces import FillSpace, SpaceReport, Spaces
 
 
 @asynccontextmanager
-async def spaces(settings: Settings) -> AsyncIterator[Spaces]:
+async def build_standalone_spaces(settings: Settings) -> AsyncIterator[Spaces]:
     """What the spaces hold: needs the database, not the model."""
-    async with database(settings) as uow:
+    async with open_database(settings) as uow:
         yield Spaces(uow)
 
 
 @asynccontextmanager
-async def filling(settings: Settings, name: str, embedder: Embedder | None = None) -> AsyncIterator[FillSpace]:
+async def build_standalone_space_filler(
+    settings: Settings, name: str, embedder: Embedder | None = None
+) -> AsyncIterator[FillSpace]:
     """Fills this space with the configured model, which must be its own (ConfigError). Raises NotFound."""
-    async with _embedding(settings, name, embedder) as (uow, embed):
+    async with _open_space_embedding(settings, name, embedder) as (uow, embed):
         yield FillSpace(TenantStorage(uow), embed)
 
 
 @asynccontextmanager
-async def embedding_now(settings: Settings) -> AsyncIterator[EmbedMissing]:
+async def build_standalone_embed_missing(settings: Settings) -> AsyncIterator[EmbedMissing]:
     """The job `embed`, by hand: into the space that servers with these settings use. Raises ConfigError."""
-    async with _embedding(settings, None, None) as (_uow, embed):
+    async with _open_space_embedding(settings, None, None) as (_uow, embed):
         yield embed
 
 
 @asynccontextmanager
-async def _embedding(
+async def _open_space_embedding(
     settings: Settings, name: str | None, embedder: Embedder | None
 ) -> AsyncIterator[tuple[UnitOfWork, EmbedMissing]]:
     policies = load_policies(settings.embedding_model, settings.config_dir)
     embedder = embedder or build_embedder(embedder_settings(settings))
     try:
-        async with database(settings) as uow:
+        async with open_database(settings) as uow:
             if name is None:
                 space = await require_space(uow, embedder.model, embedder.dimension)
             else:
@@ -60,12 +62,12 @@ async def _embedding(
                     f"configured embedder is {embedder.model} ({embedder.dimension}): set MNEMA_EMBEDDER, "
                     "MNEMA_EMBEDDING_MODEL and MNEMA_EMBEDDING_DIMENSION for this command"
                 )
-            yield uow, embedding(uow, space.name, embedder, policies.query.exact_up_to)
+            yield uow, build_embed_missing(uow, space.name, embedder, policies.query.exact_up_to)
     finally:
         await embedder.close()
 
 
-def embedding(uow: UnitOfWork, space: str, embedder: Embedder, exact_up_to: int) -> EmbedMissing:
+def build_embed_missing(uow: UnitOfWork, space: str, embedder: Embedder, exact_up_to: int) -> EmbedMissing:
     """What has no vector in the space gets one."""
     journal = Journal(uow, space, b"")  # for events alone: no text is hashed
     return EmbedMissing(VectorStorage(uow, space), ItemVectorStorage(uow, space), embedder, journal, exact_up_to)
@@ -78,10 +80,10 @@ async def add_space(admin_url: str, model: str, dimension: int, partitions: int 
 
 async def switch_space(settings: Settings, admin_url: str, name: str, *, force: bool) -> SpaceReport:
     """Make it the active one. Raises NotFound, WrongState while vectors are missing there."""
-    async with spaces(settings) as found:
-        report = await found.report(name)
+    async with build_standalone_spaces(settings) as found:
+        report = await found.get_report(name)
     if report.missing and not force:
-        raise WrongState(f"{_missing(report.missing)} in {name}: run `mnema embeddings migrate {name}` first")
+        raise WrongState(f"{_missing_text(report.missing)} in {name}: run `mnema embeddings migrate {name}` first")
     await space_admin.switch_space(admin_url, name)
     return report
 
@@ -89,22 +91,22 @@ async def switch_space(settings: Settings, admin_url: str, name: str, *, force: 
 async def drop_space(settings: Settings, admin_url: str, name: str, *, force: bool) -> SpaceReport:
     """Remove it. Raises NotFound, WrongState for the active one, or while that one lacks vectors: then servers of the
     other model may still write."""
-    async with spaces(settings) as found:
-        report, active = await found.report(name), await found.active()
+    async with build_standalone_spaces(settings) as found:
+        report, active = await found.get_report(name), await found.active_report()
         if report.registered.active or active is None:
             raise WrongState(f"embedding space {name} is the active one; switch to another first")
         if active.missing and not force:
             into = active.registered.space.name
             raise WrongState(
-                f"{_missing(active.missing)} in the active space: run `mnema embeddings migrate {into}` first, and see "
-                f"that no server uses {report.registered.space.model} any more"
+                f"{_missing_text(active.missing)} in the active space: run `mnema embeddings migrate {into}` first, "
+                f"and see that no server uses {report.registered.space.model} any more"
             )
-        await found.forget_items(name)
+        await found.delete_item_vectors(name)
     await space_admin.drop_space(admin_url, name)
     return report
 
 
-def _missing(count: int) -> str:
+def _missing_text(count: int) -> str:
     return (
         "1 memory or agents' value has no vector"
         if count == 1

@@ -23,13 +23,13 @@ USAGE = 2
 """Exit code of a command that was not called as it wants to be."""
 
 
-def fail(message: str, code: int = 1) -> NoReturn:
+def exit_with_error(message: str, code: int = 1) -> NoReturn:
     """Say what is wrong and leave."""
     err.print(f"[bold red]error[/] {escape(message)}", highlight=False)
     raise typer.Exit(code)
 
 
-def explain(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An error as one line for people."""
     if isinstance(error, MnemaError):
         return f"{error.code}: {error.detail}"
@@ -42,12 +42,12 @@ def explain(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def table(*columns: str) -> Table:
+def plain_table(*columns: str) -> Table:
     """A table without lines, so that its rows can be searched and cut."""
     return Table(*columns, box=None, pad_edge=False)
 
 
-def show(rows: Table, *, whole: bool = False) -> None:
+def print_table(rows: Table, *, whole: bool = False) -> None:
     """Print a table; `whole`, or where no terminal limits the width, without cutting or wrapping any cell."""
     if not whole and out.is_terminal:
         out.print(rows)
@@ -56,24 +56,24 @@ def show(rows: Table, *, whole: bool = False) -> None:
     Console(width=natural, soft_wrap=True, emoji=False).print(rows)
 
 
-def connection() -> tuple[str, str]:
+def read_connection() -> tuple[str, str]:
     """Base URL and API key: MNEMA_URL and MNEMA_API_KEY, else those of the embedded installation."""
     env = {**Home().demo_env(), **{k: v for k, v in os.environ.items() if k in ("MNEMA_URL", "MNEMA_API_KEY")}}
     if not env.get("MNEMA_URL") or not env.get("MNEMA_API_KEY"):
-        fail("set MNEMA_URL and MNEMA_API_KEY, or start the embedded server: mnema up")
+        exit_with_error("set MNEMA_URL and MNEMA_API_KEY, or start the embedded server: mnema up")
     return env["MNEMA_URL"].rstrip("/"), env["MNEMA_API_KEY"]
 
 
 def open_client() -> httpx.Client:
     """A client for the configured server."""
-    url, key = connection()
+    url, key = read_connection()
     try:
-        return client_of(url, key)
+        return build_client(url, key)
     except (httpx.InvalidURL, ValueError) as error:
-        fail(f"MNEMA_URL or MNEMA_API_KEY cannot be used: {error}")
+        exit_with_error(f"MNEMA_URL or MNEMA_API_KEY cannot be used: {error}")
 
 
-def client_of(url: str, key: str) -> httpx.Client:
+def build_client(url: str, key: str) -> httpx.Client:
     """A client for this server."""
     return httpx.Client(**client_options(url, key))
 
@@ -84,22 +84,22 @@ def client_options(url: str, key: str) -> dict[str, Any]:
     return {"base_url": url, "headers": {"Authorization": f"Bearer {key}"}, "timeout": 60, "trust_env": not local}
 
 
-def request(client: httpx.Client, method: str, path: str, **arguments: Any) -> Any:
+def request_json(client: httpx.Client, method: str, path: str, **arguments: Any) -> Any:
     """The JSON answer; leaves with the problem's code and detail when the server refuses."""
     try:
         response = client.request(method, path, **arguments)
         if not response.is_success:
-            fail(describe(response))
+            exit_with_error(describe_response(response))
         return response.json() if response.content else None
     except httpx.HTTPError as error:
-        fail(f"{client.base_url}: {str(error) or type(error).__name__}")
+        exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}")
     except UnicodeEncodeError as error:
-        fail(f"cannot be sent: {error}")
+        exit_with_error(f"cannot be sent: {error}")
     except (httpx.InvalidURL, ValueError) as error:
-        fail(f"{client.base_url} does not answer as Mnema does: {error}")
+        exit_with_error(f"{client.base_url} does not answer as Mnema does: {error}")
 
 
-def describe(response: httpx.Response) -> str:
+def describe_response(response: httpx.Response) -> str:
     """`403 category_not_allowed: …` for a problem, else the status and where it points."""
     try:
         body = response.json()

@@ -17,8 +17,8 @@ from typing import Any
 Json = dict[str, Any]
 REQUIRED = ("user_id", "thread_id", "role", "content")
 OPTIONAL = ("actor_id", "created_at", "seq", "agent_id", "run_id", "metadata")
-PASSED_ON = ("agent_id", "run_id", "actor_id", "role", "created_at")
-NOTED = ("updated_at", "categories", "app_id", "expiration_date", "metadata")
+COPIED_FIELDS = ("agent_id", "run_id", "actor_id", "role", "created_at")
+METADATA_FIELDS = ("updated_at", "categories", "app_id", "expiration_date", "metadata")
 
 
 class Product(StrEnum):
@@ -36,16 +36,16 @@ class BadLine(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class ImportChoices:
     """What the caller decides: categories that may be mapped, where the rest goes, and whose memories without user."""
 
-    known: Collection[str]
-    otherwise: str
+    known_categories: Collection[str]
+    default_category: str
     user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ExportItem:
     """One entry of an export: its body, or else what is wrong with it. `mapped`: its own category was kept."""
 
     number: int
@@ -54,7 +54,7 @@ class Item:
     mapped: bool = False
 
     @property
-    def key(self) -> str:
+    def content_key(self) -> str:
         """The same for the same memory of the same origin, whatever the file is called."""
         return hashlib.sha256(json.dumps(self.body, sort_keys=True).encode()).hexdigest()
 
@@ -63,7 +63,7 @@ class Item:
 class Export:
     """Its items, oldest first, so that what was learnt later wins; `notes` say what is not taken over."""
 
-    items: list[Item]
+    items: list[ExportItem]
     notes: list[str]
 
 
@@ -84,15 +84,15 @@ def parse_turn(line: str, category: str) -> dict[str, Any]:
     return body | {"text": text, "type": "turn", "category": category}
 
 
-def read_mem0(text: str, choices: Choices) -> Export:
+def read_mem0(text: str, choices: ImportChoices) -> Export:
     """The answer of mem0's `get_all()`: `{"results": [...]}`, a bare list, several pages, or one memory a line."""
-    pages = _parse(text)
+    pages = _parse_pages(text)
     rows = [row for page in pages for row in (page["results"] if _is_page(page) else [page])]
     items = [_from_mem0(number, row, choices) for number, row in enumerate(rows, 1)]
-    return Export(sorted(items, key=_age), list(_mem0_notes(pages, rows)))
+    return Export(sorted(items, key=_created_at), list(_mem0_notes(pages, rows)))
 
 
-def _parse(text: str) -> list[Any]:
+def _parse_pages(text: str) -> list[Any]:
     try:
         found = json.loads(text)
         return found if isinstance(found, list) else [found]
@@ -116,23 +116,25 @@ def _is_page(found: Any) -> bool:
     return isinstance(found, dict) and isinstance(found.get("results"), list)
 
 
-def _from_mem0(number: int, row: Any, choices: Choices) -> Item:
+def _from_mem0(number: int, row: Any, choices: ImportChoices) -> ExportItem:
     if not isinstance(row, dict):
-        return Item(number, problem="not a JSON object")
+        return ExportItem(number, problem="not a JSON object")
     if missing := [name for name in ("id", "memory") if row.get(name) in (None, "")]:
-        return Item(number, problem=f"missing {', '.join(missing)}")
+        return ExportItem(number, problem=f"missing {', '.join(missing)}")
     user = row.get("user_id") or choices.user
     if not user:
-        return Item(number, problem="missing user_id; --user says whose it is")
-    own = _own_category(row, choices.known)
+        return ExportItem(number, problem="missing user_id; --user says whose it is")
+    own = _own_category(row, choices.known_categories)
     origin = {"imported_from": Product.mem0.value, "id": row["id"]}
     body = {
         "user_id": user,
         "text": row["memory"],
-        "category": own or choices.otherwise,
-        "metadata": origin | {name: row[name] for name in NOTED if row.get(name)},
+        "category": own or choices.default_category,
+        "metadata": origin | {name: row[name] for name in METADATA_FIELDS if row.get(name)},
     }
-    return Item(number, body | {name: row[name] for name in PASSED_ON if row.get(name)}, mapped=own is not None)
+    return ExportItem(
+        number, body | {name: row[name] for name in COPIED_FIELDS if row.get(name)}, mapped=own is not None
+    )
 
 
 def _own_category(row: Json, known: Collection[str]) -> str | None:
@@ -141,15 +143,22 @@ def _own_category(row: Json, known: Collection[str]) -> str | None:
     found = list(named) if isinstance(named, list) else []
     if isinstance(metadata, dict):
         found.append(metadata.get("category"))
-    by_name = {_plain(name): name for name in known}
-    return next((by_name[_plain(name)] for name in found if isinstance(name, str) and _plain(name) in by_name), None)
+    by_name = {_normalise_name(name): name for name in known}
+    return next(
+        (
+            by_name[_normalise_name(name)]
+            for name in found
+            if isinstance(name, str) and _normalise_name(name) in by_name
+        ),
+        None,
+    )
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def _age(item: Item) -> datetime:
+def _created_at(item: ExportItem) -> datetime:
     """A moment to sort by; what has none that can be read comes last."""
     try:
         moment = datetime.fromisoformat((item.body or {})["created_at"])
@@ -168,4 +177,4 @@ def _mem0_notes(pages: Iterable[Any], rows: Iterable[Any]) -> Iterable[str]:
         yield f"{expiring} have an expiration date, kept in their metadata only"
 
 
-READERS: Mapping[Product, Callable[[str, Choices], Export]] = {Product.mem0: read_mem0}
+READERS: Mapping[Product, Callable[[str, ImportChoices], Export]] = {Product.mem0: read_mem0}

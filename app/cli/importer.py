@@ -16,17 +16,17 @@ import httpx
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.cli.client import describe, err, fail, open_client, out
-from app.cli.import_formats import READERS, BadExport, BadLine, Choices, Export, Product, parse_turn
+from app.cli.client import describe_response, err, exit_with_error, open_client, out
+from app.cli.import_formats import READERS, BadExport, BadLine, Export, ImportChoices, Product, parse_turn
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.categories import PROCEDURAL
 from app.embedded.home import Home
 
 RETRIES = 5
-PASSING = (429, 500, 502, 503, 504)
+TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
 """Statuses that may be gone at the next try."""
-REFUSED = (400, 403, 409, 422)
+REJECTED_STATUSES = (400, 403, 409, 422)
 """Statuses that are about this one line, if it is Mnema who answers so."""
 
 
@@ -56,7 +56,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     """What became of the lines or items."""
 
     unit: str = "line"
@@ -65,7 +65,7 @@ class Report:
     skipped: list[tuple[int, str]] = field(default_factory=list)
 
 
-class Interrupted(Exception):
+class ImportInterrupted(Exception):
     """The server is away or refuses the key: nothing more can be sent now."""
 
 
@@ -75,17 +75,17 @@ def import_turns(file: Path, workers: int, restart: bool) -> None:
     category = load_policies(settings.embedding_model, settings.config_dir).turn_category
     with open_client() as client, ThreadPoolExecutor(workers) as pool:
         progress_file = _progress_file(file, str(client.base_url))
-        report = Report(resumed_after=0 if restart else _done(progress_file, file))
-        total = sum(1 for _ in _lines(file))
-        before = sum(1 for line in _lines(file) if line.number <= report.resumed_after)
-        entries = (_turn(line, category) for line in _lines(file) if line.number > report.resumed_after)
+        report = ImportReport(resumed_after=0 if restart else _resumable_line(progress_file, file))
+        total = sum(1 for _ in _read_lines(file))
+        before = sum(1 for line in _read_lines(file) if line.number <= report.resumed_after)
+        entries = (_turn_entry(line, category) for line in _read_lines(file) if line.number > report.resumed_after)
 
-        def save(last: Entry) -> None:
-            _save(progress_file, file, *_passed(file, last, report))
+        def save_progress(last: Entry) -> None:
+            _write_progress(progress_file, file, *_resume_point(file, last, report))
 
-        stopped = _send_all(client, pool, _batches(entries, workers * 4), report, (before, total), save)
-    _print(report, file, "turns")
-    _leave(report, stopped)
+        stopped = _send_all(client, pool, _entry_batches(entries, workers * 4), report, (before, total), save_progress)
+    _print_report(report, file, "turns")
+    _exit_on_failure(report, stopped)
 
 
 def import_export(
@@ -95,29 +95,31 @@ def import_export(
     settings = Settings()
     policies = load_policies(settings.embedding_model, settings.config_dir)
     known = set(policies.categories.categories) - {PROCEDURAL}
-    choices = Choices(known, category or policies.turn_category, user)
+    choices = ImportChoices(known, category or policies.turn_category, user)
     try:
         export = READERS[product](file.read_text(encoding="utf-8-sig"), choices)
     except (BadExport, UnicodeDecodeError) as error:
-        fail(f"{file.name} is no export of {product}: {error}")
-    report, suffix = Report(unit="item"), "-trim" if trim else ""  # another request, so another key
+        exit_with_error(f"{file.name} is no export of {product}: {error}")
+    report, suffix = ImportReport(unit="item"), "-trim" if trim else ""  # another request, so another key
     entries = (
-        Entry(item.number, item.body, item.problem, f"{item.key}{suffix}", str((item.body or {}).get("user_id")))
+        Entry(
+            item.number, item.body, item.problem, f"{item.content_key}{suffix}", str((item.body or {}).get("user_id"))
+        )
         for item in export.items
     )
     with open_client() as client, ThreadPoolExecutor(workers) as pool:
         client.params = client.params.set("trim", trim)
-        stopped = _send_all(client, pool, _batches(entries, workers * 4), report, (0, len(export.items)))
-    _print(report, file, "memories")
+        stopped = _send_all(client, pool, _entry_batches(entries, workers * 4), report, (0, len(export.items)))
+    _print_report(report, file, "memories")
     _print_choices(export, product, category, choices)
-    _leave(report, stopped)
+    _exit_on_failure(report, stopped)
 
 
 def _send_all(
     client: httpx.Client,
     pool: ThreadPoolExecutor,
     batches: Iterator[list[Entry]],
-    report: Report,
+    report: ImportReport,
     progress: tuple[int, int],
     sent: Callable[[Entry], None] = lambda _last: None,
 ) -> str | None:
@@ -131,12 +133,12 @@ def _send_all(
                 _send_batch(client, pool, batch, report)
                 sent(batch[-1])
                 bar.advance(task, len(batch))
-        except (Interrupted, KeyboardInterrupt) as error:
+        except (ImportInterrupted, KeyboardInterrupt) as error:
             return str(error) or "Ctrl-C"
     return None
 
 
-def _send_batch(client: httpx.Client, pool: ThreadPoolExecutor, batch: list[Entry], report: Report) -> None:
+def _send_batch(client: httpx.Client, pool: ThreadPoolExecutor, batch: list[Entry], report: ImportReport) -> None:
     """In order within a lane, lanes side by side."""
     lanes: dict[str, list[Entry]] = {}
     for entry in batch:
@@ -161,10 +163,10 @@ def _send_batch(client: httpx.Client, pool: ThreadPoolExecutor, batch: list[Entr
 
 
 def _send_lane(client: httpx.Client, lane: list[Entry], unit: str) -> list[tuple[int, str | None]]:
-    return [(entry.number, _send(client, entry, unit)) for entry in lane]
+    return [(entry.number, _send_entry(client, entry, unit)) for entry in lane]
 
 
-def _send(client: httpx.Client, entry: Entry, unit: str) -> str | None:
+def _send_entry(client: httpx.Client, entry: Entry, unit: str) -> str | None:
     """None when stored, else why this entry is not; raises Interrupted when the server cannot take any."""
     trouble = ""
     for attempt in range(RETRIES):
@@ -179,12 +181,12 @@ def _send(client: httpx.Client, entry: Entry, unit: str) -> str | None:
         if response.status_code == 201:
             skipped: str | None = response.json().get("reason")
             return skipped
-        trouble = describe(response)
+        trouble = describe_response(response)
         if _is_about_the_line(response):
             return trouble
-        if response.status_code not in PASSING:
+        if response.status_code not in TRANSIENT_STATUSES:
             break
-    raise Interrupted(f"{unit} {entry.number}: {trouble}")
+    raise ImportInterrupted(f"{unit} {entry.number}: {trouble}")
 
 
 def _is_about_the_line(response: httpx.Response) -> bool:
@@ -192,10 +194,10 @@ def _is_about_the_line(response: httpx.Response) -> bool:
     if response.status_code == 413:
         return True
     ours = response.headers.get("Content-Type", "").startswith("application/problem+json")
-    return ours and response.status_code in REFUSED and response.json().get("code") != "scope_required"
+    return ours and response.status_code in REJECTED_STATUSES and response.json().get("code") != "scope_required"
 
 
-def _lines(file: Path) -> Iterator[Line]:
+def _read_lines(file: Path) -> Iterator[Line]:
     """Lines, numbered from 1; blank ones are passed over."""
     seen: Counter[bytes] = Counter()
     before = ""
@@ -206,14 +208,14 @@ def _lines(file: Path) -> Iterator[Line]:
                 digest = hashlib.sha256(name + line.encode("utf-8", "surrogateescape")).digest()
                 seen[digest] += 1
                 yield Line(number, line, key := f"{digest.hex()}-{seen[digest]}", before)
-                before = _chained(before, key)
+                before = _chain_keys(before, key)
 
 
-def _chained(before: str, key: str) -> str:
+def _chain_keys(before: str, key: str) -> str:
     return hashlib.sha256(f"{before} {key}".encode()).hexdigest()
 
 
-def _turn(line: Line, category: str) -> Entry:
+def _turn_entry(line: Line, category: str) -> Entry:
     try:
         body = parse_turn(line.text, category)
     except BadLine as error:
@@ -221,7 +223,7 @@ def _turn(line: Line, category: str) -> Entry:
     return Entry(line.number, body, "", line.key, str(body["thread_id"]), line.before)
 
 
-def _batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+def _entry_batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
     rest = iter(entries)
     while batch := list(islice(rest, size)):
         yield batch
@@ -232,18 +234,18 @@ def _progress_file(file: Path, url: str) -> Path:
     return Home().path / "imports" / f"{name}.json"
 
 
-def _passed(file: Path, last: Entry, report: Report) -> tuple[int, str]:
+def _resume_point(file: Path, last: Entry, report: ImportReport) -> tuple[int, str]:
     """Up to which line the next run need not look, and what stands for all up to there: not past a line that somebody
     may still be writing."""
     with file.open("rb") as stream:
         stream.seek(-1, os.SEEK_END)
         whole = stream.read() == b"\n"
     if whole or all(number != last.number for number, _problem in report.skipped):
-        return last.number, _chained(last.before, last.key)
+        return last.number, _chain_keys(last.before, last.key)
     return last.number - 1, last.before
 
 
-def _done(progress_file: Path, file: Path) -> int:
+def _resumable_line(progress_file: Path, file: Path) -> int:
     """Up to which line it was imported before. One that has grown goes on; where a line was changed, added or taken out
     of what was done, it starts anew: what is sent twice is stored once, for as long as the server keeps its keys."""
     try:
@@ -251,21 +253,21 @@ def _done(progress_file: Path, file: Path) -> int:
     except (OSError, ValueError):
         return 0
     found = ""
-    for line in _lines(file):
+    for line in _read_lines(file):
         if line.number > saved["line"]:
             break
-        found = _chained(line.before, line.key)
+        found = _chain_keys(line.before, line.key)
     return int(saved["line"]) if saved.get("lines") == found else 0
 
 
-def _save(progress_file: Path, file: Path, line: int, lines: str) -> None:
+def _write_progress(progress_file: Path, file: Path, line: int, lines: str) -> None:
     progress_file.parent.mkdir(parents=True, exist_ok=True)
     draft = progress_file.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps({"line": line, "lines": lines, "file": str(file)}), encoding="utf-8")
     draft.replace(progress_file)
 
 
-def _print(report: Report, file: Path, what: str) -> None:
+def _print_report(report: ImportReport, file: Path, what: str) -> None:
     if report.resumed_after:
         out.print(f"went on after line {report.resumed_after} of an earlier import (--restart begins anew)")
     out.print(f"{report.stored} {what} stored from {escape(file.name)}, {len(report.skipped)} skipped")
@@ -275,18 +277,18 @@ def _print(report: Report, file: Path, what: str) -> None:
         out.print(f"  … and {len(report.skipped) - 50} more")
 
 
-def _print_choices(export: Export, product: Product, category: str | None, choices: Choices) -> None:
+def _print_choices(export: Export, product: Product, category: str | None, choices: ImportChoices) -> None:
     """What the export did not decide, and who did."""
     if elsewhere := sum(1 for item in export.items if item.body and not item.mapped):
         why = "as --category says" if category else "the category of turns; --category names another"
-        text = f"{elsewhere} of {len(export.items)} have no category known here: {choices.otherwise} ({why})"
+        text = f"{elsewhere} of {len(export.items)} have no category known here: {choices.default_category} ({why})"
         out.print(f"  {escape(text)}", highlight=False)
     for note in export.notes:
         out.print(f"  note: {escape(note)}", highlight=False)
 
 
-def _leave(report: Report, stopped: str | None) -> None:
+def _exit_on_failure(report: ImportReport, stopped: str | None) -> None:
     if report.skipped and not (report.stored or report.resumed_after or stopped):
-        fail("nothing was imported")
+        exit_with_error("nothing was imported")
     if stopped:
-        fail(f"stopped: {stopped}; run the same command again to go on")
+        exit_with_error(f"stopped: {stopped}; run the same command again to go on")

@@ -10,11 +10,11 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from app.bootstrap import supervising, tenancy
-from app.cli.client import out, show, table
-from app.cli.operators import TenantOption, run, settings
+from app.bootstrap import build_standalone_jobs, build_standalone_tenants
+from app.cli.client import out, plain_table, print_table
+from app.cli.operators import TenantOption, resolve_settings, run_use_case
 from app.domain.jobs.job import ALL_KINDS, Job, JobKind, JobState
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.usecases.jobs.runner import Jobs
 
 jobs_app = typer.Typer(no_args_is_help=True, help="Background jobs.")
@@ -22,7 +22,7 @@ KindArgument = Annotated[str, typer.Argument(help=f"{', '.join(JobKind)} or {ALL
 
 
 @jobs_app.command("list")
-def list_(
+def jobs_list(
     tenant: TenantOption,
     state: Annotated[JobState | None, typer.Option()] = None,
     kind: Annotated[JobKind | None, typer.Option()] = None,
@@ -30,93 +30,93 @@ def list_(
 ) -> None:
     """List jobs, newest first; say what is paused."""
 
-    async def work(jobs: Jobs, scope: Scope) -> None:
-        found = await jobs.page(scope, state, kind, None, limit)
-        rows = table("id", "kind", "state", "attempts", "next run", "updated", "error")
+    async def print_page(jobs: Jobs, scope: Principal) -> None:
+        found = await jobs.list_jobs(scope, state, kind, None, limit)
+        rows = plain_table("id", "kind", "state", "attempts", "next run", "updated", "error")
         for job in found.items:
             times = (job.next_run.isoformat()[:19], job.updated_at.isoformat()[:19])
             rows.add_row(str(job.id), job.kind, job.state, str(job.attempts), *times, escape(job.last_error or ""))
-        show(rows, whole=True)
-        if paused := (await jobs.counts(scope)).paused:
+        print_table(rows, whole=True)
+        if paused := (await jobs.count_jobs(scope)).paused:
             _print_pauses(list(paused))
 
-    _of(tenant, work)
+    _run_for_tenant(tenant, print_page)
 
 
 @jobs_app.command("show")
-def show_(job_id: UUID, tenant: TenantOption) -> None:
+def jobs_show(job_id: UUID, tenant: TenantOption) -> None:
     """Show one job with its report, as JSON."""
 
-    async def work(jobs: Jobs, scope: Scope) -> None:
-        _print(await jobs.get(scope, job_id))
+    async def print_one(jobs: Jobs, scope: Principal) -> None:
+        _print_job(await jobs.get_job(scope, job_id))
 
-    _of(tenant, work)
+    _run_for_tenant(tenant, print_one)
 
 
 @jobs_app.command("replay")
-def replay(job_id: UUID, tenant: TenantOption) -> None:
+def jobs_replay(job_id: UUID, tenant: TenantOption) -> None:
     """Run a dead or done job again."""
 
-    async def work(jobs: Jobs, scope: Scope) -> None:
-        job = await jobs.replay(scope, job_id)
+    async def replay_one(jobs: Jobs, scope: Principal) -> None:
+        job = await jobs.replay_job(scope, job_id)
         out.print(f"{job.id}  {job.kind} is {job.state}", highlight=False)
 
-    _of(tenant, work)
+    _run_for_tenant(tenant, replay_one)
 
 
 @jobs_app.command("pause")
-def pause(kind: KindArgument, tenant: TenantOption) -> None:
+def jobs_pause(kind: KindArgument, tenant: TenantOption) -> None:
     """Start no more jobs of a kind."""
 
-    async def work(jobs: Jobs, scope: Scope) -> None:
-        _print_pauses(await jobs.pause(scope, kind))
+    async def pause_kind(jobs: Jobs, scope: Principal) -> None:
+        _print_pauses(await jobs.pause_jobs(scope, kind))
 
-    _of(tenant, work)
+    _run_for_tenant(tenant, pause_kind)
 
 
 @jobs_app.command("resume")
-def resume(kind: KindArgument, tenant: TenantOption) -> None:
+def jobs_resume(kind: KindArgument, tenant: TenantOption) -> None:
     """End a kind's pause, or every pause."""
 
-    async def work(jobs: Jobs, scope: Scope) -> None:
-        _print_pauses(await jobs.resume(scope, kind))
+    async def resume_kind(jobs: Jobs, scope: Principal) -> None:
+        _print_pauses(await jobs.resume_jobs(scope, kind))
 
-    _of(tenant, work)
+    _run_for_tenant(tenant, resume_kind)
 
 
 @jobs_app.command("counts")
-def counts(tenant: TenantOption) -> None:
+def jobs_counts(tenant: TenantOption) -> None:
     """Count jobs by kind and state; say how far behind they are and what is paused."""
 
-    async def work(jobs: Jobs, scope: Scope) -> None:
-        found = await jobs.counts(scope)
-        rows = table("kind", "state", "jobs")
+    async def print_counts(jobs: Jobs, scope: Principal) -> None:
+        found = await jobs.count_jobs(scope)
+        rows = plain_table("kind", "state", "jobs")
         for kind, state, count in found.counts:
             rows.add_row(escape(kind), state, str(count))
-        show(rows, whole=True)
+        print_table(rows, whole=True)
         if found.oldest_due_s is not None:
             out.print(f"the oldest due job has waited {found.oldest_due_s:.0f} s", highlight=False)
         _print_pauses(list(found.paused))
 
-    _of(tenant, work)
+    _run_for_tenant(tenant, print_counts)
 
 
-def _of(tenant: str, work: Callable[[Jobs, Scope], Awaitable[None]]) -> None:
-    async def done() -> None:
-        found = settings()
-        async with tenancy(found) as tenants:
-            owner = await tenants.find(tenant)
-        async with supervising(found) as jobs:
-            await work(jobs, Scope(owner.id))
+def _run_for_tenant(tenant: str, work: Callable[[Jobs, Principal], Awaitable[None]]) -> None:
+    async def run_work() -> None:
+        found = resolve_settings()
+        async with build_standalone_tenants(found) as tenants:
+            owner = await tenants.find_tenant(tenant)
+        async with build_standalone_jobs(found) as jobs:
+            await work(jobs, Principal(owner.id))
 
-    run(done())
-
-
-def _print(job: Job) -> None:
-    out.print_json(json.dumps(asdict(job), default=_plain), highlight=False)
+    run_use_case(run_work())
 
 
-def _plain(value: object) -> str:
+def _print_job(job: Job) -> None:
+    out.print_json(json.dumps(asdict(job), default=_json_text), highlight=False)
+
+
+def _json_text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 

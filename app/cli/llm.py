@@ -7,73 +7,73 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from app.bootstrap import tenancy
-from app.bootstrap.reflection import accounting, extraction
-from app.cli.client import fail, out, show, table
-from app.cli.operators import TenantOption, run, settings
-from app.domain.principal import Scope
-from app.usecases.reflection.reconcile import Reconciled
+from app.bootstrap import build_standalone_tenants
+from app.bootstrap.reflection import build_standalone_fact_extraction, build_standalone_model_report
+from app.cli.client import exit_with_error, out, plain_table, print_table
+from app.cli.operators import TenantOption, resolve_settings, run_use_case
+from app.domain.principal import Principal
+from app.usecases.reflection.reconcile import PlannedReconcile
 
 llm_app = typer.Typer(no_args_is_help=True, help="The chat model.")
 
 
 @llm_app.callback()
-def group() -> None:
+def llm_group() -> None:
     """The chat model."""
 
 
 @llm_app.command("report")
-def report(
+def llm_report(
     tenant: TenantOption,
     days: Annotated[int, typer.Option(min=1, max=3650, help="of the last so many days")] = 7,
 ) -> None:
     """Calls, tokens and the share of answers that kept every rule at once, by version of each prompt."""
 
-    async def work() -> None:
-        found = settings()
-        async with tenancy(found) as tenants:
-            owner = await tenants.find(tenant)
-        async with accounting(found) as accounts:
-            told = await accounts.of(Scope(owner.id), days)
-        rows = table("prompt", "calls", "failed", "first pass", "items", "tokens in", "tokens out")
+    async def print_report() -> None:
+        found = resolve_settings()
+        async with build_standalone_tenants(found) as tenants:
+            owner = await tenants.find_tenant(tenant)
+        async with build_standalone_model_report(found) as accounts:
+            told = await accounts.build_report(Principal(owner.id), days)
+        rows = plain_table("prompt", "calls", "failed", "first pass", "items", "tokens in", "tokens out")
         for one in told.prompts:
-            rate = "" if one.rate is None else f"{one.rate:.1%}"
+            rate = "" if one.pass_rate is None else f"{one.pass_rate:.1%}"
             counts = (one.calls, one.failed, rate, one.items, one.input_tokens, one.output_tokens)
             rows.add_row(escape(f"{one.prompt}.v{one.version}"), *map(str, counts))
         if told.prompts:
-            show(rows, whole=True)
+            print_table(rows, whole=True)
         out.print(f"today {told.spent_today} of {told.daily_tokens} tokens", highlight=False)
 
-    run(work())
+    run_use_case(print_report())
 
 
 @llm_app.command("extract")
-def extract(
+def llm_extract(
     tenant: TenantOption,
     turn: Annotated[UUID, typer.Option(help="memory id of a turn")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be written")] = False,
 ) -> None:
     """Read a turn for facts now. A dry run asks the model, too, and takes its tokens."""
 
-    async def work() -> None:
-        found = settings()
-        async with tenancy(found) as tenants:
-            owner = await tenants.find(tenant)
-        async with extraction(found) as facts:
-            made = await facts.turn(Scope(owner.id), turn, dry_run=dry_run)
+    async def print_extraction() -> None:
+        found = resolve_settings()
+        async with build_standalone_tenants(found) as tenants:
+            owner = await tenants.find_tenant(tenant)
+        async with build_standalone_fact_extraction(found) as facts:
+            made = await facts.extract_from_turn(Principal(owner.id), turn, dry_run=dry_run)
         if made.why is not None:
-            fail(f"nothing was asked: {made.why}")
+            exit_with_error(f"nothing was asked: {made.why}")
         for number, one in enumerate(made.candidates):
             out.print(escape(f'  [{one.category}] {one.text} (imp={one.importance}) "{one.quote}"'), highlight=False)
-            for line in _decided(made.made, number):
+            for line in _decision_lines(made.made, number):
                 out.print(escape(f"    {line}"), highlight=False)
         counts = ", ".join(f"{name} {count}" for name, count in made.as_json().items())
         out.print(f"{counts}{' (dry run: nothing was changed)' if dry_run else ''}", highlight=False)
 
-    run(work())
+    run_use_case(print_extraction())
 
 
-def _decided(made: Reconciled | None, number: int) -> Iterator[str]:
+def _decision_lines(made: PlannedReconcile | None, number: int) -> Iterator[str]:
     """What becomes of a fact, and of the memories it bears on; nothing where it is simply added."""
     if made is None or number not in made.facts:
         yield "written by an earlier run"

@@ -7,28 +7,28 @@ from importlib.metadata import entry_points
 import typer
 
 from app.cli import embeddings, jobs, llm, mcp, memories, operators, people, up
-from app.cli.client import explain, fail
+from app.cli.client import error_text, exit_with_error
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
-app.command("up")(up.up)
-app.command("down")(up.down)
-app.command("status")(up.status)
-app.command("migrate")(operators.migrate)
+app.command("up")(up.start_installation)
+app.command("down")(up.stop_installation)
+app.command("status")(up.print_status)
+app.command("migrate")(operators.migrate_schema)
 app.add_typer(operators.tenant_app, name="tenant")
 app.add_typer(operators.key_app, name="key")
 app.add_typer(operators.secret_app, name="secret")
 app.add_typer(embeddings.embeddings_app, name="embeddings")
 app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(llm.llm_app, name="llm")
-app.command("remember")(memories.remember)
-app.command("query")(memories.query)
-app.command("history")(memories.history)
-app.command("mcp")(mcp.serve)
-app.command("import")(memories.import_)
-app.command("export")(people.export)
-app.command("erase")(people.erase)
+app.command("remember")(memories.remember_memory)
+app.command("query")(memories.query_memory)
+app.command("history")(memories.show_history)
+app.command("mcp")(mcp.serve_mcp)
+app.command("import")(memories.import_file)
+app.command("export")(people.export_user)
+app.command("erase")(people.erase_user)
 app.command("run")(people.run_job)
-app.command("doctor")(operators.doctor)
+app.command("doctor")(operators.run_doctor)
 
 
 def _add_installed_groups() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
         if os.environ.get("MNEMA_DEBUG"):
             raise
         try:
-            fail(explain(error))
+            exit_with_error(error_text(error))
         except typer.Exit as leaving:
             sys.exit(leaving.exit_code)
 

@@ -8,14 +8,14 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from app.cli.client import USAGE, fail, open_client, out, request, show, table
+from app.cli.client import USAGE, exit_with_error, open_client, out, plain_table, print_table, request_json
 from app.cli.import_formats import Product
 from app.cli.importer import import_export, import_turns
 
 AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as it is")]
 
 
-def remember(
+def remember_memory(
     text: str,
     user: Annotated[str, typer.Option(help="user_id")],
     category: Annotated[str, typer.Option()],
@@ -43,7 +43,7 @@ def remember(
         "steps_text": steps,
     }
     with open_client() as client:
-        written = request(client, "POST", "/memory", json=body, params={"trim": trim})
+        written = request_json(client, "POST", "/memory", json=body, params={"trim": trim})
     if as_json:
         out.print_json(json.dumps(written))
         return
@@ -51,7 +51,7 @@ def remember(
     out.print(f"{written['action']} {written.get('id') or written.get('reason') or ''}{extra}", highlight=False)
 
 
-def query(
+def query_memory(
     text: str,
     agent: Annotated[str, typer.Option()],
     category: Annotated[list[str] | None, typer.Option(help="repeat for several")] = None,
@@ -79,7 +79,7 @@ def query(
     }
     asked = {name: value for name, value in body.items() if value is not None}  # what is not said, the server decides
     with open_client() as client:
-        answer = request(client, "POST", "/memory/query", json=asked)
+        answer = request_json(client, "POST", "/memory/query", json=asked)
     if as_json:
         out.print_json(json.dumps(answer))
     else:
@@ -101,21 +101,23 @@ def print_answer(answer: dict[str, Any]) -> None:
     out.print(f"[dim]{answer['tokens']} tokens, {answer['took_ms']:.1f} ms{note}[/]", highlight=False)
 
 
-def history(memory_id: UUID, limit: Annotated[int, typer.Option(min=1, max=200)] = 20, as_json: AsJson = False) -> None:
+def show_history(
+    memory_id: UUID, limit: Annotated[int, typer.Option(min=1, max=200)] = 20, as_json: AsJson = False
+) -> None:
     """Show everything that happened to a memory, newest first."""
     with open_client() as client:
-        page = request(client, "GET", f"/memory/{memory_id}/history", params={"limit": limit})
+        page = request_json(client, "GET", f"/memory/{memory_id}/history", params={"limit": limit})
     if as_json:
         out.print_json(json.dumps(page))
         return
-    rows = table("when", "event", "actor", "text")
+    rows = plain_table("when", "event", "actor", "text")
     for row in page["items"]:
         text = row["meta"].get("after", row["meta"].get("before", {})).get("text", "")
         rows.add_row(row["ts"][:19], row["event"], escape(row["actor"] or ""), escape(text))
-    show(rows)
+    print_table(rows)
 
 
-def import_(
+def import_file(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
     product: Annotated[Product | None, typer.Option("--from", help="what get_all() of this product returned")] = None,
     category: Annotated[str | None, typer.Option(help="with --from: for memories without a known category")] = None,
@@ -135,6 +137,6 @@ def import_(
     if product:
         import_export(file, product, workers, category, user, trim)
     elif category or user or trim:
-        fail("--category, --user and --trim go with --from", USAGE)
+        exit_with_error("--category, --user and --trim go with --from", USAGE)
     else:
         import_turns(file, workers, restart)

@@ -10,9 +10,9 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from app.bootstrap import create_roles, diagnose, migrate_database, tenancy
+from app.bootstrap import build_standalone_tenants, create_roles, diagnose_installation, migrate_database
 from app.bootstrap.operators import change_secret, remove_tenant
-from app.cli.client import explain, fail, out, show, table
+from app.cli.client import error_text, exit_with_error, out, plain_table, print_table
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
 from app.embedded.home import DATABASE, Home
@@ -23,26 +23,30 @@ tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
 secret_app = typer.Typer(no_args_is_help=True, help="The installation's secret, MNEMA_SECRET_KEY.")
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 TenantOption = Annotated[str, typer.Option("--tenant", help="name or id")]
-MEND = {"database": "check MNEMA_DATABASE_URL and that PostgreSQL runs there; the embedded one starts with `mnema up`"}
+REMEDIES = {
+    "database": "check MNEMA_DATABASE_URL and that PostgreSQL runs there; the embedded one starts with `mnema up`"
+}
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run_use_case(work: Coroutine[Any, Any, T]) -> T:
     """Run a use-case; its errors are messages, not tracebacks."""
     try:
         return asyncio.run(work)
     except MnemaError as error:
-        fail(explain(error))
+        exit_with_error(error_text(error))
 
 
-def settings() -> Settings:
+def resolve_settings() -> Settings:
     """The settings; without MNEMA_DATABASE_URL, those of the embedded installation if it runs."""
     found = Settings()
     if found.database_url.get_secret_value():
         return found
     home = Home()
-    if not home.exists or not home.postgres.running():
-        fail("set MNEMA_DATABASE_URL to the database URL of mnema_app, or start the embedded server: mnema up")
-    return home.settings(home.postgres.start())
+    if not home.is_installed or not home.postgres.is_running():
+        exit_with_error(
+            "set MNEMA_DATABASE_URL to the database URL of mnema_app, or start the embedded server: mnema up"
+        )
+    return home.server_settings(home.postgres.start_server())
 
 
 def admin_url() -> str:
@@ -50,12 +54,12 @@ def admin_url() -> str:
     if given := AdminSettings().admin_database_url.get_secret_value():
         return given
     home = Home()
-    if not home.exists or not home.postgres.running():
-        fail("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin, or run `mnema up`")
-    return home.url(home.postgres.start(), "mnema_admin")
+    if not home.is_installed or not home.postgres.is_running():
+        exit_with_error("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin, or run `mnema up`")
+    return home.role_url(home.postgres.start_server(), "mnema_admin")
 
 
-def migrate(
+def migrate_schema(
     roles_only: Annotated[
         bool, typer.Option("--roles-only", help="roles, database and extension, and no schema: before a restore")
     ] = False,
@@ -67,17 +71,17 @@ def migrate(
     """
     given = AdminSettings()
     if superuser := given.superuser_database_url.get_secret_value():
-        passwords = given.passwords()
+        passwords = given.role_passwords()
         if not all(passwords.values()):
-            fail("set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD")
+            exit_with_error("set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD")
         named = urlsplit(given.admin_database_url.get_secret_value()).path.removeprefix("/") or DATABASE
-        run(create_roles(superuser, given.database or named, passwords))
+        run_use_case(create_roles(superuser, given.database or named, passwords))
     if roles_only:
         if not superuser:
-            fail("set MNEMA_SUPERUSER_DATABASE_URL")
+            exit_with_error("set MNEMA_SUPERUSER_DATABASE_URL")
         out.print("roles, database and extension are there")
         return
-    model = run(migrate_database(admin_url(), Settings()))
+    model = run_use_case(migrate_database(admin_url(), Settings()))
     out.print(f"schema is current; vectors are {model}")
 
 
@@ -85,27 +89,27 @@ def migrate(
 def tenant_create(name: str) -> None:
     """Create a tenant."""
 
-    async def work() -> None:
-        async with tenancy(settings()) as tenants:
-            tenant = await tenants.create(name)
+    async def create_tenant() -> None:
+        async with build_standalone_tenants(resolve_settings()) as tenants:
+            tenant = await tenants.create_tenant(name)
         out.print(f"{tenant.id}  {escape(tenant.name)}", highlight=False)
 
-    run(work())
+    run_use_case(create_tenant())
 
 
 @tenant_app.command("list")
 def tenant_list() -> None:
     """List tenants."""
 
-    async def work() -> None:
-        async with tenancy(settings()) as tenants:
-            found = await tenants.tenants()
-        rows = table("id", "name", "created")
+    async def print_tenants() -> None:
+        async with build_standalone_tenants(resolve_settings()) as tenants:
+            found = await tenants.list_tenants()
+        rows = plain_table("id", "name", "created")
         for tenant in found:
             rows.add_row(str(tenant.id), escape(tenant.name), tenant.created_at.isoformat()[:19])
-        show(rows, whole=True)
+        print_table(rows, whole=True)
 
-    run(work())
+    run_use_case(print_tenants())
 
 
 @tenant_app.command("delete")
@@ -119,7 +123,7 @@ def tenant_delete(
     """
     if not yes:
         typer.confirm(f"Delete everything of tenant {tenant!r}? It cannot be undone", abort=True)
-    counts = run(remove_tenant(Settings(), admin_url(), tenant))
+    counts = run_use_case(remove_tenant(Settings(), admin_url(), tenant))
     out.print(f"deleted {escape(tenant)}", highlight=False)
     for name, count in sorted(counts.items()):
         out.print(f"  {name:<24} {count}", highlight=False)
@@ -135,48 +139,48 @@ def key_create(
 ) -> None:
     """Create a key. It is printed once and stored only as a hash."""
 
-    async def work() -> None:
+    async def create_key() -> None:
         expires = datetime.now(UTC) + timedelta(days=days) if days else None
-        bound = None if agents is None else _split(agents)  # an empty one is refused, not taken for none
-        async with tenancy(settings()) as tenants:
-            owner = await tenants.find(tenant)
-            key, plain = await tenants.create_key(owner.id, name, _split(scopes), bound, expires)
+        bound = None if agents is None else _split_names(agents)  # an empty one is refused, not taken for none
+        async with build_standalone_tenants(resolve_settings()) as tenants:
+            owner = await tenants.find_tenant(tenant)
+            key, plain = await tenants.create_key(owner.id, name, _split_names(scopes), bound, expires)
         out.print(f"{key.id}  {plain}", highlight=False)
 
-    run(work())
+    run_use_case(create_key())
 
 
 @key_app.command("list")
 def key_list(tenant: TenantOption) -> None:
     """List a tenant's keys."""
 
-    async def work() -> None:
-        async with tenancy(settings()) as tenants:
-            keys = await tenants.keys((await tenants.find(tenant)).id)
-        rows = table("id", "name", "key", "scopes", "agents", "expires", "revoked")
+    async def print_keys() -> None:
+        async with build_standalone_tenants(resolve_settings()) as tenants:
+            keys = await tenants.list_keys((await tenants.find_tenant(tenant)).id)
+        rows = plain_table("id", "name", "key", "scopes", "agents", "expires", "revoked")
         for key in keys:
             agents = "any" if key.agents is None else ",".join(key.agents)
             times = (moment.isoformat()[:16] if moment else "" for moment in (key.expires_at, key.revoked_at))
             rows.add_row(str(key.id), escape(key.name), f"{key.prefix}…", ",".join(key.scopes), escape(agents), *times)
-        show(rows, whole=True)
+        print_table(rows, whole=True)
 
-    run(work())
+    run_use_case(print_keys())
 
 
 @key_app.command("revoke")
 def key_revoke(key_id: UUID, tenant: TenantOption) -> None:
     """Revoke a key; every server refuses it within seconds."""
 
-    async def work() -> None:
-        async with tenancy(settings()) as tenants:
-            await tenants.revoke_key((await tenants.find(tenant)).id, key_id)
+    async def revoke_key() -> None:
+        async with build_standalone_tenants(resolve_settings()) as tenants:
+            await tenants.revoke_key((await tenants.find_tenant(tenant)).id, key_id)
         out.print("revoked")
 
-    run(work())
+    run_use_case(revoke_key())
 
 
 @secret_app.callback()
-def _secret() -> None:
+def _secret_group() -> None:
     """One command, and it is named."""
 
 
@@ -186,37 +190,37 @@ def secret_accept() -> None:
 
     /ready fails on servers that have another. Text erased under the former one is not known again.
     """
-    run(change_secret(settings(), admin_url()))
+    run_use_case(change_secret(resolve_settings(), admin_url()))
     out.print("accepted; text erased under the former key is not known again")
 
 
-def doctor() -> None:
+def run_doctor() -> None:
     """Say what is wrong with this installation and how to mend it.
 
     Exit code 1 when it cannot serve; 0 when it can, also without a broker.
     """
     found = Settings()
     home = Home()
-    if not found.database_url.get_secret_value() and home.exists and home.postgres.running():
-        found = home.settings_with_redis(home.postgres.start())
+    if not found.database_url.get_secret_value() and home.is_installed and home.postgres.is_running():
+        found = home.settings_with_redis(home.postgres.start_server())
     try:
-        checks = asyncio.run(diagnose(found))
+        checks = asyncio.run(diagnose_installation(found))
     except MnemaError as error:
-        fail(explain(error))
+        exit_with_error(error_text(error))
     except Exception as error:  # the driver's: there is a database, but none that `mnema migrate` prepared
-        fail(f"the database is not prepared ({explain(error)}): run `mnema migrate`")
-    wrong = Readiness.wrong(checks)
+        exit_with_error(f"the database is not prepared ({error_text(error)}): run `mnema migrate`")
+    wrong = Readiness.failed_checks(checks)
     for name, verdict in checks.items():
         mark = "[green]ok[/]  " if name not in wrong else "[red]bad[/] "
         if name in wrong & Readiness.OPTIONAL:
             mark = "[yellow]warn[/]"
         out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False)
-    for name in wrong & MEND.keys():
+    for name in wrong & REMEDIES.keys():
         if checks[name] != READ_ONLY:  # which says it
-            out.print(f"\nto mend {name}: {MEND[name]}", highlight=False)
+            out.print(f"\nto mend {name}: {REMEDIES[name]}", highlight=False)
     if wrong - Readiness.OPTIONAL:
         raise typer.Exit(1)
 
 
-def _split(value: str | None) -> list[str]:
+def _split_names(value: str | None) -> list[str]:
     return [part.strip() for part in (value or "").split(",") if part.strip()]

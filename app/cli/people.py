@@ -10,30 +10,30 @@ import httpx
 import typer
 from rich.markup import escape
 
-from app.bootstrap import consenting, forgetting, tenancy
-from app.bootstrap.spaces import embedding_now
-from app.cli.client import USAGE, describe, explain, fail, open_client, out, request
-from app.cli.consolidation import consolidate
-from app.cli.operators import run, settings
-from app.cli.reflection import KINDS, reflect
+from app.bootstrap import build_standalone_consent, build_standalone_forgetting, build_standalone_tenants
+from app.bootstrap.spaces import build_standalone_embed_missing
+from app.cli.client import USAGE, describe_response, error_text, exit_with_error, open_client, out, request_json
+from app.cli.consolidation import run_consolidation
+from app.cli.operators import resolve_settings, run_use_case
+from app.cli.reflection import KINDS, run_reflection
 from app.config.settings import Settings
-from app.domain.principal import Scope
-from app.usecases.retention.forgetting import Lifecycle, Report
+from app.domain.principal import Principal
+from app.usecases.retention.forgetting import ForgetMemories, ForgettingReport
 
-JOBS = (*Lifecycle.JOBS, "consolidate", "consent", "embed", *KINDS)
+JOBS = (*ForgetMemories.JOBS, "consolidate", "consent", "embed", *KINDS)
 OF_USERS = ("consolidate", *KINDS)
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
 
-def export(user: UserOption, to: Annotated[Path, typer.Option(help="a file, created or replaced")]) -> None:
+def export_user(user: UserOption, to: Annotated[Path, typer.Option(help="a file, created or replaced")]) -> None:
     """Write everything held of a user to a file, one JSON record a line."""
     draft = to.with_name(f"{to.name}.part")
     with open_client() as client:
         try:
-            _download(client, f"{_path(user)}/export", draft)
+            _download_export(client, f"{_user_path(user)}/export", draft)
             draft.replace(to)
         except OSError as error:
-            fail(f"cannot write {explain(error)}")
+            exit_with_error(f"cannot write {error_text(error)}")
         finally:
             with suppress(OSError):
                 draft.unlink()
@@ -41,29 +41,29 @@ def export(user: UserOption, to: Annotated[Path, typer.Option(help="a file, crea
         out.print(f"{sum(1 for _ in file)} records written to {escape(str(to))}", highlight=False)
 
 
-def _download(client: httpx.Client, path: str, to: Path) -> None:
+def _download_export(client: httpx.Client, path: str, to: Path) -> None:
     try:
         with client.stream("GET", path) as response, to.open("wb") as file:
             if not response.is_success:
                 response.read()
-                fail(describe(response))
+                exit_with_error(describe_response(response))
             for chunk in response.iter_bytes():
                 file.write(chunk)
     except httpx.HTTPError as error:
-        fail(f"{client.base_url}: {str(error) or type(error).__name__}")
+        exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}")
 
 
-def _path(user: str) -> str:
+def _user_path(user: str) -> str:
     """Where a user is found; also one called `..`, which no client would otherwise send as it is."""
     return f"/users/{quote(user, safe='').replace('.', '%2E')}"
 
 
-def erase(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
+def erase_user(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
     """Erase a person for good and print the receipt."""
     if not yes:
         typer.confirm(f"Erase everything held of {user!r}? It cannot be undone", abort=True)
     with open_client() as client:
-        receipt = request(client, "POST", f"{_path(user)}/erase")
+        receipt = request_json(client, "POST", f"{_user_path(user)}/erase")
     out.print(f"erased {escape(receipt['user_id'])} at {receipt['erased_at']}", highlight=False)
     for name, count in receipt["counts"].items():
         out.print(f"  {name:<18} {count}", highlight=False)
@@ -77,56 +77,58 @@ def run_job(
 ) -> None:
     """Run a background job now; episodes, summaries and insights need a chat model."""
     if job not in JOBS:
-        fail(f"a job is one of {', '.join(JOBS)}", USAGE)
+        exit_with_error(f"a job is one of {', '.join(JOBS)}", USAGE)
     if user is not None and job not in OF_USERS:
-        fail(f"{job} is of whole tenants: only {', '.join(OF_USERS)} take --user", USAGE)
+        exit_with_error(f"{job} is of whole tenants: only {', '.join(OF_USERS)} take --user", USAGE)
 
-    async def work() -> None:
-        found = settings()
-        async with tenancy(found) as tenants:
-            chosen = [await tenants.find(tenant)] if tenant else await tenants.tenants()
+    async def run_for_tenants() -> None:
+        found = resolve_settings()
+        async with build_standalone_tenants(found) as tenants:
+            chosen = [await tenants.find_tenant(tenant)] if tenant else await tenants.list_tenants()
         ids = {owner.name: owner.id for owner in chosen}
         if job == "consolidate":
-            await consolidate(found, ids, user, dry_run)
+            await run_consolidation(found, ids, user, dry_run)
             return
         if job in KINDS:
-            await reflect(found, ids, job, user, dry_run)
+            await run_reflection(found, ids, job, user, dry_run)
             return
-        async with _running(found, job, dry_run) as one:
+        async with _open_job(found, job, dry_run) as one:
             for owner in chosen:
-                _print(owner.name, await one(Scope(owner.id)))
+                _print_report(owner.name, await one(Principal(owner.id)))
 
-    run(work())
+    run_use_case(run_for_tenants())
 
 
 @asynccontextmanager
-async def _running(found: Settings, job: str, dry_run: bool) -> AsyncIterator[Callable[[Scope], Awaitable[Report]]]:
+async def _open_job(
+    found: Settings, job: str, dry_run: bool
+) -> AsyncIterator[Callable[[Principal], Awaitable[ForgettingReport]]]:
     """What runs the job for one tenant."""
     if job == "consent":
-        async with consenting(found) as consent:
+        async with build_standalone_consent(found) as consent:
 
-            async def expire(scope: Scope) -> Report:
-                return Report(job, dry_run, {"expired": await consent.expire(scope, dry_run=dry_run)})
+            async def expire_proposals(scope: Principal) -> ForgettingReport:
+                return ForgettingReport(job, dry_run, {"expired": await consent.expire_patches(scope, dry_run=dry_run)})
 
-            yield expire
+            yield expire_proposals
     elif job == "embed":
-        async with embedding_now(found) as embed:
+        async with build_standalone_embed_missing(found) as embed:
 
-            async def fill(scope: Scope) -> Report:
-                counts = {"missing": await embed.lacking(scope)} if dry_run else await embed.all(scope)
-                return Report(job, dry_run, counts)
+            async def fill_vectors(scope: Principal) -> ForgettingReport:
+                counts = {"missing": await embed.count_missing(scope)} if dry_run else await embed.embed_all(scope)
+                return ForgettingReport(job, dry_run, counts)
 
-            yield fill
+            yield fill_vectors
     else:
-        async with forgetting(found) as lifecycle:
+        async with build_standalone_forgetting(found) as lifecycle:
 
-            async def forget(scope: Scope) -> Report:
-                return await lifecycle.run(scope, job, dry_run=dry_run)
+            async def forget_memories(scope: Principal) -> ForgettingReport:
+                return await lifecycle.run_job(scope, job, dry_run=dry_run)
 
-            yield forget
+            yield forget_memories
 
 
-def _print(tenant: str, report: Report) -> None:
+def _print_report(tenant: str, report: ForgettingReport) -> None:
     counts = ", ".join(f"{name} {count}" for name, count in report.counts.items())
     note = " (dry run: nothing was changed)" if report.dry_run else ""
     out.print(f"{escape(tenant)}: {report.job}: {counts}{note}", highlight=False)

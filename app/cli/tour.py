@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from rich.markup import escape
 
-from app.cli.client import fail, out, request
+from app.cli.client import exit_with_error, out, request_json
 from app.cli.memories import print_answer
 from app.config.loader import CONFIG_DIR, load_policies
 from app.config.settings import Settings
@@ -29,7 +29,7 @@ def load_sample(client: httpx.Client, home: Home) -> None:
     done = int(home.sample_file.read_text(encoding="utf-8")) if home.sample_file.exists() else 0
     lines = sample_lines()
     for number, body in enumerate(lines[done:], done + 1):
-        request(client, "POST", "/memory", json=body)
+        request_json(client, "POST", "/memory", json=body)
         home.write_private(home.sample_file, str(number))
     if done < len(lines):
         out.print(f"[dim]sample: {len(lines) - done} memories written[/]", highlight=False)
@@ -41,7 +41,7 @@ def sample_lines() -> list[dict[str, Any]]:
     category = load_policies(settings.embedding_model, settings.config_dir).turn_category
     now = datetime.now(UTC)
     bodies = []
-    for line in _read(sample_dir() / "memories.jsonl") + _read(sample_dir() / "turns.jsonl"):
+    for line in _read_lines(sample_dir() / "memories.jsonl") + _read_lines(sample_dir() / "turns.jsonl"):
         days = line.pop("days_ago")
         if "content" in line:
             line |= {"text": line.pop("content"), "type": "turn", "category": category}
@@ -49,15 +49,15 @@ def sample_lines() -> list[dict[str, Any]]:
     return [body for _days, body in sorted(bodies, key=lambda entry: -entry[0])]
 
 
-def _read(file: Path) -> list[dict[str, Any]]:
+def _read_lines(file: Path) -> list[dict[str, Any]]:
     try:
         text = file.read_text(encoding="utf-8")
         return [json.loads(line) for line in text.splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        fail(f"cannot read the sample {file}: {error}")
+        exit_with_error(f"cannot read the sample {file}: {error}")
 
 
-def tour(client: httpx.Client) -> None:
+def run_tour(client: httpx.Client) -> None:
     """Remember, ask, be refused, see the delta, change, audit, delete and restore."""
     user = sample_lines()[0]["user_id"]
     question = {
@@ -68,79 +68,81 @@ def tour(client: httpx.Client) -> None:
         "top_k": 3,
         "thread_id": THREAD,
     }
-    _clear(client, user)
+    _clear_earlier_tour(client, user)
     written = _remember_and_ask(client, user, question)
     if not written.get("id"):
-        fail(f"the task was not stored: {written.get('reason')}")
+        exit_with_error(f"the task was not stored: {written.get('reason')}")
     _change_and_restore(client, user, question, f"/memory/{written['id']}")
 
-    _step("6. audit", "every change of it, newest first")
-    for row in _call(client, "GET", f"/memory/{written['id']}/history", None)["items"]:
+    _print_step("6. audit", "every change of it, newest first")
+    for row in _call_server(client, "GET", f"/memory/{written['id']}/history", None)["items"]:
         text = row["meta"].get("after", {}).get("text", "")
         out.print(f"{row['ts'][:19]}  {row['event']:<8} {row['actor']:<10.10} {escape(text)}", highlight=False)
 
-    _step("7. counts", "what happened, by operation")
-    counts = _call(client, "GET", "/events/counts?by=node,op,status", None)["counts"]
+    _print_step("7. counts", "what happened, by operation")
+    counts = _call_server(client, "GET", "/events/counts?by=node,op,status", None)["counts"]
     out.print("  ".join(f"{c['node']}/{c['op']} {c['status']} {c['count']}" for c in counts), highlight=False)
 
 
-def _task(user: str, what: str) -> str:
+def _task_text(user: str, what: str) -> str:
     return f"{user.title()} asked for {what} before the deployment goes live."
 
 
-def _clear(client: httpx.Client, user: str) -> None:
+def _clear_earlier_tour(client: httpx.Client, user: str) -> None:
     """Put away what an earlier tour left: the same two texts cannot be written twice."""
-    said = {_task(user, NOTED), _task(user, CHANGED)}
+    said = {_task_text(user, NOTED), _task_text(user, CHANGED)}
     where = {"user_id": user, "category": "tasks", "thread_id": THREAD, "agent_id": "executor", "limit": 200}
-    for memory in request(client, "GET", "/memory", params=where)["items"]:
+    for memory in request_json(client, "GET", "/memory", params=where)["items"]:
         if memory["text"] in said:
-            request(client, "DELETE", f"/memory/{memory['id']}")
+            request_json(client, "DELETE", f"/memory/{memory['id']}")
 
 
 def _remember_and_ask(client: httpx.Client, user: str, question: dict[str, Any]) -> dict[str, Any]:
-    _step("1. remember", f"the executor notes a task for {user}")
+    _print_step("1. remember", f"the executor notes a task for {user}")
     body = {
         "user_id": user,
         "category": "tasks",
         "agent_id": "executor",
         "thread_id": THREAD,
         "importance": 4,
-        "text": _task(user, NOTED),
+        "text": _task_text(user, NOTED),
     }
-    written: dict[str, Any] = _show(client, "POST", "/memory", body)
+    written: dict[str, Any] = _call_and_print(client, "POST", "/memory", body)
 
-    _step("2. ask", "the planner asks for context; the delta header tells it what changed in its thread")
-    print_answer(_call(client, "POST", "/memory/query", question))
+    _print_step("2. ask", "the planner asks for context; the delta header tells it what changed in its thread")
+    print_answer(_call_server(client, "POST", "/memory/query", question))
 
-    _step("3. allowlist", "the stylist asks for tasks and is refused by the server")
-    _show(client, "POST", "/memory/query", {**question, "agent": "stylist", "categories": ["tasks"]}, expect=403)
+    _print_step("3. allowlist", "the stylist asks for tasks and is refused by the server")
+    _call_and_print(
+        client, "POST", "/memory/query", {**question, "agent": "stylist", "categories": ["tasks"]}, expect=403
+    )
     return written
 
 
 def _change_and_restore(client: httpx.Client, user: str, question: dict[str, Any], memory: str) -> None:
-    _step("4. update", "the task changes; the planner's next question shows the change first")
-    changed = {"text": _task(user, CHANGED)}
-    answer = _show(client, "PATCH", memory, changed, fields=("id", "text", "version"))
-    print_answer(_call(client, "POST", "/memory/query", question))
+    _print_step("4. update", "the task changes; the planner's next question shows the change first")
+    changed = {"text": _task_text(user, CHANGED)}
+    answer = _call_and_print(client, "PATCH", memory, changed, fields=("id", "text", "version"))
+    print_answer(_call_server(client, "POST", "/memory/query", question))
 
-    _step("5. delete and restore", "a soft-deleted memory is in no answer and can come back")
-    _show(client, "DELETE", memory, None, fields=("id", "state", "purge_at"))
-    everything = _call(client, "POST", "/memory/query", {**question, "top_k": 50, "budget_tokens": 8192})
+    _print_step("5. delete and restore", "a soft-deleted memory is in no answer and can come back")
+    _call_and_print(client, "DELETE", memory, None, fields=("id", "state", "purge_at"))
+    everything = _call_server(client, "POST", "/memory/query", {**question, "top_k": 50, "budget_tokens": 8192})
     found = any(item["id"] == answer["id"] for item in everything["items"] + everything["related"])
     out.print(f"in the planner's answer: {'yes' if found else 'no'}")
-    _show(client, "POST", f"{memory}/restore", None, fields=("id", "state"))
+    _call_and_print(client, "POST", f"{memory}/restore", None, fields=("id", "state"))
 
 
-def _step(title: str, about: str) -> None:
+def _print_step(title: str, about: str) -> None:
     out.print(f"\n[bold]{title}[/]  {about}", highlight=False)
 
 
-def _call(client: httpx.Client, method: str, path: str, body: dict[str, Any] | None) -> Any:
+def _call_server(client: httpx.Client, method: str, path: str, body: dict[str, Any] | None) -> Any:
     out.print(f"[dim]{method} {path}{' ' + escape(json.dumps(body)) if body else ''}[/]", highlight=False)
-    return request(client, method, path, json=body)
+    return request_json(client, method, path, json=body)
 
 
-def _show(
+def _call_and_print(
     client: httpx.Client,
     method: str,
     path: str,
@@ -151,12 +153,12 @@ def _show(
 ) -> Any:
     """Call and print the JSON answer, or some of its fields."""
     if expect is None:
-        answer = _call(client, method, path, body)
+        answer = _call_server(client, method, path, body)
     else:
         out.print(f"[dim]{method} {path} {escape(json.dumps(body))}[/]", highlight=False)
         response = client.request(method, path, json=body)
         if response.status_code != expect:
-            fail(f"{path} answered {response.status_code}, not {expect}")
+            exit_with_error(f"{path} answered {response.status_code}, not {expect}")
         answer = {name: response.json()[name] for name in ("status", "code", "detail")}
     shown = {name: answer[name] for name in fields} if fields else answer
     out.print(escape(json.dumps(shown, ensure_ascii=False)), highlight=False)

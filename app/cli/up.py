@@ -13,9 +13,9 @@ import httpx
 import typer
 from filelock import FileLock, Timeout
 
-from app.bootstrap import create_roles, migrate_database, tenancy
-from app.cli.client import client_of, explain, fail, out
-from app.cli.tour import load_sample, tour
+from app.bootstrap import build_standalone_tenants, create_roles, migrate_database
+from app.cli.client import build_client, error_text, exit_with_error, out
+from app.cli.tour import load_sample, run_tour
 from app.domain.errors import MnemaError, NotFound
 from app.embedded.home import COMMANDS, DATABASE, Home
 from app.embedded.postgres import Cluster
@@ -23,15 +23,15 @@ from app.embedded.postgres_access import command_line
 from app.embedded.services import STOP_S, Services
 
 READY_S = 120
-LOOK_S = 2.0
-STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+POSTGRES_CHECK_S = 2.0
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stopped(BaseException):
+class StopRequested(BaseException):
     """Somebody asked us to end. No error, so that nothing on the way takes it for one."""
 
 
-class Stopper:
+class StopSignals:
     """Ctrl-C, SIGTERM and a closed terminal, kept until the next place where nothing is half done.
 
     Raised by the handler itself, an exception could fall between the start of a process and the note that it is ours,
@@ -41,76 +41,76 @@ class Stopper:
     def __init__(self) -> None:
         self._asked = False
 
-    def listen(self) -> None:
+    def install_handlers(self) -> None:
         """From here on; but what we were started to ignore (nohup) stays ignored."""
-        for number in STOPPERS:
+        for number in STOP_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._note)
+                signal.signal(number, self._handle_signal)
 
-    def check(self) -> None:
+    def raise_if_stopped(self) -> None:
         """Raise Stopped if anybody asked."""
         if self._asked:
-            raise Stopped
+            raise StopRequested
 
-    def close(self) -> None:
+    def block_signals(self) -> None:
         """Everything is stopped: a late signal must not change how we end. Blocked, as one on its way to a handler that
         has just been replaced would make Python print a traceback."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPERS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
-    def _note(self, _signal: int, _frame: object) -> None:
+    def _handle_signal(self, _signal: int, _frame: object) -> None:
         if not self._asked:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 os.write(2, b"stopping\n")  # print is not safe in a handler
         self._asked = True
 
 
-def up(
+def start_installation(
     port: Annotated[int, typer.Option(envvar="MNEMA_PORT", min=1, max=65535)] = 8000,
     with_tour: Annotated[bool, typer.Option("--tour/--no-tour", envvar="MNEMA_TOUR")] = True,
 ) -> None:
     """Start everything on this machine and serve until Ctrl-C. The data stays in MNEMA_HOME (default .mnema)."""
-    stopper = Stopper()
-    stopper.listen()
+    stopper = StopSignals()
+    stopper.install_handlers()
     home = Home()
     for name in [name for name in os.environ if name.startswith("PG")]:
         del os.environ[name]  # the driver would take PGSSLMODE and the like, which are about other servers
     try:
-        with _alone(home), _serving(home, port, stopper) as (services, url, key):
+        with _supervisor_lock(home), _running_services(home, port, stopper) as (services, url, key):
             if with_tour:
-                _guide(home, url, key, stopper)
-            _announce(home, url, key)
-            _wait(home, services, stopper)
-    except Stopped:
+                _load_and_tour(home, url, key, stopper)
+            _print_addresses(home, url, key)
+            _supervise_services(home, services, stopper)
+    except StopRequested:
         out.print("stopped")
     except MnemaError as error:
-        fail(explain(error))
+        exit_with_error(error_text(error))
     finally:
-        stopper.close()
+        stopper.block_signals()
 
 
-def _guide(home: Home, url: str, key: str, stopper: Stopper) -> None:
+def _load_and_tour(home: Home, url: str, key: str, stopper: StopSignals) -> None:
     """Sample and tour; when they fail, say so and serve all the same."""
     try:
-        with client_of(url, key) as client:
-            client.event_hooks = {"request": [lambda _request: stopper.check()]}
+        with build_client(url, key) as client:
+            client.event_hooks = {"request": [lambda _request: stopper.raise_if_stopped()]}
             load_sample(client, home)
-            tour(client)
+            run_tour(client)
     except typer.Exit:
         out.print("the tour ended early; MNEMA_TOUR=0 leaves it out")
 
 
 @contextlib.contextmanager
-def _alone(home: Home) -> Iterator[None]:
+def _supervisor_lock(home: Home) -> Iterator[None]:
     """One supervisor a home; what a killed one left is stopped first."""
     home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = FileLock(home.path / "up.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        fail(f"already running in {home.path}: see `mnema status`, stop it with `mnema down`")
+        exit_with_error(f"already running in {home.path}: see `mnema status`, stop it with `mnema down`")
     try:
         _stop_orphans(home)
-        home.note_running({})
+        home.record_running({})
         yield
     finally:
         home.run_file.unlink(missing_ok=True)
@@ -121,7 +121,7 @@ def _stop_orphans(home: Home) -> None:
     """End what a supervisor left that is gone."""
     deadline = time.monotonic() + STOP_S
     sign = signal.SIGTERM
-    while pids := [pid for name, pid in home.running().items() if name != "supervisor"]:
+    while pids := [pid for name, pid in home.running_pids().items() if name != "supervisor"]:
         if time.monotonic() > deadline:
             sign = signal.SIGKILL
         for pid in pids:
@@ -131,19 +131,19 @@ def _stop_orphans(home: Home) -> None:
 
 
 @contextlib.contextmanager
-def _serving(home: Home, port: int, stopper: Stopper) -> Iterator[tuple[Services, str, str]]:
+def _running_services(home: Home, port: int, stopper: StopSignals) -> Iterator[tuple[Services, str, str]]:
     """PostgreSQL, schema, tenant and server; everything that was started is stopped on leaving, whatever happened."""
-    _require_free(port)
+    _require_free_port(port)
     out.print(f"[dim]starting PostgreSQL in {home.path}[/]", highlight=False)
     try:
-        cluster = home.postgres.start()
+        cluster = home.postgres.start_server()
         for folder in home.postgres.opened:
             out.print(f"[dim]opened for traversal, so that PostgreSQL's own account gets through: {folder}[/]")
-        stopper.check()
-        key = asyncio.run(_prepare(home, cluster))
-        stopper.check()
+        stopper.raise_if_stopped()
+        key = asyncio.run(_prepare_database(home, cluster))
+        stopper.raise_if_stopped()
         url = f"http://127.0.0.1:{port}"
-        home.write_demo_env({"MNEMA_URL": url, "MNEMA_API_KEY": key, "DATABASE_URL": cluster.url(DATABASE)})
+        home.write_demo_env({"MNEMA_URL": url, "MNEMA_API_KEY": key, "DATABASE_URL": cluster.database_url(DATABASE)})
         services = Services(home, cluster, port)
         try:
             services.start_server()
@@ -151,31 +151,31 @@ def _serving(home: Home, port: int, stopper: Stopper) -> Iterator[tuple[Services
             services.start_workers()
             yield services, url, key
         finally:
-            services.stop()
+            services.stop_all()
     finally:
-        home.postgres.stop()
+        home.postgres.stop_server()
 
 
-async def _prepare(home: Home, cluster: Cluster) -> str:
+async def _prepare_database(home: Home, cluster: Cluster) -> str:
     """Roles, schema, the demo tenant; answers its admin key, the one in demo.env if it still works."""
-    await create_roles(cluster.url(), DATABASE, home.passwords())
-    settings = home.settings(cluster)
-    await migrate_database(home.url(cluster, "mnema_admin"), settings)
-    async with tenancy(settings) as tenants:
+    await create_roles(cluster.database_url(), DATABASE, home.load_passwords())
+    settings = home.server_settings(cluster)
+    await migrate_database(home.role_url(cluster, "mnema_admin"), settings)
+    async with build_standalone_tenants(settings) as tenants:
         kept = home.demo_env().get("MNEMA_API_KEY")
         if kept and await tenants.authenticate(kept):
             return kept
         try:
-            tenant = await tenants.find("demo")
+            tenant = await tenants.find_tenant("demo")
         except NotFound:
-            tenant = await tenants.create("demo")
+            tenant = await tenants.create_tenant("demo")
         return (await tenants.create_key(tenant.id, "demo admin", ["admin"]))[1]
 
 
-def _await_ready(services: Services, url: str, home: Home, stopper: Stopper) -> None:
+def _await_ready(services: Services, url: str, home: Home, stopper: StopSignals) -> None:
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
-        stopper.check()
+        stopper.raise_if_stopped()
         if services.server_ended() is not None:
             break
         with contextlib.suppress(httpx.HTTPError):
@@ -183,30 +183,30 @@ def _await_ready(services: Services, url: str, home: Home, stopper: Stopper) -> 
                 return
         time.sleep(0.1)
     log = (home.path / "server.log").read_text(encoding="utf-8", errors="replace").splitlines()
-    fail("the server did not get ready; the end of server.log:\n" + "\n".join(log[-15:]))
+    exit_with_error("the server did not get ready; the end of server.log:\n" + "\n".join(log[-15:]))
 
 
-def _wait(home: Home, services: Services, stopper: Stopper) -> None:
+def _supervise_services(home: Home, services: Services, stopper: StopSignals) -> None:
     looked = time.monotonic()
     while (code := services.server_ended()) is None:
         time.sleep(0.1)
-        stopper.check()
-        if time.monotonic() > looked + LOOK_S:
+        stopper.raise_if_stopped()
+        if time.monotonic() > looked + POSTGRES_CHECK_S:
             looked = time.monotonic()
-            _revive(home)
-        for name in services.tend():
+            _restart_postgres(home)
+        for name in services.restart_ended():
             out.print(f"{name} had ended and was started again; see {name}.log in MNEMA_HOME")
-    fail(f"the server ended by itself with code {code}; see server.log in MNEMA_HOME")
+    exit_with_error(f"the server ended by itself with code {code}; see server.log in MNEMA_HOME")
 
 
-def _revive(home: Home) -> None:
+def _restart_postgres(home: Home) -> None:
     """PostgreSQL again, should it have been killed: the server finds it where it was."""
-    if not home.postgres.running():
-        home.postgres.start()
+    if not home.postgres.is_running():
+        home.postgres.start_server()
         out.print("PostgreSQL had ended and was started again; see postgres/server.log in MNEMA_HOME")
 
 
-def _announce(home: Home, url: str, key: str) -> None:
+def _print_addresses(home: Home, url: str, key: str) -> None:
     out.print(f"\n[bold]Mnema serves[/] {url}", highlight=False)
     out.print(f"  key   {key}", highlight=False)
     out.print(f"  docs  {url}/docs", highlight=False)
@@ -214,29 +214,29 @@ def _announce(home: Home, url: str, key: str) -> None:
     out.print("  stop  Ctrl-C", highlight=False)
 
 
-def down() -> None:
+def stop_installation() -> None:
     """Stop what `mnema up` started in MNEMA_HOME, even if its terminal is gone."""
     home = Home()
-    if supervisor := home.running().get("supervisor"):
+    if supervisor := home.running_pids().get("supervisor"):
         deadline = time.monotonic() + 2 * STOP_S
         with contextlib.suppress(ProcessLookupError):
             os.kill(supervisor, signal.SIGTERM)
             while COMMANDS["supervisor"].search(command_line(supervisor)) and time.monotonic() < deadline:
                 time.sleep(0.1)
     _stop_orphans(home)
-    home.postgres.stop()
+    home.postgres.stop_server()
     home.run_file.unlink(missing_ok=True)
     out.print("stopped")
 
 
-def status() -> None:
+def print_status() -> None:
     """Say what runs; exit code 1 when the server cannot serve. `degraded`: it can, and background jobs wait."""
     home = Home()
     url = home.demo_env().get("MNEMA_URL", "")
     out.print(f"home      {home.path}", highlight=False)
-    out.print(f"postgres  {'running' if home.exists and home.postgres.running() else 'stopped'}")
+    out.print(f"postgres  {'running' if home.is_installed and home.postgres.is_running() else 'stopped'}")
     ready = "stopped"
-    if home.running():
+    if home.running_pids():
         ready = "starting"
         with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
             ready = httpx.get(f"{url}/ready", timeout=10, trust_env=False).json()["status"]
@@ -244,10 +244,10 @@ def status() -> None:
     raise typer.Exit(0 if ready in ("ready", "degraded") else 1)
 
 
-def _require_free(port: int) -> None:
+def _require_free_port(port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            fail(f"port {port} is taken; choose another: MNEMA_PORT=8001 make run")
+            exit_with_error(f"port {port} is taken; choose another: MNEMA_PORT=8001 make run")

@@ -12,25 +12,25 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
-from app.domain.consent.patches import ConsentPolicy, called
+from app.domain.consent.patches import ConsentPolicy, profile_label
 from app.domain.consolidation.comparison import ConsolidationPolicy
 from app.domain.errors import ConfigError
 from app.domain.jobs.job import JobPolicy
 from app.domain.memory.merge_bands import MergeBands
-from app.domain.recall.scoring import Profile
-from app.domain.reflection.echoes import Marks
+from app.domain.recall.scoring import RankingProfile
+from app.domain.reflection.echoes import EchoMarks
 from app.domain.reflection.episodes import EpisodePolicy
-from app.domain.reflection.fact_extraction import MultiFactPolicy
+from app.domain.reflection.fact_extraction import FactExtractionPolicy
 from app.domain.reflection.insights import InsightPolicy
 from app.domain.reflection.model_usage import LlmPolicy
 from app.domain.reflection.reconcile import ReconcilePolicy
 from app.domain.reflection.summaries import SummaryPolicy
-from app.domain.retention.forgetting import LifecyclePolicy
+from app.domain.retention.forgetting import ForgettingPolicy
 from app.domain.tenancy.limits import Allowance, LimitPolicy
 from app.domain.text_rules import TextLimits
 
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
-LIKE = 0.8
+TYPO_RATIO = 0.8
 """From this likeness up (difflib's ratio) an unknown name counts as a slip of the pen: `fod` and `food` have 0.86."""
 T = TypeVar("T")
 P = TypeVar("P", ConsentPolicy, EpisodePolicy, InsightPolicy)
@@ -47,8 +47,8 @@ class WritePolicy:
     text_limits: TextLimits = field(default_factory=TextLimits)
 
     def __post_init__(self) -> None:
-        _between(self, 1, 5, "default_importance", "min_importance")
-        _between(self, 1, 100, "attempts")
+        _check_range(self, 1, 5, "default_importance", "min_importance")
+        _check_range(self, 1, 100, "attempts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class QueryPolicy:
     exact_up_to: int = 5000
 
     def __post_init__(self) -> None:
-        _between(self, 1, 50, "top_k")
-        _between(self, 1, 8192, "budget_tokens")
-        _between(self, 1, 10_000, "rag_length", "whole_limit")
-        _between(self, 0, 10, "related")
-        _between(self, 0, 10_000_000, "exact_up_to")
+        _check_range(self, 1, 50, "top_k")
+        _check_range(self, 1, 8192, "budget_tokens")
+        _check_range(self, 1, 10_000, "rag_length", "whole_limit")
+        _check_range(self, 0, 10, "related")
+        _check_range(self, 0, 10_000_000, "exact_up_to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class DeltaPolicy:
     bullets: int
 
     def __post_init__(self) -> None:
-        _between(self, 1, 3, "bullets")
+        _check_range(self, 1, 3, "bullets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class TurnPolicy:
     category: str
 
 
-def _between(policy: Any, low: int, high: int, *names: str) -> None:
+def _check_range(policy: Any, low: int, high: int, *names: str) -> None:
     for name in names:
         if not low <= getattr(policy, name) <= high:
             raise ValueError(f"{name} must be from {low} to {high}")
@@ -101,24 +101,24 @@ class Policies:
     write: WritePolicy
     query: QueryPolicy
     delta_bullets: int
-    lifecycle: LifecyclePolicy
+    lifecycle: ForgettingPolicy
     consolidation: ConsolidationPolicy
     jobs: JobPolicy
     limits: LimitPolicy
     llm: LlmPolicy
-    multi_fact: MultiFactPolicy
+    multi_fact: FactExtractionPolicy
     episodes: EpisodePolicy
     summaries: SummaryPolicy
     insights: InsightPolicy
     reconcile: ReconcilePolicy
     consent: ConsentPolicy
     turn_category: str
-    profiles: Mapping[str, Profile]
+    profiles: Mapping[str, RankingProfile]
     categories: CategoryPolicy
     bands: MergeBands
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def configuration_warnings(self) -> tuple[str, ...]:
         """What works less than it might, and how to mend it."""
         if self.draws_insights:
             return ()
@@ -131,66 +131,66 @@ class Policies:
         return self.insights.category in self.categories.categories
 
     @property
-    def marks(self) -> Marks:
+    def echo_marks(self) -> EchoMarks:
         """What lines of ours are known by."""
-        fields = (tuple(map(called, names)) for names in (self.consent.sensitive, self.consent.benign))
-        return Marks(tuple(self.categories.categories), *fields)
+        fields = (tuple(map(profile_label, names)) for names in (self.consent.sensitive, self.consent.benign))
+        return EchoMarks(tuple(self.categories.categories), *fields)
 
 
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
     sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns")
     reflecting = ("reconcile", "episodes", "summaries", "insights", "consent")
-    raw = _read(directory / "policies.yaml", (*sections, *reflecting, "profiles"))
-    query = _build(QueryPolicy, raw["query"], "query")
-    _build(TextLimits, _mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
-    delta, turns = _build(DeltaPolicy, raw["delta"], "delta"), _build(TurnPolicy, raw["turns"], "turns")
+    raw = _read_yaml(directory / "policies.yaml", (*sections, *reflecting, "profiles"))
+    query = _build_policy(QueryPolicy, raw["query"], "query")
+    _build_policy(TextLimits, _check_mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
+    delta, turns = _build_policy(DeltaPolicy, raw["delta"], "delta"), _build_policy(TurnPolicy, raw["turns"], "turns")
     profiles = {}
-    for name, body in _mapping(raw["profiles"], "profiles").items():
+    for name, body in _check_mapping(raw["profiles"], "profiles").items():
         where = f"profiles.{name}"
-        profiles[name] = _build(Profile, {"name": name, **_mapping(body, where)}, where)
+        profiles[name] = _build_policy(RankingProfile, {"name": name, **_check_mapping(body, where)}, where)
     if query.profile not in profiles:
         raise ConfigError(f"query.profile {query.profile!r} is not one of {', '.join(profiles)}")
     categories = load_categories(directory / "memory_cat_config.yaml", query.rag_length)
     if turns.category not in categories.categories:
         raise ConfigError(f"turns.category {turns.category!r} is not a known category")
     return Policies(
-        write=_build(WritePolicy, raw["write"], "write"),
+        write=_build_policy(WritePolicy, raw["write"], "write"),
         query=query,
         delta_bullets=delta.bullets,
-        lifecycle=_build(LifecyclePolicy, raw["lifecycle"], "lifecycle"),
-        consolidation=_build(ConsolidationPolicy, raw["consolidation"], "consolidation"),
-        jobs=_build(JobPolicy, raw["jobs"], "jobs"),
-        limits=_limits(raw["limits"]),
-        llm=_build(LlmPolicy, raw["llm"], "llm"),
-        multi_fact=_multi_fact(raw["multi_fact"], categories),
-        episodes=_put_into(categories, _build(EpisodePolicy, raw["episodes"], "episodes"), "episodes"),
-        summaries=_build(SummaryPolicy, raw["summaries"], "summaries"),
-        insights=_insights(categories, raw["insights"]),
-        consent=_put_into(categories, _build(ConsentPolicy, raw["consent"], "consent"), "consent"),
-        reconcile=_build(ReconcilePolicy, raw["reconcile"], "reconcile"),
+        lifecycle=_build_policy(ForgettingPolicy, raw["lifecycle"], "lifecycle"),
+        consolidation=_build_policy(ConsolidationPolicy, raw["consolidation"], "consolidation"),
+        jobs=_build_policy(JobPolicy, raw["jobs"], "jobs"),
+        limits=_load_limits(raw["limits"]),
+        llm=_build_policy(LlmPolicy, raw["llm"], "llm"),
+        multi_fact=_load_multi_fact(raw["multi_fact"], categories),
+        episodes=_check_category(categories, _build_policy(EpisodePolicy, raw["episodes"], "episodes"), "episodes"),
+        summaries=_build_policy(SummaryPolicy, raw["summaries"], "summaries"),
+        insights=_load_insights(categories, raw["insights"]),
+        consent=_check_category(categories, _build_policy(ConsentPolicy, raw["consent"], "consent"), "consent"),
+        reconcile=_build_policy(ReconcilePolicy, raw["reconcile"], "reconcile"),
         turn_category=turns.category,
         profiles=profiles,
         categories=categories,
-        bands=_bands(directory / "models", model),
+        bands=_load_bands(directory / "models", model),
     )
 
 
 def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
     """The categories file: known = system ∪ custom ∪ every name in an allowlist (seed 003 §5)."""
-    raw = _read(path, ("categories", "allowlists"))
+    raw = _read_yaml(path, ("categories", "allowlists"))
     known: dict[str, Category] = {}
     for group in ("system", "custom"):
         where = f"{path.name}: categories.{group}"
-        for entry in _listed(_mapping(raw["categories"], f"{path.name}: categories").get(group) or [], where):
-            category = _build(Category, {"rag_length": rag_length, **_mapping(entry, where)}, where)
+        for entry in _check_list(_check_mapping(raw["categories"], f"{path.name}: categories").get(group) or [], where):
+            category = _build_policy(Category, {"rag_length": rag_length, **_check_mapping(entry, where)}, where)
             if category.name in known:
                 raise ConfigError(f"{path.name}: category {category.name!r} is defined twice")
             if category.context not in ("all", "rag") or category.rag_length < 1:
                 raise ConfigError(f"{path.name}: {category.name}: context is all or rag, rag_length at least 1")
             known[category.name] = category
     allowlists: dict[str, tuple[str, ...]] = {}
-    for agent, names in _mapping(raw["allowlists"] or {}, f"{path.name}: allowlists").items():
+    for agent, names in _check_mapping(raw["allowlists"] or {}, f"{path.name}: allowlists").items():
         if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
             raise ConfigError(f"{path.name}: allowlist of {agent!r} must be a list of category names")
         allowlists[str(agent)] = tuple(names)
@@ -199,7 +199,7 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
     for agent, listed in allowlists.items():
         for name in listed:
             usual = (other for other, count in listings.items() if count > listings[name])
-            if name not in declared and (meant := _close(name, (*declared, *usual))):
+            if name not in declared and (meant := _closest_name(name, (*declared, *usual))):
                 raise ConfigError(
                     f"{path.name}: allowlist of {agent!r}: unknown category {name!r}; did you mean {meant!r}? "
                     f"A category of its own is declared under categories.custom"
@@ -208,54 +208,56 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
     return CategoryPolicy(known, allowlists)
 
 
-def _close(name: str, names: Iterable[str]) -> str | None:
+def _closest_name(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that is most like `name`, if any is so like it that it was probably meant."""
     folded = {other.casefold(): other for other in names}
-    return next((folded[found] for found in get_close_matches(name.casefold(), folded, 1, LIKE)), None)
+    return next((folded[found] for found in get_close_matches(name.casefold(), folded, 1, TYPO_RATIO)), None)
 
 
-def _put_into(categories: CategoryPolicy, policy: P, section: str) -> P:
+def _check_category(categories: CategoryPolicy, policy: P, section: str) -> P:
     """The policy, if its category is one that memories may be put into."""
     if policy.category not in categories.categories or policy.category == PROCEDURAL:
         raise ConfigError(f"{section}.category {policy.category!r} is not a known category")
     return policy
 
 
-def _insights(categories: CategoryPolicy, values: Any) -> InsightPolicy:
+def _load_insights(categories: CategoryPolicy, values: Any) -> InsightPolicy:
     """The policy; with a category that nobody may see insights are off, unless its name is nearly that of another."""
-    policy = _build(InsightPolicy, values, "insights")
+    policy = _build_policy(InsightPolicy, values, "insights")
     if policy.category in categories.categories:
-        return _put_into(categories, policy, "insights")
-    if meant := _close(policy.category, (*categories.categories, PROCEDURAL)):
+        return _check_category(categories, policy, "insights")
+    if meant := _closest_name(policy.category, (*categories.categories, PROCEDURAL)):
         raise ConfigError(f"insights.category {policy.category!r} is not a known category; did you mean {meant!r}?")
     return policy
 
 
-def _multi_fact(values: Any, categories: CategoryPolicy) -> MultiFactPolicy:
-    policy = _build(MultiFactPolicy, values, "multi_fact")
+def _load_multi_fact(values: Any, categories: CategoryPolicy) -> FactExtractionPolicy:
+    policy = _build_policy(FactExtractionPolicy, values, "multi_fact")
     if unknown := [name for name in policy.categories if name not in categories.categories or name == PROCEDURAL]:
         raise ConfigError(f"multi_fact.categories: {', '.join(unknown)}: not known, or not for facts")
     return policy
 
 
-def _limits(values: Any) -> LimitPolicy:
+def _load_limits(values: Any) -> LimitPolicy:
     """The usual limits, and those of single tenants, which say only what differs."""
-    usual = dict(_mapping(values, "limits"))
+    usual = dict(_check_mapping(values, "limits"))
     tenants = {}
-    for name, differs in _mapping(usual.pop("tenants", None) or {}, "limits.tenants").items():
+    for name, differs in _check_mapping(usual.pop("tenants", None) or {}, "limits.tenants").items():
         where, merged = f"limits.tenants.{name}", dict(usual)
-        for window, ceiling in _mapping(differs, where).items():
-            merged[window] = _mapping(usual.get(window, {}), "limits") | _mapping(ceiling, f"{where}.{window}")
-        tenants[name] = _build(Allowance, merged, where)
-    return LimitPolicy(_build(Allowance, usual, "limits"), tenants)
+        for window, ceiling in _check_mapping(differs, where).items():
+            merged[window] = _check_mapping(usual.get(window, {}), "limits") | _check_mapping(
+                ceiling, f"{where}.{window}"
+            )
+        tenants[name] = _build_policy(Allowance, merged, where)
+    return LimitPolicy(_build_policy(Allowance, usual, "limits"), tenants)
 
 
-def _bands(directory: Path, model: str) -> MergeBands:
+def _load_bands(directory: Path, model: str) -> MergeBands:
     path = directory / f"{model.replace('/', '__')}.yaml"
-    return _build(MergeBands, _read(path), path.name) if path.exists() else MergeBands()
+    return _build_policy(MergeBands, _read_yaml(path), path.name) if path.exists() else MergeBands()
 
 
-def _read(path: Path, required: tuple[str, ...] = ()) -> dict[str, Any]:
+def _read_yaml(path: Path, required: tuple[str, ...] = ()) -> dict[str, Any]:
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -266,22 +268,22 @@ def _read(path: Path, required: tuple[str, ...] = ()) -> dict[str, Any]:
     return loaded
 
 
-def _mapping(values: Any, where: str) -> dict[str, Any]:
+def _check_mapping(values: Any, where: str) -> dict[str, Any]:
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ConfigError(f"{where}: must be a mapping of names")
     return values
 
 
-def _listed(values: Any, where: str) -> list[Any]:
+def _check_list(values: Any, where: str) -> list[Any]:
     if not isinstance(values, list):
         raise ConfigError(f"{where}: must be a list")
     return values
 
 
-def _build(cls: type[T], values: Any, where: str) -> T:
+def _build_policy(cls: type[T], values: Any, where: str) -> T:
     """`cls` from a mapping, every field's name, type and range checked."""
     known = {f.name for f in fields(cls)}  # type: ignore[arg-type]  # every caller passes a dataclass
-    if unknown := sorted(set(_mapping(values, where)) - known):
+    if unknown := sorted(set(_check_mapping(values, where)) - known):
         raise ConfigError(f"{where}: unknown {', '.join(unknown)}")
     try:
         return TypeAdapter(cls).validate_json(json.dumps(values, default=str), strict=True)

@@ -18,14 +18,14 @@ def _hide_secrets(_logger: object, _method: str, event: structlog.types.EventDic
     return event
 
 
-def _json(event: structlog.types.EventDict, **options: Any) -> str:
+def _render_json(event: structlog.types.EventDict, **options: Any) -> str:
     try:
         return orjson.dumps(event, **options).decode()
     except TypeError:  # half a character, or a number of more than 64 bits
         return json.dumps(event, **options)
 
 
-class _Lines(structlog.PrintLogger):
+class _LineLogger(structlog.PrintLogger):
     """Lines on a stream; what the stream does not take (a full disk, a dead pipe) is lost and counted."""
 
     lost = 0
@@ -35,17 +35,17 @@ class _Lines(structlog.PrintLogger):
         try:
             super().msg(message)
         except (OSError, ValueError):  # ValueError: it is closed
-            _Lines.lost += 1
+            _LineLogger.lost += 1
 
     log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
 
 
 def lines_lost() -> int:
     """How many log lines of this process stderr did not take."""
-    return _Lines.lost
+    return _LineLogger.lost
 
 
-class _Driver(logging.Handler):
+class _DriverHandler(logging.Handler):
     """What the database driver says by itself, of connections it keeps in reserve: a line, where it has a traceback."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -57,8 +57,8 @@ class _Driver(logging.Handler):
 def configure_logs() -> None:
     """JSON lines on stderr at MNEMA_LOG_LEVEL (default info), the database driver's too."""
     driver = logging.getLogger("asyncpg")
-    driver.handlers, driver.propagate = [_Driver()], False
-    lines = _Lines(sys.stderr)
+    driver.handlers, driver.propagate = [_DriverHandler()], False
+    lines = _LineLogger(sys.stderr)
     level = getattr(logging, os.environ.get("MNEMA_LOG_LEVEL", "info").upper(), logging.INFO)
     structlog.configure(
         processors=[
@@ -67,7 +67,7 @@ def configure_logs() -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _hide_secrets,
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(_json),
+            structlog.processors.JSONRenderer(_render_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *_names: lines,

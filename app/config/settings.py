@@ -31,11 +31,11 @@ Origin = Annotated[
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-class Sources(BaseSettings):
+class LayeredSettings(BaseSettings):
     """Variables MNEMA_<NAME>, where empty counts as not set, then files mnema_<name> in MNEMA_SECRETS_DIR."""
 
     model_config = SettingsConfigDict(env_prefix="MNEMA_", env_ignore_empty=True, extra="ignore")
@@ -54,7 +54,7 @@ class Sources(BaseSettings):
         return init_settings, env_settings, SecretsSettingsSource(settings_cls, secrets_dir=folder)
 
 
-class AdminSettings(Sources):
+class AdminSettings(LayeredSettings):
     """What `mnema migrate` takes and no server or worker ever gets."""
 
     superuser_database_url: SecretStr = SecretStr("")
@@ -64,7 +64,7 @@ class AdminSettings(Sources):
     backup_password: SecretStr = SecretStr("")
     database: str = ""
 
-    def passwords(self) -> dict[str, str]:
+    def role_passwords(self) -> dict[str, str]:
         """By role. `mnema_backup` is optional; the other two are empty when nobody has set them."""
         given = {"mnema_admin": self.admin_password, "mnema_app": self.app_password}
         if self.backup_password.get_secret_value():
@@ -72,7 +72,7 @@ class AdminSettings(Sources):
         return {role: password.get_secret_value() for role, password in given.items()}
 
 
-class Settings(Sources):
+class Settings(LayeredSettings):
     """Times in seconds, sizes in bytes. Secrets come from the environment or from files, and are never printed."""
 
     model_config = SettingsConfigDict(yaml_file=CONFIG_DIR / "settings.yaml")
@@ -150,7 +150,7 @@ class Settings(Sources):
         file = self.home / "secret.key"
         if not file.exists():
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with contextlib.suppress(FileExistsError), open(file, "xb", opener=_private) as stream:
+            with contextlib.suppress(FileExistsError), open(file, "xb", opener=_open_private) as stream:
                 stream.write(secrets.token_bytes(32))
         return file.read_bytes()
 
@@ -160,11 +160,11 @@ class Settings(Sources):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Those of Sources, then LLM_BASE_URL and its companions, then the file."""
         above = super().settings_customise_sources(settings_cls, *sources, **named)
-        usual = InitSettingsSource(settings_cls, _usual_llm())
+        usual = InitSettingsSource(settings_cls, _shared_llm_settings())
         return *above, usual, YamlConfigSettingsSource(settings_cls)
 
 
-def _usual_llm() -> dict[str, Any]:
+def _shared_llm_settings() -> dict[str, Any]:
     """What variables that many programs share say of a chat model; nothing without LLM_BASE_URL."""
     if not (base_url := os.environ.get("LLM_BASE_URL")):
         return {}

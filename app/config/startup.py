@@ -21,6 +21,6 @@ def read_settings() -> Settings:
         raise ConfigError(f"settings.yaml or a file of secrets cannot be read ({type(error).__name__})") from None
 
 
-def refusal(error: MnemaError) -> str:
+def refusal_line(error: MnemaError) -> str:
     """The one line with which a process says that it does not start."""
     return f"error {error.code}: {' '.join(error.detail.split())}"

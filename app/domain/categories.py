@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 
 PROCEDURAL = "procedural"
 
@@ -30,7 +30,7 @@ class CategoryPolicy:
     categories: Mapping[str, Category]
     allowlists: Mapping[str, tuple[str, ...]]
 
-    def get(self, name: str) -> Category:
+    def get_category(self, name: str) -> Category:
         """The category's policy; raises UnknownCategory."""
         if name not in self.categories:
             raise UnknownCategory(f"category {name!r} is not configured", categories=[name])
@@ -40,16 +40,16 @@ class CategoryPolicy:
         """All that these agents may see together; an agent without an allowlist sees nothing."""
         return frozenset(c for agent in agents for c in self.allowlists.get(agent, ()))
 
-    def agents_without(self, category: str) -> list[str]:
+    def agents_without_category(self, category: str) -> list[str]:
         """Those that may not see it: nothing of theirs becomes a memory of that category."""
         return sorted(agent for agent, names in self.allowlists.items() if category not in names)
 
-    def seen_by_all_who_see(self, category: str) -> list[str]:
+    def categories_of_all_viewers(self, category: str) -> list[str]:
         """What every agent may see that may see this one: of other categories nothing may be made that belongs here."""
         viewers = [set(names) for names in self.allowlists.values() if category in names]
         return sorted(set(self.categories).intersection(*viewers))
 
-    def allowlist(self, scope: Scope, agent: str) -> frozenset[str]:
+    def agent_categories(self, scope: Principal, agent: str) -> frozenset[str]:
         """The agent's categories; raises AgentNotAllowed for another's agent, UnknownAgent when it has none."""
         if scope.agents is not None and agent not in scope.agents:
             raise AgentNotAllowed(f"this key may not speak as {agent!r}")
@@ -57,17 +57,19 @@ class CategoryPolicy:
             raise UnknownAgent(f"no allowlist for agent {agent!r}")
         return frozenset(self.allowlists[agent])
 
-    def told(self, scope: Scope, agent: str) -> list[str]:
+    def delta_categories(self, scope: Principal, agent: str) -> list[str]:
         """The categories whose changes the agent is told of: its own, less procedural; raises as `allowlist`."""
-        return sorted(self.allowlist(scope, agent) - {PROCEDURAL})
+        return sorted(self.agent_categories(scope, agent) - {PROCEDURAL})
 
-    def resolve(self, scope: Scope, agent: str, requested: Iterable[str], filter_category: str | None) -> list[str]:
+    def resolve_categories(
+        self, scope: Principal, agent: str, requested: Iterable[str], filter_category: str | None
+    ) -> list[str]:
         """The categories a query may look into, in configuration order (SPEC §2).
 
         None requested = all of the agent's, less procedural. Raises CategoryNotAllowed naming what is refused, and
         InvalidInput for procedural among others: it is never mixed with them (seed 003 §12).
         """
-        allowed = self.allowlist(scope, agent)
+        allowed = self.agent_categories(scope, agent)
         wanted = list(dict.fromkeys(requested))
         named = {*wanted, *([filter_category] if filter_category else [])}
         if refused := sorted(named - allowed):

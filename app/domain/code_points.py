@@ -24,7 +24,7 @@ _SIGNS: Final = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd
 """Format characters that are seen: signs that enclose the digits or letters behind them."""
 _CONTROLS: Final = "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
 
-_JOINING: Final = re.compile(
+_JOINING_SCRIPTS: Final = re.compile(
     "[\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u18af\u1900-\u194f\u1a20-\u1cff\ua800-\ua8ff\ua930-\ua9ff"
     "\uaa00-\uaa7f\uaae0-\uaaff\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010aff\U00010b80-\U00010fff"
     "\U00011000-\U00011fff\U0001e900-\U0001e95f]"
@@ -34,7 +34,7 @@ _EMOJI: Final = re.compile("[\u2190-\u21ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\
 
 _INVISIBLE: Final = re.compile(f"[{_CONTROLS}{_IGNORABLE}{_FORMAT}]")
 _JOINER: Final = re.compile(f"[{_JOINERS}]")
-_UNREAD: Final = re.compile(f"[{_JOINERS}{_SIGNS}]")
+_JOINERS_AND_SIGNS: Final = re.compile(f"[{_JOINERS}{_SIGNS}]")
 _MARKS: Final = "\u0f73\u0f75\u0f81" + "".join(filter(unicodedata.combining, map(chr, range(0x300, 0x1F000))))
 """Non-starters, and three starters that NFC turns into some."""
 _LONG_RUN: Final = re.compile(rf"(?!\w)([{_MARKS}]{{{MAX_MARKS}}})[{_MARKS}]+")
@@ -45,12 +45,12 @@ def without_invisible(text: str) -> str:
     """Return `text` without controls and what is not seen. White space stays; so does a joiner that changes how a
     letter of its script looks, or joins two emoji."""
     text = _INVISIBLE.sub("", text)
-    return text if text.isascii() else _JOINER.sub(_joiner, text)
+    return text if text.isascii() else _JOINER.sub(_needed_joiner, text)
 
 
 def without_joiners(text: str) -> str:
     """Return a text that `without_invisible` made, without the rest of the format characters (Cf)."""
-    return _UNREAD.sub("", text)
+    return _JOINERS_AND_SIGNS.sub("", text)
 
 
 def has_long_run(text: str) -> bool:
@@ -58,18 +58,18 @@ def has_long_run(text: str) -> bool:
     return not text.isascii() and _LONG_RUN.search(text) is not None
 
 
-def composed(text: str) -> str:
+def compose_nfc(text: str) -> str:
     """Return `text` in NFC, at most MAX_MARKS of each run of combining marks; in linear time."""
     if text.isascii():
         return text
-    return _capped(unicodedata.normalize("NFC", _capped(text)))  # NFC takes some marks apart
+    return _cap_marks(unicodedata.normalize("NFC", _cap_marks(text)))  # NFC takes some marks apart
 
 
-def _capped(text: str) -> str:
+def _cap_marks(text: str) -> str:
     return _LONG_RUN.sub(r"\1", text)
 
 
-def _joiner(found: re.Match[str]) -> str:
+def _needed_joiner(found: re.Match[str]) -> str:
     """The joiner itself where it is needed, else nothing. The letter before it counts, whatever marks it has: NFC
     moves marks."""
     text, at = found.string, found.start()
@@ -77,7 +77,7 @@ def _joiner(found: re.Match[str]) -> str:
     while base and unicodedata.combining(text[base - 1]):
         base -= 1
     before, after = text[base - 1 : base], text[at + 1 : at + 2]
-    if _JOINING.match(before) and unicodedata.category(before)[0] in "LM":
+    if _JOINING_SCRIPTS.match(before) and unicodedata.category(before)[0] in "LM":
         return found[0]
     between = base == at and found[0] == "\u200d" and _EMOJI.match(before) and _EMOJI.match(after)
     return found[0] if between else ""

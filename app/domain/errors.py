@@ -46,7 +46,7 @@ class TextTooLong(InvalidInput):
     code = "text_too_long"
 
 
-class MarkRun(InvalidInput):
+class TooManyMarks(InvalidInput):
     """The text has more combining marks in a row than any script needs; leave some out or pass ?trim=true."""
 
     code = "too_many_marks"
@@ -178,7 +178,7 @@ class TooManyPatches(MnemaError):
     status = 409
 
 
-class UsedBefore(MnemaError):
+class IdempotencyKeyUsed(MnemaError):
     """One of several idempotency keys was used before."""
 
     code = "idempotency_key_used"

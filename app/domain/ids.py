@@ -44,7 +44,7 @@ def check_json(value: Any, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX
 
     Raises InvalidInput or NulByte.
     """
-    _walk(value, max_depth, max_depth)
+    _check_json_tree(value, max_depth, max_depth)
     try:
         size = len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
     except ValueError as error:
@@ -54,7 +54,7 @@ def check_json(value: Any, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX
     return value
 
 
-def _walk(value: Any, depth: int, most: int) -> None:
+def _check_json_tree(value: Any, depth: int, most: int) -> None:
     if depth < 0:
         raise InvalidInput(f"JSON is nested deeper than {most} levels")
     if isinstance(value, str):
@@ -62,7 +62,7 @@ def _walk(value: Any, depth: int, most: int) -> None:
     elif isinstance(value, dict):
         for key, inner in value.items():
             check_storable(key)
-            _walk(inner, depth - 1, most)
+            _check_json_tree(inner, depth - 1, most)
     elif isinstance(value, list):
         for inner in value:
-            _walk(inner, depth - 1, most)
+            _check_json_tree(inner, depth - 1, most)

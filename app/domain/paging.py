@@ -25,7 +25,7 @@ def encode_cursor(position: Position) -> str:
     return encode_place((position[0].isoformat(), str(position[1])))
 
 
-def _words(cursor: str) -> Any:
+def _decode_parts(cursor: str) -> Any:
     raw = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     return json.loads(raw)
 
@@ -35,7 +35,7 @@ def decode_place(cursor: str | None) -> list[str] | None:
     if cursor is None:
         return None
     try:
-        checkpoint, thread, ns = _words(cursor)
+        checkpoint, thread, ns = _decode_parts(cursor)
         return [check_storable(str(checkpoint)), str(UUID(thread)), check_storable(str(ns))]
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
         raise InvalidCursor() from error
@@ -46,7 +46,7 @@ def decode_cursor(cursor: str | None) -> Position | None:
     if cursor is None:
         return None
     try:
-        moment, identifier = _words(cursor)
+        moment, identifier = _decode_parts(cursor)
         position = datetime.fromisoformat(moment), UUID(identifier)
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
         raise InvalidCursor() from error

@@ -8,7 +8,7 @@ from app.domain.errors import CategoryNotAllowed
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Principal:
     """Tenant, API key and the caller's own identifiers.
 
     `categories` is None for a key bound to no agent; otherwise the only categories this key may see or write, on every
@@ -23,7 +23,7 @@ class Scope:
     agent: str | None = None
 
     @property
-    def actor(self) -> str:
+    def actor_name(self) -> str:
         """Who the history names: the agent, else the key."""
         return self.agent or (f"key:{self.key_id}" if self.key_id else "system")
 
@@ -32,7 +32,7 @@ class Scope:
         """`categories` as storage takes them."""
         return None if self.categories is None else sorted(self.categories)
 
-    def speaking_as(self, agent: str | None) -> "Scope":
+    def speaking_as(self, agent: str | None) -> "Principal":
         """This scope with the agent named in the request."""
         return replace(self, agent=agent) if agent else self
 

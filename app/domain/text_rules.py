@@ -6,13 +6,13 @@ import unicodedata
 from dataclasses import dataclass, fields
 from typing import Final
 
-from app.domain.code_points import MAX_MARKS, composed, has_long_run, without_invisible, without_joiners
-from app.domain.errors import EmptyText, InvalidInput, MarkRun, NulByte, TextTooLong
+from app.domain.code_points import MAX_MARKS, compose_nfc, has_long_run, without_invisible, without_joiners
+from app.domain.errors import EmptyText, InvalidInput, NulByte, TextTooLong, TooManyMarks
 
 ELLIPSIS: Final = "…"
 _LINE_BREAKS: Final = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SPELT: Final = str.maketrans(
+_ASCII_SPELLING: Final = str.maketrans(
     {"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "\u2800": " "}
 )
 """Smart quotes in ASCII; the blank of Braille is a blank."""
@@ -28,7 +28,7 @@ RAW_LIMIT: Final = 4
 """Times its limit that a text may have before normalisation, which is where its length begins to cost."""
 
 
-def normalise(text: str, *, keep_lines: bool = False, strict: bool = False) -> str:
+def normalise_text(text: str, *, keep_lines: bool = False, strict: bool = False) -> str:
     """NFC, ASCII quotes, nothing that is not seen, whitespace folded; idempotent, in linear time (seed 003 §9).
 
     With `keep_lines` lines stay, each folded and right-stripped, at most one blank line in a row. Of a run of combining
@@ -38,8 +38,8 @@ def normalise(text: str, *, keep_lines: bool = False, strict: bool = False) -> s
         raise NulByte("The text holds a lone surrogate, which cannot be stored.")
     clean = without_invisible(_LINE_BREAKS.sub("\n", text))
     if strict and has_long_run(clean):
-        raise MarkRun(f"A text may have {MAX_MARKS} combining marks in a row; leave some out or pass ?trim=true.")
-    clean = composed(clean).translate(_SPELT)
+        raise TooManyMarks(f"A text may have {MAX_MARKS} combining marks in a row; leave some out or pass ?trim=true.")
+    clean = compose_nfc(clean).translate(_ASCII_SPELLING)
     if not keep_lines:
         return one_line(clean)
     lines = "\n".join(re.sub(r"\s+", " ", line).rstrip() for line in clean.split("\n"))
@@ -76,7 +76,7 @@ class TextLimits:
         return limit
 
 
-def keep_lines_for(type_: str) -> bool:
+def keeps_lines(type_: str) -> bool:
     """Whether texts of this memory type keep their lines."""
     return type_ in _KEEP_LINES
 
@@ -91,7 +91,7 @@ def check_text(text: str, type_: str, limits: TextLimits, trim: bool) -> str:
     most = RAW_LIMIT * limit
     if len(text) > most and not trim:
         raise _too_long(type_, limit, len(text))
-    clean = normalise(text[:most], keep_lines=keep_lines_for(type_), strict=not trim)
+    clean = normalise_text(text[:most], keep_lines=keeps_lines(type_), strict=not trim)
     if len(clean) <= limit and len(text) > most:
         raise _too_long(type_, limit, len(text))
     if all(unicodedata.category(char) in {"Zs", "Cf", "Cc", "Mn"} for char in clean):
@@ -121,7 +121,7 @@ def trim_text(text: str, limit: int) -> str:
     return text[:end] if end else cut_at_word(text, limit)
 
 
-def pieces(text: str, limit: int) -> list[str]:
+def split_text(text: str, limit: int) -> list[str]:
     """All of it, cut as `trim_text` does into parts of at most `limit` characters."""
     found, rest = [], text.strip()
     while rest:
@@ -152,17 +152,17 @@ def cut_at_word(text: str, limit: int) -> str:
 def _grapheme_cut(text: str, limit: int) -> int:
     """The last place at or before `limit` that does not part a mark or a joined emoji from its base."""
     cut = limit
-    while cut > 0 and (_joins(text[cut]) or text[cut - 1] == "\u200d"):
+    while cut > 0 and (_extends_grapheme(text[cut]) or text[cut - 1] == "\u200d"):
         cut -= 1
     return cut or limit
 
 
-def _joins(char: str) -> bool:
+def _extends_grapheme(char: str) -> bool:
     return unicodedata.category(char).startswith("M") or char == "\u200d" or "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
 def text_key(text: str) -> bytes:
     """32 bytes that two texts share when they are equal after normalisation: case, joiners and final punctuation
     aside."""
-    folded = unicodedata.normalize("NFC", without_joiners(normalise(text)).casefold())
+    folded = unicodedata.normalize("NFC", without_joiners(normalise_text(text)).casefold())
     return hashlib.sha256((folded.rstrip(_TERMINAL) or folded).encode()).digest()

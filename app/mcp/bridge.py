@@ -30,7 +30,7 @@ HEADERS = {
 }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The server's problem document, or one of ours when no Mnema answers."""
 
     def __init__(self, problem: dict[str, Any]) -> None:
@@ -45,7 +45,7 @@ class Bridge:
         self._client = client
         self._names = names
 
-    def protocol(self) -> Server[Any]:
+    def build_server(self) -> Server[Any]:
         """The SDK's server around them."""
         return Server(
             NAME, version=VERSION, instructions=INSTRUCTIONS, on_list_tools=self.list_tools, on_call_tool=self.call_tool
@@ -56,20 +56,20 @@ class Bridge:
     ) -> ListToolsResult:
         """tools/list."""
         try:
-            return ListToolsResult.model_validate(await self._ask("tools/list", {}))
-        except Refused as refused:
+            return ListToolsResult.model_validate(await self._send_request("tools/list", {}))
+        except RequestRefused as refused:
             raise MCPError(INTERNAL_ERROR, str(refused), refused.problem) from None
 
     async def call_tool(self, _context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         """tools/call; a refusal is an answer that the model can read."""
         try:
             arguments = {"name": params.name, "arguments": params.arguments or {}}
-            return CallToolResult.model_validate(await self._ask("tools/call", arguments))
-        except Refused as refused:
+            return CallToolResult.model_validate(await self._send_request("tools/call", arguments))
+        except RequestRefused as refused:
             text = TextContent(text=str(refused))
             return CallToolResult(content=[text], structured_content=refused.problem, is_error=True)
 
-    async def _ask(self, method: str, params: dict[str, Any]) -> Any:
+    async def _send_request(self, method: str, params: dict[str, Any]) -> Any:
         """The result of one JSON-RPC request; raises Refused, or MCPError for an error of the protocol."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:
@@ -83,17 +83,17 @@ class Bridge:
                 return body["result"]
             problem = {"code": body["code"], "detail": body["detail"]} | body
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            problem = self._unanswered("server_unreachable", str(error) or type(error).__name__)
+            problem = self._unanswered_problem("server_unreachable", str(error) or type(error).__name__)
         except (ValueError, KeyError, TypeError, AttributeError):
-            problem = self._unanswered("not_mnema", "the answer is not one of Mnema's; is MNEMA_URL right?")
-        raise Refused(problem)
+            problem = self._unanswered_problem("not_mnema", "the answer is not one of Mnema's; is MNEMA_URL right?")
+        raise RequestRefused(problem)
 
-    def _unanswered(self, code: str, what: str) -> dict[str, Any]:
+    def _unanswered_problem(self, code: str, what: str) -> dict[str, Any]:
         return {"code": code, "detail": f"{self._client.base_url}: {what}"}
 
 
 async def serve_stdio(client: httpx.AsyncClient, names: str) -> None:
     """Serve until stdin ends. Only MCP is written to stdout: the SDK turns every other print to stderr."""
-    protocol = Bridge(client, names).protocol()
+    protocol = Bridge(client, names).build_server()
     async with client, stdio_server() as (read, write):
         await protocol.run(read, write, protocol.create_initialization_options())

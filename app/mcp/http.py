@@ -9,14 +9,14 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.deps import bearer, covers, identify, still_valid
+from app.api.deps import bearer, has_scope, identify_principal, recheck_key
 from app.api.transport.admission import check_complexity
-from app.api.transport.complexity import MOST
-from app.api.transport.intake import Body, replayed
-from app.api.transport.parameters import check_names
+from app.api.transport.complexity import MAX_VALUES
+from app.api.transport.intake import Body, replay_body
+from app.api.transport.parameters import check_parameter_names
 from app.bootstrap import Application
 from app.domain.errors import InvalidInput, MnemaError, RateLimited, ScopeRequired, Unauthenticated
-from app.domain.principal import Scope as Caller
+from app.domain.principal import Principal as Caller
 from app.mcp.server import ToolServer
 from app.mcp.tools import TOOLS
 
@@ -32,7 +32,7 @@ class OriginNotAllowed(MnemaError):
     status = 403
 
 
-class Endpoint:
+class McpEndpoint:
     """An ASGI application that knows its caller before any MCP is spoken.
 
     Nothing is remembered between two requests, so any replica can answer the next one.
@@ -43,10 +43,10 @@ class Endpoint:
         self._protocol: ASGIApp | None = None
 
     @asynccontextmanager
-    async def running(self, app: Application) -> AsyncIterator[None]:
+    async def open_endpoint(self, app: Application) -> AsyncIterator[None]:
         """Serve while open; requests still running at the end are cancelled."""
         manager = StreamableHTTPSessionManager(
-            ToolServer(app).protocol(),
+            ToolServer(app).build_server(),
             stateless=True,
             json_response=True,
             max_request_body_size=app.settings.max_body_bytes,
@@ -66,39 +66,39 @@ class Endpoint:
             raise RuntimeError("the application has not started")
         request = Request(scope)
         _check_origin(request, self._app.settings.cors_origins)
-        check_names(PARAMETERS, request.query_params)
-        caller = await identify(self._app, await bearer(request))
-        if not any(covers(caller, tool.scope) for tool in TOOLS):
+        check_parameter_names(PARAMETERS, request.query_params)
+        caller = await identify_principal(self._app, await bearer(request))
+        if not any(has_scope(caller, tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
         names = request.query_params.get("names", "all")
         if names not in ("all", "plain"):
             raise InvalidInput("names is all or plain")
         request.state.caller = caller
-        request.state.refusal = await self._refusal(caller)
+        request.state.refusal = await self._rate_limit_error(caller)
         request.state.plain_names = names == "plain"
-        content = await self._read(request, caller)
-        await self._protocol(scope, replayed(content, receive), send)
+        content = await self._read_body(request, caller)
+        await self._protocol(scope, replay_body(content, receive), send)
 
-    async def _read(self, request: Request, caller: Caller) -> bytes:
+    async def _read_body(self, request: Request, caller: Caller) -> bytes:
         """The whole body. It may be long in coming: when it is there, the key must still be good."""
         assert self._app is not None
         body: Body | None = getattr(request.state, "body", None)
         if body is None:
             return b""
         body.tenant_id = caller.tenant_id
-        content = await body.whole()
-        await check_complexity(request.headers, content, MOST)
+        content = await body.read_all()
+        await check_complexity(request.headers, content, MAX_VALUES)
         try:
-            await still_valid(self._app, request)
+            await recheck_key(self._app, request)
         except Unauthenticated as error:
             request.state.refusal = error
         return content
 
-    async def _refusal(self, caller: Caller) -> RateLimited | None:
+    async def _rate_limit_error(self, caller: Caller) -> RateLimited | None:
         """Why nothing is done for this request. Said by the tool itself: a model reads that, and no HTTP status."""
         assert self._app is not None
         try:
-            await self._app.limits.admit(caller)
+            await self._app.limits.admit_request(caller)
         except RateLimited as error:
             return error
         return None
@@ -111,13 +111,13 @@ def _check_origin(request: Request, named: Sequence[str]) -> None:
     that rebinds its own name to this address sends that name as Host and as Origin.
     """
     for origin in request.headers.getlist("origin"):
-        host, netloc = _host_of(origin)
+        host, netloc = _origin_host(origin)
         own = host in LOOPBACK and netloc == request.headers.get("host", "").lower()
         if not (own or origin in named or "*" in named):
             raise OriginNotAllowed()
 
 
-def _host_of(origin: str) -> tuple[str | None, str]:
+def _origin_host(origin: str) -> tuple[str | None, str]:
     """The host of an origin, and with its port."""
     try:
         parts = urlsplit(origin)

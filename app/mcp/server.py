@@ -20,15 +20,15 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from app.api import errors
-from app.api.deps import covers
+from app.api.deps import has_scope
 from app.bootstrap import Application
 from app.config.version import VERSION
 from app.domain.errors import MnemaError, ScopeRequired
 from app.mcp import INSTRUCTIONS, NAME
-from app.mcp.tools import TOOLS, Outcome, Tool
+from app.mcp.tools import TOOLS, Tool, ToolOutcome
 
 log = structlog.get_logger(__name__)
-PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What the tool names of OpenAI and Anthropic may look like."""
 
 
@@ -38,9 +38,9 @@ class ToolServer:
     def __init__(self, app: Application) -> None:
         self._app = app
         self._tools = {name: tool for tool in TOOLS for name in app.settings.mcp_tool_names.get(tool.kind, ())}
-        self._listed = {name: _listed(name, tool) for name, tool in self._tools.items()}
+        self._listed = {name: _listed_tool(name, tool) for name, tool in self._tools.items()}
 
-    def protocol(self) -> Server[Any]:
+    def build_server(self) -> Server[Any]:
         """The SDK's server around them. None of our schemas mirrors an argument into a header: it need not look."""
         return Server(
             NAME,
@@ -55,57 +55,63 @@ class ToolServer:
         self, context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         """tools/list: nothing that the key could not call."""
-        caller, plain, refused = _state(context).caller, _state(context).plain_names, _state(context).refusal
+        caller, plain, refused = (
+            _request_state(context).caller,
+            _request_state(context).plain_names,
+            _request_state(context).refusal,
+        )
         if refused is not None:
-            problem = _problem(refused, _state(context).request_id)
+            problem = _error_document(refused, _request_state(context).request_id)
             raise MCPError(INTERNAL_ERROR, f"{refused.code}: {refused.detail}", problem)
-        names = (name for name, tool in self._tools.items() if covers(caller, tool.scope))
-        return ListToolsResult(tools=[self._listed[name] for name in names if not plain or PLAIN.fullmatch(name)])
+        names = (name for name, tool in self._tools.items() if has_scope(caller, tool.scope))
+        return ListToolsResult(tools=[self._listed[name] for name in names if not plain or PLAIN_NAME.fullmatch(name)])
 
     async def call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         """tools/call. What goes wrong in the tool is an answer the model can read, with the code HTTP has for it."""
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, "no such tool")
-        caller, request_id = _state(context).caller, _state(context).request_id
+        caller, request_id = _request_state(context).caller, _request_state(context).request_id
         try:
-            if (refused := _state(context).refusal) is not None:
+            if (refused := _request_state(context).refusal) is not None:
                 raise refused
-            if not covers(caller, tool.scope):
+            if not has_scope(caller, tool.scope):
                 raise ScopeRequired(f"this tool needs a key with scope {tool.scope!r}")
             arguments = tool.takes.model_validate(params.arguments or {})
-            return _answer(await tool.run(self._app, caller, arguments))
+            return _tool_result(await tool.run(self._app, caller, arguments))
         except ValidationError as error:
-            return refusal(errors.invalid(request_id, error.errors()))
+            return refusal_result(errors.validation_problem(request_id, error.errors()))
         except MnemaError as error:
             if error.status >= 500:
                 log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id)
-            return refusal(_problem(error, request_id))
+            return refusal_result(_error_document(error, request_id))
         except Exception:
             log.exception("tool_crashed", tool=tool.kind)
-            return refusal(errors.document(request_id, 500, "internal_error", "This is a defect of the server."))
+            return refusal_result(
+                errors.problem_document(request_id, 500, "internal_error", "This is a defect of the server.")
+            )
 
 
-def refusal(problem: dict[str, Any]) -> CallToolResult:
+def refusal_result(problem: dict[str, Any]) -> CallToolResult:
     """A problem document as the result of a tool."""
     text = f"{problem['code']}: {problem['detail']}"
     return CallToolResult(content=[TextContent(text=text)], structured_content=problem, is_error=True)
 
 
-def _problem(error: MnemaError, request_id: str) -> dict[str, Any]:
-    return errors.document(request_id, error.status, error.code, error.detail, **error.extra)
+def _error_document(error: MnemaError, request_id: str) -> dict[str, Any]:
+    return errors.problem_document(request_id, error.status, error.code, error.detail, **error.extra)
 
 
-def _answer(outcome: Outcome) -> CallToolResult:
+def _tool_result(outcome: ToolOutcome) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=outcome.text)], structured_content=outcome.structured)
 
 
-def _state(context: ServerRequestContext[Any]) -> Any:
+def _request_state(context: ServerRequestContext[Any]) -> Any:
     """What Endpoint has found out about the HTTP request."""
     return cast(Request, context.request).state
 
 
-def _listed(name: str, tool: Tool) -> ListedTool:
+def _listed_tool(name: str, tool: Tool) -> ListedTool:
     return ListedTool(
         name=name,
         title=tool.title,

@@ -14,7 +14,7 @@ from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut, MemoryIn
 from app.api.schemas.recall.query import AnswerOut, QueryIn
 from app.bootstrap import Application
 from app.config.settings import ToolKind
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.mcp.text import answer_text, history_text, written_text
 
 
@@ -33,7 +33,7 @@ class HistoryIn(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolOutcome:
     """A tool's answer: for models and for programs."""
 
     text: str
@@ -51,7 +51,7 @@ class Tool:
     takes: type[Request]
     answers: type[BaseModel]
     annotations: ToolAnnotations
-    run: Callable[[Application, Scope, Any], Awaitable[Outcome]]
+    run: Callable[[Application, Principal, Any], Awaitable[ToolOutcome]]
 
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments."""
@@ -71,23 +71,23 @@ class Tool:
         return {"type": "object", "anyOf": either, "$defs": definitions}
 
 
-async def _query(app: Application, scope: Scope, arguments: QueryIn) -> Outcome:
-    answer = await app.query.ask(scope, arguments.to_domain())
-    shown = AnswerOut.of(answer, full=arguments.returns == "full", explain=arguments.explain)
-    return Outcome(answer_text(answer), shown.model_dump(mode="json", by_alias=True, exclude_none=True))
+async def _run_query(app: Application, scope: Principal, arguments: QueryIn) -> ToolOutcome:
+    answer = await app.query.answer_query(scope, arguments.to_domain())
+    shown = AnswerOut.from_answer(answer, full=arguments.returns == "full", explain=arguments.explain)
+    return ToolOutcome(answer_text(answer), shown.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
-async def _remember(app: Application, scope: Scope, arguments: RememberIn) -> Outcome:
+async def _run_remember(app: Application, scope: Principal, arguments: RememberIn) -> ToolOutcome:
     draft = arguments.to_domain(app.policies.write.default_importance)
-    written = await app.write.remember(scope, draft, trim=arguments.trim)
+    written = await app.write.write_memory(scope, draft, trim=arguments.trim)
     shown = WrittenOut.model_validate(written, from_attributes=True)
-    return Outcome(written_text(shown), shown.model_dump(mode="json"))
+    return ToolOutcome(written_text(shown), shown.model_dump(mode="json"))
 
 
-async def _history(app: Application, scope: Scope, arguments: HistoryIn) -> Outcome:
-    found = await app.history.page(scope, arguments.memory_id, arguments.cursor, arguments.limit)
+async def _run_history(app: Application, scope: Principal, arguments: HistoryIn) -> ToolOutcome:
+    found = await app.history.list_history(scope, arguments.memory_id, arguments.cursor, arguments.limit)
     page = HistoryPageOut(items=[HistoryOut.model_validate(r) for r in found.items], next_cursor=found.next_cursor)
-    return Outcome(history_text(page), page.model_dump(mode="json"))
+    return ToolOutcome(history_text(page), page.model_dump(mode="json"))
 
 
 TOOLS = (
@@ -101,7 +101,7 @@ TOOLS = (
         answers=AnswerOut,
         # no memory changes; how far an agent has been shown a thread does, so the same call may answer differently
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=False, open_world_hint=False),
-        run=_query,
+        run=_run_query,
     ),
     Tool(
         kind="remember",
@@ -114,7 +114,7 @@ TOOLS = (
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
         ),
-        run=_remember,
+        run=_run_remember,
     ),
     Tool(
         kind="history",
@@ -124,6 +124,6 @@ TOOLS = (
         takes=HistoryIn,
         answers=HistoryPageOut,
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
-        run=_history,
+        run=_run_history,
     ),
 )

@@ -10,22 +10,22 @@ from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.episodes import MAX_TAG, MAX_TAGS
-from app.domain.reflection.model_usage import Reading
-from app.domain.reflection.transcript import spoken
+from app.domain.reflection.model_usage import CheckedAnswer
+from app.domain.reflection.transcript import joined_messages
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA, WHO, as_data
+from app.prompts import DATA_RULE, SPEAKER_RULE, as_data
 
 VERSION = "episode.v2"
-MAX_TALK = 8000
+MAX_TRANSCRIPT = 8000
 MAX_TOKENS = 220
 RULES = f"""Task: {VERSION}
-You keep a diary of what happens in conversations between a user and an assistant. {DATA}
-{WHO}
+You keep a diary of what happens in conversations between a user and an assistant. {DATA_RULE}
+{SPEAKER_RULE}
 Say in one episode what was discussed, decided or done in the messages: what somebody would want to be reminded of in a
 month. Small talk, greetings, thanks, a question that only asks for general knowledge, and what earlier episodes already
 tell are no episode: then answer with an empty list.
-text: {writing.GUARDS[MemoryType.episodic]} Every name and number must stand in the messages.
+text: {writing.PROMPT_RULES[MemoryType.episodic]} Every name and number must stand in the messages.
 importance: 1 (trivial) to 5 (vital). tags: up to {MAX_TAGS}, one or two words each, lower case."""
 
 
@@ -47,23 +47,23 @@ class Answer(BaseModel):
     episodes: list[Episode]
 
 
-def episode(told: Sequence[Mapping[str, str]], said_on: date, earlier: Sequence[str]) -> Prompt[Answer]:
+def episode_prompt(told: Sequence[Mapping[str, str]], said_on: date, earlier: Sequence[str]) -> Prompt[Answer]:
     """`told`: who said what, oldest first; `earlier`: the user's last episodes."""
     question = {"date": f"{said_on:%A} {said_on.isoformat()}", "earlier": list(earlier), "messages": list(told)}
     return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
 
 
-def read_episode(told: Sequence[Mapping[str, str]], limits: TextLimits, answer: Answer) -> Reading[Episode]:
+def read_episode(told: Sequence[Mapping[str, str]], limits: TextLimits, answer: Answer) -> CheckedAnswer[Episode]:
     """The episode, cut to length if need be; no value: there is none, or it breaks a rule."""
     if not answer.episodes:
-        return Reading()
+        return CheckedAnswer()
     if len(answer.episodes) > 1:
-        return Reading(rule="too_many", complaint="At most one episode.", items=1)
+        return CheckedAnswer(rule="too_many", complaint="At most one episode.", items=1)
     [one] = answer.episodes
-    text, rule = grounding.held(one.text, MemoryType.episodic, spoken(told), limits)
+    text, rule = grounding.grounded_text(one.text, MemoryType.episodic, joined_messages(told), limits)
     kept = None if text is None else one.model_copy(update={"text": text, "tags": tidy_tags(one.tags)})
     complaint = f"The episode {grounding.COMPLAINTS[rule]}." if rule else ""
-    return Reading(kept, rule, complaint, 1, int(rule is None))
+    return CheckedAnswer(kept, rule, complaint, 1, int(rule is None))
 
 
 def tidy_tags(tags: Sequence[str]) -> list[str]:

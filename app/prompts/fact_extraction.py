@@ -9,20 +9,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.fact_extraction import COMPLAINTS, MAX_CANDIDATES, Candidate, broken_rule
-from app.domain.reflection.model_usage import Reading
+from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import TextLimits, cut_at_word
 from app.ports import Prompt
-from app.prompts import DATA, as_data
+from app.prompts import DATA_RULE, as_data
 
 VERSION = "multi_fact.v1"
 MAX_MESSAGE = 8000
 MAX_TOKENS = 900
 RULES = f"""Task: {VERSION}
-You pick out durable facts that a user tells of their own life, from one message of theirs. {DATA}
+You pick out durable facts that a user tells of their own life, from one message of theirs. {DATA_RULE}
 A durable fact is likely to be true still in some months: who the user is, people, animals and things in the user's
 life, preferences, goals, duties, health, limits. It is no question, no request, no one-off action, nothing that is only
 quoted or supposed, nothing an assistant said, and no guess of yours.
-text: {writing.GUARDS[MemoryType.semantic]} Every name and number must stand in the message.
+text: {writing.PROMPT_RULES[MemoryType.semantic]} Every name and number must stand in the message.
 category: one of the question's categories. importance: 1 (trivial) to 5 (vital).
 quote: the words of the message that say it, copied exactly, and no more than needed.
 Answer with 1 to {MAX_CANDIDATES} facts, the most important first; with an empty list if there are none."""
@@ -47,7 +47,7 @@ class Answer(BaseModel):
     facts: list[Fact]
 
 
-def multi_fact(message: str, said_on: date, categories: Mapping[str, str]) -> Prompt[Answer]:
+def fact_extraction_prompt(message: str, said_on: date, categories: Mapping[str, str]) -> Prompt[Answer]:
     """`categories`: what each is for, by name. Longer messages than MAX_MESSAGE come in pieces."""
     question = {
         "date": f"{said_on:%A} {said_on.isoformat()}",
@@ -57,21 +57,21 @@ def multi_fact(message: str, said_on: date, categories: Mapping[str, str]) -> Pr
     return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
 
 
-def read_multi_fact(
+def read_fact_extraction(
     message: str, categories: Mapping[str, str], limits: TextLimits, answer: Answer
-) -> Reading[list[Candidate]]:
+) -> CheckedAnswer[list[Candidate]]:
     """The candidates that keep every rule; of an answer that breaks one, those that do, cut to length if need be."""
     found = [Candidate(one.text, one.category, one.importance, one.quote) for one in answer.facts]
     if len(found) > MAX_CANDIDATES:
-        return Reading(None, "too_many", f"At most {MAX_CANDIDATES} facts, the most important.", len(found))
+        return CheckedAnswer(None, "too_many", f"At most {MAX_CANDIDATES} facts, the most important.", len(found))
     kept, complaints, first = [], [], None
     for number, one in enumerate(found, 1):
         rule = broken_rule(one, message, categories, limits)
-        if rule is None or rule in writing.MENDABLE:
-            text = writing.mended(one.text, MemoryType.semantic, limits) or one.text
+        if rule is None or rule in writing.CUTTABLE_RULES:
+            text = writing.shorten_text(one.text, MemoryType.semantic, limits) or one.text
             kept.append(Candidate(text, one.category, one.importance, one.quote))
         if rule is not None:
             first = first or rule
             complaints.append(f"Fact {number} {COMPLAINTS[rule]}.")
     told = " ".join([*complaints, "Leave out what cannot be mended."])
-    return Reading(kept, first, told if first else "", len(found), len(found) - len(complaints))
+    return CheckedAnswer(kept, first, told if first else "", len(found), len(found) - len(complaints))

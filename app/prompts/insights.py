@@ -9,21 +9,21 @@ from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.insights import MAX_INSIGHTS, Insight
-from app.domain.reflection.model_usage import Reading
+from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import TextLimits
 from app.ports import Prompt
-from app.prompts import DATA, WHO, as_data
+from app.prompts import DATA_RULE, SPEAKER_RULE, as_data
 from app.prompts.episode import tidy_tags
 
 VERSION = "insights.v2"
 MAX_TOKENS = 220
 RULES = f"""Task: {VERSION}
 You look for what may lie behind what a user says and does: emotions, trust, how they like to be dealt with, preferences
-that change. {DATA}
-{WHO}
+that change. {DATA_RULE}
+{SPEAKER_RULE}
 Draw 1 to {MAX_INSIGHTS} insights from the activity, the facts and the talk; answer with an empty list if nothing goes
 beyond what is said.
-summary: {writing.GUARDS[MemoryType.insight]} Every name and number must stand in the question.
+summary: {writing.PROMPT_RULES[MemoryType.insight]} Every name and number must stand in the question.
 tags: up to 5, one word each. importance: 1 or 2. confidence: 0 to 1, how sure you are."""
 
 
@@ -46,23 +46,23 @@ class Answer(BaseModel):
     insights: list[One]
 
 
-def insights(question: Mapping[str, Any]) -> Prompt[Answer]:
+def insights_prompt(question: Mapping[str, Any]) -> Prompt[Answer]:
     """`question`: `activity` and `facts` as texts, `talk` as who said what; oldest first."""
     return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
 
 
-def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answer) -> Reading[list[Insight]]:
+def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answer) -> CheckedAnswer[list[Insight]]:
     """Those that keep every rule; of an answer that breaks one, those that do, cut to length if need be."""
     found = answer.insights
     if len(found) > MAX_INSIGHTS:
-        return Reading(rule="too_many", complaint=f"At most {MAX_INSIGHTS} insights.", items=1)
+        return CheckedAnswer(rule="too_many", complaint=f"At most {MAX_INSIGHTS} insights.", items=1)
     source, kept, complaints, first = as_data(question), [], [], None
     for number, one in enumerate(found, 1):
-        text, rule = grounding.held(one.summary, MemoryType.insight, source, limits)
+        text, rule = grounding.grounded_text(one.summary, MemoryType.insight, source, limits)
         if text is not None:
             kept.append(Insight(text, tuple(tidy_tags(one.tags)), one.confidence))
         if rule is not None:
             first = first or rule
             complaints.append(f"Insight {number} {grounding.COMPLAINTS[rule]}.")
     told = " ".join([*complaints, "Leave out what cannot be mended."])
-    return Reading(kept, first, told if first else "", len(found), len(found) - len(complaints))
+    return CheckedAnswer(kept, first, told if first else "", len(found), len(found) - len(complaints))

@@ -2,15 +2,15 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from app.domain.reflection.model_usage import Reading
+from app.domain.reflection.model_usage import CheckedAnswer
 from app.ports import Prompt
-from app.prompts import DATA, as_data
+from app.prompts import DATA_RULE, as_data
 
 VERSION = "probe.v1"
 MAX_TOKENS = 60
 NUMBER = 7
 RULES = f"""Task: {VERSION}
-You show that you can answer. {DATA}
+You show that you can answer. {DATA_RULE}
 Answer with the question's number, in the shape asked for, and nothing else."""
 
 
@@ -25,6 +25,6 @@ class Answer(BaseModel):
 PROBE: Prompt[Answer] = Prompt(VERSION, RULES, as_data({"number": NUMBER}), Answer, MAX_TOKENS)
 
 
-def read_probe(answer: Answer) -> Reading[int]:
+def read_probe(answer: Answer) -> CheckedAnswer[int]:
     """The number, if it is the one."""
-    return Reading(NUMBER) if answer.number == NUMBER else Reading(rule="wrong_number")
+    return CheckedAnswer(NUMBER) if answer.number == NUMBER else CheckedAnswer(rule="wrong_number")

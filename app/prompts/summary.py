@@ -7,21 +7,21 @@ from pydantic import BaseModel, ConfigDict
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
-from app.domain.reflection.model_usage import Reading
-from app.domain.reflection.transcript import spoken
-from app.domain.text_rules import TextLimits, normalise
+from app.domain.reflection.model_usage import CheckedAnswer
+from app.domain.reflection.transcript import joined_messages
+from app.domain.text_rules import TextLimits, normalise_text
 from app.ports import Prompt
-from app.prompts import DATA, WHO, as_data
+from app.prompts import DATA_RULE, SPEAKER_RULE, as_data
 
 VERSION = "summary.v2"
-MAX_TALK = 16_000
+MAX_TRANSCRIPT = 16_000
 CHARACTERS_A_TOKEN = 3
 RULES = f"""Task: {VERSION}
-You keep the running summary of a conversation between a user and an assistant. {DATA}
-{WHO}
+You keep the running summary of a conversation between a user and an assistant. {DATA_RULE}
+{SPEAKER_RULE}
 Write the summary anew from the old one and the messages that came since: what it is about, what was decided, what is
 still open, and what the user told of themselves. Keep what still holds of the old summary; what the messages correct,
-say as it is now. {writing.GUARDS[MemoryType.summary]} At most as many characters as the question allows.
+say as it is now. {writing.PROMPT_RULES[MemoryType.summary]} At most as many characters as the question allows.
 If there is nothing worth a summary, answer with an empty text."""
 
 
@@ -33,16 +33,16 @@ class Answer(BaseModel):
     summary: str
 
 
-def summary(old: str, told: Sequence[Mapping[str, str]], characters: int) -> Prompt[Answer]:
+def summary_prompt(old: str, told: Sequence[Mapping[str, str]], characters: int) -> Prompt[Answer]:
     """`old`: the summary so far, or nothing; `told`: who said what since, oldest first."""
     question = {"characters": characters, "summary": old, "messages": list(told)}
     return Prompt(VERSION, RULES, as_data(question), Answer, characters // CHARACTERS_A_TOKEN + 100)
 
 
-def read_summary(old: str, told: Sequence[Mapping[str, str]], characters: int, answer: Answer) -> Reading[str]:
+def read_summary(old: str, told: Sequence[Mapping[str, str]], characters: int, answer: Answer) -> CheckedAnswer[str]:
     """The summary, cut at a sentence if need be; no value: there is none, or it breaks a rule."""
-    if not normalise(answer.summary):
-        return Reading()
+    if not normalise_text(answer.summary):
+        return CheckedAnswer()
     limits = TextLimits(summary=characters)
-    text, rule = grounding.held(answer.summary, MemoryType.summary, f"{old}\n{spoken(told)}", limits)
-    return Reading(text, rule, f"The summary {grounding.COMPLAINTS[rule]}." if rule else "", 1, int(rule is None))
+    text, rule = grounding.grounded_text(answer.summary, MemoryType.summary, f"{old}\n{joined_messages(told)}", limits)
+    return CheckedAnswer(text, rule, f"The summary {grounding.COMPLAINTS[rule]}." if rule else "", 1, int(rule is None))

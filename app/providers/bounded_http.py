@@ -21,7 +21,7 @@ class BoundedClient(httpx2.AsyncClient):
         request.headers["Accept-Encoding"] = "identity"
         response = await super().send(request, stream=True, **options)
         try:
-            body = await self._body(response)
+            body = await self._read_body(response)
         finally:
             await response.aclose()
         return httpx2.Response(
@@ -32,7 +32,7 @@ class BoundedClient(httpx2.AsyncClient):
             extensions=response.extensions,
         )
 
-    async def _body(self, response: httpx2.Response) -> bytes:
+    async def _read_body(self, response: httpx2.Response) -> bytes:
         if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise AnswerTooLong
         body = bytearray()

@@ -20,16 +20,16 @@ from app.domain.outages import BrokerUnavailable
 
 log = structlog.get_logger(__name__)
 RUN_JOB, SCHEDULE = "mnema.run_job", "mnema.schedule"
-PATIENCE_S = 1.0
-ANSWER_S = 5.0
+CONNECT_TIMEOUT_S = 1.0
+ANSWER_TIMEOUT_S = 5.0
 """How long a command waits for its answer; an idle consumer is asked for a sign of life as often."""
 
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """In seconds and probes, where the system has them: a host that is gone is noticed within half a minute."""
 
-NOWHERE = "redis://127.0.0.1:6379/0"
+UNCONFIGURED_URL = "redis://127.0.0.1:6379/0"
 MAX_WAITING = 10_000
-CROWD = 500
+MAX_QUEUE_LENGTH = 500
 """Messages in the queue from which on a sweep adds none: the workers are busy, not uninformed."""
 
 UNREACHABLE = (
@@ -50,7 +50,7 @@ class BrokerSettings:
 
 def make_celery(settings: BrokerSettings) -> Celery:
     """The Celery application of this installation, for publishers, workers and beat alike."""
-    celery = Celery("mnema", broker=settings.url or NOWHERE, set_as_current=False)
+    celery = Celery("mnema", broker=settings.url or UNCONFIGURED_URL, set_as_current=False)
     celery.conf.update(
         task_acks_late=True,
         task_reject_on_worker_lost=True,  # without it one killed child loses its message
@@ -65,9 +65,9 @@ def make_celery(settings: BrokerSettings) -> Celery:
         broker_connection_max_retries=None,  # for ever: jobs wait, nobody has to restart a worker
         broker_transport_options={
             "visibility_timeout": settings.job_soft_limit_s + 60,  # above the longest task; the default is an hour
-            "socket_connect_timeout": PATIENCE_S,
-            "socket_timeout": ANSWER_S,  # without it a half-open connection blocks worker and beat for ever
-            "health_check_interval": ANSWER_S,
+            "socket_connect_timeout": CONNECT_TIMEOUT_S,
+            "socket_timeout": ANSWER_TIMEOUT_S,  # without it a half-open connection blocks worker and beat for ever
+            "health_check_interval": ANSWER_TIMEOUT_S,
             "socket_keepalive": True,
             "socket_keepalive_options": {
                 getattr(socket, name): value for name, value in KEEPALIVE.items() if hasattr(socket, name)
@@ -75,41 +75,41 @@ def make_celery(settings: BrokerSettings) -> Celery:
         },
         beat_scheduler="celery.beat:Scheduler",  # keeps no file: what it triggers is idempotent
         beat_max_loop_interval=settings.schedule_s,
-        beat_schedule={"schedule": _every(SCHEDULE, settings.schedule_s)},
+        beat_schedule={"schedule": _beat_entry(SCHEDULE, settings.schedule_s)},
         timezone="UTC",
     )
     return celery
 
 
-def _every(task: str, seconds: float) -> dict[str, Any]:
+def _beat_entry(task: str, seconds: float) -> dict[str, Any]:
     """A message nobody took in time is worth nothing: the next one asks the same."""
     return {"task": task, "schedule": seconds, "options": {"expires": 5 * seconds}}
 
 
-def run_job_message(celery: Celery, tenant_id: UUID, job_id: UUID, connection: Connection | None = None) -> None:
+def send_job_message(celery: Celery, tenant_id: UUID, job_id: UUID, connection: Connection | None = None) -> None:
     """Tell the workers of one job; raises what the broker raises."""
     celery.send_task(RUN_JOB, (str(tenant_id), str(job_id)), retry=False, connection=connection)
 
 
-def _waiting(celery: Celery, connection: Connection) -> int:
+def _queue_length(celery: Celery, connection: Connection) -> int:
     """Messages in the queue."""
     wanted = celery.amqp.queues[celery.conf.task_default_queue]
     return int(wanted.bind(connection.default_channel).queue_declare().message_count)
 
 
-def hand_out(celery: Celery, find: Callable[[], Iterable[tuple[UUID, UUID]]]) -> None:
+def publish_jobs(celery: Celery, find: Callable[[], Iterable[tuple[UUID, UUID]]]) -> None:
     """Tell the workers of the jobs that `find` answers, as (tenant, job), unless CROWD messages wait already.
 
     It connects anew and before it calls `find`: nothing is marked as told while the broker is away. Raises what the
     broker raises.
     """
     with celery.connection_for_write() as connection:
-        if _waiting(celery, connection) < CROWD:
+        if _queue_length(celery, connection) < MAX_QUEUE_LENGTH:
             for tenant_id, job_id in find():
-                run_job_message(celery, tenant_id, job_id, connection)
+                send_job_message(celery, tenant_id, job_id, connection)
 
 
-class Publisher:
+class JobPublisher:
     """Tells the workers of new jobs from a thread of its own: no request waits for the broker.
 
     What cannot be told is dropped: the next sweep finds the job.
@@ -121,12 +121,12 @@ class Publisher:
         self._waiting: queue.Queue[tuple[UUID, UUID] | None] = queue.Queue(MAX_WAITING)
         self._thread: threading.Thread | None = None
 
-    def publish(self, tenant_id: UUID, job_id: UUID) -> None:
+    def publish_job(self, tenant_id: UUID, job_id: UUID) -> None:
         """Returns at once."""
         if not self._configured:
             return
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+            self._thread = threading.Thread(target=self._send_queued, name="publisher", daemon=True)
             self._thread.start()
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait((tenant_id, job_id))
@@ -136,18 +136,18 @@ class Publisher:
         if self._thread is not None:
             with contextlib.suppress(queue.Full):
                 self._waiting.put_nowait(None)
-            self._thread.join(2 * PATIENCE_S)
+            self._thread.join(2 * CONNECT_TIMEOUT_S)
         self._celery.close()
 
-    def _run(self) -> None:
+    def _send_queued(self) -> None:
         while (job := self._waiting.get()) is not None:
             try:
-                run_job_message(self._celery, *job)
+                send_job_message(self._celery, *job)
             except Exception as error:  # whatever it is, the thread goes on
                 log.warning("broker_unavailable", error=type(error).__name__)
-                self._forget()
+                self._drop_queued()
 
-    def _forget(self) -> None:
+    def _drop_queued(self) -> None:
         """The broker is away: those who wait would only wait in turn."""
         with contextlib.suppress(queue.Empty):
             while (job := self._waiting.get_nowait()) is not None:
@@ -160,7 +160,9 @@ def check_broker(settings: BrokerSettings) -> None:
     if not settings.url:
         raise BrokerUnavailable("no broker configured: set MNEMA_REDIS_URL; background jobs wait")
     try:
-        with Redis.from_url(settings.url, socket_connect_timeout=PATIENCE_S, socket_timeout=PATIENCE_S) as client:
+        with Redis.from_url(
+            settings.url, socket_connect_timeout=CONNECT_TIMEOUT_S, socket_timeout=CONNECT_TIMEOUT_S
+        ) as client:
             client.ping()
     except (RedisError, ValueError) as error:
         raise BrokerUnavailable(UNREACHABLE) from error

@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from app.domain.reflection.model_usage import Usage
 
-Reading: TypeAlias = tuple[tuple[str, ...], float]
+LabelledValue: TypeAlias = tuple[tuple[str, ...], float]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
@@ -62,7 +62,7 @@ class Metrics:
         self._of_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._of_model = {of: (self._texts.labels(of), self._embedding.labels(of)) for of in ("texts", "query")}
 
-    def request(self, route: str | None, method: str, status: int, seconds: float) -> None:
+    def record_request(self, route: str | None, method: str, status: int, seconds: float) -> None:
         """Count an answer. `route` is the template of the path, None when no route has it."""
         place = (route or UNMATCHED, method if method in METHODS else "other", status)
         children = self._of_request.get(place)
@@ -72,7 +72,7 @@ class Metrics:
         children[0].inc()
         children[1].observe(seconds)
 
-    def embedded(self, of: Literal["texts", "query"], count: int, seconds: float, *, failed: bool) -> None:
+    def record_embedding_call(self, of: Literal["texts", "query"], count: int, seconds: float, *, failed: bool) -> None:
         """Count a call of the embedding model."""
         texts, durations = self._of_model[of]
         texts.inc(count)
@@ -80,13 +80,13 @@ class Metrics:
         if failed:
             self._failures.labels(of).inc()
 
-    def reranked(self, seconds: float, *, failed: bool) -> None:
+    def record_rerank_call(self, seconds: float, *, failed: bool) -> None:
         """Count a call of the reranker."""
         self._reranking.observe(seconds)
         if failed:
             self._rerank_failures.inc()
 
-    def asked(self, prompt: str, seconds: float, usage: Usage | None) -> None:
+    def record_model_call(self, prompt: str, seconds: float, usage: Usage | None) -> None:
         """Count a call of the chat model by its prompt's version; without `usage` it was not answered."""
         self._asking.labels(prompt).observe(seconds)
         if usage is None:
@@ -95,27 +95,27 @@ class Metrics:
             self._llm_tokens.labels(prompt, "input").inc(usage.input_tokens)
             self._llm_tokens.labels(prompt, "output").inc(usage.output_tokens)
 
-    def watch(
+    def register_collector(
         self,
         kind: Literal["counter", "gauge"],
         name: str,
         what: str,
-        read: Callable[[], Iterable[Reading]],
+        read: Callable[[], Iterable[LabelledValue]],
         labels: Sequence[str] = (),
     ) -> None:
         """Ask `read` for values, each with its labels, whenever the metrics are read."""
-        self.registry.register(_Watched(kind, name, what, labels, read))
+        self.registry.register(_CallbackCollector(kind, name, what, labels, read))
 
-    def text(self) -> bytes:
+    def render_text(self) -> bytes:
         """All of it in Prometheus' text format; see CONTENT_TYPE."""
         return generate_latest(self.registry)
 
 
-class _Watched:
+class _CallbackCollector:
     """A collector of prometheus_client."""
 
     def __init__(
-        self, kind: str, name: str, what: str, labels: Sequence[str], read: Callable[[], Iterable[Reading]]
+        self, kind: str, name: str, what: str, labels: Sequence[str], read: Callable[[], Iterable[LabelledValue]]
     ) -> None:
         self._family = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
         self._about = (name, what)

@@ -9,9 +9,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from app.domain.outages import CountersUnavailable
-from app.ports import Count
+from app.ports import CounterIncrement
 
-PATIENCE_S = 1.0
+TIMEOUT_S = 1.0
 
 
 class RedisCounters:
@@ -22,12 +22,12 @@ class RedisCounters:
         self._prefix = prefix
         self._redis = Redis.from_url(
             url,
-            socket_timeout=PATIENCE_S,
-            socket_connect_timeout=PATIENCE_S,
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),  # the next exchange is the next try
         )
 
-    async def exchange(self, counts: Sequence[Count]) -> list[int]:
+    async def add_and_read(self, counts: Sequence[CounterIncrement]) -> list[int]:
         """As SharedCounters has it: one round trip."""
         pipeline = self._redis.pipeline(transaction=False)
         for count in counts:
@@ -41,7 +41,7 @@ class RedisCounters:
             pipeline.ping()
         try:
             answers = iter(await pipeline.execute())
-            return [_total(count, answers) for count in counts]
+            return [_read_total(count, answers) for count in counts]
         except (RedisError, OSError, ValueError) as error:
             raise CountersUnavailable() from error
 
@@ -50,7 +50,7 @@ class RedisCounters:
         await self._redis.aclose()
 
 
-def _total(count: Count, answers: Iterator[Any]) -> int:
+def _read_total(count: CounterIncrement, answers: Iterator[Any]) -> int:
     total = next(answers)
     if count.add:
         next(answers)  # of EXPIRE

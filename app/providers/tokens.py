@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-BY_WORD = 512
+BY_WORD_LIMIT = 512
 """Characters. Longer texts are counted whole: many words that were never seen would take longer one by one."""
 
 
@@ -18,13 +18,13 @@ class WordPieceCounter:
     """
 
     def __init__(self, cache_size: int = 16_384) -> None:
-        self._cached = lru_cache(cache_size)(self._count)
+        self._cached = lru_cache(cache_size)(self._count_wordpieces)
 
-    def count(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         """WordPiece tokens in `text`, special tokens excluded; nothing is cut off."""
-        return sum(map(self._cached, text.split(" "))) if len(text) <= BY_WORD else self._count(text)
+        return sum(map(self._cached, text.split(" "))) if len(text) <= BY_WORD_LIMIT else self._count_wordpieces(text)
 
-    def _count(self, text: str) -> int:
+    def _count_wordpieces(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     @cached_property

@@ -11,14 +11,14 @@ import structlog
 
 from app.domain.changes import Observation
 from app.domain.errors import MnemaError
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Clock
 from app.storage.journal import Journal
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
 log = structlog.get_logger(__name__)
-_TOUCH = statements("memory/memories.sql")["touch"]
+_TOUCH = load_statements("memory/memories.sql")["touch"]
 MAX_PENDING = 50_000
 
 
@@ -33,7 +33,7 @@ class AccessLog:
         self._events: defaultdict[UUID, list[tuple[float, Observation]]] = defaultdict(list)
         self._flushing: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
-    def seen(self, scope: Scope, memories: Iterable[UUID], *events: Observation) -> None:
+    def record_access(self, scope: Principal, memories: Iterable[UUID], *events: Observation) -> None:
         """Remember that these memories were answered, and what was observed besides.
 
         Never blocks; drops when the database has been away for long.
@@ -42,7 +42,7 @@ class AccessLog:
             self._hits[scope.tenant_id].update(memories)
             self._events[scope.tenant_id].extend((time.monotonic(), event) for event in events)
 
-    async def flush(self, scope: Scope | None = None) -> None:
+    async def flush_pending(self, scope: Principal | None = None) -> None:
         """Write what is pending, of one tenant or of all, one transaction a tenant.
 
         What cannot be written is kept for the next time. Flushes of a tenant wait for each other: when one returns, all
@@ -56,18 +56,20 @@ class AccessLog:
 
     async def _flush_tenant(self, tenant: UUID) -> None:
         hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
-        scope = Scope(tenant)
+        scope = Principal(tenant)
         try:
-            await self._journal.note(scope, [event for _seen, event in events], [seen for seen, _event in events])
+            await self._journal.record_event(
+                scope, [event for _seen, event in events], [seen for seen, _event in events]
+            )
         except MnemaError as error:
             self._events[tenant][:0] = events
             self._hits[tenant].update(hits)
             log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)
             return
         if hits:
-            await self._touch(scope, hits)
+            await self._write_hits(scope, hits)
 
-    async def _touch(self, scope: Scope, hits: Counter[UUID]) -> None:
+    async def _write_hits(self, scope: Principal, hits: Counter[UUID]) -> None:
         try:
             async with self._uow.write(scope) as tx:
                 await tx.execute(_TOUCH, scope.tenant_id, list(hits), list(hits.values()), self._clock.now())

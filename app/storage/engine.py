@@ -11,7 +11,7 @@ from pgvector.asyncpg import register_vector
 
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
-from app.storage.shares import Shares
+from app.storage.shares import ConnectionShares
 
 UNREACHABLE = (
     OSError,
@@ -60,20 +60,20 @@ _POWERS = {
 """What it is then, and how mnema_app gets rid of it."""
 
 
-async def _prepare(connection: asyncpg.Connection) -> None:
+async def _prepare_connection(connection: asyncpg.Connection) -> None:
     await connection.set_type_codec(
         "jsonb", schema="pg_catalog", encoder=_encode_json, decoder=_decode_json, format="binary"
     )
     await register_vector(connection)
 
 
-async def _reset(connection: asyncpg.Connection) -> None:
+async def _reset_connection(connection: asyncpg.Connection) -> None:
     """Every setting we make is transaction-local, so the driver's session reset, a round trip, is not needed."""
     if connection.is_in_transaction():
         await connection.execute("ROLLBACK")
 
 
-_NOTHING = b"\x01{}"
+_EMPTY_JSON = b"\x01{}"
 """What most memories have for metadata."""
 
 
@@ -82,7 +82,7 @@ def _encode_json(value: Any) -> bytes:
 
 
 def _decode_json(value: bytes) -> Any:
-    return json.loads(value[1:].decode()) if value != _NOTHING else {}
+    return json.loads(value[1:].decode()) if value != _EMPTY_JSON else {}
 
 
 class Engine:
@@ -97,34 +97,34 @@ class Engine:
         self.timeout_s = timeout_s
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
-        self.shares = Shares(max_size)
+        self.shares = ConnectionShares(max_size)
 
     @property
-    def size(self) -> int:
+    def connection_count(self) -> int:
         """Connections open."""
         return 0 if self._pool is None else int(self._pool.get_size())
 
     @property
-    def opened(self) -> asyncpg.Pool | None:
+    def pool_if_open(self) -> asyncpg.Pool | None:
         """The pool, if it is open."""
         return self._pool
 
-    async def pool(self) -> asyncpg.Pool:
+    async def get_pool(self) -> asyncpg.Pool:
         """The open pool; raises DatabaseUnavailable while the database is away, ConfigError for a wrong role."""
         if self._pool is None:
             async with self._opening:
                 if self._pool is None:
-                    self._pool = await self._open()
+                    self._pool = await self._open_pool()
         return self._pool
 
-    async def _open(self) -> asyncpg.Pool:
+    async def _open_pool(self) -> asyncpg.Pool:
         try:
             pool = await asyncpg.create_pool(
                 self._url,
                 min_size=self._sizes[0],
                 max_size=self._sizes[1],
-                init=_prepare,
-                reset=_reset,
+                init=_prepare_connection,
+                reset=_reset_connection,
                 timeout=min(CONNECT_S, self.timeout_s),
                 command_timeout=self.timeout_s,
                 server_settings={"jit": "off", "application_name": "mnema"},

@@ -14,21 +14,21 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.domain.changes import CHANGES, ChangeKind, Edge, MemoryChange, Observation
-from app.domain.consent.patches import Entry
+from app.domain.consent.patches import ConsentEntry
 from app.domain.errors import IdempotencyMismatch
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.text_rules import text_key
-from app.domain.tombstones import tombstones
+from app.domain.tombstones import compute_tombstones
 from app.storage.identity import new_id
-from app.storage.relation_rows import edges_of, link, new_relation
+from app.storage.relation_rows import edge_rows, link_row, new_relation_row
 from app.storage.rows import memory_from_json, new_job_row
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork, WriteTx
 
-_SQL = statements("journal.sql")
-REMOVED = """
+_SQL = load_statements("journal.sql")
+RECORD_PURGES = """
 INSERT INTO history (tenant_id, id, memory_id, event, actor, meta)
 SELECT DISTINCT ON (ref) $1::uuid, gen_random_uuid(), ref, 'PURGE', 'operator', '{}'::jsonb
 FROM unnest($2::text[]) AS ref
@@ -36,7 +36,7 @@ FROM unnest($2::text[]) AS ref
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedChange:
     """What came of one change. `revisions` by thread; `memory` is the row after it, None when purged."""
 
     memory: Memory | None
@@ -58,7 +58,7 @@ class KeyRecord:
 class Outcome:
     """Either what was recorded, or the first answer given for the same idempotency key."""
 
-    recorded: tuple[Recorded, ...] = ()
+    recorded: tuple[RecordedChange, ...] = ()
     replay: dict[str, Any] | None = None
 
 
@@ -72,7 +72,7 @@ class Journal:
 
     async def record(
         self,
-        scope: Scope,
+        scope: Principal,
         changes: Sequence[MemoryChange],
         *,
         keys: Sequence[KeyRecord] = (),
@@ -85,21 +85,21 @@ class Journal:
         """
         embedded = [c for c in changes if c.vector is not None]
         arguments = (
-            _batch(scope, changes),
+            _change_batch(scope, changes),
             [c.memory_id for c in embedded],
             [HalfVector(c.vector) for c in embedded],
             [c.tokens for c in embedded],
-            [h for change in changes for h in self._tombstones(scope, change)],
-            [_key_record(scope, k) for k in keys] or None,
+            [h for change in changes for h in self._change_tombstones(scope, change)],
+            [_key_row(scope, k) for k in keys] or None,
         )
-        answer = await self._applied(scope, tx, *arguments)
+        answer = await self._apply_batch(scope, tx, *arguments)
         if "replay" in answer:
             if not answer["same_body"]:
                 raise IdempotencyMismatch()
             return Outcome(replay=answer["replay"])
-        return Outcome(recorded=_recorded(changes, answer))
+        return Outcome(recorded=_recorded_changes(changes, answer))
 
-    async def answered(self, scope: Scope, key: IdempotencyKey) -> dict[str, Any] | None:
+    async def find_response(self, scope: Principal, key: IdempotencyKey) -> dict[str, Any] | None:
         """What is kept for a key that was used before, None for a new one; raises IdempotencyMismatch."""
         async with self._uow.read(scope) as tx:
             row: Any = await tx.fetchrow(_SQL["answered"], scope.tenant_id, _key_id(scope), key.route, key.key)
@@ -110,8 +110,8 @@ class Journal:
         response: dict[str, Any] = row["response"]
         return response
 
-    async def relate(
-        self, tx: WriteTx, scope: Scope, edges: Iterable[Edge], observations: Iterable[Observation]
+    async def record_relations(
+        self, tx: WriteTx, scope: Principal, edges: Iterable[Edge], observations: Iterable[Observation]
     ) -> None:
         """Relations, each recorded with the memory it starts from, of memories that do not change themselves."""
         starting: defaultdict[UUID, list[Edge]] = defaultdict(list)
@@ -119,12 +119,14 @@ class Journal:
             starting[edge.from_id].append(edge)
         batch = {
             "history": [],
-            "events": [_observation(o) for o in observations],
-            "edges": [row for memory_id, some in starting.items() for row in edges_of(memory_id, scope.actor, some)],
+            "events": [_event_row(o) for o in observations],
+            "edges": [
+                row for memory_id, some in starting.items() for row in edge_rows(memory_id, scope.actor_name, some)
+            ],
         }
-        await self._applied(scope, tx, batch, [], [], [], [], None)
+        await self._apply_batch(scope, tx, batch, [], [], [], [], None)
 
-    async def _applied(self, scope: Scope, tx: WriteTx | None, *arguments: Any) -> dict[str, Any]:
+    async def _apply_batch(self, scope: Principal, tx: WriteTx | None, *arguments: Any) -> dict[str, Any]:
         if tx is None:
             rows = await self._uow.call(scope, self._apply, *arguments)
         else:
@@ -132,22 +134,26 @@ class Journal:
         answer: dict[str, Any] = rows[0]["answer"]
         return answer
 
-    def _tombstones(self, scope: Scope, change: MemoryChange) -> list[bytes]:
+    def _change_tombstones(self, scope: Principal, change: MemoryChange) -> list[bytes]:
         """The hashes of what this change would store: its texts, and the turn it was learnt from."""
         names = ("text", "steps_text", "source")
         if change.new is None:
             text, steps, source = (change.fields.get(name) for name in names)
         else:
             text, steps, source = (getattr(change.new, name) for name in names)
-        return tombstones(self._secret, scope.tenant_id, change.user_id, [text, steps], [(source or {}).get("turn_id")])
+        return compute_tombstones(
+            self._secret, scope.tenant_id, change.user_id, [text, steps], [(source or {}).get("turn_id")]
+        )
 
-    async def consent(self, tx: WriteTx, scope: Scope, actor: str, entry: Entry) -> None:
+    async def record_consent(self, tx: WriteTx, scope: Principal, actor: str, entry: ConsentEntry) -> None:
         """What was done about a proposal, in its transaction; its id stands where a memory's would (seed 003 §10)."""
         refs = (str(ref) if ref else None for ref in (entry.old_ref, entry.new_ref))
         meta = {"action": entry.action, **entry.meta}
         await tx.execute(_SQL["consent"], scope.tenant_id, new_id(), str(entry.patch), *refs, actor, meta)
 
-    async def note(self, scope: Scope, observations: Sequence[Observation], seen_at: Sequence[float] = ()) -> None:
+    async def record_event(
+        self, scope: Principal, observations: Sequence[Observation], seen_at: Sequence[float] = ()
+    ) -> None:
         """Keep events in a transaction of their own, so that they stay when the work rolled back.
 
         `seen_at`: when each was observed (`time.monotonic`); now, where it is not given.
@@ -155,45 +161,45 @@ class Journal:
         async with self._uow.write(scope) as tx:
             now = time.monotonic()
             ages = [now - moment for moment in seen_at] or [0.0] * len(observations)
-            events = [_observation(o) | {"age": age} for o, age in zip(observations, ages, strict=True)]
+            events = [_event_row(o) | {"age": age} for o, age in zip(observations, ages, strict=True)]
             await tx.execute(_SQL["note"], scope.tenant_id, events)
 
 
-def _batch(scope: Scope, changes: Sequence[MemoryChange]) -> dict[str, Any]:
+def _change_batch(scope: Principal, changes: Sequence[MemoryChange]) -> dict[str, Any]:
     """The changes table by table, as `apply_changes` takes them."""
     fresh = [c for c in changes if c.new and c.edges]  # their relations cannot be there yet: no need to look
     born = {c.memory_id for c in changes if c.new}
     batch: dict[str, Any] = {
-        "history": [_history(scope, c) for c in changes] + [link(c) for c in fresh],
-        "events": [_observation(o) for c in changes for o in c.observations],
+        "history": [_history_row(scope, c) for c in changes] + [link_row(c) for c in fresh],
+        "events": [_event_row(o) for c in changes for o in c.observations],
     }
     told = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
     more = {
         "users": sorted({c.new.user_id for c in changes if c.new}),
-        "memories": [_new_row(c.memory_id, c.new) for c in changes if c.new],
+        "memories": [_memory_row(c.memory_id, c.new) for c in changes if c.new],
         "threads": dict(Counter(thread for _change, thread in told)),
-        "updates": [_update(c) for c in changes if not c.new],
-        "delta": list(_delta(told)),
-        "relations": [new_relation(c, edge, born) for c in fresh for edge in c.edges],
+        "updates": [_update_row(c) for c in changes if not c.new],
+        "delta": list(_delta_rows(told)),
+        "relations": [new_relation_row(c, edge, born) for c in fresh for edge in c.edges],
         "related": {str(c.memory_id): len(c.edges) for c in fresh},
-        "edges": [row for c in changes if c.edges and not c.new for row in edges_of(c.memory_id, c.actor, c.edges)],
+        "edges": [row for c in changes if c.edges and not c.new for row in edge_rows(c.memory_id, c.actor, c.edges)],
         "retold": [str(c.memory_id) for c in changes if "text" in c.fields],
         "jobs": [new_job_row(job) for c in changes for job in c.jobs],
     }
     return batch | {name: rows for name, rows in more.items() if rows}
 
 
-def _new_row(memory_id: UUID, new: NewMemory) -> dict[str, Any]:
-    row = {name: _field(getattr(new, name)) for name in NewMemory.__dataclass_fields__}
+def _memory_row(memory_id: UUID, new: NewMemory) -> dict[str, Any]:
+    row = {name: _json_value(getattr(new, name)) for name in NewMemory.__dataclass_fields__}
     row["updated_at"] = row["updated_at"] or row["created_at"]
-    return row | {"id": str(memory_id), "text_hash": _bytes(text_key(new.text))}
+    return row | {"id": str(memory_id), "text_hash": _hex_bytes(text_key(new.text))}
 
 
-def _update(change: MemoryChange) -> dict[str, Any]:
+def _update_row(change: MemoryChange) -> dict[str, Any]:
     row: dict[str, Any] = {"op": "purge" if change.kind is ChangeKind.purged else "update", "id": str(change.memory_id)}
-    row["set"] = {name: _field(value) for name, value in change.fields.items()}
+    row["set"] = {name: _json_value(value) for name, value in change.fields.items()}
     if "text" in change.fields:
-        row["set"]["text_hash"] = _bytes(text_key(change.fields["text"]))
+        row["set"]["text_hash"] = _hex_bytes(text_key(change.fields["text"]))
     if change.expect_version is not None:
         row["expect_version"] = change.expect_version
     if change.expect_states:
@@ -201,7 +207,7 @@ def _update(change: MemoryChange) -> dict[str, Any]:
     return row
 
 
-def _history(scope: Scope, change: MemoryChange) -> dict[str, Any]:
+def _history_row(scope: Principal, change: MemoryChange) -> dict[str, Any]:
     meta = change.history_meta
     if change.new and change.new.type is MemoryType.turn and scope.key_id:
         meta = {**meta, "key": str(scope.key_id)}  # an agent's name is the caller's own; consent asks for the key
@@ -216,7 +222,7 @@ def _history(scope: Scope, change: MemoryChange) -> dict[str, Any]:
     }
 
 
-def _delta(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]:
+def _delta_rows(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]:
     """One row a change and thread; `back` counts from the thread's last revision."""
     left = Counter(thread for _change, thread in told)
     for change, thread in told:
@@ -231,37 +237,37 @@ def _delta(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]
         }
 
 
-def _observation(o: Observation) -> dict[str, Any]:
-    return {name: _field(getattr(o, name)) for name in Observation.__dataclass_fields__} | {"id": str(new_id())}
+def _event_row(o: Observation) -> dict[str, Any]:
+    return {name: _json_value(getattr(o, name)) for name in Observation.__dataclass_fields__} | {"id": str(new_id())}
 
 
-def _field(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-def _bytes(value: bytes) -> str:
+def _hex_bytes(value: bytes) -> str:
     return f"\\x{value.hex()}"
 
 
-def _key_id(scope: Scope) -> UUID:
+def _key_id(scope: Principal) -> UUID:
     return scope.key_id or UUID(int=0)
 
 
-def _key_record(scope: Scope, record: KeyRecord) -> dict[str, Any]:
+def _key_row(scope: Principal, record: KeyRecord) -> dict[str, Any]:
     return {
         "key_id": str(_key_id(scope)),
         "route": record.key.route,
         "key": record.key.key,
-        "body_hash": _bytes(record.key.body_hash),
+        "body_hash": _hex_bytes(record.key.body_hash),
         "user_id": record.user_id,
         "memory_id": str(record.memory_id) if record.memory_id else None,
         "response": record.response,
     }
 
 
-def _recorded(changes: Sequence[MemoryChange], answer: dict[str, Any]) -> tuple[Recorded, ...]:
+def _recorded_changes(changes: Sequence[MemoryChange], answer: dict[str, Any]) -> tuple[RecordedChange, ...]:
     revisions: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for memory_id, thread, rev in answer["revs"]:
         revisions[memory_id][thread] = rev
@@ -269,6 +275,6 @@ def _recorded(changes: Sequence[MemoryChange], answer: dict[str, Any]) -> tuple[
     for change in changes:
         name = str(change.memory_id)
         after = answer["rows"].get(name, {}).get("after")
-        memory = change.new.stored(change.memory_id) if change.new else memory_from_json(after) if after else None
-        result.append(Recorded(memory, revisions[name], answer["related"].get(name, 0)))
+        memory = change.new.to_memory(change.memory_id) if change.new else memory_from_json(after) if after else None
+        result.append(RecordedChange(memory, revisions[name], answer["related"].get(name, 0)))
     return tuple(result)

@@ -8,9 +8,9 @@ from app.domain.changes import Edge, MemoryChange
 from app.storage.identity import new_id
 
 
-def link(change: MemoryChange) -> dict[str, Any]:
+def link_row(change: MemoryChange) -> dict[str, Any]:
     """Return the LINK row of a new memory."""
-    edges = [{"id": str(_other(change, e)), "category": e.category, "strength": e.strength} for e in change.edges]
+    edges = [{"id": str(_other_end(change, e)), "category": e.category, "strength": e.strength} for e in change.edges]
     return {
         "id": str(new_id()),
         "memory_id": str(change.memory_id),
@@ -20,23 +20,23 @@ def link(change: MemoryChange) -> dict[str, Any]:
     }
 
 
-def _other(change: MemoryChange, edge: Edge) -> UUID:
+def _other_end(change: MemoryChange, edge: Edge) -> UUID:
     """What the edge relates the changed memory to."""
     return edge.to_id if edge.from_id == change.memory_id else edge.from_id
 
 
-def _relation(edge: Edge) -> dict[str, Any]:
+def _relation_row(edge: Edge) -> dict[str, Any]:
     return {"id": str(new_id()), "from_id": str(edge.from_id), "to_id": str(edge.to_id), "strength": edge.strength}
 
 
-def new_relation(change: MemoryChange, edge: Edge, born: set[UUID]) -> dict[str, Any]:
+def new_relation_row(change: MemoryChange, edge: Edge, born: set[UUID]) -> dict[str, Any]:
     """Return a new memory's relation, with the memory that must still be there unless the same call stores it."""
-    other = _other(change, edge)
-    return _relation(edge) | ({} if other in born else {"other": str(other)})
+    other = _other_end(change, edge)
+    return _relation_row(edge) | ({} if other in born else {"other": str(other)})
 
 
-def edges_of(memory_id: UUID, actor: str, edges: Iterable[Edge]) -> Iterator[dict[str, Any]]:
+def edge_rows(memory_id: UUID, actor: str, edges: Iterable[Edge]) -> Iterator[dict[str, Any]]:
     """Yield the rows of relations of a memory that was there before."""
     row = {"memory_id": str(memory_id), "link_id": str(new_id()), "actor": actor}
     for edge in edges:
-        yield row | _relation(edge) | {"category": edge.category}
+        yield row | _relation_row(edge) | {"category": edge.category}

@@ -8,7 +8,7 @@ from uuid import UUID
 from app.domain.outages import DatabaseUnavailable, TenantBusy
 
 
-class Shares:
+class ConnectionShares:
     """Places for `limit` units of work at once, each one tenant's, or nobody's (None) such as authentication.
 
     A tenant takes another place while it holds fewer than are free, of which one does not count: that one stays for
@@ -31,11 +31,11 @@ class Shares:
         return self.limit - self._free
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """How many wait for a place."""
         return sum(map(len, self._queues.values()))
 
-    def take(self, tenant: UUID | None) -> bool:
+    def take_place(self, tenant: UUID | None) -> bool:
         """Take a place if there is one for this tenant; else the caller has to `wait` for it."""
         held = self._held.get(tenant, 0)
         if held >= self._free - (self._kept if tenant is not None else 0):
@@ -44,7 +44,7 @@ class Shares:
         self._free -= 1
         return True
 
-    async def wait(self, tenant: UUID | None, timeout_s: float) -> None:
+    async def wait_for_place(self, tenant: UUID | None, timeout_s: float) -> None:
         """Take a place as soon as there is one; raises TenantBusy or DatabaseUnavailable after `timeout_s` seconds."""
         self.waits += 1
         place = asyncio.get_running_loop().create_future()
@@ -54,17 +54,17 @@ class Shares:
                 await place
         except BaseException as error:
             if place.done() and not place.cancelled():  # handed over when nobody wanted it any more
-                self.give_back(tenant)
+                self.return_place(tenant)
             else:
                 place.cancel()
-                self._leave(tenant, place)
+                self._leave_queue(tenant, place)
             if not isinstance(error, TimeoutError):
                 raise
             if tenant is not None and tenant in self._held:
                 raise TenantBusy() from None
             raise DatabaseUnavailable("Every connection of this server is busy; try again.") from None
 
-    def give_back(self, tenant: UUID | None) -> None:
+    def return_place(self, tenant: UUID | None) -> None:
         """Give back a place that was taken; whoever waits and may have it takes it."""
         self._free += 1
         if held := self._held[tenant] - 1:
@@ -72,19 +72,19 @@ class Shares:
         else:
             del self._held[tenant]
         while self._queues:
-            first = min(self._queues, key=self._order)
+            first = min(self._queues, key=self._queue_order)
             place = self._queues[first][0]
             if not place.cancelled():
-                if not self.take(first):
+                if not self.take_place(first):
                     return
                 place.set_result(None)
-            self._leave(first, place)
+            self._leave_queue(first, place)
 
-    def _order(self, tenant: UUID | None) -> tuple[int, bool]:
+    def _queue_order(self, tenant: UUID | None) -> tuple[int, bool]:
         """Whose turn it is, least first. If the first may take no place, nobody may."""
         return self._held.get(tenant, 0), tenant is not None
 
-    def _leave(self, tenant: UUID | None, place: "asyncio.Future[None]") -> None:
+    def _leave_queue(self, tenant: UUID | None, place: "asyncio.Future[None]") -> None:
         queue = self._queues.get(tenant, deque())
         with contextlib.suppress(ValueError):
             queue.remove(place)

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 
 @cache
-def statements(file: str) -> dict[str, str]:
+def load_statements(file: str) -> dict[str, str]:
     """The statements of one `.sql` file by the name in their `-- name:` line."""
     script = files("app.storage").joinpath(file).read_text(encoding="utf-8")
     parts = re.split(r"^-- name: (\w+)\n", script, flags=re.MULTILINE)[1:]

@@ -16,15 +16,15 @@ import asyncpg
 from app.domain.errors import (
     DuplicateText,
     ErasedText,
+    IdempotencyKeyUsed,
     MnemaError,
     NotFound,
     StateTooLarge,
-    UsedBefore,
     VersionConflict,
     WrongState,
 )
 from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailable, WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import in_transaction
 from app.storage.engine import REFUSED, UNREACHABLE, Engine, give_back
 
@@ -69,13 +69,13 @@ class WriteTx(ReadTx):
 TIDY_S = 1.0
 """How long a connection that failed or was left may take to come to rest, before it is thrown away."""
 
-_BY_STATE: dict[str, type[MnemaError]] = {
+_ERROR_BY_STATE: dict[str, type[MnemaError]] = {
     "MN404": NotFound,
     "MN409": WrongState,
     "MN410": ErasedText,
     "MN412": VersionConflict,
     "MN413": StateTooLarge,
-    "MN425": UsedBefore,
+    "MN425": IdempotencyKeyUsed,
     "23503": WriteContention,  # the user was erased while the memory was written
     "23505": DuplicateText,
     "40P01": WriteContention,
@@ -87,18 +87,18 @@ _BY_STATE: dict[str, type[MnemaError]] = {
     "53100": DatabaseFull,
     "58030": DatabaseUnavailable,  # an error of its disk
 }
-_FOR_NOW = ("53", "57")
+_TRANSIENT_CLASSES = ("53", "57")
 """Classes of states with which PostgreSQL refuses for now: it lacks a resource, or an operator is at work."""
 
 
-def translate(error: BaseException) -> MnemaError | None:
+def translate_error(error: BaseException) -> MnemaError | None:
     """Our error for the driver's, or None when it is a defect of ours."""
     if isinstance(error, asyncpg.ForeignKeyViolationError) and "tenant_id_fkey" in (error.constraint_name or ""):
         return NotFound("no such tenant")
     state = (error.sqlstate or "") if isinstance(error, asyncpg.PostgresError) else ""
-    if known := _BY_STATE.get(state):
+    if known := _ERROR_BY_STATE.get(state):
         return known() if known is not WrongState else WrongState(str(error))
-    if state.startswith(_FOR_NOW):
+    if state.startswith(_TRANSIENT_CLASSES):
         return DatabaseUnavailable("the database refuses this for now; try again")
     if isinstance(error, REFUSED):
         return DatabaseUnavailable("the database refuses this login")
@@ -127,44 +127,44 @@ class UnitOfWork:
         self._engine = engine
 
     @asynccontextmanager
-    async def read(self, scope: Scope, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
+    async def read(self, scope: Principal, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
         """A read-only transaction of one tenant."""
-        async with self._transaction(scope, "BEGIN READ ONLY") as connection:
+        async with self._open_transaction(scope, "BEGIN READ ONLY") as connection:
             try:
                 yield ReadTx(connection, timeout_s)
             except asyncpg.ReadOnlySQLTransactionError as error:  # a defect of ours, not the database's state
                 raise RuntimeError("a read-only unit of work tried to write") from error
 
     @asynccontextmanager
-    async def write(self, scope: Scope, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
+    async def write(self, scope: Principal, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
         """A read-write transaction of one tenant; commits on leaving, rolls back on an exception."""
-        async with self._transaction(scope, "BEGIN") as connection:  # read-only where the database is
+        async with self._open_transaction(scope, "BEGIN") as connection:  # read-only where the database is
             yield WriteTx(connection, timeout_s)
 
     @asynccontextmanager
-    async def calls(self, scope: Scope) -> AsyncIterator[ReadTx]:
+    async def calls(self, scope: Principal) -> AsyncIterator[ReadTx]:
         """A connection on which each statement is a transaction of its own, as in `call`."""
-        async with self._connection(scope.tenant_id) as connection:
+        async with self._acquire_connection(scope.tenant_id) as connection:
             yield ReadTx(connection)
 
-    async def call(self, scope: Scope, statement: str, *args: Any) -> list[Row]:
+    async def call(self, scope: Principal, statement: str, *args: Any) -> list[Row]:
         """Run one statement as a transaction of its own.
 
         The statement calls a function whose first parameter is the tenant and which binds it before anything else.
         """
-        async with self._connection(scope.tenant_id) as connection:
+        async with self._acquire_connection(scope.tenant_id) as connection:
             rows: list[Row] = await connection.fetch(statement, scope.tenant_id, *args)
             return rows
 
-    async def definer(self, statement: str, *args: Any) -> Sequence[Row]:
+    async def call_definer(self, statement: str, *args: Any) -> Sequence[Row]:
         """Call one of the few cross-tenant functions (`authenticate`, `list_tenants`) or read what no tenant owns."""
-        async with self._connection(None) as connection:
+        async with self._acquire_connection(None) as connection:
             rows: list[Row] = await connection.fetch(statement, *args)
             return rows
 
     @asynccontextmanager
-    async def _transaction(self, scope: Scope, begin: str) -> AsyncIterator[asyncpg.Connection]:
-        async with self._connection(scope.tenant_id) as connection:
+    async def _open_transaction(self, scope: Principal, begin: str) -> AsyncIterator[asyncpg.Connection]:
+        async with self._acquire_connection(scope.tenant_id) as connection:
             # one message, before any savepoint: rolling back a savepoint that had set the tenant would clear it
             await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{scope.tenant_id}', true)")
             try:
@@ -175,17 +175,17 @@ class UnitOfWork:
             await connection.execute("COMMIT")
 
     @asynccontextmanager
-    async def _connection(self, tenant: UUID | None) -> AsyncIterator[asyncpg.Connection]:
+    async def _acquire_connection(self, tenant: UUID | None) -> AsyncIterator[asyncpg.Connection]:
         if in_transaction.get():
             raise RuntimeError("a unit of work is already open in this task")
         token, shares = in_transaction.set(True), self._engine.shares
         try:
-            if not shares.take(tenant):
-                await shares.wait(tenant, self._engine.timeout_s)
+            if not shares.take_place(tenant):
+                await shares.wait_for_place(tenant, self._engine.timeout_s)
             try:
-                if (pool := self._engine.opened) is None:
+                if (pool := self._engine.pool_if_open) is None:
                     async with asyncio.timeout(self._engine.timeout_s):  # others may be trying to, one after the other
-                        pool = await self._engine.pool()
+                        pool = await self._engine.get_pool()
                 connection = await pool.acquire(timeout=self._engine.timeout_s)
                 try:
                     yield connection
@@ -193,9 +193,9 @@ class UnitOfWork:
                     with contextlib.suppress(Exception):  # the driver has then closed it
                         await give_back(pool, connection, TIDY_S)
             finally:
-                shares.give_back(tenant)
+                shares.return_place(tenant)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
-            if (ours := translate(error)) is not None:
+            if (ours := translate_error(error)) is not None:
                 raise ours from error
             raise
         finally:

@@ -11,7 +11,7 @@ LARGE = 64 << 10
 _THREAD = ThreadPoolExecutor(1, "aside")
 
 
-async def aside(size: int, work: Callable[..., T], *args: object) -> T:
+async def offload_if_large(size: int, work: Callable[..., T], *args: object) -> T:
     """Return `work(*args)`. If it reads more than LARGE bytes (`size`), it is done in a thread of which there is one.
 
     Decoders keep the interpreter's lock. Many threads of them would take it in turn and leave the event loop a share of

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 
 from mnema import calls, consent
-from mnema.bulk import batches
+from mnema.bulk import split_batches
 from mnema.errors import BrokenOff
 from mnema.models import BulkResult, Page
 from mnema.requests import NewMemory
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def connection(
+def build_connection(
     base_url: str | None = None, api_key: str | None = None, *, timeout_s: float = 30.0, retry: Retry | None = None
 ) -> Connection:
     """Where and as whom: what is not given is read from MNEMA_URL and MNEMA_API_KEY. Raises ValueError."""
@@ -27,7 +27,7 @@ def connection(
     return Connection(url, key, timeout_s, retry or Retry())
 
 
-def _documented(method: Any, build: Callable[..., Any], owner: str, returns: Any) -> Any:
+def _copy_signature(method: Any, build: Callable[..., Any], owner: str, returns: Any) -> Any:
     """`method` with the name, the text and the arguments of `build`, and `self` before them."""
     functools.update_wrapper(method, build)
     signature = inspect.signature(build)
@@ -39,26 +39,26 @@ def _documented(method: Any, build: Callable[..., Any], owner: str, returns: Any
     return method
 
 
-def _answered(build: Callable[..., Any]) -> Any:
+def _answer_type(build: Callable[..., Any]) -> Any:
     """What the call that `build` makes is read as."""
     return get_args(build.__annotations__["return"])[0]
 
 
-def _each(iterator: Any, build: Callable[..., Any]) -> Any:
+def _iterator_type(iterator: Any, build: Callable[..., Any]) -> Any:
     """An iterator of what the pages hold."""
-    return iterator[get_args(_answered(build).model_fields["items"].annotation)[0]]
+    return iterator[get_args(_answer_type(build).model_fields["items"].annotation)[0]]
 
 
-def _sends(build: Callable[P, Call[T]]) -> "Callable[Concatenate[Mnema, P], T]":
-    def method(self: "Mnema", /, *args: P.args, **kwargs: P.kwargs) -> T:
+def _sync_method(build: Callable[P, Call[T]]) -> "Callable[Concatenate[Mnema, P], T]":
+    def send_call(self: "Mnema", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.send(build(*args, **kwargs))
 
-    documented: Callable[Concatenate[Mnema, P], T] = _documented(method, build, "Mnema", _answered(build))
+    documented: Callable[Concatenate[Mnema, P], T] = _copy_signature(send_call, build, "Mnema", _answer_type(build))
     return documented
 
 
-def _pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[Mnema, P], Iterator[T]]":
-    def method(self: "Mnema", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+def _sync_pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[Mnema, P], Iterator[T]]":
+    def iterate_items(self: "Mnema", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         page = self.send(build(*args, **kwargs))
         yield from page.items
         while page.next_cursor is not None:
@@ -66,24 +66,24 @@ def _pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[Mnema, P]
             page = self.send(build(*args, **kwargs))
             yield from page.items
 
-    documented: Callable[Concatenate[Mnema, P], Iterator[T]] = _documented(
-        method, build, "Mnema", _each(Iterator, build)
+    documented: Callable[Concatenate[Mnema, P], Iterator[T]] = _copy_signature(
+        iterate_items, build, "Mnema", _iterator_type(Iterator, build)
     )
     return documented
 
 
-def _awaits(build: Callable[P, Call[T]]) -> "Callable[Concatenate[AsyncMnema, P], Coroutine[Any, Any, T]]":
-    async def method(self: "AsyncMnema", /, *args: P.args, **kwargs: P.kwargs) -> T:
+def _async_method(build: Callable[P, Call[T]]) -> "Callable[Concatenate[AsyncMnema, P], Coroutine[Any, Any, T]]":
+    async def send_call(self: "AsyncMnema", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.send(build(*args, **kwargs))
 
-    documented: Callable[Concatenate[AsyncMnema, P], Coroutine[Any, Any, T]] = _documented(
-        method, build, "AsyncMnema", _answered(build)
+    documented: Callable[Concatenate[AsyncMnema, P], Coroutine[Any, Any, T]] = _copy_signature(
+        send_call, build, "AsyncMnema", _answer_type(build)
     )
     return documented
 
 
-def _awaits_pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[AsyncMnema, P], AsyncIterator[T]]":
-    async def method(self: "AsyncMnema", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+def _async_pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[AsyncMnema, P], AsyncIterator[T]]":
+    async def iterate_items(self: "AsyncMnema", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
         page = await self.send(build(*args, **kwargs))
         for item in page.items:
             yield item
@@ -93,8 +93,8 @@ def _awaits_pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[As
             for item in page.items:
                 yield item
 
-    documented: Callable[Concatenate[AsyncMnema, P], AsyncIterator[T]] = _documented(
-        method, build, "AsyncMnema", _each(AsyncIterator, build)
+    documented: Callable[Concatenate[AsyncMnema, P], AsyncIterator[T]] = _copy_signature(
+        iterate_items, build, "AsyncMnema", _iterator_type(AsyncIterator, build)
     )
     return documented
 
@@ -116,36 +116,36 @@ class Mnema:
         timeout_s: float = 30.0,
         retry: Retry | None = None,
     ) -> None:
-        self.connection = connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
+        self.connection = build_connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
         self._sender = Sender(self.connection)
 
-    remember = _sends(calls.remember)
-    add_turn = _sends(calls.add_turn)
-    query = _sends(calls.query)
-    get = _sends(calls.get)
-    page = _sends(calls.page)
-    list = _pages(calls.page)
-    edit = _sends(calls.edit)
-    delete = _sends(calls.delete)
-    purge = _sends(calls.purge)
-    restore = _sends(calls.restore)
-    pin = _sends(calls.pin)
-    history = _pages(calls.history)
-    delta = _sends(calls.delta)
-    erase = _sends(calls.erase)
-    propose = _sends(consent.propose)
-    proposals = _pages(consent.proposals)
-    approve = _sends(consent.approve)
-    reject = _sends(consent.reject)
-    ask_consent = _sends(consent.ask_consent)
-    context = _sends(consent.context)
-    withdraw = _sends(consent.withdraw)
-    event_counts = _sends(calls.event_counts)
-    jobs = _pages(calls.jobs)
-    job = _sends(calls.job)
-    job_counts = _sends(calls.job_counts)
-    health = _sends(calls.health)
-    ready = _sends(calls.ready)
+    remember = _sync_method(calls.remember)
+    add_turn = _sync_method(calls.add_turn)
+    query = _sync_method(calls.query)
+    get = _sync_method(calls.get)
+    page = _sync_method(calls.page)
+    list = _sync_pages(calls.page)
+    edit = _sync_method(calls.edit)
+    delete = _sync_method(calls.delete)
+    purge = _sync_method(calls.purge)
+    restore = _sync_method(calls.restore)
+    pin = _sync_method(calls.pin)
+    history = _sync_pages(calls.history)
+    delta = _sync_method(calls.delta)
+    erase = _sync_method(calls.erase)
+    propose = _sync_method(consent.propose)
+    proposals = _sync_pages(consent.proposals)
+    approve = _sync_method(consent.approve)
+    reject = _sync_method(consent.reject)
+    ask_consent = _sync_method(consent.ask_consent)
+    context = _sync_method(consent.context)
+    withdraw = _sync_method(consent.withdraw)
+    event_counts = _sync_method(calls.event_counts)
+    jobs = _sync_pages(calls.jobs)
+    job = _sync_method(calls.job)
+    job_counts = _sync_method(calls.job_counts)
+    health = _sync_method(calls.health)
+    ready = _sync_method(calls.ready)
 
     def remember_many(
         self, memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False
@@ -156,19 +156,19 @@ class Mnema:
         asked for. After BrokenOff those without a result may be stored or not: send them again with an
         `idempotency_key` each if that matters.
         """
-        for batch in batches(memories, trim=trim):
+        for batch in split_batches(memories, trim=trim):
             broken: BrokenOff | None = None
-            while batch.unanswered(broken):
+            while batch.begin_attempt(broken):
                 try:
-                    for document in self._sender.lines(batch.call):
-                        if result := batch.read(document):
+                    for document in self._sender.stream_documents(batch.call):
+                        if result := batch.read_result(document):
                             yield result
                 except BrokenOff as error:
                     broken = error
 
     def export(self, user_id: str) -> Iterator[dict[str, Any]]:
         """Everything held of a user, record by record as it comes; each has its `kind`. BrokenOff: it is incomplete."""
-        return self._sender.lines(calls.export(user_id))
+        return self._sender.stream_documents(calls.export(user_id))
 
     def send(self, call: Call[T]) -> T:
         """Send any call; raises MnemaError."""
@@ -199,54 +199,54 @@ class AsyncMnema:
         timeout_s: float = 30.0,
         retry: Retry | None = None,
     ) -> None:
-        self.connection = connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
+        self.connection = build_connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
         self._sender = AsyncSender(self.connection)
 
-    remember = _awaits(calls.remember)
-    add_turn = _awaits(calls.add_turn)
-    query = _awaits(calls.query)
-    get = _awaits(calls.get)
-    page = _awaits(calls.page)
-    list = _awaits_pages(calls.page)
-    edit = _awaits(calls.edit)
-    delete = _awaits(calls.delete)
-    purge = _awaits(calls.purge)
-    restore = _awaits(calls.restore)
-    pin = _awaits(calls.pin)
-    history = _awaits_pages(calls.history)
-    delta = _awaits(calls.delta)
-    erase = _awaits(calls.erase)
-    propose = _awaits(consent.propose)
-    proposals = _awaits_pages(consent.proposals)
-    approve = _awaits(consent.approve)
-    reject = _awaits(consent.reject)
-    ask_consent = _awaits(consent.ask_consent)
-    context = _awaits(consent.context)
-    withdraw = _awaits(consent.withdraw)
-    event_counts = _awaits(calls.event_counts)
-    jobs = _awaits_pages(calls.jobs)
-    job = _awaits(calls.job)
-    job_counts = _awaits(calls.job_counts)
-    health = _awaits(calls.health)
-    ready = _awaits(calls.ready)
+    remember = _async_method(calls.remember)
+    add_turn = _async_method(calls.add_turn)
+    query = _async_method(calls.query)
+    get = _async_method(calls.get)
+    page = _async_method(calls.page)
+    list = _async_pages(calls.page)
+    edit = _async_method(calls.edit)
+    delete = _async_method(calls.delete)
+    purge = _async_method(calls.purge)
+    restore = _async_method(calls.restore)
+    pin = _async_method(calls.pin)
+    history = _async_pages(calls.history)
+    delta = _async_method(calls.delta)
+    erase = _async_method(calls.erase)
+    propose = _async_method(consent.propose)
+    proposals = _async_pages(consent.proposals)
+    approve = _async_method(consent.approve)
+    reject = _async_method(consent.reject)
+    ask_consent = _async_method(consent.ask_consent)
+    context = _async_method(consent.context)
+    withdraw = _async_method(consent.withdraw)
+    event_counts = _async_method(calls.event_counts)
+    jobs = _async_pages(calls.jobs)
+    job = _async_method(calls.job)
+    job_counts = _async_method(calls.job_counts)
+    health = _async_method(calls.health)
+    ready = _async_method(calls.ready)
 
     async def remember_many(
         self, memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False
     ) -> AsyncIterator[BulkResult]:
         """Write any number of memories, a thousand a request; as `Mnema.remember_many`."""
-        for batch in batches(memories, trim=trim):
+        for batch in split_batches(memories, trim=trim):
             broken: BrokenOff | None = None
-            while batch.unanswered(broken):
+            while batch.begin_attempt(broken):
                 try:
-                    async for document in self._sender.lines(batch.call):
-                        if result := batch.read(document):
+                    async for document in self._sender.stream_documents(batch.call):
+                        if result := batch.read_result(document):
                             yield result
                 except BrokenOff as error:
                     broken = error
 
     def export(self, user_id: str) -> AsyncIterator[dict[str, Any]]:
         """Everything held of a user, record by record as it comes; each has its `kind`. BrokenOff: it is incomplete."""
-        return self._sender.lines(calls.export(user_id))
+        return self._sender.stream_documents(calls.export(user_id))
 
     async def send(self, call: Call[T]) -> T:
         """Send any call; raises MnemaError."""

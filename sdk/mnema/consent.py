@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from mnema.calls import JSON, given, reader, segment
+from mnema.calls import JSON, build_body, model_reader, path_segment
 from mnema.models import Answered, Page
 from mnema.requests import Sent
 from mnema.transport import Call
@@ -127,9 +127,13 @@ def propose(
     `evidence`: the id of the memory it was learnt from.
     """
     told = {"field": field, "value": value, "evidence": evidence, "thread_id": thread_id, "agent_id": agent_id}
-    content = given(NewProposal, **told).body()
+    content = build_body(NewProposal, **told).body()
     return Call(
-        "POST", f"{_context(user_id)}/patches", reader(Proposed), content=content, headers=_once(idempotency_key)
+        "POST",
+        f"{_context_path(user_id)}/patches",
+        model_reader(Proposed),
+        content=content,
+        headers=_idempotency_headers(idempotency_key),
     )
 
 
@@ -139,17 +143,17 @@ def proposals(
     """One page of a user's proposals, newest first; `limit`: of one page, 1 to 200."""
     params = {"state": state, "limit": limit, "cursor": cursor}
     sent = {name: str(value) for name, value in params.items() if value is not None}
-    return Call("GET", f"{_context(user_id)}/patches", reader(Page[Proposal]), sent)
+    return Call("GET", f"{_context_path(user_id)}/patches", model_reader(Page[Proposal]), sent)
 
 
 def approve(user_id: str, proposal_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Proposal]:
     """Approve a proposal in the user's name: its value is known from now on; needs a key with scope approve."""
-    return _decide(user_id, proposal_id, "approve", idempotency_key)
+    return _decision_call(user_id, proposal_id, "approve", idempotency_key)
 
 
 def reject(user_id: str, proposal_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Proposal]:
     """Reject a proposal in the user's name; needs a key with scope approve."""
-    return _decide(user_id, proposal_id, "reject", idempotency_key)
+    return _decision_call(user_id, proposal_id, "reject", idempotency_key)
 
 
 def ask_consent(
@@ -166,34 +170,36 @@ def ask_consent(
     Store the assistant's turn that ends with the question first. The next turn there is the answer: a plain yes or no
     of the user decides, if another key stores it than those that proposed and asked; anything else changes nothing.
     """
-    content = given(NewQuestion, thread_id=thread_id, question=question, turn_id=turn_id).body()
-    headers = _once(idempotency_key)
-    return Call("POST", _patch(user_id, proposal_id, "ask"), reader(Proposal), content=content, headers=headers)
+    content = build_body(NewQuestion, thread_id=thread_id, question=question, turn_id=turn_id).body()
+    headers = _idempotency_headers(idempotency_key)
+    return Call(
+        "POST", _patch_path(user_id, proposal_id, "ask"), model_reader(Proposal), content=content, headers=headers
+    )
 
 
 def context(user_id: str) -> Call[Context]:
     """What is known of a user."""
-    return Call("GET", _context(user_id), reader(Context))
+    return Call("GET", _context_path(user_id), model_reader(Context))
 
 
 def withdraw(user_id: str, field: str, value: str | None = None) -> Call[Withdrawn]:
     """Forget what is known in a field, or one value of several; needs a key with scope approve."""
-    content = given(Withdrawal, field=field, value=value).body()
-    return Call("POST", f"{_context(user_id)}/withdraw", reader(Withdrawn), content=content, headers=JSON)
+    content = build_body(Withdrawal, field=field, value=value).body()
+    return Call("POST", f"{_context_path(user_id)}/withdraw", model_reader(Withdrawn), content=content, headers=JSON)
 
 
-def _decide(user_id: str, proposal_id: UUID | str, what: str, key: str | None) -> Call[Proposal]:
+def _decision_call(user_id: str, proposal_id: UUID | str, what: str, key: str | None) -> Call[Proposal]:
     headers: dict[str, Any] = {"Idempotency-Key": key or uuid.uuid4().hex}
-    return Call("POST", _patch(user_id, proposal_id, what), reader(Proposal), headers=headers)
+    return Call("POST", _patch_path(user_id, proposal_id, what), model_reader(Proposal), headers=headers)
 
 
-def _once(key: str | None) -> dict[str, str]:
+def _idempotency_headers(key: str | None) -> dict[str, str]:
     return {**JSON, "Idempotency-Key": key or uuid.uuid4().hex}
 
 
-def _context(user_id: str) -> str:
-    return f"/users/{segment(user_id)}/context"
+def _context_path(user_id: str) -> str:
+    return f"/users/{path_segment(user_id)}/context"
 
 
-def _patch(user_id: str, proposal_id: UUID | str, what: str) -> str:
-    return f"{_context(user_id)}/patches/{segment(str(proposal_id))}/{what}"
+def _patch_path(user_id: str, proposal_id: UUID | str, what: str) -> str:
+    return f"{_context_path(user_id)}/patches/{path_segment(str(proposal_id))}/{what}"

@@ -118,7 +118,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-def refusal(problem: Mapping[str, Any]) -> ApiError:
+def error_from_problem(problem: Mapping[str, Any]) -> ApiError:
     """The error for a problem document."""
     status = int(problem.get("status", 0))
     return _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)(problem)

@@ -56,7 +56,7 @@ class RecallGauge:
     def share(self) -> float:
         """Of the last turns, how many opened the valve, 0 to 1."""
         with self._lock:
-            return self._share()
+            return self._recalled_share()
 
     def opens(self, turn: Hashable, confidence: float) -> bool:
         """Whether to ask, now that the agent is this sure; counts it. Raises ValueError outside 0 to 1."""
@@ -64,15 +64,15 @@ class RecallGauge:
             raise ValueError("confidence is a number from 0 to 1")
         opens = confidence < self.policy.threshold
         with self._lock:
-            self._count(turn, opens)
-            share, turns = self._share(), len(self._recent)
+            self._count_turn(turn, opens)
+            share, turns = self._recalled_share(), len(self._recent)
             above = turns >= self.policy.least_turns and share > self.policy.most
             warn, self._above = above and not self._above, above
         if warn:
             log.warning("recall opened in %.0f %% of the last %d turns", 100 * share, turns)
         return opens
 
-    def _count(self, turn: Hashable, opens: bool) -> None:
+    def _count_turn(self, turn: Hashable, opens: bool) -> None:
         before = self._recent.get(turn)
         self.turns += before is None
         self.recalled += opens and not before
@@ -81,7 +81,7 @@ class RecallGauge:
         if len(self._recent) > self.policy.window:
             self._recent.popitem(last=False)
 
-    def _share(self) -> float:
+    def _recalled_share(self) -> float:
         return sum(self._recent.values()) / len(self._recent) if self._recent else 0.0
 
     def question(self, fields: QuestionFields) -> QuestionFields:

@@ -20,7 +20,7 @@ Moment = datetime | date | str
 """A date is UTC midnight, a time without zone is UTC; a string is ISO 8601."""
 
 
-def encoded(body: Any) -> bytes:
+def encode_json(body: Any) -> bytes:
     """As JSON; raises CannotBeSent for what JSON does not know."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=to_jsonable_python).encode()
@@ -35,7 +35,7 @@ class Sent(BaseModel):
 
     def body(self) -> bytes:
         """As JSON; what was not named stays unsaid, so that the server's defaults hold. Raises CannotBeSent."""
-        return encoded(self.model_dump(exclude_unset=True, by_alias=True))
+        return encode_json(self.model_dump(exclude_unset=True, by_alias=True))
 
 
 class Source(Sent):

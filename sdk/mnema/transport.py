@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from mnema.errors import BrokenOff, CannotBeSent, MnemaError, NoAnswer, TimedOut, UnexpectedAnswer, refusal
+from mnema.errors import BrokenOff, CannotBeSent, MnemaError, NoAnswer, TimedOut, UnexpectedAnswer, error_from_problem
 
 T = TypeVar("T")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -61,7 +61,7 @@ class Connection:
         if not self.api_key or not all("!" <= c <= "~" for c in self.api_key):
             raise ValueError("the API key is printable ASCII without blanks")
 
-    def options(self) -> dict[str, Any]:
+    def client_options(self) -> dict[str, Any]:
         """Of an httpx client; on loopback past any proxy that the environment names."""
         return {
             "base_url": self.base_url.rstrip("/"),
@@ -89,7 +89,7 @@ class Call(Generic[T]):
     accepted: frozenset[int] = frozenset()
     """Statuses of refusals that `read` understands."""
 
-    def request(self, client: "httpx.Client | httpx.AsyncClient") -> httpx.Request:
+    def build_request(self, client: "httpx.Client | httpx.AsyncClient") -> httpx.Request:
         """For this client; raises CannotBeSent."""
         try:
             return client.build_request(
@@ -104,19 +104,19 @@ class Call(Generic[T]):
         """How long to wait before it is sent again, in seconds; raises the failure as a MnemaError when it is not."""
         if isinstance(failure, httpx.Response):
             again = failure.status_code in TRANSIENT and (self.repeatable or failure.status_code in NOT_DONE)
-            asked_s, error = _asked_s(failure), problem_of(failure)
+            asked_s, error = _retry_after_s(failure), error_from_response(failure)
         else:
             again = isinstance(failure, httpx.TransportError) and (self.repeatable or isinstance(failure, NOT_SENT))
-            asked_s, error = None, failed(failure, self)
+            asked_s, error = None, error_without_response(failure, self)
         wait_s = retry.wait_s(attempt, asked_s, spent_s) if again else None
         if wait_s is None:
             raise error
         return wait_s
 
-    def answer(self, response: httpx.Response) -> T:
+    def read_answer(self, response: httpx.Response) -> T:
         """What it says; raises ApiError or UnexpectedAnswer."""
-        if not self.good(response):
-            raise problem_of(response)
+        if not self.is_accepted(response):
+            raise error_from_response(response)
         try:
             return self.read(response)
         except (ValueError, KeyError, TypeError) as error:
@@ -127,32 +127,34 @@ class Call(Generic[T]):
                 request_id=response.headers.get("X-Request-ID"),
             ) from error
 
-    def good(self, response: httpx.Response) -> bool:
+    def is_accepted(self, response: httpx.Response) -> bool:
         """Whether it is what was asked for."""
         return response.is_success or response.status_code in self.accepted
 
 
-def _asked_s(response: httpx.Response) -> float | None:
+def _retry_after_s(response: httpx.Response) -> float | None:
     asked = response.headers.get("Retry-After", "")
     return float(asked) if asked.isdecimal() else None
 
 
-def problem_of(response: httpx.Response) -> MnemaError:
+def error_from_response(response: httpx.Response) -> MnemaError:
     """The error that a refusal is; its body has been read."""
     try:
         problem = response.json()
         if response.is_error and isinstance(problem["code"], str) and "detail" in problem:
-            return refusal({**problem, "status": response.status_code})
+            return error_from_problem({**problem, "status": response.status_code})
     except (ValueError, KeyError, TypeError):
         pass
     if response.status_code in TRANSIENT:  # of a proxy
-        return refusal({"status": response.status_code, "code": "unavailable", "detail": response.reason_phrase})
+        return error_from_problem(
+            {"status": response.status_code, "code": "unavailable", "detail": response.reason_phrase}
+        )
     where = response.headers.get("Location")
     detail = f"{response.status_code} {response.reason_phrase}{f' to {where}' if where else ''}: not as Mnema answers"
     return UnexpectedAnswer(detail, code="unexpected_answer", status=response.status_code)
 
 
-def failed(error: Exception, call: Call[Any]) -> MnemaError:
+def error_without_response(error: Exception, call: Call[Any]) -> MnemaError:
     """The error for a request without an answer."""
     said = f"{call.method} {call.path}: {str(error) or type(error).__name__}"
     if isinstance(error, httpx.TimeoutException):
@@ -160,29 +162,29 @@ def failed(error: Exception, call: Call[Any]) -> MnemaError:
     return NoAnswer(said, code="no_answer")
 
 
-def broken_off(error: Exception, call: Call[Any]) -> MnemaError:
+def error_from_break(error: Exception, call: Call[Any]) -> MnemaError:
     """The error for a stream that ends before its end."""
     return BrokenOff(f"{call.method} {call.path}: {str(error) or type(error).__name__}", code="broken_off")
 
 
-class Lines:
+class JsonLines:
     """Bytes in, JSON documents out, one a line. Only a line feed ends a line: texts may hold other separators."""
 
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, chunk: bytes) -> list[Any]:
+    def feed_chunk(self, chunk: bytes) -> list[Any]:
         """The documents that are whole now."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
-        return [_document(line) for line in lines if line.strip()]
+        return [_parse_line(line) for line in lines if line.strip()]
 
-    def end(self) -> None:
+    def check_end(self) -> None:
         """Raises BrokenOff when a line was not ended."""
         if self._rest.strip():
             raise BrokenOff("the last line has no end", code="broken_off")
 
 
-def _document(line: bytes) -> Any:
+def _parse_line(line: bytes) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
@@ -194,32 +196,32 @@ class Sender:
 
     def __init__(self, connection: Connection) -> None:
         self._retry = connection.retry
-        self._client = httpx.Client(**connection.options())
+        self._client = httpx.Client(**connection.client_options())
 
     def send(self, call: Call[T]) -> T:
         """The answer; raises MnemaError."""
-        return call.answer(self._open(call))
+        return call.read_answer(self._open_response(call))
 
-    def lines(self, call: Call[Any]) -> Iterator[Any]:
+    def stream_documents(self, call: Call[Any]) -> Iterator[Any]:
         """The documents of a streamed answer as they come; nothing is sent again once it has begun."""
-        response = self._open(call, stream=True)
-        lines = Lines()
+        response = self._open_response(call, stream=True)
+        lines = JsonLines()
         try:
             for chunk in response.iter_bytes():
-                yield from lines.feed(chunk)
+                yield from lines.feed_chunk(chunk)
         except httpx.RequestError as error:
-            raise broken_off(error, call) from error
+            raise error_from_break(error, call) from error
         finally:
             response.close()
-        lines.end()
+        lines.check_end()
 
-    def _open(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
+    def _open_response(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
         began = time.monotonic()
         for attempt in itertools.count(1):
             failure: httpx.Response | httpx.RequestError
             try:
-                failure = self._client.send(call.request(self._client), stream=stream)
-                if call.good(failure):
+                failure = self._client.send(call.build_request(self._client), stream=stream)
+                if call.is_accepted(failure):
                     return failure
                 failure.read()
             except httpx.RequestError as error:
@@ -241,29 +243,29 @@ class AsyncSender:
 
     async def send(self, call: Call[T]) -> T:
         """The answer; raises MnemaError."""
-        return call.answer(await self._open(call))
+        return call.read_answer(await self._open_response(call))
 
-    async def lines(self, call: Call[Any]) -> AsyncIterator[Any]:
+    async def stream_documents(self, call: Call[Any]) -> AsyncIterator[Any]:
         """The documents of a streamed answer as they come; nothing is sent again once it has begun."""
-        response = await self._open(call, stream=True)
-        lines = Lines()
+        response = await self._open_response(call, stream=True)
+        lines = JsonLines()
         try:
             async for chunk in response.aiter_bytes():
-                for document in lines.feed(chunk):
+                for document in lines.feed_chunk(chunk):
                     yield document
         except httpx.RequestError as error:
-            raise broken_off(error, call) from error
+            raise error_from_break(error, call) from error
         finally:
             await response.aclose()
-        lines.end()
+        lines.check_end()
 
-    async def _open(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
+    async def _open_response(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
         began = time.monotonic()
         for attempt in itertools.count(1):
             failure: httpx.Response | httpx.RequestError
             try:
-                failure = await self._exchange(call, stream=stream)
-                if call.good(failure):
+                failure = await self._send_once(call, stream=stream)
+                if call.is_accepted(failure):
                     return failure
                 await failure.aread()
             except httpx.RequestError as error:
@@ -272,15 +274,15 @@ class AsyncSender:
             await asyncio.sleep(call.pause_s(self._connection.retry, attempt, failure, spent_s))
         raise AssertionError("unreachable")
 
-    async def _exchange(self, call: Call[Any], *, stream: bool) -> httpx.Response:
+    async def _send_once(self, call: Call[Any], *, stream: bool) -> httpx.Response:
         """One request and its answer; raises httpx's errors."""
-        client = self._client()
-        return await client.send(call.request(client), stream=stream)
+        client = self._current_client()
+        return await client.send(call.build_request(client), stream=stream)
 
-    def _client(self) -> httpx.AsyncClient:
+    def _current_client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._open_in is None or self._open_in[0] is not loop:  # connections cannot leave the loop they began in
-            self._open_in = loop, httpx.AsyncClient(**self._connection.options())
+            self._open_in = loop, httpx.AsyncClient(**self._connection.client_options())
         return self._open_in[1]
 
     async def close(self) -> None:

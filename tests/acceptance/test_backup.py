@@ -42,7 +42,7 @@ def embedder() -> SeededEmbedder:
 
 def postgres_program(name: str, *args: str) -> subprocess.CompletedProcess[str]:
     """pg_dump and the like, to their end."""
-    command = [str(EmbeddedPostgres(Path()).binary(name)), *args]
+    command = [str(EmbeddedPostgres(Path()).binary_path(name)), *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -82,9 +82,9 @@ def elsewhere() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="mnema-restore-", dir=roomy_memory()) as home:
         server = EmbeddedPostgres(Path(home), durable=False)
         try:
-            yield server.start().url()
+            yield server.start_server().database_url()
         finally:
-            server.stop("immediate")
+            server.stop_server("immediate")
 
 
 @asynccontextmanager
@@ -201,7 +201,7 @@ async def test_the_owner_cannot_dump_and_the_backup_role_can_do_nothing_else(
     assert "row-level security" in done.stderr
     engine = Engine(backup_url, min_size=1, max_size=1)
     with pytest.raises(ConfigError, match="refusing to serve as database role 'mnema_backup'"):
-        await engine.pool()
+        await engine.get_pool()
     connection = await asyncpg.connect(backup_url)
     try:
         assert await connection.fetchval("SELECT count(*) FROM tenants") == 1

@@ -114,23 +114,23 @@ class Standby:
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder)
-        self.cluster = self.home.postgres.start()
+        self.cluster = self.home.postgres.start_server()
 
     async def prepare(self) -> Settings:
         """Roles and schema; the settings of an installation on it."""
-        await create_roles(self.cluster.url(), DATABASE, self.home.passwords())
-        await migrate_database(self.home.url(self.cluster, "mnema_admin"), Settings())
-        return self.home.settings(self.cluster)
+        await create_roles(self.cluster.database_url(), DATABASE, self.home.load_passwords())
+        await migrate_database(self.home.role_url(self.cluster, "mnema_admin"), Settings())
+        return self.home.server_settings(self.cluster)
 
     def demote(self) -> None:
         """Start it again in recovery: it is read, and takes no writes."""
-        self.home.postgres.stop()
+        self.home.postgres.stop_server()
         (self.home.postgres.data_dir / "standby.signal").touch()
-        assert self.home.postgres.start().port == self.cluster.port
+        assert self.home.postgres.start_server().port == self.cluster.port
 
     async def promote(self) -> None:
         """It takes writes again."""
-        async with superuser(self.cluster.url(DATABASE)) as sql:
+        async with superuser(self.cluster.database_url(DATABASE)) as sql:
             assert await sql.fetchval("SELECT pg_promote(true, 60)")
 
 
@@ -152,7 +152,7 @@ def standby() -> Iterator[Standby]:
         try:
             yield made
         finally:
-            made.home.postgres.stop("immediate")
+            made.home.postgres.stop_server("immediate")
 
 
 async def test_writes_wait_for_a_database_that_became_read_only_and_are_done_once_when_it_is_no_more(

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.bootstrap import Application, Doubles, application
+from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.mcp.bridge import HEADERS
 from app.ports import Embedder
@@ -149,8 +149,8 @@ async def test_an_export_breaks_off_when_the_key_is_revoked(pair: Pair) -> None:
 
 
 async def test_a_key_is_not_remembered_beyond_its_expiry(settings: Settings, embedder: Embedder) -> None:
-    async with application(settings.model_copy(update={"key_cache_s": 4}), Doubles(embedder=embedder)) as app:
-        tenant = await app.tenants.create("short")
+    async with build_application(settings.model_copy(update={"key_cache_s": 4}), Doubles(embedder=embedder)) as app:
+        tenant = await app.tenants.create_tenant("short")
         expires_at = datetime.now(UTC) + timedelta(seconds=1)
         _key, plain = await app.tenants.create_key(tenant.id, "test", ["query"], expires_at=expires_at)
         assert await app.tenants.authenticate(plain) is not None

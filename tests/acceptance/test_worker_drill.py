@@ -19,11 +19,11 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, application, create_roles, migrate_database
+from app.bootstrap import Application, Doubles, build_application, create_roles, migrate_database
 from app.config.settings import Settings
 from app.domain.jobs.job import JobKind, JobPolicy, NewJob
 from app.domain.memory.memory import MemoryType
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.embedded.home import DATABASE, Home
 from app.embedded.postgres import Cluster
 from app.storage.jobs.jobs import JobStorage
@@ -57,23 +57,23 @@ class Site:
     def __init__(self, folder: Path, redis: RedisServer) -> None:
         self.home = Home(folder)
         self.redis = redis
-        self.cluster: Cluster = self.home.postgres.start()
+        self.cluster: Cluster = self.home.postgres.start_server()
 
     def url(self) -> str:
         """The database, as mnema_app."""
-        return self.home.url(self.cluster, "mnema_app")
+        return self.home.role_url(self.cluster, "mnema_app")
 
     async def prepare(self) -> None:
         """Roles, schema, and the triggers that make each change take its time."""
-        await create_roles(self.cluster.url(), DATABASE, self.home.passwords())
-        await migrate_database(self.home.url(self.cluster, "mnema_admin"), Settings())
+        await create_roles(self.cluster.database_url(), DATABASE, self.home.load_passwords())
+        await migrate_database(self.home.role_url(self.cluster, "mnema_admin"), Settings())
         async with self.superuser() as sql:
             await sql.execute(SLOW)
 
     @asynccontextmanager
     async def superuser(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection of its own, as the next fault may end it."""
-        sql = await asyncpg.connect(self.cluster.url(DATABASE))
+        sql = await asyncpg.connect(self.cluster.database_url(DATABASE))
         try:
             yield sql
         finally:
@@ -87,8 +87,8 @@ class Site:
 
     def crash(self) -> None:
         """PostgreSQL, without a checkpoint, and up again with what its log holds."""
-        self.home.postgres.stop("immediate")
-        assert self.home.postgres.start().port == self.cluster.port
+        self.home.postgres.stop_server("immediate")
+        assert self.home.postgres.start_server().port == self.cluster.port
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def site(redis: RedisServer) -> Iterator[Site]:
         try:
             yield made
         finally:
-            made.home.postgres.stop("immediate")
+            made.home.postgres.stop_server("immediate")
 
 
 async def fill(site: Site) -> int:
@@ -108,27 +108,29 @@ async def fill(site: Site) -> int:
         await sql.execute("ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '2020-01-01'")
     embedder = SeededEmbedder()
     settings = Settings(database_url=SecretStr(site.url()), secret_key=SecretStr(SECRET_KEY), home=site.home.path)
-    async with application(settings, Doubles(embedder=embedder)) as app:
-        scopes = [Scope((await app.tenants.create(f"tenant {time.monotonic_ns()}")).id) for _ in range(TENANTS)]
+    async with build_application(settings, Doubles(embedder=embedder)) as app:
+        scopes = [
+            Principal((await app.tenants.create_tenant(f"tenant {time.monotonic_ns()}")).id) for _ in range(TENANTS)
+        ]
         await asyncio.gather(*(_memories(app, scope) for scope in scopes))
         embedder.failing = True
         for scope in scopes:
             await _turns(app, scope)
-            await JobStorage(app.uow, JobPolicy()).enqueue(scope, [NewJob(JobKind.ttl), NewJob(JobKind.embed)])
+            await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.ttl), NewJob(JobKind.embed)])
     return TENANTS * (TURNS + 2)
 
 
-async def _memories(app: Application, scope: Scope) -> None:
+async def _memories(app: Application, scope: Principal) -> None:
     for number in range(FORGETTABLE):
         old = datetime.now(UTC) - timedelta(days=90, minutes=number)
         new = draft(f"Invoice {number} was paid.", user_id=f"u{number % 5}", thread_id="t", created_at=old)
-        assert (await app.write.remember(scope, new)).action == "created"
+        assert (await app.write.write_memory(scope, new)).action == "created"
 
 
-async def _turns(app: Application, scope: Scope) -> None:
+async def _turns(app: Application, scope: Principal) -> None:
     for number in range(TURNS):
         new = draft(f"Turn {number}.", type=MemoryType.turn, category="activity", thread_id=f"t{number % 3}")
-        assert (await app.turns.store(scope, new)).id is not None
+        assert (await app.turns.store_turn(scope, new)).id is not None
 
 
 class Drill:

@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from app.api.main import create_app
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedder
 from tests.api.calls import ask, history_of, propose, say, sql
 from tests.api.ledger import Ledger
@@ -235,7 +235,7 @@ async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: d
 
 async def digests(world: World, database: Database, tenants: list[str]) -> dict[str, str | None]:
     """Every tenant table's rows of these tenants, as the superuser sees them, as one hash a table."""
-    await world.app.access.flush()
+    await world.app.access.flush_pending()
     tables = await sql(
         database,
         "SELECT relname, (SELECT attname FROM pg_attribute WHERE attrelid = c.oid AND NOT attisdropped "
@@ -383,7 +383,7 @@ async def test_a_server_that_takes_one_tenant_for_another_is_found_out(
     authenticate = world.app.tenants.authenticate
     victim = world.keys["two"]["admin"].scope
 
-    async def confused(key: str) -> Scope | None:
+    async def confused(key: str) -> Principal | None:
         scope = await authenticate(key)
         return replace(scope, tenant_id=victim.tenant_id) if scope and world.random.random() < 0.5 else scope
 
@@ -395,7 +395,7 @@ async def test_a_server_that_takes_one_tenant_for_another_is_found_out(
 async def test_a_key_that_loses_its_binding_is_found_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     authenticate = world.app.tenants.authenticate
 
-    async def unbound(key: str) -> Scope | None:
+    async def unbound(key: str) -> Principal | None:
         scope = await authenticate(key)
         return replace(scope, categories=None) if scope else scope
 

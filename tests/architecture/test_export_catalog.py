@@ -5,7 +5,7 @@ import re
 import asyncpg
 
 from app.storage.retention.export import KINDS
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from tests.architecture import catalog
 from tests.conftest import Database
 
@@ -24,7 +24,7 @@ NOTHING_OF_A_PERSON = {
 
 def exported() -> set[str]:
     """The tables that the export's statements read."""
-    found = statements("retention/export.sql")
+    found = load_statements("retention/export.sql")
     return {table for kind in ("user", *KINDS) for table in re.findall(r"\b(?:FROM|JOIN) (\w+)", found[kind])}
 
 
@@ -37,4 +37,4 @@ async def test_every_table_is_exported_or_holds_nothing_of_a_person(database: Da
 
 
 async def test_every_statement_of_the_export_is_a_kind() -> None:
-    assert statements("retention/export.sql").keys() == {"user", *KINDS}
+    assert load_statements("retention/export.sql").keys() == {"user", *KINDS}

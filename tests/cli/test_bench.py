@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from bench import workload
 from bench.command import bench_app
 from bench.constant_embedder import ConstantEmbedder
-from bench.floor import _Template
+from bench.floor import _JsonTemplate
 from bench.floor_recording import Recording
-from bench.http_load import Load, is_right, requests
+from bench.http_load import Load, build_requests, is_right
 from bench.http_runs import Figures
 from bench.stack_sampler import REST, group_of
 
@@ -62,7 +62,7 @@ def test_without_the_benchmarks_the_command_says_so(monkeypatch: pytest.MonkeyPa
 
 async def test_the_constant_embedder_puts_texts_that_begin_alike_close_together() -> None:
     embedder = ConstantEmbedder("any", 384)
-    one, same, alike, other = await embedder.embed(["Boat one.", "Boat one.", "boat two, and more", "Tree one."])
+    one, same, alike, other = await embedder.embed_texts(["Boat one.", "Boat one.", "boat two, and more", "Tree one."])
     assert np.allclose([np.linalg.norm(vector) for vector in (one, alike, other)], 1, atol=1e-5)
     assert (one == same).all()
     assert 0.5 < one @ alike < 0.8
@@ -70,19 +70,19 @@ async def test_the_constant_embedder_puts_texts_that_begin_alike_close_together(
 
 
 def test_the_workload_is_the_same_every_time_and_its_notes_differ() -> None:
-    assert workload.note(7) == workload.note(7)
-    notes = [workload.note(number) for number in range(500)]
+    assert workload.make_note(7) == workload.make_note(7)
+    notes = [workload.make_note(number) for number in range(500)]
     assert len({note.text for note in notes}) == 500
     assert max(len(note.text) for note in notes) <= 280
     assert {note.user_id for note in notes} == {f"user-{user}" for user in range(workload.USERS)}
 
 
 def test_a_load_is_bounded_in_the_number_of_requests() -> None:
-    written = list(requests(Load(port=1, key="k", kind="write", clients=1, seconds=0.01, warmup=0, first=5)))
+    written = list(build_requests(Load(port=1, key="k", kind="write", clients=1, seconds=0.01, warmup=0, first=5)))
     assert len(written) == 20
     assert len(set(written)) == 20
     with pytest.raises(ValueError, match="query or write"):
-        requests(Load(port=1, key="k", kind="delete", clients=1))
+        build_requests(Load(port=1, key="k", kind="delete", clients=1))
 
 
 def test_an_answer_without_what_was_asked_for_is_an_error() -> None:
@@ -101,9 +101,9 @@ def test_an_answer_without_what_was_asked_for_is_an_error() -> None:
 def test_a_replayed_write_gets_new_ids_text_and_hash() -> None:
     text = "Likes 100% of the " + "long " * 10 + "words."
     row = {"id": ID, "text": text, "text_hash": "\\x" + "ab" * 32}
-    template = _Template(Recording(seen={OTHER}))
+    template = _JsonTemplate(Recording(database_ids={OTHER}))
     delta = [{"memory_id": ID, "meta": {"text": text}}]
-    made = template.of({"memories": [row], "edges": [{"from_id": ID, "to_id": OTHER}], "delta": delta})
+    made = template.template_text({"memories": [row], "edges": [{"from_id": ID, "to_id": OTHER}], "delta": delta})
     filled = json.loads(made.replace("%1$s", "cd" * 32).replace("%2$s", "new").replace("%%", "%"))
     assert filled["memories"][0]["id"] == filled["edges"][0]["from_id"] == filled["delta"][0]["memory_id"] == "new"
     assert filled["edges"][0]["to_id"] == OTHER
@@ -112,10 +112,10 @@ def test_a_replayed_write_gets_new_ids_text_and_hash() -> None:
 
 
 def test_figures_are_percentiles_and_need_an_answer() -> None:
-    figures = Figures.of([float(ms) for ms in range(100)], 20.0)
+    figures = Figures.from_latencies([float(ms) for ms in range(100)], 20.0)
     assert (figures.p50, figures.p95, figures.p99) == (50, 95, 99)
     with pytest.raises(RuntimeError, match="nothing was answered"):
-        Figures.of([], 0.0)
+        Figures.from_latencies([], 0.0)
 
 
 def test_a_sample_belongs_to_the_part_its_file_is_of() -> None:

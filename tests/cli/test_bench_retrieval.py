@@ -66,12 +66,12 @@ def test_what_it_cannot_read_it_says(tmp_path: Path) -> None:
 
 def test_figures_of_a_question() -> None:
     figures = Figures()
-    figures.add(1, Question("q", "a", 2, ("D1:1", "D1:2", "D1:3")), {"D1:1": 1, "D1:2": 7})
+    figures.add_question(1, Question("q", "a", 2, ("D1:1", "D1:2", "D1:3")), {"D1:1": 1, "D1:2": 7})
     [row] = figures.rows
     assert (row["r@5"], row["r@10"], row["all@10"]) == (pytest.approx(1 / 3), pytest.approx(2 / 3), 0.0)
     best = 1 + 1 / math.log2(3) + 1 / math.log2(4)
     assert row["ndcg@10"] == pytest.approx((1 + 1 / math.log2(8)) / best)
-    figures.add(2, Question("q", "a", 1, ("D1:1",)), {"D1:1": 3})
-    assert figures.mean("r@5", conversation=2) == 1
-    assert math.isnan(figures.mean("r@5", conversation=3))
-    assert figures.of_turns == pytest.approx(3 / 4)
+    figures.add_question(2, Question("q", "a", 1, ("D1:1",)), {"D1:1": 3})
+    assert figures.mean_of("r@5", conversation=2) == 1
+    assert math.isnan(figures.mean_of("r@5", conversation=3))
+    assert figures.turn_recall == pytest.approx(3 / 4)

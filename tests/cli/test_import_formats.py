@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.cli.import_formats import BadExport, Choices, Export, read_mem0
+from app.cli.import_formats import BadExport, Export, ImportChoices, read_mem0
 from tests.acceptance.processes import mnema
 from tests.conftest import Database
 from tests.factories import Caller
@@ -32,7 +32,7 @@ def row(number: int, **fields: Any) -> dict[str, Any]:
 
 
 def read(found: Any, user: str | None = None) -> Export:
-    return read_mem0(found if isinstance(found, str) else json.dumps(found), Choices(KNOWN, "activity", user))
+    return read_mem0(found if isinstance(found, str) else json.dumps(found), ImportChoices(KNOWN, "activity", user))
 
 
 def test_a_memory_keeps_who_when_and_where_it_comes_from() -> None:
@@ -152,7 +152,9 @@ def test_what_is_not_taken_over_is_noted() -> None:
 
 
 def test_a_changed_memory_is_another_request_and_an_equal_one_the_same() -> None:
-    keys = [read([row(1, **fields)]).items[0].key for fields in ({}, {}, {"memory": "Another fact."}, {"id": "m2"})]
+    keys = [
+        read([row(1, **fields)]).items[0].content_key for fields in ({}, {}, {"memory": "Another fact."}, {"id": "m2"})
+    ]
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
 

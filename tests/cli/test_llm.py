@@ -11,9 +11,9 @@ from app.bootstrap import Application
 from app.cli.main import app as command_line
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType
-from app.domain.principal import Scope
-from app.domain.reflection.model_usage import Call, Usage
-from app.storage.reflection.model_calls import LlmStorage
+from app.domain.principal import Principal
+from app.domain.reflection.model_usage import ModelCall, Usage
+from app.storage.reflection.model_calls import ModelCallStorage
 from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller
 from tests.fake_llm import fake_llm
@@ -25,7 +25,7 @@ TURN = (
 
 
 async def test_a_turn_is_read_by_hand(app: Application, caller: Caller, database: Database, tmp_path: Any) -> None:
-    turn = await app.turns.store(
+    turn = await app.turns.store_turn(
         caller.scope, draft(TURN, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
     )
     async with fake_llm() as llm:
@@ -51,7 +51,7 @@ async def test_what_was_said_is_reflected_on_by_hand(
 ) -> None:
     for n, text in enumerate(("I moved to Porto [/b].", "I met Ana.", "I signed the lease.")):
         said = draft(text, type=MemoryType.turn, category="activity", thread_id="talk", role="user", seq=n)
-        await app.turns.store(caller.scope, said)
+        await app.turns.store_turn(caller.scope, said)
     async with fake_llm() as llm:
         env = {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path), "LLM_BASE_URL": llm.base_url}
         tenant = ["--tenant", str(caller.scope.tenant_id)]
@@ -82,8 +82,8 @@ async def test_a_dry_run_tells_what_becomes_of_what_is_stored(
     )
     old = ("The user has 2 cats at home.", "The user's daughter Lena is allergic to peanuts and [dust].")
     for text in old:
-        await app.write.remember(caller.scope, draft(text, category="profile"))
-    turn = await app.turns.store(
+        await app.write.write_memory(caller.scope, draft(text, category="profile"))
+    turn = await app.turns.store_turn(
         caller.scope, draft(told, type=MemoryType.turn, category="activity", thread_id="talk", role="user")
     )
     async with fake_llm() as llm:
@@ -98,7 +98,7 @@ async def test_a_dry_run_tells_what_becomes_of_what_is_stored(
         ]
         assert "facts 0, candidates 4" in dry.stdout.replace("\n", " ")
         assert len(llm.asked) == 2
-    found = (await app.read.page(caller.scope, Filters("maya"), "active", None, 10)).items
+    found = (await app.read.list_memories(caller.scope, Filters("maya"), "active", None, 10)).items
     assert {one.text for one in found if one.type is MemoryType.semantic} == set(old)
 
 
@@ -111,17 +111,19 @@ async def report(database: Database, home: Any, *args: str) -> Result:
 async def test_rates_by_version_and_what_is_left_of_today(
     app: Application, caller: Caller, database: Database, tmp_path: Any
 ) -> None:
-    storage, now, other = LlmStorage(app.uow), datetime.now(UTC), await make_caller(app)
-    kept = Call("facts.v2", "m", 1, Usage(100, 10), 5, items=4, items_ok=4)
-    refused = Call("facts.v2", "m", 1, Usage(100, 10), 5, "refused", "first_person", items=4, items_ok=3)
-    again = Call("facts.v2", "m", 2, Usage(120, 10), 5, items=4, items_ok=4)
-    away = Call("facts.v2", "m", 1, Usage(), 5, "error", "chat_model_unavailable")
-    old = Call("facts.v1", "m", 1, Usage(1, 1), 5)
-    pair = Call("same_fact.v1", "m", 1, Usage(7, 7), 5)
-    whose: list[tuple[Scope, Call, datetime]] = [(caller.scope, one, now) for one in (kept, refused, again, away, pair)]
+    storage, now, other = ModelCallStorage(app.uow), datetime.now(UTC), await make_caller(app)
+    kept = ModelCall("facts.v2", "m", 1, Usage(100, 10), 5, items=4, items_ok=4)
+    refused = ModelCall("facts.v2", "m", 1, Usage(100, 10), 5, "refused", "first_person", items=4, items_ok=3)
+    again = ModelCall("facts.v2", "m", 2, Usage(120, 10), 5, items=4, items_ok=4)
+    away = ModelCall("facts.v2", "m", 1, Usage(), 5, "error", "chat_model_unavailable")
+    old = ModelCall("facts.v1", "m", 1, Usage(1, 1), 5)
+    pair = ModelCall("same_fact.v1", "m", 1, Usage(7, 7), 5)
+    whose: list[tuple[Principal, ModelCall, datetime]] = [
+        (caller.scope, one, now) for one in (kept, refused, again, away, pair)
+    ]
     for scope, call, at in [*whose, (caller.scope, old, now - timedelta(days=8)), (other.scope, old, now)]:
-        assert await storage.reserve(scope, at.date(), 400, 100_000)
-        await storage.settle(scope, at.date(), 400, call, at)
+        assert await storage.reserve_tokens(scope, at.date(), 400, 100_000)
+        await storage.settle_call(scope, at.date(), 400, call, at)
     told = await report(database, tmp_path, "--tenant", str(caller.scope.tenant_id))
     assert told.exit_code == 0, told.stderr
     lines = [line.split() for line in told.stdout.splitlines()]

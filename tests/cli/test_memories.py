@@ -78,7 +78,7 @@ async def test_how_much_is_answered_the_servers_policies_say_where_the_command_d
     )
     policies.write_text(text, encoding="utf-8")
     for word in ("Coffee", "Tax", "Chess", "Boat", "Roof", "Piano", "Garden", "Visa"):
-        await app.write.remember(
+        await app.write.write_memory(
             caller.scope, draft(f"{word} papers: " + f"the {word} file is due. " * 10, category="tasks")
         )
     async with serve(

@@ -104,7 +104,7 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
         for one in (caller, other):
             async with one.client(server) as of_theirs:
                 await of_theirs.get("/events/counts")  # what the server has not written yet
-        await app.access.flush()
+        await app.access.flush_pending()
         await sql(database, "UPDATE jobs SET state = 'done', lease_until = NULL")
         before, untouched = await held(database, caller), await held(database, other)
         assert set(before) >= FILLED, FILLED - set(before)
@@ -127,7 +127,7 @@ async def test_a_removal_that_breaks_off_leaves_a_tenant_that_is_refused_and_is_
 ) -> None:
     async with caller.client(server) as http:
         await live(http)
-    await app.access.flush()
+    await app.access.flush_pending()
     monkeypatch.setattr(tenant_removal, "BATCH", 2)
     whole, name = tenant_removal._batch, str(caller.scope.tenant_id)
 
@@ -139,7 +139,7 @@ async def test_a_removal_that_breaks_off_leaves_a_tenant_that_is_refused_and_is_
     monkeypatch.setattr(tenant_removal, "_batch", broken)
     with pytest.raises(ConnectionError):
         await remove_tenant(database.admin, name, 0, no_wait)
-    assert await app.tenants._storage.authenticate(caller.key) is None
+    assert await app.tenants._storage.find_key_owner(caller.key) is None
     assert set(await held(database, caller)) >= {"tenants", "api_keys", "history"}
     assert "memories" not in await held(database, caller)
     monkeypatch.setattr(tenant_removal, "_batch", whole)

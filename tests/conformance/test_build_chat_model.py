@@ -10,7 +10,7 @@ import pytest
 from app.bootstrap.adapters import chat_model_settings
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
-from app.prompts.same_fact import same_fact
+from app.prompts.same_fact import same_fact_prompt
 from app.providers.chat_models import ChatModelSettings, build_chat_model
 from tests.fake_llm import fake_llm
 
@@ -19,7 +19,7 @@ HOME = Path("unused")
 
 
 def test_the_default_is_none() -> None:
-    assert not build_chat_model(chat_model_settings(Settings(home=HOME))).answers
+    assert not build_chat_model(chat_model_settings(Settings(home=HOME))).is_available
 
 
 async def test_an_endpoint() -> None:
@@ -28,8 +28,8 @@ async def test_an_endpoint() -> None:
             home=HOME, llm="openai", llm_base_url=f"{server.base_url}/", llm_model="a-model", llm_api_key=KEY
         )
         built = build_chat_model(chat_model_settings(given))
-        assert (built.answers, built.name) == (True, "a-model")
-        await built.ask(same_fact([("The user sails.", "The user rows.")]))
+        assert (built.is_available, built.name) == (True, "a-model")
+        await built.generate_reply(same_fact_prompt([("The user sails.", "The user rows.")]))
         await built.close()
         assert server.requests[0]["model"] == "a-model"
         assert server.keys == {f"Bearer {KEY}"}
@@ -70,7 +70,7 @@ def test_the_variables_that_many_programs_share(monkeypatch: pytest.MonkeyPatch)
 async def test_without_a_model_nothing_heavy_is_loaded() -> None:
     script = """
 import sys
-from app.bootstrap import application
+from app.bootstrap import build_application
 from app.providers.chat_models import ChatModelSettings, build_chat_model
 build_chat_model(ChatModelSettings())
 assert not {"pydantic_ai", "openai", "tiktoken"} & sys.modules.keys()

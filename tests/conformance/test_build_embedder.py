@@ -19,7 +19,7 @@ KEY = "sk-a-secret-that-must-not-leak"
 
 async def test_the_local_model() -> None:
     built = build_embedder(EmbedderSettings(cache_dir=model_cache()))
-    [vector] = await built.embed(["text"])
+    [vector] = await built.embed_texts(["text"])
     assert vector.shape == (built.dimension,)
     await built.close()
 
@@ -36,7 +36,7 @@ async def test_an_endpoint() -> None:
                 cache_dir=Path("unused"),
             )
         )
-        [vector] = await built.embed(["text"])
+        [vector] = await built.embed_texts(["text"])
         assert vector.shape == (built.dimension,) == (64,)
         await built.close()
 
@@ -69,7 +69,7 @@ from pathlib import Path
 from app.providers.embeddings import EmbedderSettings, build_embedder
 embedder = build_embedder(EmbedderSettings(cache_dir=Path({str(model_cache())!r})))
 assert not {{"onnx", "onnxruntime", "openai", "tokenizers"}} & sys.modules.keys()
-asyncio.run(embedder.embed(["text"]))
+asyncio.run(embedder.embed_texts(["text"]))
 assert not {{"onnx", "openai"}} & sys.modules.keys()
 """
     done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True)

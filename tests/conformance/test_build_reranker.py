@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bootstrap.adapters import ranking, reranker_settings
+from app.bootstrap.adapters import adapt_ranking, reranker_settings
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
@@ -28,7 +28,7 @@ EMBEDDER = LocalEmbedder(model_cache())
 async def test_the_default_asks_no_model() -> None:
     built = build_reranker(reranker_settings(Settings(home=HOME)), EMBEDDER)
     assert not built.reads_texts
-    await built.check()
+    await built.check_health()
 
 
 async def test_an_endpoint() -> None:
@@ -42,7 +42,7 @@ async def test_an_endpoint() -> None:
             reranker_api_key=KEY,
         )
         built = build_reranker(reranker_settings(given), EMBEDDER)
-        await built.score("a question", ["a text"])
+        await built.score_texts("a question", ["a text"])
         await built.close()
         assert server.requests[0]["model"] == "a-model"
         assert server.keys == {f"Bearer {KEY}"}
@@ -82,10 +82,10 @@ async def test_a_model_from_a_folder_answers_its_own_logits(tmp_path: Path) -> N
     built = build_reranker(given, EMBEDDER)
     shared = {"Maya drinks tea": 3, "TEA, tea and tea": 1, "Maya drinks coffee": 2, "": 0, "an unknown word": 0}
     texts = [*shared] * 9  # of several batches
-    scores = await built.score("maya drinks unknown tea", texts)
+    scores = await built.score_texts("maya drinks unknown tea", texts)
     assert scores == pytest.approx([tiny_cross_encoder.logit(shared[text]) for text in texts], abs=1e-5)
     beyond = "filler " * (tiny_cross_encoder.MAX_TOKENS * 2) + "tea"
-    assert await built.score("tea", [beyond]) == pytest.approx([tiny_cross_encoder.logit(0)], abs=1e-5)
+    assert await built.score_texts("tea", [beyond]) == pytest.approx([tiny_cross_encoder.logit(0)], abs=1e-5)
     await built.close()
 
 
@@ -94,15 +94,15 @@ async def test_files_that_are_no_model(tmp_path: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
     reranker = FastembedReranker(str(folder), tmp_path, timeout_s=60)
     with pytest.raises(RerankerUnavailable, match=r"model failed \(\w+\)\.$") as caught:
-        await reranker.score("tea", ["tea"])
+        await reranker.score_texts("tea", ["tea"])
     assert str(tmp_path) not in repr(caught.value) + repr(caught.value.__context__)
     await reranker.close()
 
 
 def test_none_compares_no_words_and_keeps_the_rest() -> None:
     shipped = load_policies("all-MiniLM-L6-v2")
-    assert ranking(shipped, Settings(home=HOME)) is shipped
-    profiles = ranking(shipped, Settings(home=HOME, reranker="none")).profiles
+    assert adapt_ranking(shipped, Settings(home=HOME)) is shipped
+    profiles = adapt_ranking(shipped, Settings(home=HOME, reranker="none")).profiles
     assert profiles["seed002"] == shipped.profiles["seed002"]
     assert (profiles["default"].late, profiles["default"].dense, profiles["default"].lexical) == (0.0, 0.6, 0.4)
 

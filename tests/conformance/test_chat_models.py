@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
-from app.domain.reflection.model_usage import guessed_tokens
+from app.domain.reflection.model_usage import estimate_tokens
 from app.ports import Prompt, in_transaction
-from app.prompts.same_fact import Answer, read_same_fact, same_fact
-from app.providers.chat_models.measured import MeasuredModel
-from app.providers.chat_models.none import NoModel
+from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
+from app.providers.chat_models.measured import MeasuredChatModel
+from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import MAX_ANSWER, OpenAIModel
 from app.providers.metrics import Metrics
 from tests.fake_llm import FakeLlm, Fault, fake_llm
@@ -23,7 +23,7 @@ PAIRS = [
     ("The user's son is 3.", "The user's son is 4."),
     ("The user plays the cello.", "The user lives in Porto."),
 ]
-PROMPT: Prompt[Answer] = same_fact(PAIRS)
+PROMPT: Prompt[Answer] = same_fact_prompt(PAIRS)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def remote(server: FakeLlm) -> AsyncIterator[OpenAIModel]:
 
 
 async def test_an_answer_in_the_shape_asked_for_and_what_it_cost(server: FakeLlm, remote: OpenAIModel) -> None:
-    reply = await remote.ask(PROMPT)
+    reply = await remote.generate_reply(PROMPT)
     assert reply.value is not None
     assert read_same_fact(PAIRS, reply.value).value == {0: "same", 1: "new_value", 2: "different"}
     [asked], [body] = server.asked, server.requests
@@ -61,30 +61,30 @@ async def test_an_answer_in_the_shape_asked_for_and_what_it_cost(server: FakeLlm
 
 async def test_an_endpoint_that_counts_no_tokens_is_counted_for(server: FakeLlm, remote: OpenAIModel) -> None:
     server.faults.append(Fault.NO_USAGE)
-    usage = (await remote.ask(PROMPT)).usage
-    assert usage.input_tokens == guessed_tokens(PROMPT.rules, PROMPT.question)
+    usage = (await remote.generate_reply(PROMPT)).usage
+    assert usage.input_tokens == estimate_tokens(PROMPT.rules, PROMPT.question)
     assert usage.output_tokens > 10
 
 
 @pytest.mark.filterwarnings("ignore:Failed to extract usage")
 async def test_what_it_says_it_took_counts_as_far_as_that_can_be(server: FakeLlm, remote: OpenAIModel) -> None:
-    honest = (await remote.ask(PROMPT)).usage
+    honest = (await remote.generate_reply(PROMPT)).usage
     server.faults.append(Fault.MUCH_USAGE)
-    most = (await remote.ask(PROMPT)).usage
+    most = (await remote.generate_reply(PROMPT)).usage
     assert most.output_tokens == PROMPT.max_tokens
     assert honest.input_tokens < most.input_tokens < len(str(server.requests[0]).encode()) + 1000
     server.faults.append(Fault.LESS_USAGE)
-    assert (await remote.ask(PROMPT)).usage.input_tokens == guessed_tokens(PROMPT.rules, PROMPT.question)
+    assert (await remote.generate_reply(PROMPT)).usage.input_tokens == estimate_tokens(PROMPT.rules, PROMPT.question)
 
 
 @pytest.mark.parametrize("fault", [Fault.ENDLESS, Fault.PACKED])
 async def test_an_answer_is_read_up_to_a_size(server: FakeLlm, remote: OpenAIModel, fault: Fault) -> None:
     server.faults.append(fault)
     with pytest.raises(UnusableAnswer, match=f"more than {MAX_ANSWER} bytes"):
-        await remote.ask(PROMPT)
+        await remote.generate_reply(PROMPT)
     assert len(server.requests) == 1
     assert server.sent < 4 * MAX_ANSWER + (8 << 20), "what sockets hold"
-    assert (await remote.ask(PROMPT)).value is not None
+    assert (await remote.generate_reply(PROMPT)).value is not None
 
 
 TRANSIENT = [Fault.RATE_LIMITED, Fault.TIMED_OUT, Fault.SERVER_ERROR, Fault.UNAVAILABLE, Fault.CUT]
@@ -93,12 +93,12 @@ TRANSIENT = [Fault.RATE_LIMITED, Fault.TIMED_OUT, Fault.SERVER_ERROR, Fault.UNAV
 @pytest.mark.parametrize("fault", TRANSIENT)
 async def test_a_transient_fault_is_tried_again(server: FakeLlm, remote: OpenAIModel, fault: Fault) -> None:
     server.faults.extend([fault, fault])
-    assert (await remote.ask(PROMPT)).value is not None
+    assert (await remote.generate_reply(PROMPT)).value is not None
     assert len(server.requests) == 3
     server.faults.extend([fault] * 3)
     told = "cannot be reached" if fault is Fault.CUT else rf"answered HTTP {fault.value}\.$"
     with pytest.raises(ChatModelUnavailable, match=told):
-        await remote.ask(PROMPT)
+        await remote.generate_reply(PROMPT)
     assert len(server.requests) == 6
 
 
@@ -117,9 +117,9 @@ async def test_what_is_no_answer_is_not_asked_for_again(
 ) -> None:
     server.faults.append(fault)
     with pytest.raises(ChatModelUnavailable, match=message):
-        await remote.ask(PROMPT)
+        await remote.generate_reply(PROMPT)
     assert len(server.requests) == 1
-    assert (await remote.ask(PROMPT)).value is not None
+    assert (await remote.generate_reply(PROMPT)).value is not None
 
 
 @pytest.mark.parametrize("fault", [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.EMPTY, Fault.REFUSAL])
@@ -127,7 +127,7 @@ async def test_an_answer_of_another_shape_is_none_but_has_its_price(
     server: FakeLlm, remote: OpenAIModel, fault: Fault
 ) -> None:
     server.faults.append(fault)
-    reply = await remote.ask(PROMPT)
+    reply = await remote.generate_reply(PROMPT)
     assert reply.value is None
     assert reply.usage.input_tokens > 0
     assert len(server.requests) == 1
@@ -137,7 +137,7 @@ async def test_a_refusal_shows_no_secret(server: FakeLlm, remote: OpenAIModel) -
     server.faults.append(Fault.UNAUTHORISED)
     private = "".join(("Maya", "'s diary is red."))  # in two pieces, for a traceback shows this line
     with pytest.raises(ChatModelUnavailable) as caught:
-        await remote.ask(same_fact([(private, private)]))
+        await remote.generate_reply(same_fact_prompt([(private, private)]))
     assert len(server.requests) == 1
     shown = "".join(traceback.format_exception(caught.value, chain=True)) + repr(caught.value.__context__)
     assert "HTTP 401" in shown
@@ -147,7 +147,7 @@ async def test_a_refusal_shows_no_secret(server: FakeLlm, remote: OpenAIModel) -
 @pytest.mark.parametrize("key", ["", KEY])
 async def test_the_key_is_a_bearer_token(server: FakeLlm, key: str) -> None:
     model = client(server, key=key)
-    await model.ask(PROMPT)
+    await model.generate_reply(PROMPT)
     assert server.keys == {f"Bearer {key or 'none'}"}
     await model.close()
 
@@ -156,7 +156,7 @@ async def test_the_time_out_bounds_a_call(server: FakeLlm) -> None:
     model = client(server, timeout_s=1.0)
     server.faults.append(Fault.HANG)
     with pytest.raises(ChatModelUnavailable, match=r"did not answer within 1 s"):
-        await model.ask(PROMPT)
+        await model.generate_reply(PROMPT)
     assert len(server.requests) == 1
     await model.close()
 
@@ -165,18 +165,18 @@ async def test_nobody_listens() -> None:
     async with fake_llm() as gone:
         model = client(gone)
     with pytest.raises(ChatModelUnavailable, match="cannot be reached"):
-        await model.ask(PROMPT)
+        await model.generate_reply(PROMPT)
     with pytest.raises(ChatModelUnavailable, match="cannot be reached"):
-        await model.check()
+        await model.check_health()
     await model.close()
 
 
 async def test_never_inside_a_transaction(server: FakeLlm, remote: OpenAIModel) -> None:
     token = in_transaction.set(True)
     try:
-        for model in (remote, NoModel(), MeasuredModel(remote, Metrics("0"))):
+        for model in (remote, NullChatModel(), MeasuredChatModel(remote, Metrics("0"))):
             with pytest.raises(RuntimeError, match="inside a database transaction"):
-                await model.ask(PROMPT)
+                await model.generate_reply(PROMPT)
     finally:
         in_transaction.reset(token)
     assert not server.requests
@@ -187,44 +187,44 @@ async def test_a_check_costs_no_tokens_and_is_not_made_where_a_call_was_answered
 ) -> None:
     server.faults.append(Fault.UNAUTHORISED)
     with pytest.raises(ChatModelUnavailable, match="HTTP 401"):
-        await remote.check()
+        await remote.check_health()
     server.faults.append(Fault.NO_SUCH_MODEL)  # an endpoint that has no list of models
-    await remote.check()
-    await remote.check()
+    await remote.check_health()
+    await remote.check_health()
     assert not server.requests
-    await remote.ask(PROMPT)
+    await remote.generate_reply(PROMPT)
     server.broken = Fault.UNAVAILABLE
-    await remote.check()
+    await remote.check_health()
     with pytest.raises(ChatModelUnavailable):
-        await remote.ask(PROMPT)
+        await remote.generate_reply(PROMPT)
     with pytest.raises(ChatModelUnavailable, match="HTTP 503"):
-        await remote.check()
+        await remote.check_health()
 
 
 async def test_no_model_says_so() -> None:
-    model = NoModel()
-    await model.check()
-    assert not model.answers
+    model = NullChatModel()
+    await model.check_health()
+    assert not model.is_available
     with pytest.raises(NoChatModel, match="set MNEMA_LLM"):
-        await model.ask(PROMPT)
+        await model.generate_reply(PROMPT)
     await model.close()
 
 
 async def test_calls_are_counted_by_prompt(server: FakeLlm, remote: OpenAIModel) -> None:
     metrics = Metrics("0")
-    model = MeasuredModel(remote, metrics)
-    usage = (await model.ask(PROMPT)).usage
+    model = MeasuredChatModel(remote, metrics)
+    usage = (await model.generate_reply(PROMPT)).usage
     server.faults.append(Fault.UNAUTHORISED)
     with pytest.raises(ChatModelUnavailable):
-        await model.ask(PROMPT)
-    text = metrics.text().decode()
+        await model.generate_reply(PROMPT)
+    text = metrics.render_text().decode()
     assert 'mnema_llm_duration_seconds_count{prompt="same_fact.v1"} 2.0' in text
     assert 'mnema_llm_failures_total{prompt="same_fact.v1"} 1.0' in text
     assert f'mnema_llm_tokens_total{{of="input",prompt="same_fact.v1"}} {float(usage.input_tokens)}' in text
 
 
 async def test_many_calls_at_once(server: FakeLlm, remote: OpenAIModel) -> None:
-    replies = await asyncio.gather(*(remote.ask(PROMPT) for _ in range(20)))
+    replies = await asyncio.gather(*(remote.generate_reply(PROMPT) for _ in range(20)))
     assert all(reply.value for reply in replies)
     assert len(server.requests) == 20
 
@@ -236,7 +236,7 @@ async def test_the_scripted_model_fails_a_test_whose_prompt_lacks_what_it_must_h
     async def ask_it() -> None:
         async with fake_llm() as server:
             model = client(server)
-            await model.ask(broken)
+            await model.generate_reply(broken)
             await model.close()
 
     with pytest.raises(AssertionError, match=r"rules are not.*max_tokens 10000.*ids are not.*no control"):

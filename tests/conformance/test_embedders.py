@@ -21,31 +21,31 @@ def subject(request: pytest.FixtureRequest) -> Embedder:
 
 
 async def test_one_unit_vector_a_text(subject: Embedder) -> None:
-    vectors = await subject.embed(TEXTS)
+    vectors = await subject.embed_texts(TEXTS)
     assert [(v.shape, v.dtype) for v in vectors] == [((subject.dimension,), np.dtype(np.float32))] * len(TEXTS)
     assert np.allclose([np.linalg.norm(v) for v in vectors], 1, atol=1e-5)
 
 
 async def test_order_is_kept(subject: Embedder) -> None:
-    forwards = await subject.embed(TEXTS)
-    backwards = await subject.embed(TEXTS[::-1])
+    forwards = await subject.embed_texts(TEXTS)
+    backwards = await subject.embed_texts(TEXTS[::-1])
     assert all(map(same, forwards, backwards[::-1]))
     assert not any(same(a, b) for i, a in enumerate(forwards) for b in forwards[:i])
 
 
 async def test_a_vector_does_not_depend_on_its_company(subject: Embedder) -> None:
-    alone = [(await subject.embed([text]))[0] for text in TEXTS]
-    crowd = await subject.embed([*TEXTS, *(f"filler {i} " * (i % 40) for i in range(70)), *TEXTS])
+    alone = [(await subject.embed_texts([text]))[0] for text in TEXTS]
+    crowd = await subject.embed_texts([*TEXTS, *(f"filler {i} " * (i % 40) for i in range(70)), *TEXTS])
     assert all(map(same, alone, crowd[: len(TEXTS)]))
     assert all(map(same, alone, crowd[-len(TEXTS) :]))
 
 
 async def test_no_texts_no_vectors(subject: Embedder) -> None:
-    assert await subject.embed([]) == []
+    assert await subject.embed_texts([]) == []
 
 
 async def test_a_long_text(subject: Embedder) -> None:
-    [vector] = await subject.embed([" ".join(f"word{i}" for i in range(5000))])
+    [vector] = await subject.embed_texts([" ".join(f"word{i}" for i in range(5000))])
     assert np.isclose(np.linalg.norm(vector), 1, atol=1e-5)
 
 
@@ -53,12 +53,12 @@ async def test_a_long_text(subject: Embedder) -> None:
     "text", ["🦊", "👩‍👩‍👧‍👦 family", "مرحبا بالعالم", "東京", "a" * 300, " ", "\u200b", "[SEP] [MASK]"]
 )
 async def test_any_script_and_symbol(subject: Embedder, text: str) -> None:
-    [vector] = await subject.embed([text])
+    [vector] = await subject.embed_texts([text])
     assert np.isclose(np.linalg.norm(vector), 1, atol=1e-5)
 
 
 async def test_a_query_is_embedded_like_a_text(subject: Embedder) -> None:
-    vectors = await subject.embed(TEXTS)
+    vectors = await subject.embed_texts(TEXTS)
     # Two rounds: the cache holds two of the five, so both its hits and its evictions are met.
     for text, vector in [*zip(TEXTS, vectors, strict=True)] * 2:
         assert same(await subject.embed_query(text), vector)
@@ -72,8 +72,8 @@ async def test_a_cached_query_cannot_be_spoilt(subject: Embedder) -> None:
 
 
 async def test_concurrent_calls(subject: Embedder) -> None:
-    expected = await subject.embed(TEXTS)
-    calls = [subject.embed(TEXTS[i % 5 :]) for i in range(20)]
+    expected = await subject.embed_texts(TEXTS)
+    calls = [subject.embed_texts(TEXTS[i % 5 :]) for i in range(20)]
     for i, vectors in enumerate(await asyncio.gather(*calls)):
         assert all(map(same, vectors, expected[i % 5 :]))
 
@@ -82,7 +82,7 @@ async def test_refused_inside_a_transaction(subject: Embedder) -> None:
     await subject.embed_query("known")
     token = in_transaction.set(True)
     try:
-        for call in (subject.embed(["text"]), subject.embed([]), subject.embed_query("known")):
+        for call in (subject.embed_texts(["text"]), subject.embed_texts([]), subject.embed_query("known")):
             with pytest.raises(RuntimeError, match="inside a database transaction"):
                 await call
     finally:
@@ -94,4 +94,4 @@ async def test_unavailable_once_closed(kind: str, server: FakeOpenAI) -> None:
     embedder = LocalEmbedder(model_cache()) if kind == "local" else client(server, max_retries=0)
     await embedder.close()
     with pytest.raises(EmbedderUnavailable):
-        await embedder.embed(["text"])
+        await embedder.embed_texts(["text"])

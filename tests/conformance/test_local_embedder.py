@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from app.domain.outages import EmbedderUnavailable
-from app.domain.recall.late_interaction import DIMENSION, MOST, max_sim
+from app.domain.recall.late_interaction import DIMENSION, MAX_WORDS, max_sim
 from app.providers.embeddings.local import LocalEmbedder
 from tests.conformance.embedders import same
 
 
 async def test_a_paraphrase_is_nearer_than_another_subject(local: LocalEmbedder) -> None:
-    fact, paraphrase, unrelated = await local.embed(
+    fact, paraphrase, unrelated = await local.embed_texts(
         [
             "Anna is allergic to peanuts",
             "Anna cannot eat peanuts, they make her ill",
@@ -23,17 +23,17 @@ async def test_a_paraphrase_is_nearer_than_another_subject(local: LocalEmbedder)
 
 async def test_the_text_beyond_128_tokens_counts_and_beyond_256_is_cut_off(local: LocalEmbedder) -> None:
     head = "tea " * 150
-    plain, changed = await local.embed([head, head + "the submarine sank"])
+    plain, changed = await local.embed_texts([head, head + "the submarine sank"])
     assert plain @ changed < 0.999
     long = "tea " * 300
-    plain, changed = await local.embed([long, long + "the submarine sank"])
+    plain, changed = await local.embed_texts([long, long + "the submarine sank"])
     assert same(plain, changed)
 
 
 async def test_a_lone_surrogate_is_refused_and_harms_nobody(local: LocalEmbedder) -> None:
     with pytest.raises(EmbedderUnavailable):
-        await local.embed(["fine", "\ud800"])
-    assert len(await local.embed(["fine"])) == 1
+        await local.embed_texts(["fine", "\ud800"])
+    assert len(await local.embed_texts(["fine"])) == 1
 
 
 async def test_an_unusable_cache_directory(tmp_path: Path) -> None:
@@ -41,18 +41,18 @@ async def test_an_unusable_cache_directory(tmp_path: Path) -> None:
     occupied.touch()
     embedder = LocalEmbedder(occupied)
     with pytest.raises(EmbedderUnavailable, match="local embedding model failed"):
-        await embedder.embed(["text"])
+        await embedder.embed_texts(["text"])
     await embedder.close()
 
 
 async def test_words_come_with_the_vector_and_each_is_named(local: LocalEmbedder) -> None:
-    fact, only_stop_words, long, empty = await local.encode(
+    fact, only_stop_words, long, empty = await local.encode_texts(
         ["Maya's unbelievably salty oat-milk!", "To be or not to be", "salt " * 200, "?!"]
     )
     assert len(fact.tokens or b"") == len(fact.words) * DIMENSION
     assert {"maya", "unbelievably", "salty", "oat", "milk"} <= set(fact.words) <= {*fact.words, "s"}
     assert only_stop_words.words == ("to", "be", "or", "not", "to", "be")
-    assert (len(long.words), len(long.tokens or b"")) == (MOST, MOST * DIMENSION)
+    assert (len(long.words), len(long.tokens or b"")) == (MAX_WORDS, MAX_WORDS * DIMENSION)
     assert empty.words == ("?", "!")
     assert (await local.encode_query("?!")).tokens == empty.tokens
     [near, far] = max_sim((await local.encode_query("salty milk")).tokens or b"", [fact.tokens, only_stop_words.tokens])

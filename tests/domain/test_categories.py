@@ -9,42 +9,42 @@ from hypothesis import strategies as st
 from app.config.loader import load_policies
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
 from app.domain.errors import AgentNotAllowed, CategoryNotAllowed, InvalidInput, UnknownAgent, UnknownCategory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 
 NAMES = ("profile", "goals", "tasks", "tone", PROCEDURAL)
 POLICY = CategoryPolicy(
     {name: Category(name) for name in NAMES},
     {"planner": ("tasks", "goals", PROCEDURAL), "stylist": ("tone",), "idle": ()},
 )
-FREE = Scope(UUID(int=1))
+FREE = Principal(UUID(int=1))
 
 
-def bound(*agents: str) -> Scope:
+def bound(*agents: str) -> Principal:
     """The scope of a key bound to these agents."""
-    return Scope(UUID(int=1), agents=frozenset(agents), categories=POLICY.visible_to(agents))
+    return Principal(UUID(int=1), agents=frozenset(agents), categories=POLICY.visible_to(agents))
 
 
 def test_none_requested_is_all_of_the_agents_less_procedural_in_configuration_order() -> None:
-    assert POLICY.resolve(FREE, "planner", [], None) == ["goals", "tasks"]
-    assert POLICY.resolve(FREE, "idle", [], None) == []
+    assert POLICY.resolve_categories(FREE, "planner", [], None) == ["goals", "tasks"]
+    assert POLICY.resolve_categories(FREE, "idle", [], None) == []
 
 
 def test_procedural_comes_only_when_it_is_named() -> None:
-    assert POLICY.resolve(FREE, "planner", [PROCEDURAL], None) == [PROCEDURAL]
-    assert POLICY.resolve(FREE, "planner", [], PROCEDURAL) == [PROCEDURAL]
-    assert PROCEDURAL not in POLICY.resolve(FREE, "planner", ["tasks"], None)
+    assert POLICY.resolve_categories(FREE, "planner", [PROCEDURAL], None) == [PROCEDURAL]
+    assert POLICY.resolve_categories(FREE, "planner", [], PROCEDURAL) == [PROCEDURAL]
+    assert PROCEDURAL not in POLICY.resolve_categories(FREE, "planner", ["tasks"], None)
 
 
 def test_procedural_is_never_mixed_with_others() -> None:
     with pytest.raises(InvalidInput, match="procedural alone"):
-        POLICY.resolve(FREE, "planner", [PROCEDURAL, "tasks"], None)
-    assert POLICY.resolve(FREE, "planner", [PROCEDURAL, "tasks"], "tasks") == ["tasks"]
+        POLICY.resolve_categories(FREE, "planner", [PROCEDURAL, "tasks"], None)
+    assert POLICY.resolve_categories(FREE, "planner", [PROCEDURAL, "tasks"], "tasks") == ["tasks"]
 
 
 def test_the_category_filter_narrows_what_is_requested() -> None:
-    assert POLICY.resolve(FREE, "planner", [], "tasks") == ["tasks"]
-    assert POLICY.resolve(FREE, "planner", ["goals", "tasks"], "tasks") == ["tasks"]
-    assert POLICY.resolve(FREE, "planner", ["goals"], "tasks") == []
+    assert POLICY.resolve_categories(FREE, "planner", [], "tasks") == ["tasks"]
+    assert POLICY.resolve_categories(FREE, "planner", ["goals", "tasks"], "tasks") == ["tasks"]
+    assert POLICY.resolve_categories(FREE, "planner", ["goals"], "tasks") == []
 
 
 @pytest.mark.parametrize(
@@ -60,28 +60,28 @@ def test_what_is_outside_the_allowlist_is_refused_by_name(
     requested: list[str], filtered: str | None, refused: list[str]
 ) -> None:
     with pytest.raises(CategoryNotAllowed, match=", ".join(refused)) as caught:
-        POLICY.resolve(FREE, "planner", requested, filtered)
+        POLICY.resolve_categories(FREE, "planner", requested, filtered)
     assert caught.value.extra == {"categories": refused}
     assert (caught.value.code, caught.value.status) == ("category_not_allowed", 403)
 
 
 def test_an_agent_without_an_allowlist_is_unknown() -> None:
     with pytest.raises(UnknownAgent, match="writer"):
-        POLICY.resolve(FREE, "writer", [], None)
+        POLICY.resolve_categories(FREE, "writer", [], None)
 
 
 def test_a_bound_key_speaks_only_as_its_agents() -> None:
-    assert POLICY.resolve(bound("stylist"), "stylist", [], None) == ["tone"]
+    assert POLICY.resolve_categories(bound("stylist"), "stylist", [], None) == ["tone"]
     with pytest.raises(AgentNotAllowed, match="planner"):
-        POLICY.resolve(bound("stylist"), "planner", [], None)
+        POLICY.resolve_categories(bound("stylist"), "planner", [], None)
     with pytest.raises(AgentNotAllowed):  # not UnknownAgent: it does not learn which agents there are
-        POLICY.resolve(bound("stylist"), "writer", [], None)
+        POLICY.resolve_categories(bound("stylist"), "writer", [], None)
 
 
 def test_a_key_of_two_agents_sees_both_but_each_answer_is_one_agents() -> None:
     both = bound("stylist", "planner")
     assert both.categories == {"tone", "tasks", "goals", PROCEDURAL}
-    assert POLICY.resolve(both, "stylist", [], None) == ["tone"]
+    assert POLICY.resolve_categories(both, "stylist", [], None) == ["tone"]
 
 
 @given(
@@ -96,13 +96,13 @@ def test_an_answer_never_leaves_the_allowlist_nor_repeats(
     named = {*requested, *([filtered] if filtered else [])}
     if not named <= allowed:
         with pytest.raises(CategoryNotAllowed):
-            POLICY.resolve(FREE, agent, requested, filtered)
+            POLICY.resolve_categories(FREE, agent, requested, filtered)
         return
     if filtered is None and PROCEDURAL in requested and len(set(requested)) > 1:
         with pytest.raises(InvalidInput):
-            POLICY.resolve(FREE, agent, requested, filtered)
+            POLICY.resolve_categories(FREE, agent, requested, filtered)
         return
-    chosen = POLICY.resolve(FREE, agent, requested, filtered)
+    chosen = POLICY.resolve_categories(FREE, agent, requested, filtered)
     assert set(chosen) <= allowed
     assert PROCEDURAL not in chosen or chosen == [PROCEDURAL]
     assert chosen == [name for name in NAMES if name in chosen]
@@ -114,8 +114,8 @@ def test_an_answer_never_leaves_the_allowlist_nor_repeats(
 
 def test_an_unknown_category_is_named() -> None:
     with pytest.raises(UnknownCategory, match="nowhere"):
-        POLICY.get("nowhere")
-    assert POLICY.get("tone").context == "rag"
+        POLICY.get_category("nowhere")
+    assert POLICY.get_category("tone").context == "rag"
 
 
 def test_a_key_without_agents_requires_nothing() -> None:
@@ -128,8 +128,8 @@ def test_a_key_without_agents_requires_nothing() -> None:
 
 def test_the_shipped_categories_are_the_seeds_and_the_two_additions() -> None:
     policy = load_policies("all-MiniLM-L6-v2").categories
-    assert policy.get("profile").context == "all"
-    assert [policy.get(name).rag_length for name in ("event", "activity", "goals")] == [30, 50, 30]
+    assert policy.get_category("profile").context == "all"
+    assert [policy.get_category(name).rag_length for name in ("event", "activity", "goals")] == [30, 50, 30]
     assert policy.allowlists == {
         "supervisor": (
             *("profile", "goals", "preferences", "event", "activity", "relationships", "tasks"),

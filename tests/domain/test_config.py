@@ -71,7 +71,7 @@ def test_what_a_file_says_is_what_applies(config: Path) -> None:
     policies = _load(config)
     assert (policies.write.merge_mode, policies.query.profile) == ("recreate", "quick")
     assert policies.profiles["quick"].dense == 1
-    hobbies = policies.categories.get("hobbies")
+    hobbies = policies.categories.get_category("hobbies")
     assert (hobbies.label, hobbies.numeric_update, hobbies.context, hobbies.rag_length) == ("Hobbies", True, "rag", 30)
 
 
@@ -88,9 +88,9 @@ def test_a_category_only_an_allowlist_names_is_ranked_with_the_default_length(co
     _set(config, POLICIES, "query.rag_length", 12)
     _set(config, CATEGORIES, "allowlists.writer", ["drafts", "profile"])
     categories = _load(config).categories
-    assert (categories.get("drafts").context, categories.get("drafts").rag_length) == ("rag", 12)
-    assert categories.get("profile").context == "all"
-    assert categories.get("activity").rag_length == 50
+    assert (categories.get_category("drafts").context, categories.get_category("drafts").rag_length) == ("rag", 12)
+    assert categories.get_category("profile").context == "all"
+    assert categories.get_category("activity").rag_length == 50
 
 
 def test_a_slip_of_the_pen_in_an_allowlist_is_refused_unless_the_category_is_declared(config: Path) -> None:
@@ -124,14 +124,14 @@ allowlists:
 
 
 def test_without_their_category_insights_are_off_and_the_rest_goes_on(config: Path) -> None:
-    assert _load(config).warnings == ()
+    assert _load(config).configuration_warnings == ()
     (config / CATEGORIES).write_text(SMALLEST, encoding="utf-8")
     policies = _load(config)
     assert not policies.draws_insights
-    [warning] = policies.warnings
+    [warning] = policies.configuration_warnings
     assert "insights are off" in warning
     assert "'relationship_dynamic'" in warning
-    assert policies.categories.get("tasks").context == "rag"
+    assert policies.categories.get_category("tasks").context == "rag"
 
 
 UNKNOWN = [

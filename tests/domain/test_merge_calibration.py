@@ -11,23 +11,23 @@ import pytest
 
 from app.domain.memory.merge_bands import MergeBands
 from bench import calibrate_merge as calibration
-from bench.calibrate_merge import Measured, Pair
+from bench.calibrate_merge import MeasuredPair, Pair
 from tests.conftest import model_cache
 
 pytestmark = pytest.mark.xdist_group("merge calibration")
 
 
 @pytest.fixture(scope="module")
-def measured() -> list[Measured]:
+def measured() -> list[MeasuredPair]:
     """Every pair with its cosine."""
-    return asyncio.run(calibration.measure(calibration.load_pairs(), model_cache()))
+    return asyncio.run(calibration.measure_cosines(calibration.load_pairs(), model_cache()))
 
 
-def made_up(*pairs: tuple[str, float]) -> list[Measured]:
+def made_up(*pairs: tuple[str, float]) -> list[MeasuredPair]:
     """Pairs of these labels and cosines; no rule confirms any of them."""
     kinds = {"same": "reworded", "different": "names"}
     return [
-        Measured(Pair(f"Ana{at} paints", f"Ben{at} swims", label, kinds[label]), cosine)
+        MeasuredPair(Pair(f"Ana{at} paints", f"Ben{at} swims", label, kinds[label]), cosine)
         for at, (label, cosine) in enumerate(pairs)
     ]
 
@@ -38,8 +38,8 @@ def test_pairs_are_many_distinct_and_of_every_kind() -> None:
     assert len(pairs) == len({frozenset((pair.a, pair.b)) for pair in pairs}) >= 240
     assert set(kinds) == set(calibration.ALL_KINDS)
     assert min(kinds.values()) >= 15
-    assert sum(pair.same for pair in pairs) >= 80
-    assert sum(not pair.same for pair in pairs) >= 120
+    assert sum(pair.is_same for pair in pairs) >= 80
+    assert sum(not pair.is_same for pair in pairs) >= 120
     assert max(len(text) for pair in pairs for text in (pair.a, pair.b)) <= 280
 
 
@@ -50,38 +50,38 @@ def test_a_label_that_does_not_go_with_its_kind_is_refused(tmp_path: Path) -> No
         calibration.load_pairs(file)
 
 
-def test_shipped_bands_make_no_false_merge(measured: list[Measured]) -> None:
-    assert calibration.merged(measured, calibration.shipped_bands(), same=False) == []
+def test_shipped_bands_make_no_false_merge(measured: list[MeasuredPair]) -> None:
+    assert calibration.merged_pairs(measured, calibration.shipped_bands(), same=False) == []
 
 
-def test_shipped_bands_still_merge(measured: list[Measured]) -> None:
-    assert len(calibration.merged(measured, calibration.shipped_bands(), same=True)) >= 15
+def test_shipped_bands_still_merge(measured: list[MeasuredPair]) -> None:
+    assert len(calibration.merged_pairs(measured, calibration.shipped_bands(), same=True)) >= 15
 
 
-def test_shipped_file_is_what_the_script_writes(measured: list[Measured]) -> None:
+def test_shipped_file_is_what_the_script_writes(measured: list[MeasuredPair]) -> None:
     shipped = calibration.shipped_bands()
-    assert calibration.calibrate(measured, shipped) == shipped
-    assert calibration.render(measured, shipped) == calibration.BANDS_FILE.read_text(encoding="utf-8")
+    assert calibration.calibrated_bands(measured, shipped) == shipped
+    assert calibration.render_bands(measured, shipped) == calibration.BANDS_FILE.read_text(encoding="utf-8")
 
 
-def test_the_bands_do_not_depend_on_where_they_start(measured: list[Measured]) -> None:
+def test_the_bands_do_not_depend_on_where_they_start(measured: list[MeasuredPair]) -> None:
     shipped = calibration.shipped_bands()
     other = replace(shipped, auto_update=0.9, auto_update_equality_only=False, check_low=0.8)
-    assert calibration.render(measured, other) == calibration.render(measured, shipped)
+    assert calibration.render_bands(measured, other) == calibration.render_bands(measured, shipped)
 
 
-def test_no_fold_opens_auto_update(measured: list[Measured]) -> None:
-    for split in (calibration.stratified, calibration.one_kind_each):
+def test_no_fold_opens_auto_update(measured: list[MeasuredPair]) -> None:
+    for split in (calibration.stratified_folds, calibration.kind_folds):
         parts = [part for _, part in split(measured)]
         assert sorted(map(id, chain.from_iterable(parts))) == sorted(map(id, measured))
         for part in parts:
             rest = [one for one in measured if one not in part]
-            assert calibration.calibrate(rest, MergeBands()).auto_update_equality_only
+            assert calibration.calibrated_bands(rest, MergeBands()).auto_update_equality_only
 
 
 def test_auto_update_opens_a_margin_above_the_nearest_different_pair() -> None:
     clear = made_up(("different", 0.81), ("same", 0.95), ("same", 0.9))
-    bands = calibration.calibrate(clear, MergeBands())
+    bands = calibration.calibrated_bands(clear, MergeBands())
     assert (bands.auto_update, bands.auto_update_equality_only) == (0.82, False)
     assert bands.check_low <= bands.auto_update
     near = [*clear, *made_up(("different", 0.9899))]
@@ -95,6 +95,6 @@ def test_check_low_keeps_nineteen_in_twenty() -> None:
     assert calibration.pick_check_low([*same, *made_up(("same", 0.41))]) == 0.4
 
 
-def test_measuring_gives_the_products_cosine(measured: list[Measured]) -> None:
+def test_measuring_gives_the_products_cosine(measured: list[MeasuredPair]) -> None:
     assert all(-1 <= one.cosine <= 1 and math.isfinite(one.cosine) for one in measured)
     assert max(one.cosine for one in measured if one.pair.kind == "unrelated") < 0.3

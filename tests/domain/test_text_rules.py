@@ -7,15 +7,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.domain.code_points import MAX_MARKS
-from app.domain.errors import EmptyText, InvalidInput, MarkRun, NulByte, TextTooLong
+from app.domain.errors import EmptyText, InvalidInput, NulByte, TextTooLong, TooManyMarks
 from app.domain.text_rules import (
     TextLimits,
     check_text,
     cut_at_word,
-    keep_lines_for,
-    normalise,
+    keeps_lines,
+    normalise_text,
     one_line,
-    pieces,
+    split_text,
     text_key,
     trim_text,
 )
@@ -58,7 +58,7 @@ HOSTILE = st.text(
     ],
 )
 def test_normalise(raw: str, clean: str) -> None:
-    assert normalise(raw) == clean
+    assert normalise_text(raw) == clean
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,21 @@ def test_normalise(raw: str, clean: str) -> None:
     ],
 )
 def test_normalise_keeps_lines(raw: str, clean: str) -> None:
-    assert normalise(raw, keep_lines=True) == clean
+    assert normalise_text(raw, keep_lines=True) == clean
 
 
 @pytest.mark.parametrize("raw", ["\ud800", "text \udfff", "\ud83d and \ude00"])
 def test_lone_surrogates_are_refused(raw: str) -> None:
     with pytest.raises(NulByte) as refused:
-        normalise(raw)
+        normalise_text(raw)
     assert refused.value.code == "invalid_characters"
 
 
 @given(HOSTILE, st.booleans())
 @example("e\u200b\u0301\n\n \n\nx", True)
 def test_normalise_is_idempotent_and_clean(raw: str, keep_lines: bool) -> None:
-    clean = normalise(raw, keep_lines=keep_lines)
-    assert normalise(clean, keep_lines=keep_lines) == clean
+    clean = normalise_text(raw, keep_lines=keep_lines)
+    assert normalise_text(clean, keep_lines=keep_lines) == clean
     assert unicodedata.is_normalized("NFC", clean)
     assert clean == clean.strip()
     assert "  " not in clean
@@ -98,7 +98,7 @@ def test_normalise_is_idempotent_and_clean(raw: str, keep_lines: bool) -> None:
 
 @given(HOSTILE)
 def test_folding_lines_away_gives_the_one_line_form(raw: str) -> None:
-    assert one_line(normalise(raw, keep_lines=True)) == normalise(raw)
+    assert one_line(normalise_text(raw, keep_lines=True)) == normalise_text(raw)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_folding_lines_away_gives_the_one_line_form(raw: str) -> None:
 )
 def test_limits_of_each_type(type_: str, limit: int, lines: bool) -> None:
     assert TextLimits().limit_for(type_) == limit
-    assert keep_lines_for(type_) is lines
+    assert keeps_lines(type_) is lines
 
 
 def test_limits_are_checked() -> None:
@@ -130,7 +130,7 @@ def test_what_is_not_seen_is_in_no_text() -> None:
     seen = {
         char
         for char in map(chr, range(0x110000))
-        if unicodedata.category(char) == "Cf" and normalise(f"a{char}b") != "ab"
+        if unicodedata.category(char) == "Cf" and normalise_text(f"a{char}b") != "ab"
     }
     assert {unicodedata.name(char).split()[0] for char in seen} == {"ARABIC", "SYRIAC", "KAITHI"}
     assert text_key("".join(("a", *sorted(seen), "b"))) == text_key("ab")
@@ -138,9 +138,9 @@ def test_what_is_not_seen_is_in_no_text() -> None:
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u0316", "\u0344", "\u0f73", "\u0301\u200b", "\u0327\u0301\U000e0020"])
 def test_a_run_of_marks_is_cut(mark: str) -> None:
-    clean = normalise("x" + mark * 5000 + "y")
+    clean = normalise_text("x" + mark * 5000 + "y")
     assert 2 + MAX_MARKS - 1 <= len(clean) <= 2 + MAX_MARKS
-    assert normalise(clean) == clean
+    assert normalise_text(clean) == clean
     assert unicodedata.is_normalized("NFC", clean)
 
 
@@ -148,7 +148,7 @@ def test_a_run_of_marks_is_cut(mark: str) -> None:
 def test_a_run_of_marks_is_refused_unless_it_may_be_trimmed(type_: str) -> None:
     allowed, long = "x" + "\u0316" * MAX_MARKS, "x" + "\u0316\u200b" * (MAX_MARKS + 1)
     assert check_text(allowed, type_, TextLimits(), trim=False) == allowed
-    with pytest.raises(MarkRun) as refused:
+    with pytest.raises(TooManyMarks) as refused:
         check_text(long, type_, TextLimits(), trim=False)
     assert refused.value.code == "too_many_marks"
     assert check_text(long, type_, TextLimits(), trim=True) == allowed
@@ -197,7 +197,7 @@ def test_checked_text_fits_and_stays_checked(raw: str, type_: str, limit: int) -
     except (EmptyText, TextTooLong):
         return
     assert 0 < len(text) <= limit
-    assert normalise(text, keep_lines=keep_lines_for(type_)) == text
+    assert normalise_text(text, keep_lines=keeps_lines(type_)) == text
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_trim(text: str, limit: int, trimmed: str) -> None:
 
 @given(STORABLE, st.integers(1, 60))
 def test_trim_fits_is_a_prefix_and_never_empty(raw: str, limit: int) -> None:
-    text = normalise(raw, keep_lines=True)
+    text = normalise_text(raw, keep_lines=True)
     trimmed = trim_text(text, limit)
     assert len(trimmed) <= limit
     assert text.startswith(trimmed)
@@ -279,11 +279,11 @@ def test_different_keys(a: str, b: str) -> None:
 def test_key_is_32_bytes_and_blind_to_normalisation(raw: str) -> None:
     key = text_key(raw)
     assert len(key) == 32
-    assert key == text_key(normalise(raw)) == text_key(raw + "  ")
+    assert key == text_key(normalise_text(raw)) == text_key(raw + "  ")
 
 
 @given(st.text(max_size=400), st.integers(1, 60))
 def test_pieces_are_all_of_a_text_and_none_is_too_long(text: str, limit: int) -> None:
-    parts = pieces(text, limit)
+    parts = split_text(text, limit)
     assert all(0 < len(part) <= limit for part in parts)
     assert "".join("".join(parts).split()) == "".join(text.split())

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
-from app.domain.tombstones import tombstone, tombstones
+from app.domain.tombstones import compute_tombstone, compute_tombstones
 
 SECRET = b"the installation's secret"
 TENANT = UUID("01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a11")
@@ -18,7 +18,7 @@ OTHER = UUID("01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a12")
 
 def of(text: str, *, secret: bytes = SECRET, tenant: UUID = TENANT, user: str = "maya") -> list[bytes]:
     """The tombstones of one text."""
-    return tombstones(secret, tenant, user, [text], [])
+    return compute_tombstones(secret, tenant, user, [text], [])
 
 
 @pytest.mark.parametrize(
@@ -49,20 +49,23 @@ def test_tombstones_of_two_users_tenants_or_installations_have_nothing_in_common
 
 
 def test_a_turn_and_a_text_of_the_same_name_are_two_things() -> None:
-    turn, text = tombstones(SECRET, TENANT, "maya", [], ["t1"]), tombstones(SECRET, TENANT, "maya", ["t1"], [])
+    turn, text = (
+        compute_tombstones(SECRET, TENANT, "maya", [], ["t1"]),
+        compute_tombstones(SECRET, TENANT, "maya", ["t1"], []),
+    )
     assert set(turn).isdisjoint(text)
-    assert tombstones(SECRET, TENANT, "maya", ["t1"], ["t1"]) == sorted(turn + text)
+    assert compute_tombstones(SECRET, TENANT, "maya", ["t1"], ["t1"]) == sorted(turn + text)
 
 
 def test_neighbouring_parts_of_a_tombstone_never_run_into_each_other() -> None:
     parts = [("a", "text", b"xb"), ("a", "textx", b"b"), ("atext", "", b"xb"), ("a", "tex", b"txb")]
-    assert len({tombstone(SECRET, TENANT, *part) for part in parts}) == len(parts)
+    assert len({compute_tombstone(SECRET, TENANT, *part) for part in parts}) == len(parts)
 
 
 def test_what_is_not_there_leaves_no_tombstone_and_what_is_there_twice_leaves_one() -> None:
-    assert tombstones(SECRET, TENANT, "maya", [None, ""], [None, ""]) == []
+    assert compute_tombstones(SECRET, TENANT, "maya", [None, ""], [None, ""]) == []
     texts = ["Maya lives in Porto.", "maya lives in porto", None]
-    assert tombstones(SECRET, TENANT, "maya", texts, []) == of("Maya lives in Porto.")
+    assert compute_tombstones(SECRET, TENANT, "maya", texts, []) == of("Maya lives in Porto.")
 
 
 def test_a_tombstone_is_32_bytes_that_hold_nothing_of_the_text() -> None:

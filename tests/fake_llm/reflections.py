@@ -31,7 +31,7 @@ def wrong_episode(question: Question) -> Iterator[str]:
         yield "too many earlier episodes, or with their dates"
     if not re.fullmatch(r"[A-Z][a-z]+day \d{4}-\d\d-\d\d", str(question.get("date"))):
         yield "nobody can tell when it was said"
-    yield from wrong_talk(question.get("messages"), episode.MAX_TALK)
+    yield from wrong_talk(question.get("messages"), episode.MAX_TRANSCRIPT)
 
 
 def wrong_summary(question: Question) -> Iterator[str]:
@@ -40,7 +40,7 @@ def wrong_summary(question: Question) -> Iterator[str]:
         yield f"{sorted(question)}"
     if not 0 <= len(question.get("summary", "")) <= 8000 or not 100 <= question.get("characters", 0) <= 8000:
         yield "the old summary is too long, or there is no limit for the new one"
-    yield from wrong_talk(question.get("messages"), summary.MAX_TALK)
+    yield from wrong_talk(question.get("messages"), summary.MAX_TRANSCRIPT)
 
 
 def wrong_material(question: Question) -> Iterator[str]:

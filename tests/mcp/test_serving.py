@@ -99,7 +99,7 @@ async def test_a_defect_is_an_answer_that_tells_nothing(
     async def broken(*_: object) -> None:
         raise ZeroDivisionError("the secret of the house")
 
-    monkeypatch.setattr("app.usecases.recall.query.QueryMemories.ask", broken)
+    monkeypatch.setattr("app.usecases.recall.query.QueryMemories.answer_query", broken)
     async with serve(settings, Doubles(embedder=embedder, clock=clock)) as url, by_http(url, caller.key) as client:
         result = await ask(client)
         assert text(result) == "internal_error: This is a defect of the server."

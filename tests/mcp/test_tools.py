@@ -136,7 +136,7 @@ async def test_the_schema_is_the_seeds_and_the_models(server: str, caller: Calle
 
 
 async def test_the_text_fits_the_budget(server: str, caller: Caller) -> None:
-    count = WordPieceCounter().count
+    count = WordPieceCounter().count_tokens
     async with caller.client(server) as http, by_http(server, caller.key) as client:
         for number in range(12):
             await calls.remember(http, f"Maya keeps note {number} about oat milk and tea.", thread_id="t")

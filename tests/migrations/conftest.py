@@ -22,7 +22,7 @@ def bootstrap(superuser_url: str) -> Bootstrap:
 
     async def run(name: str) -> None:
         with FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock"):
-            await admin.bootstrap(superuser_url, name, PASSWORDS)
+            await admin.bootstrap_cluster(superuser_url, name, PASSWORDS)
 
     return run
 

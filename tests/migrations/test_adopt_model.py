@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import ConfigError
 from app.domain.memory.merge_bands import MergeBands
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.engine import Engine
 from app.storage.memory.memories import MemoryStorage
 from app.storage.operations import administration as admin
@@ -30,7 +30,7 @@ async def uow(database: Database) -> AsyncIterator[UnitOfWork]:
     await engine.close()
 
 
-async def remember(uow: UnitOfWork, space: Space, *texts: str) -> Scope:
+async def remember(uow: UnitOfWork, space: Space, *texts: str) -> Principal:
     """A new tenant that remembers these texts in that space."""
     scope = await new_tenant(uow)
     vectors = {text: vector_of(text, space.dimension) for text in texts}
@@ -46,7 +46,7 @@ async def test_a_fresh_installation_takes_another_model(database: Database, uow:
     assert (space.model, space.dimension) == (OPENAI, dimension)
     scope = await remember(uow, space, "Maya plays chess.", "Maya drinks oat milk.")
     near = vector_of("Maya drinks oat milk.", dimension)
-    found = await MemoryStorage(uow, space.name).neighbours(scope, "maya", "preferences", "?", near, MergeBands())
+    found = await MemoryStorage(uow, space.name).find_neighbours(scope, "maya", "preferences", "?", near, MergeBands())
     assert [c.neighbour.text for c in found] == ["Maya drinks oat milk.", "Maya plays chess."]
     assert found[0].neighbour.similarity == pytest.approx(1.0, abs=1e-3)
 

@@ -56,25 +56,25 @@ async def test_a_model_without_its_migration_is_noticed(database: Database) -> N
 async def test_up_down_and_up_again_from_empty_gives_the_same_schema(empty: Database, database: Database) -> None:
     template = await describe(database.superuser)
     assert await left_over(empty) == []
-    await admin.migrate(empty.admin)
+    await admin.migrate_schema(empty.admin)
     assert difference(template, await describe(empty.superuser)) == ""
     await admin.adopt_model(empty.admin, "some other model", 512, partitions=2)
     await downgrade(empty, "base")
     assert await left_over(empty) == []
-    await admin.migrate(empty.admin)
+    await admin.migrate_schema(empty.admin)
     assert difference(template, await describe(empty.superuser)) == ""
 
 
 async def test_one_revision_down_and_up_gives_the_same_schema(database: Database) -> None:
     template = await describe(database.superuser)
     await downgrade(database, "-1")
-    await admin.migrate(database.admin)
+    await admin.migrate_schema(database.admin)
     assert difference(template, await describe(database.superuser)) == ""
 
 
 async def test_migrating_again_changes_nothing(database: Database) -> None:
     template = await describe(database.superuser)
-    await admin.migrate(database.admin)
+    await admin.migrate_schema(database.admin)
     assert await describe(database.superuser) == template
 
 
@@ -98,7 +98,7 @@ async def migrator(database: Database) -> tuple[int | None, str]:
 
 
 async def test_the_bootstrap_may_run_again_over_a_living_installation(empty: Database, bootstrap: Bootstrap) -> None:
-    await admin.migrate(empty.admin)
+    await admin.migrate_schema(empty.admin)
     before = await describe(empty.superuser)
     await bootstrap(empty.name)
     assert await describe(empty.superuser) == before
@@ -106,5 +106,5 @@ async def test_the_bootstrap_may_run_again_over_a_living_installation(empty: Dat
 
 async def test_the_servers_role_cannot_migrate(empty: Database) -> None:
     with pytest.raises(DBAPIError, match="permission denied to set role"):
-        await admin.migrate(empty.app)
+        await admin.migrate_schema(empty.app)
     assert await left_over(empty) == []

@@ -25,7 +25,7 @@ from mnema import (
     UnexpectedAnswer,
 )
 from mnema.calls import erase, query, remember
-from mnema.transport import Call, Lines
+from mnema.transport import Call, JsonLines
 
 from tests.api.calls import sql
 from tests.conftest import Database
@@ -282,14 +282,14 @@ SPLITS: list[Callable[[bytes], list[bytes]]] = [
 def test_lines_are_put_together_from_any_pieces(split: Callable[[bytes], list[bytes]]) -> None:
     documents = [{"a": "é\u2028\x85"}, {"b": 2}]
     raw = b"\n".join(json.dumps(d, ensure_ascii=False).encode() for d in documents) + b"\n\n"
-    lines = Lines()
+    lines = JsonLines()
     assert [document for chunk in split(raw) for document in lines.feed(chunk)] == documents
     lines.end()
     lines.feed(b'{"c"')
     with pytest.raises(BrokenOff):
         lines.end()
     with pytest.raises(UnexpectedAnswer):
-        Lines().feed(b"<html>\n")
+        JsonLines().feed(b"<html>\n")
 
 
 def test_a_loopback_server_is_never_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

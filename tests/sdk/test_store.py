@@ -38,7 +38,7 @@ def model(embedder: Embedder) -> InMemoryStore:
     """LangGraph's own, with the server's model."""
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
-        return [[float(x) for x in vector] for vector in await embedder.embed(texts)]
+        return [[float(x) for x in vector] for vector in await embedder.embed_texts(texts)]
 
     return InMemoryStore(index={"dims": embedder.dimension, "embed": embed, "fields": FIELDS})
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.memory.memory import Memory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Vector, refuse_inside_transaction
-from app.providers.embeddings.base import VectorsOnly
+from app.providers.embeddings.base import VectorsOnlyEmbedder
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from app.storage.tenancy.tenants import TenantStorage
@@ -33,20 +33,20 @@ def vector_of(text: str, dimension: int = 384) -> Vector:
     return vector / np.float32(np.linalg.norm(vector))
 
 
-class HashedEmbedder(VectorsOnly):
+class HashedEmbedder(VectorsOnlyEmbedder):
     """An embedder without a model."""
 
     model = "all-MiniLM-L6-v2"
     dimension = 384
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """One `vector_of` each."""
         refuse_inside_transaction("the embedder")
         return [vector_of(text) for text in texts]
 
     async def embed_query(self, text: str) -> Vector:
         """As `embed`."""
-        return (await self.embed([text]))[0]
+        return (await self.embed_texts([text]))[0]
 
 
 def journal_of(uow: UnitOfWork, space: str = SPACE) -> Journal:
@@ -54,22 +54,24 @@ def journal_of(uow: UnitOfWork, space: str = SPACE) -> Journal:
     return Journal(uow, space, SECRET)
 
 
-async def new_tenant(uow: UnitOfWork) -> Scope:
+async def new_tenant(uow: UnitOfWork) -> Principal:
     """A tenant with an admin key."""
     storage = TenantStorage(uow)
     tenant = await storage.create_tenant(f"tenant {new_id()}")
-    key, _ = await storage.create_key(Scope(tenant.id), "test", ["admin"], None, None)
-    return Scope(tenant.id, key.id, frozenset({"admin"}))
+    key, _ = await storage.create_key(Principal(tenant.id), "test", ["admin"], None, None)
+    return Principal(tenant.id, key.id, frozenset({"admin"}))
 
 
-def creation(scope: Scope, text: str = "Maya drinks oat milk.", *, threads: Sequence[str] = (), **fields: Any) -> Any:
+def creation(
+    scope: Principal, text: str = "Maya drinks oat milk.", *, threads: Sequence[str] = (), **fields: Any
+) -> Any:
     """The change that makes a memory."""
     new = draft(text, **{"created_at": datetime.now(UTC), "thread_id": threads[0] if threads else None} | fields)
     return MemoryChange(
         ChangeKind.created,
         new_id(),
         new.user_id,
-        scope.actor,
+        scope.actor_name,
         new=new,
         vector=vector_of(text),
         threads=tuple(threads),
@@ -77,13 +79,13 @@ def creation(scope: Scope, text: str = "Maya drinks oat milk.", *, threads: Sequ
     )
 
 
-def change(scope: Scope, memory_id: UUID, kind: ChangeKind = ChangeKind.updated, **parts: Any) -> MemoryChange:
+def change(scope: Principal, memory_id: UUID, kind: ChangeKind = ChangeKind.updated, **parts: Any) -> MemoryChange:
     """A change of a stored memory; `parts` are MemoryChange's, `fields` get an `updated_at`."""
-    made = MemoryChange(kind, memory_id, "maya", scope.actor, **parts)
+    made = MemoryChange(kind, memory_id, "maya", scope.actor_name, **parts)
     return made if kind is ChangeKind.purged else replace(made, fields={"updated_at": datetime.now(UTC), **made.fields})
 
 
-async def remembered(journal: Journal, scope: Scope, text: str = "Maya drinks oat milk.", **fields: Any) -> Memory:
+async def remembered(journal: Journal, scope: Principal, text: str = "Maya drinks oat milk.", **fields: Any) -> Memory:
     """A memory written through the journal."""
     outcome = await journal.record(scope, [creation(scope, text, **fields)])
     memory = outcome.recorded[0].memory
@@ -127,6 +129,6 @@ class Gate:
         await self._superuser.execute("SELECT pg_advisory_unlock(7)")
 
 
-def slow(scope: Scope) -> Scope:
+def slow(scope: Principal) -> Principal:
     """The same caller, one that waits at the gate."""
     return replace(scope, agent="slow")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.engine import Engine
 from app.storage.journal import Journal
 from app.storage.memory.memories import MemoryStorage
@@ -35,13 +35,13 @@ def memories(uow: UnitOfWork) -> MemoryStorage:
 
 
 @pytest.fixture
-async def a(uow: UnitOfWork) -> Scope:
+async def a(uow: UnitOfWork) -> Principal:
     """A tenant."""
     return await new_tenant(uow)
 
 
 @pytest.fixture
-async def b(uow: UnitOfWork) -> Scope:
+async def b(uow: UnitOfWork) -> Principal:
     """Another tenant."""
     return await new_tenant(uow)
 

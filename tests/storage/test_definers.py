@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from app.domain.changes import ChangeKind
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.journal import Journal
 from app.storage.tenancy.tenants import TenantStorage, hash_key
 from app.storage.uow import UnitOfWork
@@ -19,7 +19,7 @@ EVERYTHING = ["preferences", "tasks"]
 
 async def lexical(
     uow: UnitOfWork,
-    scope: Scope,
+    scope: Principal,
     query: str = "milk",
     *,
     user: str | None = None,
@@ -35,27 +35,27 @@ async def lexical(
     return {row["memory_id"] for row in rows}
 
 
-async def test_words_find_a_tenants_own_memories(uow: UnitOfWork, journal: Journal, a: Scope, b: Scope) -> None:
+async def test_words_find_a_tenants_own_memories(uow: UnitOfWork, journal: Journal, a: Principal, b: Principal) -> None:
     ours, theirs = await remembered(journal, a), await remembered(journal, b)
     await remembered(journal, a, "Maya plays chess.")
     assert await lexical(uow, a) == {ours.id}
     assert await lexical(uow, b) == {theirs.id}
 
 
-async def test_any_word_is_enough_and_stems_count(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+async def test_any_word_is_enough_and_stems_count(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
     memory = await remembered(journal, a)
     assert await lexical(uow, a, "who is drinking coffee?") == {memory.id}
     assert await lexical(uow, a, "coffee") == set()
 
 
-async def test_no_query_is_an_error(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+async def test_no_query_is_an_error(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
     memory = await remembered(journal, a)
     for query in ("", "   ", "the and of", "'", "\\", "\\' | 'b", "!!", "milk & !maya", "':*", "é" * 3000, "a " * 5000):
         assert await lexical(uow, a, query) <= {memory.id}
 
 
 async def test_the_marks_of_tenant_and_user_cannot_be_searched_for(
-    uow: UnitOfWork, journal: Journal, a: Scope, b: Scope
+    uow: UnitOfWork, journal: Journal, a: Principal, b: Principal
 ) -> None:
     await remembered(journal, a)
     await remembered(journal, b)
@@ -63,7 +63,7 @@ async def test_the_marks_of_tenant_and_user_cannot_be_searched_for(
         assert await lexical(uow, a, mark) == set()
 
 
-async def test_a_user_finds_only_what_is_theirs(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+async def test_a_user_finds_only_what_is_theirs(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
     maya = await remembered(journal, a)
     noor = await remembered(journal, a, user_id="noor")
     assert await lexical(uow, a, user="maya") == {maya.id}
@@ -72,7 +72,7 @@ async def test_a_user_finds_only_what_is_theirs(uow: UnitOfWork, journal: Journa
 
 
 async def test_another_tenants_user_key_finds_nothing(
-    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Scope, b: Scope
+    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:
     await remembered(journal, a)
     await remembered(journal, b)
@@ -81,7 +81,7 @@ async def test_another_tenants_user_key_finds_nothing(
         assert await tx.fetch("SELECT * FROM search_lexical($1, 'milk', $2, NULL, 10)", theirs, EVERYTHING) == []
 
 
-async def test_only_the_named_categories_are_searched(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+async def test_only_the_named_categories_are_searched(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
     likes = await remembered(journal, a)
     todo = await remembered(journal, a, "Buy oat milk.", category="tasks")
     assert await lexical(uow, a, categories=["tasks"]) == {todo.id}
@@ -126,7 +126,7 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_filters_are_applied_inside(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+async def test_filters_are_applied_inside(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
     plain = await remembered(journal, a, **PLAIN)
     full = await remembered(journal, a, threads=["t"], **FULL)
     sets = {"both": {plain.id, full.id}, "full": {full.id}, "plain": {plain.id}, "none": set()}
@@ -134,20 +134,20 @@ async def test_filters_are_applied_inside(uow: UnitOfWork, journal: Journal, a: 
         assert (filters, await lexical(uow, a, filters=filters)) == (filters, sets[finds])
 
 
-async def test_what_is_deleted_or_superseded_is_not_found(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+async def test_what_is_deleted_or_superseded_is_not_found(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
     for state in ("soft_deleted", "superseded"):
         memory = await remembered(journal, a)
         await journal.record(a, [change(a, memory.id, ChangeKind.soft_deleted, fields={"state": state})])
     assert await lexical(uow, a) == set()
 
 
-async def test_the_limit_holds(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+async def test_the_limit_holds(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
     for n in range(4):
         await remembered(journal, a, f"Maya drank milk {n} times.")
     assert len(await lexical(uow, a, limit=3)) == 3
 
 
-async def test_without_a_tenant_words_find_nothing(journal: Journal, raw: asyncpg.Connection, a: Scope) -> None:
+async def test_without_a_tenant_words_find_nothing(journal: Journal, raw: asyncpg.Connection, a: Principal) -> None:
     await remembered(journal, a)
     search = "SELECT * FROM search_lexical(NULL, 'milk', $1, NULL, 10)"
     assert await raw.fetch(search, EVERYTHING) == []
@@ -157,33 +157,33 @@ async def test_without_a_tenant_words_find_nothing(journal: Journal, raw: asyncp
     assert await raw.fetch(search, EVERYTHING) == []
 
 
-async def test_a_key_is_known_without_a_tenant(uow: UnitOfWork, a: Scope, b: Scope) -> None:
+async def test_a_key_is_known_without_a_tenant(uow: UnitOfWork, a: Principal, b: Principal) -> None:
     storage = TenantStorage(uow)
     key, plain = await storage.create_key(a, "mine", ["query"], ["planner"], None)
-    owner = await storage.authenticate(plain)
+    owner = await storage.find_key_owner(plain)
     assert owner is not None
     assert (owner.tenant_id, owner.key_id, owner.agents, owner.scopes) == (a.tenant_id, key.id, ("planner",), {"query"})
-    assert await storage.authenticate(plain + "x") is None
-    assert await storage.authenticate("\ud800") is None
+    assert await storage.find_key_owner(plain + "x") is None
+    assert await storage.find_key_owner("\ud800") is None
 
 
-async def test_a_revoked_or_expired_key_is_not_known(uow: UnitOfWork, a: Scope, b: Scope) -> None:
+async def test_a_revoked_or_expired_key_is_not_known(uow: UnitOfWork, a: Principal, b: Principal) -> None:
     storage = TenantStorage(uow)
     key, plain = await storage.create_key(a, "mine", ["query"], None, None)
     _, expired = await storage.create_key(a, "old", ["query"], None, datetime.now(UTC) - timedelta(seconds=1))
-    assert await storage.authenticate(expired) is None
+    assert await storage.find_key_owner(expired) is None
     assert await storage.revoke_key(b, key.id) is False
-    assert await storage.authenticate(plain) is not None
+    assert await storage.find_key_owner(plain) is not None
     assert await storage.revoke_key(a, key.id) is True
-    assert await storage.authenticate(plain) is None
+    assert await storage.find_key_owner(plain) is None
 
 
-async def test_all_tenants_are_listed_without_a_tenant(uow: UnitOfWork, a: Scope, b: Scope) -> None:
+async def test_all_tenants_are_listed_without_a_tenant(uow: UnitOfWork, a: Principal, b: Principal) -> None:
     c = await new_tenant(uow)
-    assert {tenant.id for tenant in await TenantStorage(uow).tenants()} == {a.tenant_id, b.tenant_id, c.tenant_id}
+    assert {tenant.id for tenant in await TenantStorage(uow).list_tenants()} == {a.tenant_id, b.tenant_id, c.tenant_id}
 
 
-async def test_the_hash_of_a_key_is_unreadable(raw: asyncpg.Connection, a: Scope) -> None:
+async def test_the_hash_of_a_key_is_unreadable(raw: asyncpg.Connection, a: Principal) -> None:
     for column in ("key_hash", "*", "1 FROM api_keys WHERE key_hash IS NOT NULL --"):
         transaction = raw.transaction()
         await transaction.start()
@@ -193,14 +193,14 @@ async def test_the_hash_of_a_key_is_unreadable(raw: asyncpg.Connection, a: Scope
         await transaction.rollback()
 
 
-async def test_the_key_itself_is_nowhere(uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope) -> None:
+async def test_the_key_itself_is_nowhere(uow: UnitOfWork, superuser: asyncpg.Connection, a: Principal) -> None:
     _, plain = await TenantStorage(uow).create_key(a, "mine", ["query"], None, None)
     rows = await superuser.fetch("SELECT key_hash, to_jsonb(k)::text AS row FROM api_keys k WHERE name = 'mine'")
     assert [row["key_hash"] for row in rows] == [hash_key(plain)]
     assert plain not in rows[0]["row"]
 
 
-async def test_two_keys_cannot_have_one_hash(superuser: asyncpg.Connection, a: Scope, b: Scope) -> None:
+async def test_two_keys_cannot_have_one_hash(superuser: asyncpg.Connection, a: Principal, b: Principal) -> None:
     key = """INSERT INTO api_keys (tenant_id, id, name, prefix, key_hash, scopes)
              VALUES ($1, gen_random_uuid(), 'k', 'p', $2, '{}')"""
     await superuser.execute(key, a.tenant_id, b"hash")

@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.engine import Engine
 from app.storage.uow import UnitOfWork
 from tests.background import until
@@ -49,7 +49,7 @@ async def unavailable(work: Awaitable[object]) -> None:
 
 
 async def test_whatever_is_asked_of_a_hanging_database_is_an_outage_and_goes_on_with_it(
-    engine: Engine, way: StallingProxy, a: Scope
+    engine: Engine, way: StallingProxy, a: Principal
 ) -> None:
     uow = UnitOfWork(engine)
 
@@ -60,15 +60,15 @@ async def test_whatever_is_asked_of_a_hanging_database_is_an_outage_and_goes_on_
     assert await read() == 1
     with way.stalled():
         for _ in range(2):
-            everything = (read(), read(), read(), uow.definer("SELECT 1"), uow.call(a, "SELECT $1::uuid"))
+            everything = (read(), read(), read(), uow.call_definer("SELECT 1"), uow.call(a, "SELECT $1::uuid"))
             await asyncio.gather(*map(unavailable, everything))
-        assert (engine.shares.in_use, engine.shares.waiting) == (0, 0)
+        assert (engine.shares.in_use, engine.shares.waiting_count) == (0, 0)
     assert await read() == 1
 
 
 @pytest.mark.parametrize("at_commit", [False, True])
 async def test_a_transaction_in_which_the_database_hangs_is_an_outage_and_no_connection_stays_in_it(
-    engine: Engine, way: StallingProxy, a: Scope, superuser: asyncpg.Connection, at_commit: bool
+    engine: Engine, way: StallingProxy, a: Principal, superuser: asyncpg.Connection, at_commit: bool
 ) -> None:
     async def write() -> None:
         async with UnitOfWork(engine).write(a) as tx:
@@ -90,7 +90,7 @@ async def test_a_transaction_in_which_the_database_hangs_is_an_outage_and_no_con
         await tx.execute(f"{USER} ON CONFLICT DO NOTHING", a.tenant_id)
 
 
-async def test_a_statement_may_be_given_more_time_than_the_engine_has(engine: Engine, a: Scope) -> None:
+async def test_a_statement_may_be_given_more_time_than_the_engine_has(engine: Engine, a: Principal) -> None:
     uow = UnitOfWork(engine)
     async with uow.read(a, timeout_s=ENOUGH_S) as tx:
         assert await tx.fetchval("SELECT 1 FROM pg_sleep(1)") == 1
@@ -107,8 +107,8 @@ async def test_an_engine_that_is_first_asked_while_the_database_hangs_opens_when
 ) -> None:
     uow = UnitOfWork(engine)
     with way.stalled():
-        await asyncio.gather(*(unavailable(uow.definer("SELECT 1")) for _ in range(4)))
-    assert await uow.definer("SELECT 1")
+        await asyncio.gather(*(unavailable(uow.call_definer("SELECT 1")) for _ in range(4)))
+    assert await uow.call_definer("SELECT 1")
 
 
 @pytest.mark.parametrize(
@@ -118,5 +118,5 @@ async def test_an_engine_that_is_first_asked_while_the_database_hangs_opens_when
 )  # fmt: skip
 async def test_an_address_that_is_none_of_postgresql_is_a_wrong_configuration(url: str) -> None:
     with pytest.raises(ConfigError, match="must be a URL of PostgreSQL") as told:
-        await Engine(url, min_size=1, max_size=1).pool()
+        await Engine(url, min_size=1, max_size=1).get_pool()
     assert "secret" not in str(told.value)

@@ -13,7 +13,7 @@ from app.domain.errors import DuplicateText, IdempotencyMismatch, MnemaError, No
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import MemoryType
 from app.domain.outages import WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
 from app.storage.memory.memories import MemoryStorage
@@ -23,10 +23,10 @@ from tests.storage.building import change, creation, remembered, vector_of
 KEY = IdempotencyKey("POST /memory", "k", b"body")
 
 
-async def history(uow: UnitOfWork, memories: MemoryStorage, scope: Scope, memory_id: UUID) -> list[Any]:
+async def history(uow: UnitOfWork, memories: MemoryStorage, scope: Principal, memory_id: UUID) -> list[Any]:
     """Oldest first."""
     async with uow.read(scope) as tx:
-        return (await memories.history(tx, scope, memory_id, None, 100))[::-1]
+        return (await memories.list_history(tx, scope, memory_id, None, 100))[::-1]
 
 
 async def all_rows(superuser: asyncpg.Connection, table: str) -> list[dict[str, Any]]:
@@ -45,13 +45,13 @@ def _row(made: MemoryChange) -> dict[str, Any]:
 
 
 async def test_a_creation_leaves_its_whole_record(
-    uow: UnitOfWork, journal: Journal, memories: MemoryStorage, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, journal: Journal, memories: MemoryStorage, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     new = replace(creation(a, threads=["t"]), observations=(Observation("hotpath", "create", thread_id="t", sim=0.5),))
     recorded = (await journal.record(a, [new])).recorded[0]
     assert (recorded.memory.id, recorded.memory.version, recorded.revisions) == (new.memory_id, 1, {"t": 1})
     [row] = await history(uow, memories, a, new.memory_id)
-    assert (row.event, row.actor, row.old_ref, row.new_ref) == ("ADD", a.actor, None, None)
+    assert (row.event, row.actor, row.old_ref, row.new_ref) == ("ADD", a.actor_name, None, None)
     assert "before" not in row.meta
     assert (row.meta["after"]["text"], row.meta["after"]["category"]) == (new.new.text, "preferences")
     [log] = await all_rows(superuser, "change_log")
@@ -62,7 +62,7 @@ async def test_a_creation_leaves_its_whole_record(
 
 
 async def test_an_update_records_the_row_before_and_after(
-    uow: UnitOfWork, journal: Journal, memories: MemoryStorage, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, journal: Journal, memories: MemoryStorage, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     memory = await remembered(journal, a)
     fields = {"text": "Maya drinks tea.", "category": "profile", "importance": 5, "pinned": True, "tags": ["x"]}
@@ -84,14 +84,14 @@ async def test_an_update_records_the_row_before_and_after(
     assert logged == [("preferences", "profile")] * 2
 
 
-async def test_what_is_not_named_stays(journal: Journal, a: Scope) -> None:
+async def test_what_is_not_named_stays(journal: Journal, a: Principal) -> None:
     memory = await remembered(journal, a, thread_id="t", metadata={"a": [1]}, source={"quote": "milk"}, tags=("x",))
     edited = (await journal.record(a, [change(a, memory.id, fields={"importance": 5})])).recorded[0].memory
     assert replace(edited, importance=memory.importance, version=1, updated_at=memory.updated_at) == memory
 
 
 async def test_recreating_leaves_the_old_one_pointing_to_its_successor(
-    uow: UnitOfWork, journal: Journal, memories: MemoryStorage, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, journal: Journal, memories: MemoryStorage, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     old = await remembered(journal, a, importance=4)
     fresh = replace(
@@ -114,11 +114,11 @@ async def test_recreating_leaves_the_old_one_pointing_to_its_successor(
 
 
 async def test_a_change_that_no_longer_fits_is_refused_and_leaves_nothing(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope, b: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:
     memory = await remembered(journal, a)
     edit = change(a, memory.id, fields={"importance": 5}, threads=("t",), vector=vector_of("x"))
-    refused: list[tuple[Scope, MemoryChange, type[MnemaError]]] = [
+    refused: list[tuple[Principal, MemoryChange, type[MnemaError]]] = [
         (a, replace(edit, expect_version=2), VersionConflict),
         (a, replace(edit, expect_states=("soft_deleted", "superseded")), WrongState),
         (a, replace(edit, memory_id=new_id()), NotFound),
@@ -136,7 +136,7 @@ async def test_a_change_that_no_longer_fits_is_refused_and_leaves_nothing(
     assert {table: await all_rows(superuser, table) for table in tables} == before
 
 
-async def test_a_refused_write_leaves_no_gap_in_the_revisions(journal: Journal, a: Scope) -> None:
+async def test_a_refused_write_leaves_no_gap_in_the_revisions(journal: Journal, a: Principal) -> None:
     memory = await remembered(journal, a, threads=["t"])
     with pytest.raises(VersionConflict):
         await journal.record(a, [change(a, memory.id, fields={"importance": 5}, threads=("t",), expect_version=9)])
@@ -144,13 +144,13 @@ async def test_a_refused_write_leaves_no_gap_in_the_revisions(journal: Journal, 
     assert outcome.recorded[0].revisions == {"t": 2}
 
 
-async def test_the_expected_version_and_state_let_it_pass(journal: Journal, a: Scope) -> None:
+async def test_the_expected_version_and_state_let_it_pass(journal: Journal, a: Principal) -> None:
     memory = await remembered(journal, a)
     edit = change(a, memory.id, fields={"importance": 5}, expect_version=1, expect_states=("active", "superseded"))
     assert (await journal.record(a, [edit])).recorded[0].memory.version == 2
 
 
-async def test_a_text_may_return_once_the_other_is_gone(journal: Journal, a: Scope) -> None:
+async def test_a_text_may_return_once_the_other_is_gone(journal: Journal, a: Principal) -> None:
     first = await remembered(journal, a)
     await journal.record(a, [change(a, first.id, ChangeKind.soft_deleted, fields={"state": "soft_deleted"})])
     await remembered(journal, a)
@@ -158,7 +158,9 @@ async def test_a_text_may_return_once_the_other_is_gone(journal: Journal, a: Sco
         await journal.record(a, [change(a, first.id, ChangeKind.restored, fields={"state": "active"})])
 
 
-async def test_equal_texts_are_two_memories_when_only_one_is_semantic(journal: Journal, a: Scope, b: Scope) -> None:
+async def test_equal_texts_are_two_memories_when_only_one_is_semantic(
+    journal: Journal, a: Principal, b: Principal
+) -> None:
     await remembered(journal, a)
     await remembered(journal, a, type=MemoryType.turn)
     await remembered(journal, a, type=MemoryType.turn)
@@ -168,7 +170,7 @@ async def test_equal_texts_are_two_memories_when_only_one_is_semantic(journal: J
 
 
 async def test_of_many_in_one_call_each_has_its_own_record(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     await remembered(journal, a, "Anna is known.", user_id="anna")
     made = [
@@ -193,7 +195,7 @@ async def test_of_many_in_one_call_each_has_its_own_record(
 
 
 async def test_a_user_who_is_gone_when_the_memory_comes_is_contention(
-    uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     batch = {"history": [], "events": [], "memories": [_row(creation(a))]}
     with pytest.raises(WriteContention):
@@ -212,7 +214,7 @@ def answer(outcome: Outcome, change: MemoryChange) -> dict[str, Any]:
 
 
 async def test_many_at_once_with_one_key_make_one_memory_and_equal_answers(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     changes = [creation(a, f"Maya drank {n} cups.", threads=["t"]) for n in range(16)]
     outcomes = await asyncio.gather(
@@ -227,7 +229,7 @@ async def test_many_at_once_with_one_key_make_one_memory_and_equal_answers(
     assert await superuser.fetchval("SELECT rev FROM thread_revision") == 1
 
 
-async def test_another_body_under_the_same_key_is_refused(journal: Journal, a: Scope) -> None:
+async def test_another_body_under_the_same_key_is_refused(journal: Journal, a: Principal) -> None:
     await journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {}, "maya")])
     with pytest.raises(IdempotencyMismatch):
         await journal.record(
@@ -235,7 +237,9 @@ async def test_another_body_under_the_same_key_is_refused(journal: Journal, a: S
         )
 
 
-async def test_a_key_belongs_to_its_route_its_caller_and_its_tenant(journal: Journal, a: Scope, b: Scope) -> None:
+async def test_a_key_belongs_to_its_route_its_caller_and_its_tenant(
+    journal: Journal, a: Principal, b: Principal
+) -> None:
     uses = [(a, KEY), (a, replace(KEY, route="POST /turns")), (a, replace(KEY, key="l")), (b, KEY)]
     for n, (scope, key) in enumerate([*uses, (replace(a, key_id=new_id()), KEY)]):
         outcome = await journal.record(
@@ -244,7 +248,7 @@ async def test_a_key_belongs_to_its_route_its_caller_and_its_tenant(journal: Jou
         assert outcome.replay is None
 
 
-async def test_a_write_that_failed_does_not_use_up_its_key(journal: Journal, a: Scope) -> None:
+async def test_a_write_that_failed_does_not_use_up_its_key(journal: Journal, a: Principal) -> None:
     with pytest.raises(NotFound):
         await journal.record(a, [change(a, new_id(), fields={"importance": 5})], keys=[KeyRecord(KEY, {}, "maya")])
     assert (await journal.record(a, [creation(a)], keys=[KeyRecord(KEY, {}, "maya")])).replay is None

@@ -13,7 +13,7 @@ from app.domain.changes import ChangeKind, Edge, MemoryChange
 from app.domain.errors import DuplicateText, NotFound
 from app.domain.idempotency import IdempotencyKey
 from app.domain.outages import WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork
 from tests.conftest import Database
@@ -22,7 +22,7 @@ from tests.storage.building import Gate, change, creation, remembered, slow
 KEY = IdempotencyKey("POST /memory", "k", b"body")
 
 
-async def write_many(journal: Journal, scope: Scope, writer: int, count: int) -> list[int]:
+async def write_many(journal: Journal, scope: Principal, writer: int, count: int) -> list[int]:
     """The revisions one writer was given on thread t."""
     found = []
     for n in range(count):
@@ -37,7 +37,7 @@ async def visible(superuser: asyncpg.Connection, thread: str = "t") -> list[int]
 
 
 async def test_writers_of_one_thread_get_each_revision_once_and_readers_never_see_a_gap(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     writing = asyncio.gather(*(write_many(journal, a, writer, 10) for writer in range(10)))
     looks: list[list[int]] = []
@@ -51,7 +51,7 @@ async def test_writers_of_one_thread_get_each_revision_once_and_readers_never_se
 
 
 async def test_a_later_writer_waits_for_the_commit_of_the_earlier_one(
-    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Principal
 ) -> None:
     await remembered(journal, a, "Maya is known.")  # no waiting for the user
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a), "First.", threads=["t"])]))
@@ -64,7 +64,7 @@ async def test_a_later_writer_waits_for_the_commit_of_the_earlier_one(
     assert (await second).recorded[0].revisions == {"t": 2}
 
 
-async def test_a_writer_of_another_thread_does_not_wait(journal: Journal, gate: Gate, a: Scope) -> None:
+async def test_a_writer_of_another_thread_does_not_wait(journal: Journal, gate: Gate, a: Principal) -> None:
     await remembered(journal, a, "Maya is known.")  # no waiting for the user
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a), "First.", threads=["t"])]))
     await gate.waiting(1)
@@ -76,7 +76,7 @@ async def test_a_writer_of_another_thread_does_not_wait(journal: Journal, gate: 
 
 
 async def test_a_writer_that_dies_at_its_commit_leaves_its_revision_to_the_next(
-    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Principal
 ) -> None:
     await remembered(journal, a, "Maya is known.")  # no waiting for the user
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a), "First.", threads=["t"])]))
@@ -89,14 +89,14 @@ async def test_a_writer_that_dies_at_its_commit_leaves_its_revision_to_the_next(
     assert await visible(superuser) == [1]
 
 
-def across(scope: Scope, order: Sequence[str], n: int) -> list[Any]:
+def across(scope: Principal, order: Sequence[str], n: int) -> list[Any]:
     """A change told to two threads, and a change of each, in that order."""
     both = creation(scope, f"Both {n} {order}.", threads=order)
     return [both, *(creation(scope, f"{thread} {n} {order}.", threads=[thread]) for thread in order)]
 
 
 async def test_writers_across_threads_in_opposite_order_never_deadlock(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     pairs = [order for n in range(20) for order in ((n, "xyz"), (n, "zyx"))]
     await asyncio.gather(*(journal.record(a, across(a, list(order), n)) for n, order in pairs))
@@ -106,7 +106,7 @@ async def test_writers_across_threads_in_opposite_order_never_deadlock(
 
 
 async def test_a_circle_of_new_users_is_broken_cleanly(
-    journal: Journal, superuser: asyncpg.Connection, database: Database, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, database: Database, a: Principal
 ) -> None:
     await superuser.execute(f"ALTER DATABASE {database.name} SET deadlock_timeout = '20ms'")
     users = [f"user {n}" for n in range(30)]
@@ -117,20 +117,22 @@ async def test_a_circle_of_new_users_is_broken_cleanly(
     assert await superuser.fetchval("SELECT count(*) FROM memories") == 30 * kinds.count("Outcome") > 0
 
 
-async def test_two_writers_of_one_version_do_not_both_win(journal: Journal, a: Scope) -> None:
+async def test_two_writers_of_one_version_do_not_both_win(journal: Journal, a: Principal) -> None:
     memory = await remembered(journal, a)
     edits = [change(a, memory.id, fields={"importance": 1 + n % 5}, expect_version=1) for n in range(10)]
     outcomes = await asyncio.gather(*(journal.record(a, [edit]) for edit in edits), return_exceptions=True)
     assert sorted(type(o).__name__ for o in outcomes) == ["Outcome", *["VersionConflict"] * 9]
 
 
-async def test_equal_texts_at_once_make_one_memory(journal: Journal, superuser: asyncpg.Connection, a: Scope) -> None:
+async def test_equal_texts_at_once_make_one_memory(
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
+) -> None:
     outcomes = await asyncio.gather(*(journal.record(a, [creation(a)]) for _ in range(10)), return_exceptions=True)
     assert sorted(type(o).__name__ for o in outcomes) == [*["DuplicateText"] * 9, "Outcome"]
     assert await superuser.fetchval("SELECT count(*) FROM memories") == 1
 
 
-async def test_whoever_waited_for_an_equal_text_learns_of_it(journal: Journal, gate: Gate, a: Scope) -> None:
+async def test_whoever_waited_for_an_equal_text_learns_of_it(journal: Journal, gate: Gate, a: Principal) -> None:
     await remembered(journal, a, "Maya is known.")  # no waiting for the user
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a))]))
     await gate.waiting(1)
@@ -142,7 +144,7 @@ async def test_whoever_waited_for_an_equal_text_learns_of_it(journal: Journal, g
         await second
 
 
-async def test_whoever_waited_for_a_purge_finds_nothing(journal: Journal, gate: Gate, a: Scope) -> None:
+async def test_whoever_waited_for_a_purge_finds_nothing(journal: Journal, gate: Gate, a: Principal) -> None:
     memory = await remembered(journal, a)
     first = asyncio.create_task(journal.record(slow(a), [change(slow(a), memory.id, ChangeKind.purged)]))
     await gate.waiting(1)
@@ -154,7 +156,9 @@ async def test_whoever_waited_for_a_purge_finds_nothing(journal: Journal, gate: 
         await second
 
 
-async def test_a_retry_waits_for_the_first_try_and_repeats_its_answer(journal: Journal, gate: Gate, a: Scope) -> None:
+async def test_a_retry_waits_for_the_first_try_and_repeats_its_answer(
+    journal: Journal, gate: Gate, a: Principal
+) -> None:
     new = creation(slow(a), threads=["t"])
     first = asyncio.create_task(
         journal.record(slow(a), [new], keys=[KeyRecord(KEY, {"id": "1"}, "maya", new.memory_id)])
@@ -170,7 +174,7 @@ async def test_a_retry_waits_for_the_first_try_and_repeats_its_answer(journal: J
 
 
 async def test_a_retry_of_a_write_that_died_does_the_work(
-    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Principal
 ) -> None:
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a))], keys=[KeyRecord(KEY, {}, "maya")]))
     [pid] = await gate.waiting(1)
@@ -183,7 +187,7 @@ async def test_a_retry_of_a_write_that_died_does_the_work(
 
 
 async def test_opposite_relations_at_once_make_one(
-    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Principal
 ) -> None:
     one, two = await remembered(journal, a, "Maya has a cat."), await remembered(journal, a, "Maya has a dog.")
     there, back = Edge(one.id, two.id, "preferences", 0.6), Edge(two.id, one.id, "preferences", 0.6)
@@ -199,7 +203,7 @@ async def test_opposite_relations_at_once_make_one(
 
 
 async def test_a_cancelled_write_leaves_nothing_and_frees_its_connection(
-    journal: Journal, uow: UnitOfWork, superuser: asyncpg.Connection, gate: Gate, a: Scope
+    journal: Journal, uow: UnitOfWork, superuser: asyncpg.Connection, gate: Gate, a: Principal
 ) -> None:
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a), threads=["t"])]))
     await gate.waiting(1)
@@ -211,18 +215,18 @@ async def test_a_cancelled_write_leaves_nothing_and_frees_its_connection(
     assert len(outcomes) == 20
 
 
-def related(scope: Scope, other: UUID, changed: UUID | None = None) -> MemoryChange:
+def related(scope: Principal, other: UUID, changed: UUID | None = None) -> MemoryChange:
     """A new memory that is related to `other`, or a change of `changed` that relates it."""
     if changed is not None:
         edges = (Edge(changed, other, "preferences", 0.6),)
         return change(scope, changed, fields={"importance": 3}, edges=edges)
-    new: MemoryChange = creation(scope, f"Maya also has a dog, says {scope.actor}.", threads=["t"])
+    new: MemoryChange = creation(scope, f"Maya also has a dog, says {scope.actor_name}.", threads=["t"])
     return replace(new, edges=(Edge(new.memory_id, other, "preferences", 0.6),))
 
 
 @pytest.mark.parametrize("created", [True, False], ids=["created", "updated"])
 async def test_a_memory_purged_before_the_write_is_related_to_nothing(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope, created: bool
+    journal: Journal, superuser: asyncpg.Connection, a: Principal, created: bool
 ) -> None:
     gone, kept = await remembered(journal, a, "Maya has a cat."), await remembered(journal, a, "Maya has a canary.")
     await journal.record(a, [change(a, gone.id, ChangeKind.purged)])
@@ -239,11 +243,11 @@ async def test_a_memory_purged_before_the_write_is_related_to_nothing(
 @pytest.mark.parametrize("created", [True, False], ids=["created", "updated"])
 @pytest.mark.parametrize("purge_first", [True, False], ids=["purge first", "write first"])
 async def test_a_purge_and_a_relation_at_once_leave_none(
-    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope, created: bool, purge_first: bool
+    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Principal, created: bool, purge_first: bool
 ) -> None:
     gone, kept = await remembered(journal, a, "Maya has a cat."), await remembered(journal, a, "Maya has a canary.")
 
-    def both(scope: Scope, purge: bool) -> MemoryChange:
+    def both(scope: Principal, purge: bool) -> MemoryChange:
         return change(scope, gone.id, ChangeKind.purged) if purge else related(scope, gone.id, at)
 
     at = None if created else kept.id
@@ -259,7 +263,7 @@ async def test_a_purge_and_a_relation_at_once_leave_none(
 
 
 async def test_purges_of_one_user_with_keys_at_once_never_deadlock(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     stored = [await remembered(journal, a, f"Maya has cat {n}.") for n in range(12)]
     keys = [KeyRecord(IdempotencyKey("DELETE", str(one.id), b"body"), {}, "maya", one.id) for one in stored]

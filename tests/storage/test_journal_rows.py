@@ -12,7 +12,7 @@ from app.domain.changes import ChangeKind, Edge, Observation
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.merge_bands import MergeBands
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.journal import Journal, KeyRecord
 from app.storage.memory.memories import MemoryStorage
 from app.storage.recall.delta import DeltaStorage
@@ -31,14 +31,16 @@ async def vector_row(superuser: asyncpg.Connection, memory_id: UUID) -> asyncpg.
     )
 
 
-async def edit(journal: Journal, scope: Scope, memory: Memory, vector: Any = None, **fields: Any) -> None:
+async def edit(journal: Journal, scope: Principal, memory: Memory, vector: Any = None, **fields: Any) -> None:
     await journal.record(scope, [change(scope, memory.id, fields=fields, vector=vector)])
 
 
 # --- vectors
 
 
-async def test_a_vector_row_is_made_with_its_memory(journal: Journal, superuser: asyncpg.Connection, a: Scope) -> None:
+async def test_a_vector_row_is_made_with_its_memory(
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
+) -> None:
     memory = await remembered(journal, a, type=MemoryType.episodic)
     row = await vector_row(superuser, memory.id)
     assert (row["type"], row["category"], row["state"]) == ("episodic", "preferences", "active")
@@ -47,7 +49,7 @@ async def test_a_vector_row_is_made_with_its_memory(journal: Journal, superuser:
 
 
 async def test_a_vector_row_is_left_alone_by_other_changes(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     memory = await remembered(journal, a)
     before = await vector_row(superuser, memory.id)
@@ -58,7 +60,7 @@ async def test_a_vector_row_is_left_alone_by_other_changes(
 
 
 async def test_a_vector_row_follows_text_category_and_state(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     memory = await remembered(journal, a)
     first = await vector_row(superuser, memory.id)
@@ -74,14 +76,16 @@ async def test_a_vector_row_follows_text_category_and_state(
     assert fourth["embedding"] != first["embedding"]
 
 
-async def test_one_call_gives_each_memory_its_own_vector(journal: Journal, memories: MemoryStorage, a: Scope) -> None:
+async def test_one_call_gives_each_memory_its_own_vector(
+    journal: Journal, memories: MemoryStorage, a: Principal
+) -> None:
     old = await remembered(journal, a, "Maya has a cat.")
     texts = ["Maya drinks oat milk.", "Maya plays chess."]
     first, second = (creation(a, text) for text in texts)
     unembedded = change(a, old.id, fields={"importance": 5})
     await journal.record(a, [first, unembedded, second])
     for text in [*texts, "Maya has a cat."]:
-        found = await memories.neighbours(a, "maya", "preferences", "?", vector_of(text), MergeBands())
+        found = await memories.find_neighbours(a, "maya", "preferences", "?", vector_of(text), MergeBands())
         assert (found[0].neighbour.text, round(found[0].neighbour.similarity, 2)) == (text, 1.0)
 
 
@@ -99,7 +103,7 @@ async def events_of(superuser: asyncpg.Connection, memory_id: UUID) -> list[str]
 
 
 async def test_relations_are_made_with_the_memory_and_told_in_its_history(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     one, two = await remembered(journal, a, "Maya has a cat."), await remembered(journal, a, "Maya has a dog.")
     new = creation(a)
@@ -109,7 +113,7 @@ async def test_relations_are_made_with_the_memory_and_told_in_its_history(
     assert await edges_in(superuser) == {(new.memory_id, one.id), (new.memory_id, two.id)}
     assert await events_of(superuser, new.memory_id) == ["ADD", "LINK"]
     link = await superuser.fetchrow("SELECT actor, meta::jsonb->'edges' AS edges FROM history WHERE event = 'LINK'")
-    assert link["actor"] == a.actor
+    assert link["actor"] == a.actor_name
     for other, category, strength in ends:
         assert f'"{other.id}"' in link["edges"]
         assert f'"category": "{category}"' in link["edges"]
@@ -117,7 +121,7 @@ async def test_relations_are_made_with_the_memory_and_told_in_its_history(
 
 
 async def test_a_relation_is_made_once_whatever_its_direction(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     one, two = await remembered(journal, a, "Maya has a cat."), await remembered(journal, a, "Maya has a dog.")
     for from_id, to_id, related in ((one.id, two.id, 1), (one.id, two.id, 0), (two.id, one.id, 0)):
@@ -129,7 +133,7 @@ async def test_a_relation_is_made_once_whatever_its_direction(
 
 
 async def test_a_change_may_bring_the_same_relation_twice(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     one, two = await remembered(journal, a, "Maya has a cat."), await remembered(journal, a, "Maya has a dog.")
     ways = (Edge(one.id, two.id, "preferences", 0.6), Edge(two.id, one.id, "preferences", 0.6))
@@ -137,7 +141,7 @@ async def test_a_change_may_bring_the_same_relation_twice(
     assert len(await edges_in(superuser)) == 1
 
 
-async def test_an_incoming_relation_is_made_too(journal: Journal, superuser: asyncpg.Connection, a: Scope) -> None:
+async def test_an_incoming_relation_is_made_too(journal: Journal, superuser: asyncpg.Connection, a: Principal) -> None:
     newer = await remembered(journal, a, "Maya has a cat.")
     older = creation(a, created_at=newer.created_at - timedelta(days=1))
     await journal.record(a, [replace(older, edges=(Edge(newer.id, older.memory_id, "preferences", 0.6),))])
@@ -161,7 +165,7 @@ async def mentions(superuser: asyncpg.Connection, what: str) -> dict[str, int]:
     return found
 
 
-async def full_life(uow: UnitOfWork, journal: Journal, scope: Scope) -> Memory:
+async def full_life(uow: UnitOfWork, journal: Journal, scope: Principal) -> Memory:
     """A memory with the secret in every place a text can reach."""
     neighbour = await remembered(journal, scope, "Maya has a cat.")
     new = creation(
@@ -192,7 +196,7 @@ async def full_life(uow: UnitOfWork, journal: Journal, scope: Scope) -> Memory:
     again = replace(again, edges=new.edges)
     memory = (await journal.record(scope, [again])).recorded[0].memory
     async with uow.write(scope) as tx:
-        await DeltaStorage().advance(tx, scope, "t", "planner", 1)
+        await DeltaStorage().advance_cursor(tx, scope, "t", "planner", 1)
         await tx.execute(
             "INSERT INTO memory_access (tenant_id, memory_id, last_accessed) VALUES ($1, $2, now())",
             scope.tenant_id,
@@ -202,7 +206,7 @@ async def full_life(uow: UnitOfWork, journal: Journal, scope: Scope) -> Memory:
 
 
 async def test_a_purge_leaves_its_text_nowhere(
-    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     memory = await full_life(uow, journal, a)
     assert {"memories", "history", "change_log"} <= set(await mentions(superuser, SECRET))
@@ -213,7 +217,7 @@ async def test_a_purge_leaves_its_text_nowhere(
 
 
 async def test_a_purge_leaves_the_fact_of_every_change(
-    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     memory = await full_life(uow, journal, a)
     await journal.record(a, [change(a, memory.id, ChangeKind.purged, threads=("t",))])
@@ -227,7 +231,7 @@ async def test_a_purge_leaves_the_fact_of_every_change(
 
 
 async def test_a_purge_spares_the_neighbours(
-    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Scope, b: Scope
+    uow: UnitOfWork, journal: Journal, superuser: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:
     memory = await full_life(uow, journal, a)
     other = await full_life(uow, journal, b)

@@ -11,7 +11,7 @@ import pytest
 
 from app.domain.outages import DatabaseUnavailable, TenantBusy
 from app.storage.engine import Engine
-from app.storage.shares import Shares
+from app.storage.shares import ConnectionShares
 from app.storage.uow import UnitOfWork
 from tests.background import until
 from tests.conftest import Database
@@ -22,10 +22,10 @@ LONG_S = 60.0
 SIZE = 6
 
 
-def taken(shares: Shares, tenant: UUID | None) -> int:
+def taken(shares: ConnectionShares, tenant: UUID | None) -> int:
     """How many places the tenant gets at once, all of which it keeps."""
     number = 0
-    while shares.take(tenant):
+    while shares.take_place(tenant):
         number += 1
     return number
 
@@ -35,14 +35,14 @@ def taken(shares: Shares, tenant: UUID | None) -> int:
     [(1, [1, 0, 0, 0]), (2, [1, 0, 0, 1]), (3, [1, 1, 0, 1]), (4, [2, 1, 0, 1]), (10, [5, 2, 1, 1])],
 )
 def test_a_tenant_gets_about_half_of_what_is_free_and_one_place_stays_for_nobody(limit: int, places: list[int]) -> None:
-    shares = Shares(limit)
+    shares = ConnectionShares(limit)
     assert [taken(shares, tenant) for tenant in (A, B, C, None)] == places
     assert shares.in_use == sum(places)
 
 
-async def waiter(shares: Shares, tenant: UUID | None, timeout_s: float = LONG_S) -> "asyncio.Task[None]":
+async def waiter(shares: ConnectionShares, tenant: UUID | None, timeout_s: float = LONG_S) -> "asyncio.Task[None]":
     """A task that waits for a place."""
-    task = asyncio.create_task(shares.wait(tenant, timeout_s))
+    task = asyncio.create_task(shares.wait_for_place(tenant, timeout_s))
     await settled()
     return task
 
@@ -54,10 +54,10 @@ async def settled() -> None:
 
 
 async def test_who_holds_least_is_served_first_and_within_a_tenant_who_came_first() -> None:
-    shares, served = Shares(8), list[str]()
+    shares, served = ConnectionShares(8), list[str]()
 
     async def wait(name: str, tenant: UUID | None) -> None:
-        await shares.wait(tenant, LONG_S)
+        await shares.wait_for_place(tenant, LONG_S)
         served.append(name)
 
     assert [taken(shares, tenant) for tenant in (A, B, C, None)] == [4, 2, 1, 1]
@@ -65,62 +65,62 @@ async def test_who_holds_least_is_served_first_and_within_a_tenant_who_came_firs
     for name, tenant in (("a1", A), ("a2", A), ("new", uuid4()), ("nobody", None)):
         tasks.append(asyncio.create_task(wait(name, tenant)))
         await settled()
-    assert (shares.waits, shares.waiting) == (4, 4)
+    assert (shares.waits, shares.waiting_count) == (4, 4)
     told = []
     for tenant in (A, A, None, B, B, C, None):
-        shares.give_back(tenant)
+        shares.return_place(tenant)
         await settled()
         told.append(len(served))
     assert served == ["new", "nobody", "a1"]
     assert told == [0, 1, 2, 2, 2, 3, 3], "who has none goes first; A's own wait until it holds fewer than are free"
-    shares.give_back(A)
+    shares.return_place(A)
     await asyncio.gather(*tasks)
     assert served[-1] == "a2"
-    assert (shares.in_use, shares.waiting) == (4, 0)
+    assert (shares.in_use, shares.waiting_count) == (4, 0)
 
 
 async def test_who_no_longer_waits_keeps_no_place() -> None:
-    shares = Shares(2)
-    assert shares.take(A)
+    shares = ConnectionShares(2)
+    assert shares.take_place(A)
     first, second, third = [await waiter(shares, A) for _ in range(3)]
     second.cancel()
     await settled()
-    assert shares.waiting == 2
+    assert shares.waiting_count == 2
     first.cancel()  # and is handed a place before it hears of it
-    shares.give_back(A)
+    shares.return_place(A)
     await settled()
     assert third.done(), "it went to who still waits"
     late = await waiter(shares, A)
-    shares.give_back(A)
+    shares.return_place(A)
     late.cancel()  # after it was handed one, before it could go on
     await settled()
     assert late.cancelled()
-    assert (shares.in_use, shares.waiting) == (0, 0)
+    assert (shares.in_use, shares.waiting_count) == (0, 0)
     assert vars(shares)["_held"] == vars(shares)["_queues"] == {}, "nothing is kept of a tenant at rest"
 
 
 async def test_who_waited_too_long_is_told_whether_its_own_tenant_or_the_server_is_busy() -> None:
-    shares = Shares(2)
-    assert shares.take(A)
+    shares = ConnectionShares(2)
+    assert shares.take_place(A)
     with pytest.raises(TenantBusy):
-        await shares.wait(A, 0.01)
+        await shares.wait_for_place(A, 0.01)
     with pytest.raises(DatabaseUnavailable, match="Every connection") as told:
-        await shares.wait(B, 0.01)
+        await shares.wait_for_place(B, 0.01)
     assert told.value.code == "database_unavailable"
-    assert shares.take(None)
+    assert shares.take_place(None)
     with pytest.raises(DatabaseUnavailable, match="Every connection"):
-        await shares.wait(None, 0.01)
-    assert (shares.in_use, shares.waiting) == (2, 0)
+        await shares.wait_for_place(None, 0.01)
+    assert (shares.in_use, shares.waiting_count) == (2, 0)
 
 
 async def test_whatever_comes_and_goes_no_place_is_lost_and_no_rule_broken() -> None:
-    chance, shares = Random(7), Shares(SIZE)
+    chance, shares = Random(7), ConnectionShares(SIZE)
     tenants: list[UUID | None] = [A, B, C, None]
     holding: Counter[UUID | None] = Counter()
 
     async def come(tenant: UUID | None) -> None:
-        if not shares.take(tenant):
-            await shares.wait(tenant, LONG_S)
+        if not shares.take_place(tenant):
+            await shares.wait_for_place(tenant, LONG_S)
         holding[tenant] += 1
         assert holding.total() <= shares.in_use <= SIZE
         assert sum(held for who, held in holding.items() if who is not None) < SIZE, "one is nobody's"
@@ -130,7 +130,7 @@ async def test_whatever_comes_and_goes_no_place_is_lost_and_no_rule_broken() -> 
                 await asyncio.sleep(0)
         finally:
             holding[tenant] -= 1
-            shares.give_back(tenant)
+            shares.return_place(tenant)
 
     tasks = []
     for _ in range(2000):
@@ -141,7 +141,7 @@ async def test_whatever_comes_and_goes_no_place_is_lost_and_no_rule_broken() -> 
             await asyncio.sleep(0)
     ends = await asyncio.gather(*tasks, return_exceptions=True)
     assert {type(end) for end in ends} == {type(None), asyncio.CancelledError}
-    assert (shares.in_use, shares.waiting) == (0, 0)
+    assert (shares.in_use, shares.waiting_count) == (0, 0)
     assert taken(shares, A) == SIZE // 2
 
 
@@ -178,12 +178,12 @@ async def test_a_tenant_that_wants_every_connection_leaves_some_to_others_and_to
             async with uow.write(b) as tx:
                 assert await tx.fetchval("SELECT 1") == 1
             assert await uow.call(b, "SELECT $1::uuid AS tenant")
-            assert await uow.definer("SELECT * FROM list_tenants()")
+            assert await uow.call_definer("SELECT * FROM list_tenants()")
     assert not any(task.done() for task in greedy), "all of it while the greedy ones hold or wait"
-    assert (engine.shares.in_use, engine.shares.waiting) == (SIZE // 2, 20 - SIZE // 2)
+    assert (engine.shares.in_use, engine.shares.waiting_count) == (SIZE // 2, 20 - SIZE // 2)
     for task in greedy[::2]:
         task.cancel()
     await superuser.execute("SELECT pg_advisory_unlock(5)")
     ends = await asyncio.gather(*greedy, return_exceptions=True)
     assert [type(end) for end in ends] == [asyncio.CancelledError, type(None)] * 10
-    assert (engine.shares.in_use, engine.shares.waiting) == (0, 0)
+    assert (engine.shares.in_use, engine.shares.waiting_count) == (0, 0)

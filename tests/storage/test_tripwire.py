@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.changes import ChangeKind
 from app.domain.memory.memory import Memory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from tests.conftest import Database
@@ -35,17 +35,17 @@ Stored: TypeAlias = Callable[[], Awaitable[list[asyncpg.Record]]]
 
 
 @pytest.fixture
-async def memory(journal: Journal, a: Scope) -> Memory:
+async def memory(journal: Journal, a: Principal) -> Memory:
     return await remembered(journal, a)
 
 
 @pytest.fixture
-async def other(journal: Journal, a: Scope) -> Memory:
+async def other(journal: Journal, a: Principal) -> Memory:
     return await remembered(journal, a, "Maya plays chess.")
 
 
 @pytest.fixture
-async def run(raw: asyncpg.Connection, a: Scope, memory: Memory) -> Run:
+async def run(raw: asyncpg.Connection, a: Principal, memory: Memory) -> Run:
     """Runs statements about `memory` ({id}) in one transaction of tenant a; answers the SQLSTATE COMMIT failed with."""
 
     async def statements(*texts: str, memory_id: UUID = memory.id) -> str | None:
@@ -194,7 +194,7 @@ async def test_without_a_tenant_nothing_is_touched(raw: asyncpg.Connection, memo
     assert await stored() == before
 
 
-async def test_every_kind_of_change_passes_through_the_journal(journal: Journal, a: Scope, memory: Memory) -> None:
+async def test_every_kind_of_change_passes_through_the_journal(journal: Journal, a: Principal, memory: Memory) -> None:
     for kind, state in (
         (ChangeKind.updated, "active"),
         (ChangeKind.soft_deleted, "soft_deleted"),

@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import MnemaError
 from app.domain.outages import DatabaseUnavailable
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import in_transaction
 from app.storage.engine import Engine
 from app.storage.journal import Journal
@@ -40,33 +40,33 @@ async def gone(superuser: asyncpg.Connection, pids: set[int]) -> None:
 # --- no provider inside
 
 
-async def test_a_provider_may_be_called_outside(a: Scope) -> None:
-    assert len(await HashedEmbedder().embed(["x"])) == 1
+async def test_a_provider_may_be_called_outside(a: Principal) -> None:
+    assert len(await HashedEmbedder().embed_texts(["x"])) == 1
 
 
-async def test_a_provider_refuses_inside_a_read_or_a_write(uow: UnitOfWork, a: Scope) -> None:
+async def test_a_provider_refuses_inside_a_read_or_a_write(uow: UnitOfWork, a: Principal) -> None:
     for open_ in (uow.read, uow.write):
         async with open_(a):
             with pytest.raises(RuntimeError, match="inside a database transaction"):
-                await HashedEmbedder().embed(["x"])
+                await HashedEmbedder().embed_texts(["x"])
         assert not in_transaction.get()
-        await HashedEmbedder().embed(["x"])
+        await HashedEmbedder().embed_texts(["x"])
 
 
-async def test_a_provider_refuses_in_a_task_started_inside(uow: UnitOfWork, a: Scope) -> None:
+async def test_a_provider_refuses_in_a_task_started_inside(uow: UnitOfWork, a: Principal) -> None:
     async with uow.read(a):
         with pytest.raises(RuntimeError, match="inside a database transaction"):
-            await asyncio.create_task(HashedEmbedder().embed(["x"]))
+            await asyncio.create_task(HashedEmbedder().embed_texts(["x"]))
 
 
 class TemptedEngine(Engine):
     """Its connections call a provider before they answer."""
 
-    opened = None
+    pool_if_open = None
 
-    async def pool(self) -> Any:
+    async def get_pool(self) -> Any:
         """A pool of such connections."""
-        real = await super().pool()
+        real = await super().get_pool()
 
         class Pool:
             async def acquire(self, **within: float) -> "Connection":
@@ -86,14 +86,14 @@ class Connection:
 
     async def fetch(self, *args: Any) -> list[Any]:
         """Rows, were it not for the provider."""
-        await HashedEmbedder().embed(["x"])
+        await HashedEmbedder().embed_texts(["x"])
         return list(await self.real.fetch(*args))
 
 
-async def test_a_provider_refuses_while_a_call_runs(database: Database, a: Scope) -> None:
+async def test_a_provider_refuses_while_a_call_runs(database: Database, a: Principal) -> None:
     engine = TemptedEngine(database.app, min_size=1, max_size=1)
     uow = UnitOfWork(engine)
-    for call in (lambda: uow.call(a, "SELECT $1::uuid"), lambda: uow.definer("SELECT 1")):
+    for call in (lambda: uow.call(a, "SELECT $1::uuid"), lambda: uow.call_definer("SELECT 1")):
         with pytest.raises(RuntimeError, match="inside a database transaction"):
             await call()
     assert not in_transaction.get()
@@ -103,19 +103,19 @@ async def test_a_provider_refuses_while_a_call_runs(database: Database, a: Scope
 # --- connections come back
 
 
-async def test_one_connection_serves_one_after_the_other(database: Database, a: Scope) -> None:
+async def test_one_connection_serves_one_after_the_other(database: Database, a: Principal) -> None:
     uow = UnitOfWork(engine := Engine(database.app, min_size=1, max_size=1))
-    pids = {(await uow.definer("SELECT pg_backend_pid() AS pid"))[0]["pid"] for _ in range(5)}
+    pids = {(await uow.call_definer("SELECT pg_backend_pid() AS pid"))[0]["pid"] for _ in range(5)}
     async with uow.read(a) as tx:
         pids.add(await tx.fetchval("SELECT pg_backend_pid()"))
     assert len(pids) == 1
-    assert (engine.shares.in_use, engine.shares.waiting) == (0, 0)
+    assert (engine.shares.in_use, engine.shares.waiting_count) == (0, 0)
     await engine.close()
 
 
-async def test_a_connection_comes_back_wherever_its_user_is_cancelled(database: Database, a: Scope) -> None:
+async def test_a_connection_comes_back_wherever_its_user_is_cancelled(database: Database, a: Principal) -> None:
     uow = UnitOfWork(engine := Engine(database.app, min_size=1, max_size=1))
-    await uow.definer("SELECT 1")
+    await uow.call_definer("SELECT 1")
 
     async def in_calls() -> None:
         async with uow.calls(a) as tx:
@@ -133,16 +133,16 @@ async def test_a_connection_comes_back_wherever_its_user_is_cancelled(database: 
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert (await uow.definer("SELECT 1 AS one"))[0]["one"] == 1
-    assert (engine.shares.in_use, engine.shares.waiting) == (0, 0)
+            assert (await uow.call_definer("SELECT 1 AS one"))[0]["one"] == 1
+    assert (engine.shares.in_use, engine.shares.waiting_count) == (0, 0)
     await engine.close()
 
 
 # --- one at a time
 
 
-async def test_a_transaction_does_not_open_inside_another(uow: UnitOfWork, a: Scope) -> None:
-    async def nested(open_: Callable[[Scope], Any]) -> None:
+async def test_a_transaction_does_not_open_inside_another(uow: UnitOfWork, a: Principal) -> None:
+    async def nested(open_: Callable[[Principal], Any]) -> None:
         async with open_(a):
             pass
 
@@ -150,7 +150,7 @@ async def test_a_transaction_does_not_open_inside_another(uow: UnitOfWork, a: Sc
         lambda: nested(uow.read),
         lambda: nested(uow.write),
         lambda: uow.call(a, "SELECT $1::uuid"),
-        lambda: uow.definer("SELECT 1"),
+        lambda: uow.call_definer("SELECT 1"),
     ]
     for outer in (uow.read, uow.write):
         async with outer(a) as tx:
@@ -160,7 +160,7 @@ async def test_a_transaction_does_not_open_inside_another(uow: UnitOfWork, a: Sc
             assert await tx.fetchval("SELECT 1") == 1
 
 
-async def test_tasks_have_transactions_of_their_own(uow: UnitOfWork, a: Scope) -> None:
+async def test_tasks_have_transactions_of_their_own(uow: UnitOfWork, a: Principal) -> None:
     async def look() -> int:
         async with uow.read(a) as tx:
             return int(await tx.fetchval("SELECT pg_backend_pid() FROM pg_sleep(0.02)"))
@@ -169,7 +169,7 @@ async def test_tasks_have_transactions_of_their_own(uow: UnitOfWork, a: Scope) -
 
 
 async def test_an_exception_undoes_the_write_and_passes_on(
-    uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     async def write_and_fail(error: type[BaseException]) -> None:
         async with uow.write(a) as tx:
@@ -184,7 +184,7 @@ async def test_an_exception_undoes_the_write_and_passes_on(
 
 
 async def test_what_was_written_is_committed_on_leaving(
-    uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     async with uow.write(a) as tx:
         await tx.execute("INSERT INTO users (tenant_id, user_id) VALUES ($1, 'maya')", a.tenant_id)
@@ -192,11 +192,11 @@ async def test_what_was_written_is_committed_on_leaving(
     assert await superuser.fetchval("SELECT count(*) FROM users") == 1
 
 
-async def test_a_defect_of_ours_is_not_called_an_outage(uow: UnitOfWork, a: Scope) -> None:
+async def test_a_defect_of_ours_is_not_called_an_outage(uow: UnitOfWork, a: Principal) -> None:
     with pytest.raises(asyncpg.PostgresSyntaxError):
-        await uow.definer("SELEKT 1")
+        await uow.call_definer("SELEKT 1")
     with pytest.raises(asyncpg.InterfaceError):
-        await uow.definer("SELECT $1::int")
+        await uow.call_definer("SELECT $1::int")
     async with uow.read(a) as tx:
         assert await tx.fetchval("SELECT 1") == 1
 
@@ -211,7 +211,7 @@ async def test_a_defect_of_ours_is_not_called_an_outage(uow: UnitOfWork, a: Scop
     )] + [("53100", "database_full"), ("25006", "database_read_only"), ("55P03", "write_contention")],
 )  # fmt: skip
 async def test_what_postgresql_refuses_for_now_is_an_outage_with_a_code(
-    uow: UnitOfWork, a: Scope, state: str, code: str
+    uow: UnitOfWork, a: Principal, state: str, code: str
 ) -> None:
     with pytest.raises(MnemaError) as refused:
         async with uow.write(a) as tx:
@@ -225,7 +225,7 @@ async def test_what_postgresql_refuses_for_now_is_an_outage_with_a_code(
 
 
 async def test_the_next_call_works_after_every_connection_was_killed(
-    journal: Journal, uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, uow: UnitOfWork, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     await asyncio.gather(*(journal.record(a, [creation(a, f"Before {n}.")]) for n in range(8)))
     pids = await killed(superuser)
@@ -239,7 +239,7 @@ async def test_the_next_call_works_after_every_connection_was_killed(
 
 
 async def test_killing_connections_under_writers_loses_nothing_that_was_answered(
-    journal: Journal, superuser: asyncpg.Connection, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     kept: list[str] = []
 
@@ -264,7 +264,7 @@ async def test_killing_connections_under_writers_loses_nothing_that_was_answered
 
 
 async def test_a_connection_killed_inside_a_transaction_is_an_outage_and_undoes_it(
-    uow: UnitOfWork, superuser: asyncpg.Connection, a: Scope
+    uow: UnitOfWork, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     async def write(kill: bool, last: str | None) -> None:
         async with uow.write(a) as tx:
@@ -284,7 +284,7 @@ async def test_a_connection_killed_inside_a_transaction_is_an_outage_and_undoes_
 
 
 async def test_a_connection_killed_at_its_commit_is_an_outage(
-    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Scope
+    journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Principal
 ) -> None:
     writing = asyncio.create_task(journal.record(slow(a), [creation(slow(a))]))
     [pid] = await gate.waiting(1)
@@ -295,7 +295,7 @@ async def test_a_connection_killed_at_its_commit_is_an_outage(
 
 
 async def test_a_refused_connection_is_an_outage_until_it_is_accepted(
-    database: Database, superuser_url: str, a: Scope
+    database: Database, superuser_url: str, a: Principal
 ) -> None:
     operator = await asyncpg.connect(superuser_url)
     await operator.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
@@ -309,7 +309,7 @@ async def test_a_refused_connection_is_an_outage_until_it_is_accepted(
     await operator.close()
 
 
-async def test_a_closed_engine_opens_again_when_it_is_used(database: Database, a: Scope) -> None:
+async def test_a_closed_engine_opens_again_when_it_is_used(database: Database, a: Principal) -> None:
     engine = Engine(database.app, min_size=1, max_size=1)
     journal = journal_of(UnitOfWork(engine))
     await remembered(journal, a, "Before.")

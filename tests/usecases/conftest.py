@@ -14,10 +14,10 @@ import pytest
 import yaml
 from pgvector.asyncpg import register_vector
 
-from app.bootstrap import Application, Doubles, application
+from app.bootstrap import Application, Doubles, build_application
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedder
 from tests.conftest import Database
 from tests.factories import Caller, Clock
@@ -53,7 +53,7 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.fixture
-def scope(caller: Caller) -> Scope:
+def scope(caller: Caller) -> Principal:
     """Whose conversations they are."""
     return caller.scope
 
@@ -80,7 +80,7 @@ async def configured(settings: Settings, embedder: Embedder, clock: Clock, tmp_p
             directory = tmp_path / f"config-{next(numbers)}"
             await asyncio.to_thread(_edit, directory, policies or {}, categories or {}, bands or {})
             edited = settings.model_copy(update={"config_dir": directory})
-            return await stack.enter_async_context(application(edited, Doubles(embedder=embedder, clock=clock)))
+            return await stack.enter_async_context(build_application(edited, Doubles(embedder=embedder, clock=clock)))
 
         yield build
 

@@ -19,7 +19,7 @@ from app.domain.outages import EmbedderUnavailable
 from app.domain.recall.candidates import Candidate
 from app.domain.text_rules import text_key
 from app.ports import Vector
-from app.providers.embeddings.base import VectorsOnly
+from app.providers.embeddings.base import VectorsOnlyEmbedder
 from app.storage.identity import new_id
 from tests.usecases.stored import VECTORS
 
@@ -49,14 +49,14 @@ def seeded(seed: object) -> Vector:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-class SeededEmbedder(VectorsOnly):
+class SeededEmbedder(VectorsOnlyEmbedder):
     """An embedder whose vectors are random but the same for the same text; `failing` makes it fail."""
 
     model = "all-MiniLM-L6-v2"
     dimension = DIMENSION
     failing = False
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """One seeded vector a text."""
         return [await self.embed_query(text) for text in texts]
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from app.domain.outages import EmbedderUnavailable
 from app.ports import Vector, refuse_inside_transaction
-from app.providers.embeddings.base import VectorsOnly
+from app.providers.embeddings.base import VectorsOnlyEmbedder
 
 
-class WordsEmbedder(VectorsOnly):
+class WordsEmbedder(VectorsOnlyEmbedder):
     """The sum of a seeded vector a word. `before` is awaited with the texts of each batch; `failures` so many fail."""
 
     def __init__(self, model: str, dimension: int) -> None:
@@ -21,7 +21,7 @@ class WordsEmbedder(VectorsOnly):
         self.before: Callable[[Sequence[str]], Awaitable[None]] | None = None
         self.failures = 0
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """One vector a text."""
         refuse_inside_transaction("the embedder")
         await asyncio.sleep(0)

@@ -28,7 +28,7 @@ _SAME = (
 
 async def embedded(embedder: Embedder, memories: Sequence[Memory]) -> dict[UUID, Vector]:
     """The vector of each memory."""
-    vectors = await embedder.embed([one.text for one in memories])
+    vectors = await embedder.embed_texts([one.text for one in memories])
     return {one.id: vector for one, vector in zip(memories, vectors, strict=True)}
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import asyncpg
 
 from app.bootstrap import Application
-from app.bootstrap.reflection import asking
+from app.bootstrap.reflection import build_model_gateway
 from app.config.settings import Settings
 from app.domain.reflection.model_usage import LlmPolicy
-from app.providers.chat_models.none import NoModel
+from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.storage.journal import Journal
-from app.storage.reflection.model_calls import LlmStorage
-from app.usecases.reflection.model_gateway import AskModel
+from app.storage.reflection.model_calls import ModelCallStorage
+from app.usecases.reflection.model_gateway import ModelGateway
 from tests.factories import Clock
 from tests.fake_llm import FakeLlm
 from tests.storage.building import SECRET, SPACE
@@ -29,17 +29,17 @@ def with_model(settings: Settings, llm: FakeLlm, timeout_s: float = 30.0) -> Set
 @asynccontextmanager
 async def asker(
     app: Application, llm: FakeLlm, clock: Clock, daily_tokens: int = 100_000, timeout_s: float = 30.0
-) -> AsyncIterator[AskModel]:
+) -> AsyncIterator[ModelGateway]:
     """The way to the scripted model, with this budget."""
     model = OpenAIModel(llm.base_url, "", "scripted", timeout_s)
     journal = Journal(app.uow, SPACE, SECRET)
-    yield AskModel(model, LlmStorage(app.uow), journal, LlmPolicy(daily_tokens), clock)
+    yield ModelGateway(model, ModelCallStorage(app.uow), journal, LlmPolicy(daily_tokens), clock)
     await model.close()
 
 
-def unmeasured(app: Application, clock: Clock) -> AskModel:
+def unmeasured(app: Application, clock: Clock) -> ModelGateway:
     """The way to no model."""
-    return asking(app.uow, Journal(app.uow, SPACE, SECRET), NoModel(), app.policies, clock)
+    return build_model_gateway(app.uow, Journal(app.uow, SPACE, SECRET), NullChatModel(), app.policies, clock)
 
 
 async def calls(sql: asyncpg.Connection) -> list[tuple[Any, ...]]:

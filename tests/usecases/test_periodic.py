@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.bootstrap.periodic import periodically
+from app.bootstrap.periodic import run_periodically
 
 
 class Work:
@@ -24,7 +24,7 @@ class Work:
 
 async def test_it_goes_on_after_a_failure() -> None:
     work = Work()
-    async with periodically(work, 0.001, "work_failed"), asyncio.timeout(60):
+    async with run_periodically(work, 0.001, "work_failed"), asyncio.timeout(60):
         await work.thrice.wait()
 
 
@@ -37,7 +37,7 @@ async def test_what_is_in_work_is_finished_and_it_is_done_once_more() -> None:
         done.append(True)
 
     async def inside() -> None:
-        async with periodically(work, 0.001, "work_failed"):
+        async with run_periodically(work, 0.001, "work_failed"):
             await begun.wait()
 
     ending = asyncio.create_task(inside())
@@ -53,6 +53,6 @@ async def test_what_is_in_work_is_finished_and_it_is_done_once_more() -> None:
 async def test_an_interval_need_not_pass_before_the_end_and_its_failure_is_told() -> None:
     work = Work()
     with pytest.raises(ValueError, match="not yet"):
-        async with periodically(work, 3600, "work_failed"):
+        async with run_periodically(work, 3600, "work_failed"):
             pass
     assert work.times == 1

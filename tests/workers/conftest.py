@@ -7,7 +7,7 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.jobs.job import JobPolicy
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from tests.conftest import Database
 from tests.factories import Caller
@@ -29,7 +29,7 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.fixture
-def scope(caller: Caller) -> Scope:
+def scope(caller: Caller) -> Principal:
     """Whose jobs they are."""
     return caller.scope
 

@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.principal import Scope
-from app.providers.broker import ANSWER_S
+from app.domain.principal import Principal
+from app.providers.broker import ANSWER_TIMEOUT_S
 from app.storage.jobs.jobs import JobStorage
 from tests.background import background
 from tests.conftest import Database
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("workers")
 
 async def test_a_job_that_ends_while_the_broker_is_half_open_is_not_the_workers_last(
     app: Application,
-    scope: Scope,
+    scope: Principal,
     store: JobStorage,
     sql: asyncpg.Connection,
     database: Database,
@@ -39,7 +39,7 @@ async def test_a_job_that_ends_while_the_broker_is_half_open_is_not_the_workers_
                     await hanging(sql)
                     losing.enter_context(way.swallowed())
                 await reaches(store, scope, job_id)
-                await asyncio.sleep(ANSWER_S + 1)  # the worker gives the acknowledgement up
+                await asyncio.sleep(ANSWER_TIMEOUT_S + 1)  # the worker gives the acknowledgement up
             await reaches(store, scope, await queued(store, scope))
             assert process.poll() is None
             await asyncio.to_thread(workers.stop)  # while the proxy lives

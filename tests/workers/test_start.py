@@ -11,7 +11,7 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.jobs.job import JobKind, JobState, NewJob
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from tests.background import Background, background, until
 from tests.conftest import Database, database_url
@@ -104,9 +104,9 @@ async def test_worker_and_beat_with_wrong_settings_end_with_one_line(
 
 
 async def test_a_worker_whose_database_is_away_waits_for_it_and_tells_so_in_lines(
-    app: Application, scope: Scope, database: Database, superuser_url: str, workers: Background, store: JobStorage
+    app: Application, scope: Principal, database: Database, superuser_url: str, workers: Background, store: JobStorage
 ) -> None:
-    [before] = await store.enqueue(scope, [NewJob(JobKind.ttl)])
+    [before] = await store.enqueue_jobs(scope, [NewJob(JobKind.ttl)])
     async with gone(database, superuser_url):
         process = workers.worker()
         workers.beat()
@@ -125,7 +125,7 @@ async def test_a_worker_whose_database_is_away_waits_for_it_and_tells_so_in_line
 
         await until(failed, "a task that could not be done to be told")
         await asyncio.sleep(3)  # the driver tries by itself too
-    [after] = await store.enqueue(scope, [NewJob(JobKind.ttl)])
+    [after] = await store.enqueue_jobs(scope, [NewJob(JobKind.ttl)])
     await done(store, scope, after)
     assert process.poll() is None
     assert "Traceback" not in workers.log
@@ -133,10 +133,10 @@ async def test_a_worker_whose_database_is_away_waits_for_it_and_tells_so_in_line
     assert {line["level"] for line in ours} == {"error"}
 
 
-async def done(store: JobStorage, scope: Scope, job_id: object) -> None:
+async def done(store: JobStorage, scope: Principal, job_id: object) -> None:
     """Wait until the job is done."""
 
     async def there() -> bool:
-        return any(job.id == job_id for job in await store.page(scope, JobState.done, None, None, 50))
+        return any(job.id == job_id for job in await store.list_jobs(scope, JobState.done, None, None, 50))
 
     await until(there, f"job {job_id} to be done")

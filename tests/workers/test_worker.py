@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.jobs.job import Job, JobKind, JobState, NewJob
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from tests.acceptance.processes import alive
 from tests.api.calls import ask
@@ -54,34 +54,36 @@ async def stored_long_ago(database: Database) -> None:
     await connection.close()
 
 
-async def forgettable(app: Application, scope: Scope, text: str = "Maya drank oat milk.", user_id: str = "maya") -> str:
+async def forgettable(
+    app: Application, scope: Principal, text: str = "Maya drank oat milk.", user_id: str = "maya"
+) -> str:
     """A memory that the next ttl job expires; its id."""
     long_ago = datetime.now(UTC) - timedelta(days=90)
-    written = await app.write.remember(scope, draft(text, user_id=user_id, importance=1, created_at=long_ago))
+    written = await app.write.write_memory(scope, draft(text, user_id=user_id, importance=1, created_at=long_ago))
     return str(written.id)
 
 
-async def queued(store: JobStorage, scope: Scope, kind: JobKind = JobKind.ttl, **fields: Any) -> UUID:
+async def queued(store: JobStorage, scope: Principal, kind: JobKind = JobKind.ttl, **fields: Any) -> UUID:
     """A job that is due, and that nobody was told of."""
-    [job_id] = await store.enqueue(scope, [NewJob(kind, **fields)])
+    [job_id] = await store.enqueue_jobs(scope, [NewJob(kind, **fields)])
     return job_id
 
 
-async def reaches(store: JobStorage, scope: Scope, job_id: UUID, state: JobState = JobState.done) -> Job:
+async def reaches(store: JobStorage, scope: Principal, job_id: UUID, state: JobState = JobState.done) -> Job:
     """Wait until the job is in that state; answers it."""
 
     async def there() -> bool:
-        job = await store.get(scope, job_id)
+        job = await store.get_job(scope, job_id)
         return job is not None and job.state is state
 
     await until(there, f"job {job_id} to be {state}")
-    job = await store.get(scope, job_id)
+    job = await store.get_job(scope, job_id)
     assert job is not None
     return job
 
 
 @asynccontextmanager
-async def held(database: Database, scope: Scope) -> AsyncIterator[asyncpg.Connection]:
+async def held(database: Database, scope: Principal) -> AsyncIterator[asyncpg.Connection]:
     """The rows of the tenant's memories are locked inside: whoever wants to change one hangs."""
     connection = await asyncpg.connect(database.superuser)
     try:
@@ -108,7 +110,7 @@ async def history(sql: asyncpg.Connection, memory_id: str) -> list[str]:
 
 
 async def test_what_is_queued_in_the_database_is_done_though_nobody_was_told(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, workers: Background
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, workers: Background
 ) -> None:
     memory_id = await forgettable(app, scope)
     job_id = await queued(store, scope)
@@ -121,7 +123,7 @@ async def test_what_is_queued_in_the_database_is_done_though_nobody_was_told(
 
 async def test_two_beats_and_two_workers_do_each_kind_once_a_tenant_and_period(
     app: Application,
-    scope: Scope,
+    scope: Principal,
     sql: asyncpg.Connection,
     tmp_path: Path,
     database: Database,
@@ -146,7 +148,7 @@ async def test_two_beats_and_two_workers_do_each_kind_once_a_tenant_and_period(
 
 
 async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replayed_when_its_cause_is_gone(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, workers: Background
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, workers: Background
 ) -> None:
     await sql.execute(FAILING)
     other = (await make_caller(app)).scope
@@ -175,27 +177,27 @@ async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replaye
     late = await queued(store, scope, JobKind.embed)
     await reaches(store, scope, late)
     await sql.execute("DROP TRIGGER fail ON memories")
-    await app.jobs.replay(scope, failing)
+    await app.jobs.replay_job(scope, failing)
     job = await reaches(store, scope, failing)
     assert (job.attempts, job.last_error) == (1, None)
     assert await history(sql, poisoned) == ["ADD", "TTL"]
 
 
 async def test_a_pause_holds_until_it_is_ended(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, workers: Background
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, workers: Background
 ) -> None:
-    await app.jobs.pause(scope, "ttl")
+    await app.jobs.pause_jobs(scope, "ttl")
     memory_id = await forgettable(app, scope)
     paused, other = await queued(store, scope), await queued(store, scope, JobKind.embed)
     workers.worker()
     workers.beat()
     await reaches(store, scope, other)
     await asyncio.sleep(1)  # three sweeps
-    job = await store.get(scope, paused)
+    job = await store.get_job(scope, paused)
     assert job is not None
     assert (job.state, job.attempts) == (JobState.queued, 0)
     assert await history(sql, memory_id) == ["ADD"]
-    await app.jobs.resume(scope, "ttl")
+    await app.jobs.resume_jobs(scope, "ttl")
     await reaches(store, scope, paused)
     assert await history(sql, memory_id) == ["ADD", "TTL"]
 
@@ -252,7 +254,7 @@ async def turn(http: httpx.AsyncClient, number: int) -> dict[str, Any]:
 
 async def test_a_tenant_deleted_while_its_job_runs_troubles_nobody(
     app: Application,
-    scope: Scope,
+    scope: Principal,
     store: JobStorage,
     sql: asyncpg.Connection,
     workers: Background,
@@ -273,14 +275,14 @@ async def test_a_tenant_deleted_while_its_job_runs_troubles_nobody(
     theirs = await queued(store, other)
     assert (await reaches(store, other, theirs)).attempts == 1
     assert await history(sql, memory_id) == ["ADD", "TTL"]
-    assert await store.get(scope, job_id) is None
+    assert await store.get_job(scope, job_id) is None
     assert await sql.fetchval("SELECT count(*) FROM memories WHERE tenant_id = $1", scope.tenant_id) == 0
     assert "Traceback" not in workers.log
 
 
 async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_done_later(
     app: Application,
-    scope: Scope,
+    scope: Principal,
     store: JobStorage,
     sql: asyncpg.Connection,
     tmp_path: Path,
@@ -296,7 +298,7 @@ async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_do
             await hanging(sql)
 
             async def stopped() -> bool:
-                seen = await store.get(scope, job_id)
+                seen = await store.get_job(scope, job_id)
                 return seen is not None and seen.last_error == "stopped before its end"
 
             await until(stopped, "the job to be stopped")
@@ -308,7 +310,12 @@ async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_do
 
 
 async def test_a_job_in_a_killed_workers_hands_is_taken_over_and_no_process_of_its_pool_lives_on(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, workers: Background, database: Database
+    app: Application,
+    scope: Principal,
+    store: JobStorage,
+    sql: asyncpg.Connection,
+    workers: Background,
+    database: Database,
 ) -> None:
     memory_id, job_id = await forgettable(app, scope), await queued(store, scope)
     first = workers.worker(concurrency=2)
@@ -322,7 +329,7 @@ async def test_a_job_in_a_killed_workers_hands_is_taken_over_and_no_process_of_i
             return not any(map(alive, orphans))
 
         await until(ended, "the end of the dead worker's children", 15)
-        job = await store.get(scope, job_id)
+        job = await store.get_job(scope, job_id)
         assert job is not None
         assert (len(orphans), job.state, job.attempts) == (2, JobState.running, 1)
     workers.worker()

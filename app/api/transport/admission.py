@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import errors
-from app.api.deps import application_of, authenticate, bearer, still_valid
+from app.api.deps import admit_principal, application_of, bearer, recheck_key
 from app.api.errors import EncodedBody
 from app.api.transport import complexity
-from app.api.transport.intake import Body, Intake, IntakeLimits, replayed
+from app.api.transport.intake import Body, Intake, IntakeLimits, replay_body
 from app.api.transport.msgpack import MSGPACK
 from app.domain.errors import BodyTooLarge, MnemaError
-from app.usecases.offload import aside
+from app.usecases.offload import offload_if_large
 
 RECHECK_S = 1.0
 """A key is checked again after a body that took longer than this: it may have been revoked meanwhile."""
@@ -24,19 +24,19 @@ LONGEST_LENGTH = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PathLimits:
     """How large a body may be: as `usual`, or as the first path says that begins with a key of `paths`."""
 
     usual: int
     paths: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, path: str) -> int:
+    def limit_for(self, path: str) -> int:
         """The limit of this path."""
         return next((limit for begin, limit in self.paths.items() if path.startswith(begin)), self.usual)
 
 
 @dataclass(frozen=True, slots=True)
-class Paths:
+class SpecialPaths:
     """Paths that are not treated like the others.
 
     `open` ones need no key. `own` ones check it themselves. `streamed` ones check the key here and read the body
@@ -54,7 +54,9 @@ class Admission:
     Routes find the key's scope as `request.state.caller` and the whole body in one piece.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, values: Limits, intake: IntakeLimits, paths: Paths) -> None:
+    def __init__(
+        self, app: ASGIApp, limits: PathLimits, values: PathLimits, intake: IntakeLimits, paths: SpecialPaths
+    ) -> None:
         """`limits`: bytes of a body; `values`: how many values and keys it may hold."""
         self._app = app
         self._limits = limits
@@ -68,48 +70,48 @@ class Admission:
             await self._app(scope, receive, send)
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        with self._intake.body(receive, self._limits.of(path), self._paths.streamed.get(path)) as body:
+        with self._intake.open_body(receive, self._limits.limit_for(path), self._paths.streamed.get(path)) as body:
             try:
-                forwarded = await self._admitted(scope, path, body)
+                forwarded = await self._admit_request(scope, path, body)
             except MnemaError as error:
-                await errors.answer(error, Request(scope))(scope, receive, send)
+                await errors.error_response(error, Request(scope))(scope, receive, send)
                 return
             await self._app(scope, forwarded, send)
 
-    async def _admitted(self, scope: Scope, path: str, body: Body) -> Receive:
+    async def _admit_request(self, scope: Scope, path: str, body: Body) -> Receive:
         """The receive channel for the route. Raises what is answered instead."""
         headers = Headers(scope=scope)
         if _has_body(headers):
             scope["state"]["body"] = body
-            _check_head(headers, self._limits.of(path))
+            _check_headers(headers, self._limits.limit_for(path))
         if path in self._paths.open or path in self._paths.own:
             return body.receive
         request = Request(scope)
         app = await application_of(request)
-        caller = request.state.caller = await authenticate(app, await bearer(request))
+        caller = request.state.caller = await admit_principal(app, await bearer(request))
         body.tenant_id = caller.tenant_id
         if path in self._paths.streamed:
             self._intake.begin_upload(body)
             return body.receive
         if not _has_body(headers):
             return body.receive
-        content = await body.whole()
+        content = await body.read_all()
         if time.monotonic() - body.started > RECHECK_S:
-            await still_valid(app, request)
-        await check_complexity(headers, content, self._values.of(path))
-        return replayed(content, body.receive)
+            await recheck_key(app, request)
+        await check_complexity(headers, content, self._values.limit_for(path))
+        return replay_body(content, body.receive)
 
 
 async def check_complexity(headers: Headers, content: bytes, most: int) -> None:
     """Raise BodyTooComplex for a body that is said to be JSON or MessagePack and holds more than `most` values."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == MSGPACK:
-        await aside(len(content), complexity.check_msgpack, content, most)
+        await offload_if_large(len(content), complexity.check_msgpack, content, most)
     elif kind.endswith("json"):
-        await aside(len(content), complexity.check_json, content, most)
+        await offload_if_large(len(content), complexity.check_json, content, most)
 
 
-def _check_head(headers: Headers, limit: int) -> None:
+def _check_headers(headers: Headers, limit: int) -> None:
     """Raise UnsupportedMediaType for a body that is encoded, BodyTooLarge for one that is announced as too large."""
     encodings = ",".join(headers.getlist("content-encoding"))
     if any(encoding.strip().lower() not in ("", "identity") for encoding in encodings.split(",")):

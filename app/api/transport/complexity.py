@@ -10,9 +10,9 @@ from app.api.errors import BodyTooComplex
 
 FREE = 64 << 10
 """Bodies up to this many bytes are not looked at: they cannot hold enough."""
-MOST = 100_000
+MAX_VALUES = 100_000
 """Values, and keys of objects, of one body."""
-MOST_OF_STATES = 400_000
+MAX_STATE_VALUES = 400_000
 """The same of a checkpoint: more than the largest that its route takes."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -34,13 +34,13 @@ _WIDE: dict[int, tuple[str, int]] = {
 """MessagePack's first bytes that a size or a number follows: what it is, and how many bytes that takes."""
 
 
-def check_json(body: bytes, most: int = MOST) -> None:
+def check_json(body: bytes, most: int = MAX_VALUES) -> None:
     """Raise BodyTooComplex for a JSON text of more than `most` values. Linear; what is no JSON may pass."""
-    if len(body) > FREE and _separators(body) > most and _separators(_STRING.sub(b"", body)) > most:
-        raise BodyTooComplex(_detail(most))
+    if len(body) > FREE and _count_separators(body) > most and _count_separators(_STRING.sub(b"", body)) > most:
+        raise BodyTooComplex(_limit_text(most))
 
 
-def check_msgpack(body: bytes, most: int = MOST) -> None:
+def check_msgpack(body: bytes, most: int = MAX_VALUES) -> None:
     """Raise BodyTooComplex for MessagePack of more than `most` values. Reads at most so many; what is none may pass."""
     if len(body) <= FREE:
         return
@@ -48,15 +48,15 @@ def check_msgpack(body: bytes, most: int = MOST) -> None:
     while at < end:
         values += 1
         if values > most:
-            raise BodyTooComplex(_detail(most))
-        at += _length(body, at)
+            raise BodyTooComplex(_limit_text(most))
+        at += _value_length(body, at)
 
 
-def _separators(body: bytes) -> int:
+def _count_separators(body: bytes) -> int:
     return sum(body.count(mark) for mark in (b",", b":", b"[", b"{"))
 
 
-def _length(body: bytes, at: int) -> int:
+def _value_length(body: bytes, at: int) -> int:
     """How many bytes the value that begins at `at` takes, without what a list or a map holds."""
     first = body[at]
     if 0xA0 <= first <= 0xBF:
@@ -68,5 +68,5 @@ def _length(body: bytes, at: int) -> int:
     return 1 + width + size + (kind == "extension")
 
 
-def _detail(most: int) -> str:
+def _limit_text(most: int) -> str:
     return f"a body may hold {most} values and keys"

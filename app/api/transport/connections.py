@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from app.api.errors import MEDIA_TYPE, document
+from app.api.errors import MEDIA_TYPE, problem_document
 
 log = structlog.get_logger(__name__)
 STATUS, CODE = 431, "headers_too_large"
@@ -100,7 +100,7 @@ class BoundedHttp(HttpToolsProtocol):
         log.warning("request_refused", code=CODE, status=STATUS, request_id=request_id)
         if not self._answering():
             detail = f"at most {self.limit} bytes of request line and headers"
-            content = json.dumps(document(request_id, STATUS, CODE, detail)).encode()
+            content = json.dumps(problem_document(request_id, STATUS, CODE, detail)).encode()
             head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(content)}\r\nx-request-id: {request_id}\r\n"
             closing = b"cache-control: no-store\r\nconnection: close\r\n\r\n"
             self.transport.write(b"".join((STATUS_LINE[STATUS], head.encode(), closing, content)))

@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import Receive, Scope, Send
 
-from app.api.deps import Needs, application_of
+from app.api.deps import RequireScope, application_of
 from app.api.transport.signature import Argument, Problem, Signature, signature_of
-from app.usecases.offload import aside
+from app.usecases.offload import offload_if_large
 
 JSON = "application/json"
 NO_CONTENT = 204
@@ -40,7 +40,7 @@ def direct_handler(
     `check` refuses requests once the key is known to suffice. `decoders` read bodies of other media types than JSON.
     """
     signature = signature_of(route.endpoint)
-    known = all(call is application_of or isinstance(call, Needs) for call in signature.dependencies.values())
+    known = all(call is application_of or isinstance(call, RequireScope) for call in signature.dependencies.values())
     fixed = "{" not in route.path and not signature.other and len(signature.bodies) <= 1
     if not (known and fixed and inspect.iscoroutinefunction(route.endpoint) and _is_plain(route)):
         return None
@@ -67,7 +67,7 @@ class _Direct:
         self._endpoint = route.endpoint
         self._signature = signature
         self._body = signature.bodies[0] if signature.bodies else None
-        self._needs = [(name, call) for name, call in signature.dependencies.items() if isinstance(call, Needs)]
+        self._needs = [(name, call) for name, call in signature.dependencies.items() if isinstance(call, RequireScope)]
         self._app_names = [name for name, call in signature.dependencies.items() if call is application_of]
         self._check = check
         self._decoders = decoders
@@ -78,7 +78,7 @@ class _Direct:
 
     async def respond(self, request: Request) -> Response:
         """Check the key's scopes, validate the arguments, call the endpoint and dump what it returns."""
-        values: dict[str, Any] = {name: needs.admitted(request) for name, needs in self._needs}
+        values: dict[str, Any] = {name: needs.admitted_principal(request) for name, needs in self._needs}
         self._check(request)
         body = ABSENT if self._body is None else await self._decoded(request)
         problems: list[Problem] = []
@@ -90,7 +90,9 @@ class _Direct:
                 _keep(values, problems, argument, argument.read(given))
         if self._body is not None:
             raw = await request.body()
-            found = self._body.missing() if body is ABSENT else await aside(len(raw), self._body.validate, body)
+            found = (
+                self._body.missing() if body is ABSENT else await offload_if_large(len(raw), self._body.validate, body)
+            )
             _keep(values, problems, self._body, found)
         if problems:
             raise RequestValidationError(problems, body=None if body is ABSENT else body)
@@ -110,7 +112,7 @@ class _Direct:
         if decode is None:
             return raw
         try:
-            return await aside(len(raw), decode, raw)
+            return await offload_if_large(len(raw), decode, raw)
         except json.JSONDecodeError as error:
             place = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error", "input": {}}
             raise RequestValidationError([place], body=error.doc) from error

@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError
 from app.domain.errors import NulByte
 from app.domain.idempotency import IdempotencyKey
 
-Retry = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
+IdempotencyHeader = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
 
 def retry_key(route: str, key: str | None, *parts: str | UUID | BaseModel | Callable[[], str]) -> IdempotencyKey | None:
@@ -23,13 +23,13 @@ def retry_key(route: str, key: str | None, *parts: str | UUID | BaseModel | Call
     if key is None:
         return None
     try:
-        said = "\x00".join(_said(part) for part in parts)
+        said = "\x00".join(_part_text(part) for part in parts)
     except PydanticSerializationError:
         raise NulByte() from None
     return IdempotencyKey(route, key, hashlib.sha256(said.encode()).digest())
 
 
-def _said(part: str | UUID | BaseModel | Callable[[], str]) -> str:
+def _part_text(part: str | UUID | BaseModel | Callable[[], str]) -> str:
     if isinstance(part, BaseModel):
         return part.model_dump_json()
     return part() if callable(part) else str(part)

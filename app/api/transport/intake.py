@@ -44,7 +44,7 @@ class Intake:
         self._uploads: Counter[UUID | None] = Counter()
 
     @contextmanager
-    def body(self, receive: Receive, limit: int, in_memory: int | None = None) -> Iterator["Body"]:
+    def open_body(self, receive: Receive, limit: int, in_memory: int | None = None) -> Iterator["Body"]:
         """A request's body of at most `limit` bytes; what is beyond `in_memory` bytes of it is kept on disk.
 
         It counts as held until the request is done.
@@ -53,9 +53,9 @@ class Intake:
         try:
             yield body
         finally:
-            self._give_back(body)
+            self._release_body(body)
 
-    def take(self, body: "Body", size: int) -> None:
+    def hold_bytes(self, body: "Body", size: int) -> None:
         """Count `size` more bytes as held; raises ServerBusy."""
         most, tenant = self.limits.most_bytes, body.tenant_id
         if self.held + size > most:
@@ -75,7 +75,7 @@ class Intake:
         self._uploads[tenant] += 1
         body.uploads = 1
 
-    def _give_back(self, body: "Body") -> None:
+    def _release_body(self, body: "Body") -> None:
         self.held -= body.held
         for counter, count in ((self._of_tenant, body.held), (self._uploads, body.uploads)):
             counter[body.tenant_id] -= count
@@ -111,11 +111,11 @@ class Body:
             detail = f"{self._size} bytes came; a body has {limits.patience_s:g} s and then {limits.least_rate} bytes/s"
             raise BodyTimeout(detail) from None
         if message["type"] == "http.request":
-            self._count(len(message.get("body", b"")))
+            self._count_bytes(len(message.get("body", b"")))
             self.complete = not message.get("more_body", False)
         return message
 
-    async def whole(self) -> bytes:
+    async def read_all(self) -> bytes:
         """The whole body; raises what `receive` raises, and ClientDisconnect."""
         parts = []
         while not self.complete:
@@ -133,19 +133,19 @@ class Body:
                     message = await self._receive()
                     self.complete = not message.get("more_body", False)
 
-    def _count(self, size: int) -> None:
+    def _count_bytes(self, size: int) -> None:
         self._size += size
         if self._size > self._limit:
             raise BodyTooLarge(f"at most {self._limit} bytes")
         if more := min(self._size, self._in_memory) - self.held:
-            self._intake.take(self, more)
+            self._intake.hold_bytes(self, more)
 
 
-def replayed(content: bytes, receive: Receive) -> Receive:
+def replay_body(content: bytes, receive: Receive) -> Receive:
     """A receive channel that gives `content` as the whole body and then goes on with `receive`."""
     messages: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
-    async def replay() -> Message:
+    async def receive_replayed() -> Message:
         return messages.pop() if messages else await receive()
 
-    return replay
+    return receive_replayed

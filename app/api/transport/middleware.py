@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import BrokenOff, problem
+from app.api.errors import IncompleteStream, problem_response
 from app.domain.ids import MAX_LENGTH
 
 log = structlog.get_logger(__name__)
@@ -25,12 +25,12 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 SHUTTING_DOWN = "This server stopped before it could answer. Send it again; a write with its Idempotency-Key."
-AGAIN = {"Retry-After": "1"}
+RETRY_HEADERS = {"Retry-After": "1"}
 UNMATCHED = "unmatched"
 """What logs say of a path that has no route."""
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 HSTS = (b"strict-transport-security", b"max-age=31536000")
-TAME = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
+SAFE_REQUEST_ID = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
 _ADDED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _NAMES = frozenset(name for name, _value in (*_ADDED, HSTS))
 CLOSE = (b"connection", b"close")
@@ -57,31 +57,33 @@ class RequestEnvelope:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             await self._app(scope, receive, reply)
-        except BrokenOff as broken:
-            log.warning("answer_broken_off", code=broken.code, **self._where(scope))
+        except IncompleteStream as broken:
+            log.warning("answer_broken_off", code=broken.code, **self._log_fields(scope))
         except ClientDisconnect:
-            log.info("client_gone", **self._where(scope))
+            log.info("client_gone", **self._log_fields(scope))
         except asyncio.CancelledError:  # by the server, which stops and has waited long enough
-            log.warning("request_cut_short", answered=reply.started, **self._where(scope))
+            log.warning("request_cut_short", answered=reply.started, **self._log_fields(scope))
             state.pop("body", None)  # nothing more is read
             if not reply.started:
-                await problem(request_id, 503, "shutting_down", SHUTTING_DOWN, AGAIN)(scope, receive, reply)
+                await problem_response(request_id, 503, "shutting_down", SHUTTING_DOWN, RETRY_HEADERS)(
+                    scope, receive, reply
+                )
         except Exception:
-            log.exception("request_crashed", **self._where(scope))
+            log.exception("request_crashed", **self._log_fields(scope))
             if not reply.started:
-                crashed = problem(request_id, 500, "internal_error", "This is a defect of the server.")
+                crashed = problem_response(request_id, 500, "internal_error", "This is a defect of the server.")
                 await crashed(scope, receive, reply)
         finally:
             took = time.perf_counter() - started
-            template = self._template(scope)
-            _count(scope, template, reply.status, took)
-            _tell(scope, template or UNMATCHED, reply.status, took)
+            template = self._route_template(scope)
+            _count_request(scope, template, reply.status, took)
+            _log_request(scope, template or UNMATCHED, reply.status, took)
             structlog.contextvars.unbind_contextvars("request_id", "tenant_id")
 
-    def _where(self, scope: Scope) -> dict[str, str]:
-        return {"path": self._template(scope) or UNMATCHED, "method": scope["method"]}
+    def _log_fields(self, scope: Scope) -> dict[str, str]:
+        return {"path": self._route_template(scope) or UNMATCHED, "method": scope["method"]}
 
-    def _template(self, scope: Scope) -> str | None:
+    def _route_template(self, scope: Scope) -> str | None:
         """Return the route's template, None without one. Paths hold ids of people and threads."""
         route = scope.get("route") or _plain_route(scope)
         if route is None:
@@ -91,7 +93,7 @@ class RequestEnvelope:
         return template
 
 
-def _count(scope: Scope, template: str | None, status: int, seconds: float) -> None:
+def _count_request(scope: Scope, template: str | None, status: int, seconds: float) -> None:
     application = getattr(scope["app"].state, "application", None)
     if application is not None:
         application.metrics.request(template, scope["method"], status, seconds)
@@ -103,7 +105,7 @@ def _plain_route(scope: Scope) -> Route | None:
     return next((r for r in routes if type(r) is Route and r.matches(scope)[0] is not Match.NONE), None)
 
 
-def _tell(scope: Scope, template: str, status: int, seconds: float) -> None:
+def _log_request(scope: Scope, template: str, status: int, seconds: float) -> None:
     """Probes come every few seconds: of those that went well only a log of level debug has a line."""
     tell = log.debug if scope["path"] in PROBES and status < 400 else log.info
     tell("request", method=scope["method"], path=template, status=status, took_ms=round(seconds * 1000, 2))
@@ -137,4 +139,4 @@ class _Reply:
 def _request_id(scope: Scope) -> str:
     """The caller's id if it is a tame one, else a new one."""
     given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
-    return given if TAME.fullmatch(given) else uuid.uuid4().hex
+    return given if SAFE_REQUEST_ID.fullmatch(given) else uuid.uuid4().hex

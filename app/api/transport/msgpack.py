@@ -16,7 +16,7 @@ MSGPACK = "application/msgpack"
 JSON = "application/json"
 
 
-def unpacked(body: bytes) -> Any:
+def unpack_msgpack(body: bytes) -> Any:
     """What MessagePack says; raises JSONDecodeError for what is none."""
     try:
         return ormsgpack.unpackb(body)
@@ -27,23 +27,23 @@ def unpacked(body: bytes) -> Any:
 class MsgpackRoute(StrictRoute):
     """A route that takes JSON or MessagePack and validates both alike."""
 
-    decoders: ClassVar[Mapping[str, Decoder]] = {MSGPACK: unpacked}
+    decoders: ClassVar[Mapping[str, Decoder]] = {MSGPACK: unpack_msgpack}
 
 
-def answer(request: Request, content: Any) -> Response:
+def render_answer(request: Request, content: Any) -> Response:
     """`content`, which may hold bytes, in MessagePack if that is asked for, else in JSON with base64."""
     if MSGPACK in request.headers.get("accept", ""):
         return Response(ormsgpack.packb(content), media_type=MSGPACK)
-    return Response(orjson.dumps(content, default=_base64), media_type=JSON)
+    return Response(orjson.dumps(content, default=_encode_base64), media_type=JSON)
 
 
-def _base64(value: Any) -> str:
+def _encode_base64(value: Any) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     raise TypeError(type(value).__name__)
 
 
-def also_msgpack(document: dict[str, Any]) -> None:
+def document_msgpack(document: dict[str, Any]) -> None:
     """Say in an OpenAPI document that the operations of the saver take and give MessagePack too."""
     for path, methods in document["paths"].items():
         for operation in methods.values() if path.startswith("/saver/") else ():

@@ -11,9 +11,9 @@ from fastapi.routing import APIRoute
 from app.api.transport.direct import Decoder, Handler, direct_handler
 from app.api.transport.signature import signature_of
 
-MOST_READ = 60
+MAX_NAME_CHARS = 60
 """Characters of a name that are compared and repeated."""
-MOST_TOLD = 5
+MAX_REPORTED = 5
 
 
 class StrictRoute(APIRoute):
@@ -27,7 +27,7 @@ class StrictRoute(APIRoute):
         known = frozenset(argument.alias or argument.name for argument in signature_of(self.endpoint).query)
 
         def check(request: Request) -> None:
-            check_names(known, request.query_params)
+            check_parameter_names(known, request.query_params)
 
         if (direct := direct_handler(self, check, self.decoders)) is not None:
             return direct
@@ -35,22 +35,22 @@ class StrictRoute(APIRoute):
             raise RuntimeError(f"{self.path} takes {', '.join(self.decoders)}, which FastAPI does not understand")
         handle = super().get_route_handler()
 
-        async def checked(request: Request) -> Response:
+        async def handle_checked(request: Request) -> Response:
             check(request)
             return await handle(request)
 
-        return checked
+        return handle_checked
 
 
-def check_names(known: frozenset[str], given: Iterable[str]) -> None:
+def check_parameter_names(known: frozenset[str], given: Iterable[str]) -> None:
     """Raise RequestValidationError for a name that is not known; it tells the nearest one, or all."""
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise RequestValidationError([_problem(name, known) for name in unknown[:MOST_TOLD]])
+        raise RequestValidationError([_parameter_problem(name, known) for name in unknown[:MAX_REPORTED]])
 
 
-def _problem(name: str, known: frozenset[str]) -> dict[str, Any]:
-    shown = name[:MOST_READ]
+def _parameter_problem(name: str, known: frozenset[str]) -> dict[str, Any]:
+    shown = name[:MAX_NAME_CHARS]
     near = get_close_matches(shown, sorted(known), 1)
     names = ", ".join(sorted(known)) or "none"
     hint = f"did you mean {near[0]!r}?" if near else f"this route takes: {names}"

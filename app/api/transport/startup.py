@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config.settings import Settings
-from app.config.startup import read_settings, refusal
+from app.config.startup import read_settings, refusal_line
 from app.domain.errors import ConfigError, MnemaError
 
-YOUNG = 10_000
+GC_THRESHOLD = 10_000
 """Objects made since the last search for garbage, less those that have gone. Python's 700 are made by one request,
 which takes nearly all of them with it; a search of so many takes under a millisecond."""
 
@@ -21,15 +21,15 @@ def load_settings() -> Settings:
     try:
         return read_settings()
     except ConfigError as error:
-        sys.exit(refusal(error))
+        sys.exit(refusal_line(error))
 
 
 @contextmanager
-def settled() -> Iterator[None]:
+def freeze_startup_objects() -> Iterator[None]:
     """While inside, what the start has made is not searched for garbage: a search of it all stops every request for
     more than 100 ms. Nor is what the requests under way hold, again and again: a search begins at YOUNG objects."""
     before = gc.get_threshold()
-    gc.set_threshold(YOUNG, *before[1:])
+    gc.set_threshold(GC_THRESHOLD, *before[1:])
     gc.freeze()
     try:
         yield
@@ -38,7 +38,7 @@ def settled() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-class PlainStart:
+class PlainStartupErrors:
     """ASGI around the lifespan: Starlette would tell the server a trace, which the server prints."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -47,25 +47,25 @@ class PlainStart:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Requests pass."""
         if scope["type"] == "lifespan":
-            await self._live(scope, receive, send)
+            await self._run_lifespan(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         held: list[Message] = []
 
-        async def telling(message: Message) -> None:
+        async def send_unless_failed(message: Message) -> None:
             if message["type"] == "lifespan.startup.failed":
                 held.append(message)  # what it was comes after
             else:
                 await send(message)
 
         try:
-            await self._app(scope, receive, telling)
+            await self._app(scope, receive, send_unless_failed)
         except BaseException as error:
             for message in held:
                 if isinstance(error, MnemaError):
-                    sys.stderr.write(refusal(error) + "\n")
+                    sys.stderr.write(refusal_line(error) + "\n")
                     message["message"] = ""
                 await send(message)
             raise

@@ -9,16 +9,16 @@ from typing import Any
 import orjson
 
 from app.domain.errors import AgentNotAllowed, InvalidInput, MalformedState, NulByte
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 
-HELD = 4
+CHECKPOINT_SIZE_FACTOR = 4
 """How many times the largest body a checkpoint may hold: values that did not change are not sent again."""
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class LatestState:
     """A thread's latest state. `json` is its text, or None where the state is `binary`. `version` begins at 1."""
 
     version: int
@@ -37,7 +37,7 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ChannelValue:
     """What a channel holds: `data` as a saver wrote it, in the way it calls `type`."""
 
     channel: str
@@ -47,7 +47,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ChannelWrite:
     """What a task wrote to a channel. Below 0 `idx` names a kind (error, interrupt, …) of which a task has one."""
 
     task_id: str
@@ -70,11 +70,11 @@ class Checkpoint:
     data: bytes
     metadata: Mapping[str, Any]
     versions: Mapping[str, str]
-    values: tuple[Value, ...]
+    values: tuple[ChannelValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CheckpointFilter:
     """Which checkpoints to list; None: it does not matter. `metadata`: what must be equal, key by key."""
 
     user_id: str | None = None
@@ -85,7 +85,7 @@ class Wanted:
     metadata: Mapping[str, Any] | None = None
 
 
-def require_unbound(scope: Scope) -> None:
+def require_unbound_key(scope: Principal) -> None:
     """Raise AgentNotAllowed for a key bound to agents.
 
     A checkpoint holds whatever a graph knows, of every category, and cannot be filtered by them.
@@ -109,9 +109,9 @@ def state_text(raw: bytes) -> str:
     return raw.decode()
 
 
-def distinct_writes(writes: Iterable[Write]) -> list[Write]:
+def distinct_writes(writes: Iterable[ChannelWrite]) -> list[ChannelWrite]:
     """One a task and idx: of a kind that is written again the last, else the first."""
-    found: dict[tuple[str, int], Write] = {}
+    found: dict[tuple[str, int], ChannelWrite] = {}
     for write in writes:
         place = write.task_id, write.idx
         if write.idx < 0 or place not in found:
@@ -119,11 +119,11 @@ def distinct_writes(writes: Iterable[Write]) -> list[Write]:
     return list(found.values())
 
 
-def distinct_values(values: Iterable[Value]) -> list[Value]:
+def distinct_values(values: Iterable[ChannelValue]) -> list[ChannelValue]:
     """One a channel and version: the last."""
     return list({(value.channel, value.version): value for value in values}.values())
 
 
-def size(checkpoint: Checkpoint) -> int:
+def written_bytes(checkpoint: Checkpoint) -> int:
     """Bytes of what a saver wrote."""
     return len(checkpoint.data) + sum(len(value.data) for value in checkpoint.values)

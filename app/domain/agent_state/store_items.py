@@ -88,7 +88,7 @@ class PutItem:
     user_id: str | None = None
 
     @property
-    def size(self) -> int:
+    def value_bytes(self) -> int:
         """Of the value as JSON, in bytes."""
         return len(json.dumps(self.value, ensure_ascii=False).encode())
 
@@ -103,19 +103,19 @@ class Batch:
     puts: tuple[PutItem, ...] = ()
 
     @property
-    def operations(self) -> int:
+    def operation_count(self) -> int:
         """How many there are."""
         return len(self.gets) + len(self.searches) + len(self.lists) + len(self.puts)
 
 
-class Room:
+class AnswerCapacity:
     """What the answer of a batch may still hold."""
 
     def __init__(self) -> None:
         self._count = MAX_ANSWERED_IN_ALL
         self._bytes = MAX_ANSWER_BYTES
 
-    def fill(self, sizes: Iterable[int]) -> None:
+    def take_room(self, sizes: Iterable[int]) -> None:
         """Take room for what has these sizes in bytes; raises InvalidInput when there is not enough."""
         for size in sizes:
             self._count -= 1
@@ -157,7 +157,7 @@ class BatchAnswer:
 
 def check_batch(batch: Batch) -> Batch:
     """`batch` with the last put of each place only; raises InvalidInput or NulByte."""
-    if batch.operations > MAX_OPERATIONS:
+    if batch.operation_count > MAX_OPERATIONS:
         raise InvalidInput(f"at most {MAX_OPERATIONS} operations a batch")
     last = {(put.namespace, put.key): put for put in batch.puts}
     named = [get.namespace for get in batch.gets] + [put.namespace for put in batch.puts]
@@ -195,7 +195,7 @@ def _check_filter(wanted: Any, *, top: bool = True) -> None:
             _check_filter(inner, top=False)
 
 
-def texts_of(put: PutItem) -> list[str]:
+def indexed_texts(put: PutItem) -> list[str]:
     """The texts of a value at its indexed paths; no more than can be embedded at once, and one."""
     found = (text[:MAX_TEXT] for path in dict.fromkeys(put.index) for text in texts_at(put.value, path) if text.strip())
     return list(islice(found, MAX_TEXTS + 1))
@@ -205,21 +205,21 @@ def texts_at(value: Any, path: str) -> list[str]:
     """The texts at a path: `a.b`, `a[0]`, `a[-1]`, `a[*]`, `*`, `{a,b.c}`; `$` or nothing: the whole as JSON."""
     if path in ("", "$"):
         return [_as_text(value)]
-    return list(_at(value, steps_of(path)))
+    return list(_texts_below(value, path_steps(path)))
 
 
-def steps_of(path: str) -> list[str]:
+def path_steps(path: str) -> list[str]:
     """A path cut at its dots and brackets: `a.b[0]` is `a`, `b`, `[0]`."""
     steps, start = [], 0
     while (found := _SIGN.search(path, start)) is not None:
         closing, at = {"[": "]", "{": "}"}.get(found[0]), found.start()
-        end = at + 1 if closing is None else _closed(path, at, closing)
+        end = at + 1 if closing is None else _find_closing(path, at, closing)
         steps += [path[start:at], "" if closing is None else path[at:end]]
         start = end
     return [step for step in (*steps, path[start:]) if step]
 
 
-def _closed(path: str, at: int, closing: str) -> int:
+def _find_closing(path: str, at: int, closing: str) -> int:
     """Behind the bracket that closes the one at `at`, or the end."""
     depth = 0
     for end in range(at, len(path)):
@@ -229,7 +229,7 @@ def _closed(path: str, at: int, closing: str) -> int:
     return len(path)
 
 
-def _at(value: Any, steps: list[str]) -> Iterator[str]:
+def _texts_below(value: Any, steps: list[str]) -> Iterator[str]:
     if not steps:
         if value is not None:
             yield _as_text(value) if isinstance(value, list | dict) else str(value)
@@ -237,24 +237,24 @@ def _at(value: Any, steps: list[str]) -> Iterator[str]:
     step, rest = steps[0], steps[1:]
     if step.startswith("{") and step.endswith("}"):
         if isinstance(value, dict):
-            for names in dict.fromkeys(tuple(steps_of(path.strip())) for path in step[1:-1].split(",")):
-                yield from _field(value, names)
+            for names in dict.fromkeys(tuple(path_steps(path.strip())) for path in step[1:-1].split(",")):
+                yield from _text_at_names(value, names)
         return
-    for inner in _inner(value, step):
-        yield from _at(inner, rest)
+    for inner in _step_values(value, step):
+        yield from _texts_below(inner, rest)
 
 
-def _inner(value: Any, step: str) -> Iterator[Any]:
+def _step_values(value: Any, step: str) -> Iterator[Any]:
     if step.startswith("[") and step.endswith("]"):
         if isinstance(value, list):
-            yield from value if step == "[*]" else _element(value, step[1:-1])
+            yield from value if step == "[*]" else _list_element(value, step[1:-1])
     elif step == "*":
         yield from value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     elif isinstance(value, dict) and step in value:
         yield value[step]
 
 
-def _element(value: list[Any], number: str) -> list[Any]:
+def _list_element(value: list[Any], number: str) -> list[Any]:
     try:
         at = int(number)
     except ValueError:
@@ -262,14 +262,14 @@ def _element(value: list[Any], number: str) -> list[Any]:
     return [value[at]] if -len(value) <= at < len(value) else []
 
 
-def _field(value: Any, names: Sequence[str]) -> Iterator[str]:
+def _text_at_names(value: Any, names: Sequence[str]) -> Iterator[str]:
     """The text at plain names, one below the other; what follows such a choice in a path does not count."""
     for name in names:
         if not isinstance(value, dict) or name not in value:
             return
         value = value[name]
     if names:
-        yield from _at(value, [])
+        yield from _texts_below(value, [])
 
 
 def _as_text(value: Any) -> str:

@@ -7,8 +7,8 @@ from typing import Final, Literal
 from uuid import UUID
 
 from app.domain.consent.patches import MAX_QUESTION, Question
-from app.domain.consent.statements import ends_with
-from app.domain.text_rules import normalise
+from app.domain.consent.statements import ends_with_words
+from app.domain.text_rules import normalise_text
 
 Verdict = Literal["yes", "no", "unclear", "open"]
 MAX_ANSWER: Final = 60
@@ -35,18 +35,18 @@ _POLITE: Final = (
 )
 
 
-def _phrases() -> Mapping[str, str]:
+def _phrase_verdicts() -> Mapping[str, str]:
     said = (("yes", _YES), ("no", _NO), ("", _POLITE))
     return {phrase: verdict for verdict, phrases in said for phrase in phrases.split("|")}
 
 
-PHRASES: Final = _phrases()
+PHRASES: Final = _phrase_verdicts()
 """Each phrase that an answer may be made of, and what it says; the empty string: nothing."""
 _LONGEST: Final = max(phrase.count(" ") + 1 for phrase in PHRASES)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ThreadChange:
     """A change of a thread: a turn when `role` is known. `version` above 1: it was edited since; `key_id`: of the API
     key that stored it, None if no key did."""
 
@@ -63,7 +63,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ThreadTurn:
     """A stored turn and the thread's revision that stored it."""
 
     id: UUID
@@ -71,13 +71,13 @@ class Spoken:
     role: str | None
     text: str
 
-    def asks(self, question: str) -> bool:
+    def asks_question(self, question: str) -> bool:
         """Whether it is an assistant's turn that ends with this question."""
-        return self.role == ASSISTANT and ends_with(self.text[-2 * MAX_QUESTION :], question)
+        return self.role == ASSISTANT and ends_with_words(self.text[-2 * MAX_QUESTION :], question)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class QuestionOutcome:
     """What became of a question; `turn_id`: what was said to it. `open`: nothing yet. `why`: why it is unclear."""
 
     verdict: Verdict
@@ -85,14 +85,14 @@ class Reply:
     why: Literal["not_plain", "not_the_user", "another_turn", "same_key", "lost"] | None = None
 
 
-def reading(answer: str) -> Literal["yes", "no", "unclear"]:
+def classify_answer(answer: str) -> Literal["yes", "no", "unclear"]:
     """What a short answer says: plain phrases of consent or of refusal, and politeness.
 
     A question, a condition, or any other word makes it unclear.
     """
     if len(answer) > MAX_ANSWER or re.search("[?？¿;؟]", answer):
         return "unclear"
-    words = re.sub(r"[^\w']+", " ", normalise(answer).lower()).split()
+    words = re.sub(r"[^\w']+", " ", normalise_text(answer).lower()).split()
     found: set[str] = set()
     while words:
         for length in range(min(_LONGEST, len(words)), 0, -1):
@@ -108,7 +108,9 @@ def reading(answer: str) -> Literal["yes", "no", "unclear"]:
     return "no" if found - {""} == {"no"} else "unclear"
 
 
-def reply(question: Question, told: Sequence[Told], limit: int, proposers: Collection[UUID] = ()) -> Reply:
+def evaluate_reply(
+    question: Question, told: Sequence[ThreadChange], limit: int, proposers: Collection[UUID] = ()
+) -> QuestionOutcome:
     """What was said to a question, of the changes of its thread since it was asked, oldest first, `limit` at most.
 
     The next turn alone can answer it, and only one of the user's that another key stored than those that proposed the
@@ -116,20 +118,20 @@ def reply(question: Question, told: Sequence[Told], limit: int, proposers: Colle
     """
     for rev, change in enumerate(told, question.rev + 1):
         if change.rev != rev:  # older ones were dropped from the log
-            return Reply("unclear", why="lost")
+            return QuestionOutcome("unclear", why="lost")
         if change.is_turn:
-            return _said(question, change, {*proposers, question.key_id})
-    return Reply("unclear", why="lost") if len(told) >= limit else Reply("open")
+            return _evaluate_turn(question, change, {*proposers, question.key_id})
+    return QuestionOutcome("unclear", why="lost") if len(told) >= limit else QuestionOutcome("open")
 
 
-def _said(question: Question, turn: Told, barred: Collection[UUID | None]) -> Reply:
+def _evaluate_turn(question: Question, turn: ThreadChange, barred: Collection[UUID | None]) -> QuestionOutcome:
     if turn.role is None or turn.text is None or turn.version != 1 or not turn.active:
-        return Reply("unclear", turn.memory_id, "lost")
+        return QuestionOutcome("unclear", turn.memory_id, "lost")
     if turn.role != USER:
-        return Reply("unclear", turn.memory_id, "another_turn")
+        return QuestionOutcome("unclear", turn.memory_id, "another_turn")
     if turn.user_id != question.user_id or turn.actor_id not in (None, question.user_id):
-        return Reply("unclear", turn.memory_id, "not_the_user")
+        return QuestionOutcome("unclear", turn.memory_id, "not_the_user")
     if turn.key_id is None or turn.key_id in barred:  # without a key nobody can be told from the proposer
-        return Reply("unclear", turn.memory_id, "same_key")
-    verdict = reading(turn.text)
-    return Reply(verdict, turn.memory_id, "not_plain" if verdict == "unclear" else None)
+        return QuestionOutcome("unclear", turn.memory_id, "same_key")
+    verdict = classify_answer(turn.text)
+    return QuestionOutcome(verdict, turn.memory_id, "not_plain" if verdict == "unclear" else None)

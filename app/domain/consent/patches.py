@@ -9,22 +9,22 @@ from enum import StrEnum
 from typing import Final, Literal
 from uuid import UUID
 
-from app.domain.consent.statements import describes_a_manner, instructs, says
+from app.domain.consent.statements import describes_manner, is_instruction, states_value
 from app.domain.errors import EmptyText, TextTooLong, UnknownField
-from app.domain.text_rules import normalise, text_key
+from app.domain.text_rules import normalise_text, text_key
 
 ALWAYS_SENSITIVE: Final = frozenset({"preferred_name", "pronouns", "city", "language"})
 """Configuration may add to them; the database knows them too."""
-ADDED: Final = "_add"
+MULTI_VALUE_SUFFIX: Final = "_add"
 """A field of this ending holds several values, each proposed alone; the profile names it without the ending."""
 MAX_SIGNALS: Final = 20
-ORIGINS: Final = frozenset({"turn", "semantic"})
+COUNTED_KINDS: Final = frozenset({"turn", "semantic"})
 """Types of memory that go back to one turn. An episode is made of several turns, an insight of other memories: they may
 repeat what is counted already."""
 MAX_QUESTION: Final = 500
 TONE: Final = "tone"
 _FIELD: Final = re.compile("[a-z][a-z_]{0,63}")
-Way = Literal["route", "chat", "signals", "insight", "expiry"]
+DecisionWay = Literal["route", "chat", "signals", "insight", "expiry"]
 
 
 class PatchState(StrEnum):
@@ -56,9 +56,9 @@ class ConsentPolicy:
     def __post_init__(self) -> None:
         if missing := sorted(ALWAYS_SENSITIVE - set(self.sensitive)):
             raise ValueError(f"always sensitive: {', '.join(missing)}")
-        if wrong := sorted(name for name in self.fields if not _FIELD.fullmatch(name)):
+        if wrong := sorted(name for name in self.field_names if not _FIELD.fullmatch(name)):
             raise ValueError(f"a field has small letters and _ only: {', '.join(wrong)}")
-        if len(set(self.fields)) < len(self.fields):
+        if len(set(self.field_names)) < len(self.field_names):
             raise ValueError("a field is named twice")
         if not 2 <= self.signals <= MAX_SIGNALS:
             raise ValueError(f"signals must be from 2 to {MAX_SIGNALS}")
@@ -71,19 +71,19 @@ class ConsentPolicy:
             raise ValueError("pending, values and batch must be at least 1")
 
     @property
-    def fields(self) -> tuple[str, ...]:
+    def field_names(self) -> tuple[str, ...]:
         """All, in the order they are read in."""
         return (*self.sensitive, *self.benign)
 
     def is_sensitive(self, name: str) -> bool:
         """Whether the field takes consent. Only its exact name is known: raises UnknownField."""
-        if name not in self.fields:
-            raise UnknownField(f"field is one of {', '.join(self.fields)}")
+        if name not in self.field_names:
+            raise UnknownField(f"field is one of {', '.join(self.field_names)}")
         return name in self.sensitive
 
     def checked_value(self, value: str) -> str:
         """The value as it is stored, on one line; raises EmptyText, TextTooLong, NulByte."""
-        clean = normalise(value)
+        clean = normalise_text(value)
         if not any(char.isalnum() for char in clean):
             raise EmptyText
         if len(clean) > self.value_chars:
@@ -94,7 +94,7 @@ class ConsentPolicy:
         """Until when a proposal made now can be decided."""
         return now + timedelta(days=self.pending_days)
 
-    def asked_too_soon(self, rejected_at: datetime, now: datetime) -> bool:
+    def is_too_soon(self, rejected_at: datetime, now: datetime) -> bool:
         """Whether a value that was rejected then is not to be proposed again yet."""
         return now < rejected_at + timedelta(days=self.rejected_days)
 
@@ -125,9 +125,9 @@ class Signal:
     says: bool = False
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether it is one of several that agree, where it has a root of its own."""
-        return self.says and self.kind in ORIGINS
+        return self.says and self.kind in COUNTED_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +162,11 @@ class Patch:
     thread_id: str | None = None
     decided_at: datetime | None = None
     decided_by: str | None = None
-    way: Way | None = None
+    way: DecisionWay | None = None
     question: Question | None = None
     keys: tuple[UUID, ...] = ()
 
-    def open_at(self, now: datetime) -> bool:
+    def is_open_at(self, now: datetime) -> bool:
         """Whether it can still be decided."""
         return self.state is PatchState.pending and now < self.expires_at
 
@@ -175,14 +175,14 @@ class Patch:
         late = self.state is PatchState.pending and now >= self.expires_at
         return replace(self, state=PatchState.expired) if late else self
 
-    def takes(self, signal: Signal) -> bool:
+    def accepts_signal(self, signal: Signal) -> bool:
         """Whether the signal says anything new; those that count are not crowded out by those that do not."""
-        alike = {s.root for s in self.signals if s.counts == signal.counts}
+        alike = {s.root for s in self.signals if s.is_counted == signal.is_counted}
         return len(alike) < MAX_SIGNALS and signal.root not in alike
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ContextValue:
     """What is known of a user in one field; `patch_id`: the proposal that was decided."""
 
     field: str
@@ -192,15 +192,15 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class UserContext:
     """What is known of a user, in the order of the fields, and as one line for a prompt."""
 
-    values: list[Value]
+    values: list[ContextValue]
     profile: str
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConsentEntry:
     """A line of history about a proposal: what was done, and the value before and after. `old_ref`: the proposal whose
     value was there, `new_ref`: the one whose value is."""
 
@@ -211,35 +211,35 @@ class Entry:
     new_ref: UUID | None = None
 
 
-def states(name: str, value: str, text: str) -> bool:
+def states_field_value(name: str, value: str, text: str) -> bool:
     """Return whether a text states this value of a field. The words of a tone may stand in any order."""
-    return says(text, value, ordered=name != TONE)
+    return states_value(text, value, ordered=name != TONE)
 
 
-def applies_by_itself(patch: Patch, policy: ConsentPolicy) -> Way | None:
+def automatic_way(patch: Patch, policy: ConsentPolicy) -> DecisionWay | None:
     """Return why a proposal needs nobody's decision; None when it does.
 
     Every sensitive value does, one that reads like an instruction to a model, and a tone in other words than those of a
     manner. `patch.signals`: as they stand now.
     """
-    if patch.sensitive or instructs(patch.value) or (patch.field == TONE and not describes_a_manner(patch.value)):
+    if patch.sensitive or is_instruction(patch.value) or (patch.field == TONE and not describes_manner(patch.value)):
         return None
     sure = (s for s in patch.signals if s.kind == "insight" and s.says)
     if any(policy.insight_confidence <= (s.confidence or 0) <= 1 for s in sure):
         return "insight"
-    return "signals" if len({s.root for s in patch.signals if s.counts}) >= policy.signals else None
+    return "signals" if len({s.root for s in patch.signals if s.is_counted}) >= policy.signals else None
 
 
-def called(name: str) -> str:
+def profile_label(name: str) -> str:
     """A field as a profile names it."""
-    return name.removesuffix(ADDED).replace("_", " ")
+    return name.removesuffix(MULTI_VALUE_SUFFIX).replace("_", " ")
 
 
-def profile(values: Sequence[Value]) -> str:
+def profile_line(values: Sequence[ContextValue]) -> str:
     """One line for a prompt, such as `Preferred name: Ana; city: Lisbon; goals: ship v1, learn Greek`."""
     told: dict[str, list[str]] = {}
     for known in values:
         value = known.value.replace(";", ",")  # or one value could pass for two fields
-        told.setdefault(called(known.field), []).append(value)
+        told.setdefault(profile_label(known.field), []).append(value)
     line = "; ".join(f"{name}: {', '.join(parts)}" for name, parts in told.items())
     return line[:1].upper() + line[1:]

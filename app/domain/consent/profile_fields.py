@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from app.domain.consent.statements import MANNERS, contains
+from app.domain.consent.statements import MANNERS, contains_words
 from app.domain.text_rules import one_line
 
 NAME, PRONOUNS, CITY, LANGUAGE, TONE, GOALS = "preferred_name", "pronouns", "city", "language", "tone", "goals_add"
@@ -17,7 +17,7 @@ MAX_TEXT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class ToldField:
+class ProfileField:
     """A field that a fact tells. `value` None: the fact is about the field, but no plain value can be taken from it."""
 
     field: str
@@ -115,39 +115,39 @@ _GOAL: Final = re.compile(
 )
 
 
-def sensitive_fields(text: str, quote: str = "", category: str = "", profile: str = "profile") -> list[ToldField]:
+def sensitive_fields(text: str, quote: str = "", category: str = "", profile: str = "profile") -> list[ProfileField]:
     """Return the sensitive fields that a fact tells of the user, each once. `quote`: the user's words it was made of.
 
     In the category `profile` a fact about such a field is listed even if no value can be taken from it.
     """
     text, quote = one_line(text[:MAX_TEXT]), one_line(quote[:MAX_TEXT])
-    own = _of_the_user(text, quote, category)
-    found = dict(_matches(own)) if own else {}
+    own = _text_about_user(text, quote, category)
+    found = dict(_match_fields(own)) if own else {}
     if own and _FIRST_PERSON.search(quote):
-        for name, value in _matches(quote):
-            if value is not None and contains(text, value):
+        for name, value in _match_fields(quote):
+            if value is not None and contains_words(text, value):
                 found.setdefault(name, value)
     if category == profile and own:
         for name, pattern in _CONCERNS:
             if pattern.search(own):
                 found.setdefault(name, None)
-    return [ToldField(name, value) for name, value in found.items()]
+    return [ProfileField(name, value) for name, value in found.items()]
 
 
-def benign_fields(text: str) -> list[ToldField]:
+def benign_fields(text: str) -> list[ProfileField]:
     """Return the tone and the goals that a fact or an insight tells of the user."""
     text = one_line(text[:MAX_TEXT])
     if not _USER.match(text) or _ANOTHERS.match(text) or _DENIED.search(text):
         return []
     found = []
     if tone := _TONES.search(text):
-        found.append(ToldField(TONE, tone["value"]))
+        found.append(ProfileField(TONE, tone["value"]))
     if goal := _GOAL.search(text):
-        found.append(ToldField(GOALS, (goal["value"] or goal["other"]).strip(" ,")))
+        found.append(ProfileField(GOALS, (goal["value"] or goal["other"]).strip(" ,")))
     return found
 
 
-def _matches(text: str) -> Iterator[tuple[str, str | None]]:
+def _match_fields(text: str) -> Iterator[tuple[str, str | None]]:
     """Each field once, by its first pattern that matches; without a value where the text denies it."""
     seen = set()
     for name, pattern in _OF_USER:
@@ -155,17 +155,17 @@ def _matches(text: str) -> Iterator[tuple[str, str | None]]:
         if match and not _SOMEBODY.search(text[: match.start()]):
             seen.add(name)
             denied = _DENIED.search(text[: match.start("value")])
-            yield name, None if denied else _tidy(name, match["value"])
+            yield name, None if denied else _clean_value(name, match["value"])
 
 
-def _tidy(name: str, value: str) -> str:
+def _clean_value(name: str, value: str) -> str:
     value = value.strip(" .,'’\"-")
     if name == PRONOUNS:
         return re.sub(r" ?/ ?|,? and |, ", "/", value).lower()
     return value
 
 
-def _of_the_user(text: str, quote: str, category: str) -> str:
+def _text_about_user(text: str, quote: str, category: str) -> str:
     """What of the text speaks of the user; empty: nothing."""
     if _ANOTHERS.match(text):
         later = _USER_LATER.search(text)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from app.domain.text_rules import normalise
+from app.domain.text_rules import normalise_text
 
-SAID_CHARACTERS: Final = 4000
+MAX_STATEMENT_CHARS: Final = 4000
 """Only the beginning of a long text is read: what somebody pastes is not their own statement."""
 _SPACELESS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _SEPARATOR: Final = (
@@ -44,56 +44,56 @@ _INSTRUCTS: Final = re.compile(
 )
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words in lower case, without punctuation; in scripts without spaces each character is a word."""
-    return _WORD.findall(normalise(text).lower())
+    return _WORD.findall(normalise_text(text).lower())
 
 
-def contains(text: str, value: str) -> bool:
+def contains_words(text: str, value: str) -> bool:
     """Return whether the words of the value stand in the text, whole and side by side."""
-    said, looked_for = words(text), words(value)
-    return bool(looked_for) and _runs(said, looked_for) and _plainly(text, value)
+    said, looked_for = split_words(text), split_words(value)
+    return bool(looked_for) and _contains_run(said, looked_for) and _has_plain_words(text, value)
 
 
-def ends_with(text: str, last: str) -> bool:
+def ends_with_words(text: str, last: str) -> bool:
     """Return whether the text ends with these words."""
-    said, looked_for = words(text), words(last)
+    said, looked_for = split_words(text), split_words(last)
     return bool(looked_for) and said[-len(looked_for) :] == looked_for
 
 
-def says(text: str, value: str, *, ordered: bool = True) -> bool:
+def states_value(text: str, value: str, *, ordered: bool = True) -> bool:
     """Return whether a sentence of the text states the value: no question, and nothing in it denies.
 
     With `ordered=False` the value's words may stand in any order and apart: "warm and friendly" is "friendly, warm".
     """
-    looked_for = words(value)
+    looked_for = split_words(value)
     content = set(looked_for) - _FILLER or set(looked_for)
-    for sentence in _SENTENCE.split(text[:SAID_CHARACTERS]):
+    for sentence in _SENTENCE.split(text[:MAX_STATEMENT_CHARS]):
         if sentence.rstrip().endswith(_QUESTION):
             continue
-        said = words(sentence)
+        said = split_words(sentence)
         if _DENIES & set(said) - set(looked_for):
             continue
-        if _runs(said, looked_for) if ordered else content <= set(said):
-            return bool(looked_for) and _plainly(sentence, value)
+        if _contains_run(said, looked_for) if ordered else content <= set(said):
+            return bool(looked_for) and _has_plain_words(sentence, value)
     return False
 
 
-def instructs(value: str) -> bool:
+def is_instruction(value: str) -> bool:
     """Return whether a value reads like an instruction to a model: only a person lets it in."""
     return _INSTRUCTS.search(value) is not None
 
 
-def describes_a_manner(value: str) -> bool:
+def describes_manner(value: str) -> bool:
     """Return whether a tone is nothing but words for a manner: only a person lets another one in."""
-    return all(word in _MANNERS or word in _FILLER for word in words(value))
+    return all(word in _MANNERS or word in _FILLER for word in split_words(value))
 
 
-def _runs(said: Sequence[str], looked_for: Sequence[str]) -> bool:
+def _contains_run(said: Sequence[str], looked_for: Sequence[str]) -> bool:
     return f" {' '.join(looked_for)} " in f" {' '.join(said)} "
 
 
-def _plainly(text: str, value: str) -> bool:
+def _has_plain_words(text: str, value: str) -> bool:
     """The database's own check."""
     said = set(_ASCII_WORD.findall(_ascii_lower(text)))
     return set(_ASCII_WORD.findall(_ascii_lower(value))) - _FILLER <= said

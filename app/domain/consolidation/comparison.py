@@ -14,14 +14,14 @@ from uuid import UUID
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.memory.same_fact import SameFact, lexical_overlap, numeric_step, same_fact
-from app.domain.memory.veto import veto
+from app.domain.memory.veto import find_veto
 
 Rule = SameFact | Literal["model", "new_value"]
 """Why two memories are one fact. "model": a model says so; "new_value": so too, and the later text replaces the other's
 value."""
 
 
-Stop = Literal["spent", "unavailable"]
+StopReason = Literal["spent", "unavailable"]
 """Why a model is not asked any more: the day's tokens are spent, or it does not answer."""
 
 
@@ -50,7 +50,7 @@ class ConsolidationPolicy:
         """What was created or changed at or after this instant is in the pool."""
         return now - timedelta(hours=self.pool_hours)
 
-    def oldest(self, now: datetime) -> datetime:
+    def compared_since(self, now: datetime) -> datetime:
         """What was last changed before this instant is not compared."""
         return now - timedelta(days=self.max_age_days)
 
@@ -67,7 +67,7 @@ class Fingerprint(NamedTuple):
     score: float
 
 
-def fingerprint(a: UUID, b: UUID, score: float) -> Fingerprint:
+def pair_fingerprint(a: UUID, b: UUID, score: float) -> Fingerprint:
     """The pair's fingerprint, the same whichever memory comes first; the score counts to two decimals."""
     return Fingerprint(min(a, b), max(a, b), round(score, 2))
 
@@ -88,14 +88,14 @@ class Pair:
     @property
     def fingerprint(self) -> Fingerprint:
         """See `fingerprint`."""
-        return fingerprint(self.first.id, self.second.id, self.score)
+        return pair_fingerprint(self.first.id, self.second.id, self.score)
 
 
-class Checks(NamedTuple):
+class PairSelection(NamedTuple):
     """The pairs to check now, and how many more the day has no room for."""
 
     pairs: list[Pair]
-    over: int
+    over_limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,31 +117,31 @@ class Judgement:
     verdicts: Sequence[Verdict]
     tokens: int = 0
     left: int = 0
-    stopped: Stop | None = None
+    stopped: StopReason | None = None
     fault: str = ""
 
 
-def pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:
+def comparison_pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:
     """Whose neighbours are looked at, of one user's memories: the new and changed, the important, the much retrieved.
 
     The top share is of all the user's comparable memories; what was never retrieved is not in it.
     """
-    comparable = [one for one in memories if _comparable(one)]
+    comparable = [one for one in memories if _is_comparable(one)]
     since = policy.changed_since(now)
-    chosen = {one.id for one in comparable if _changed(one) >= since or one.importance >= policy.pool_importance}
+    chosen = {one.id for one in comparable if _changed_at(one) >= since or one.importance >= policy.pool_importance}
     retrieved = [one for one in comparable if one.hits > 0]
-    retrieved.sort(key=lambda one: (-one.hits, -_changed(one).timestamp(), one.id))
+    retrieved.sort(key=lambda one: (-one.hits, -_changed_at(one).timestamp(), one.id))
     top = retrieved[: math.ceil(len(comparable) * policy.pool_top_share)]
     return frozenset(chosen | {one.id for one in top})
 
 
-def young_enough(memories: Iterable[Memory], policy: ConsolidationPolicy, now: datetime) -> list[Memory]:
+def comparable_memories(memories: Iterable[Memory], policy: ConsolidationPolicy, now: datetime) -> list[Memory]:
     """What may be in a pair at all."""
-    oldest = policy.oldest(now)
-    return [one for one in memories if _comparable(one) and _changed(one) >= oldest]
+    oldest = policy.compared_since(now)
+    return [one for one in memories if _is_comparable(one) and _changed_at(one) >= oldest]
 
 
-def worth_checking(
+def select_pairs_to_check(
     pairs: Iterable[Pair],
     in_pool: Collection[UUID],
     checked: Mapping[Fingerprint, datetime],
@@ -149,7 +149,7 @@ def worth_checking(
     bands: MergeBands,
     now: datetime,
     spent: Mapping[str, int] | None = None,
-) -> Checks:
+) -> PairSelection:
     """The pairs to check now, best first, each once; one of the two has to be in the pool.
 
     `checked`: when each fingerprint was made. `spent`: pairs already checked today, by user.
@@ -164,55 +164,59 @@ def worth_checking(
         lately = checked.get(pair.fingerprint)
         if lately is not None and lately > policy.checked_since(now):
             continue
-        if _in_band(pair.score, bands) and not pair.ids.isdisjoint(in_pool) and _worth(pair, policy.oldest(now)):
+        if (
+            _is_in_band(pair.score, bands)
+            and not pair.ids.isdisjoint(in_pool)
+            and _is_worth_checking(pair, policy.compared_since(now))
+        ):
             if taken[pair.first.user_id] < policy.pairs_per_user_day:
                 taken[pair.first.user_id] += 1
                 chosen.append(pair)
             else:
                 over += 1
-    return Checks(chosen, over)
+    return PairSelection(chosen, over)
 
 
-def judge(pairs: Iterable[Pair], numeric_categories: Collection[str] = ()) -> list[Verdict]:
+def judge_by_rule(pairs: Iterable[Pair], numeric_categories: Collection[str] = ()) -> list[Verdict]:
     """The verdict of the deterministic rule on each pair."""
-    return [Verdict(pair, by_rule(pair.first, pair.second, numeric_categories)) for pair in pairs]
+    return [Verdict(pair, deterministic_rule(pair.first, pair.second, numeric_categories)) for pair in pairs]
 
 
-def by_rule(a: Memory, b: Memory, numeric_categories: Collection[str] = ()) -> Rule | None:
+def deterministic_rule(a: Memory, b: Memory, numeric_categories: Collection[str] = ()) -> Rule | None:
     """The deterministic rule by which two memories of one category are one fact, or None."""
     return same_fact(a.text, b.text, numeric_update=a.category in numeric_categories)
 
 
-def by_model(
+def rule_from_verdict(
     a: Memory,
     b: Memory,
     verdict: Literal["same", "new_value", "different"],
     numeric_categories: Collection[str] = (),
 ) -> Rule | None:
     """What a model's verdict on two memories of one category comes to: a yes holds unless the texts forbid it."""
-    if verdict == "different" or veto(a.text, b.text, verdict, numeric_update=a.category in numeric_categories):
+    if verdict == "different" or find_veto(a.text, b.text, verdict, numeric_update=a.category in numeric_categories):
         return None
     return "model" if verdict == "same" else verdict
 
 
-def _comparable(memory: Memory) -> bool:
+def _is_comparable(memory: Memory) -> bool:
     return memory.state is MemoryState.active and memory.type is MemoryType.semantic
 
 
-def _changed(memory: Memory) -> datetime:
+def _changed_at(memory: Memory) -> datetime:
     return max(memory.created_at, memory.updated_at)
 
 
-def _in_band(score: float, bands: MergeBands) -> bool:
+def _is_in_band(score: float, bands: MergeBands) -> bool:
     """Where auto-update admits equality only, no cosine is too high for a check."""
     return score >= bands.fallback_low and (bands.auto_update_equality_only or score < bands.auto_update)
 
 
-def _worth(pair: Pair, oldest: datetime) -> bool:
+def _is_worth_checking(pair: Pair, oldest: datetime) -> bool:
     a, b = pair.first, pair.second
     return (
         a.id != b.id
         and (a.user_id, a.category) == (b.user_id, b.category)
-        and all(_comparable(one) and _changed(one) >= oldest for one in (a, b))
+        and all(_is_comparable(one) and _changed_at(one) >= oldest for one in (a, b))
         and (lexical_overlap(a.text, b.text) or numeric_step(a.text, b.text))
     )

@@ -11,14 +11,14 @@ from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from app.domain.changes import Edge
-from app.domain.consolidation.comparison import Rule, Verdict, by_rule
+from app.domain.consolidation.comparison import Rule, Verdict, deterministic_rule
 from app.domain.memory.memory import Memory
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.memory.same_fact import content_count
 
 _REPLACING: Final = frozenset({"numeric", "new_value"})
 
-Ids: TypeAlias = frozenset[UUID]
+IdPair: TypeAlias = frozenset[UUID]
 """The ids of two memories."""
 
 MAX_DECISIONS: Final = 1000
@@ -26,7 +26,7 @@ MAX_DECISIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Absorbed:
+class AbsorbedMemory:
     """A memory that ends in a survivor. `score`: their cosine, None where it was not measured."""
 
     memory: Memory
@@ -39,7 +39,7 @@ class Merge:
     """The survivor keeps id and text and takes these values; the absorbed give way to it."""
 
     survivor: Memory
-    absorbed: tuple[Absorbed, ...]
+    absorbed: tuple[AbsorbedMemory, ...]
     importance: int
     pinned: bool
     tags: tuple[str, ...]
@@ -57,7 +57,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class PairDecision:
     """What becomes of one checked pair. `user_id` and `texts` only where nothing is stored: of a dry run."""
 
     user_id: str | None
@@ -89,7 +89,7 @@ class Report:
     skipped: int = 0
     left: int = 0
     unanswered: int = 0
-    decisions: tuple[Decided, ...] = ()
+    decisions: tuple[PairDecision, ...] = ()
     fault: str = ""
 
     def __add__(self, other: "Report") -> "Report":
@@ -106,7 +106,7 @@ def make_plan(
     verdicts: Sequence[Verdict],
     bands: MergeBands,
     numeric_categories: Collection[str] = (),
-    apart: Collection[Ids] = (),
+    apart: Collection[IdPair] = (),
 ) -> Plan:
     """Merges and relations out of the verdicts on distinct pairs; no memory is in two merges.
 
@@ -116,13 +116,13 @@ def make_plan(
     """
     ordered = tuple(sorted(verdicts, key=lambda one: (-one.pair.score, one.pair.fingerprint[:2])))
     known = {one.pair.ids: one for one in ordered}
-    groups = _groups(ordered)
-    merges = [merge for group in groups for merge in _merges(group, known, numeric_categories, apart)]
+    groups = _fact_groups(ordered)
+    merges = [merge for group in groups for merge in _group_merges(group, known, numeric_categories, apart)]
     duplicates = sum(len(group) - 1 for group in groups)
-    return Plan(ordered, tuple(merges), tuple(_links(ordered, merges, bands.link_min)), duplicates)
+    return Plan(ordered, tuple(merges), tuple(_relation_edges(ordered, merges, bands.link_min)), duplicates)
 
 
-def report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool = False) -> Report:
+def plan_report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool = False) -> Report:
     """The figures of a plan that is carried out whole. Decisions: what was done; with `dry_run` every one, and whose
     and what texts."""
     merged = sum(len(merge.absorbed) for merge in plan.merges)
@@ -134,11 +134,11 @@ def report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool = Fals
         tokens=tokens,
         duplicates_before=plan.duplicates,
         duplicates_after=plan.duplicates - merged,
-        decisions=tuple(islice(_decided(plan, dry_run), MAX_DECISIONS)),
+        decisions=tuple(islice(_pair_decisions(plan, dry_run), MAX_DECISIONS)),
     )
 
 
-def _groups(verdicts: Iterable[Verdict]) -> list[list[Memory]]:
+def _fact_groups(verdicts: Iterable[Verdict]) -> list[list[Memory]]:
     """The memories that verdicts join, directly or by way of others."""
     group_of: dict[UUID, list[Memory]] = {}
     for one in verdicts:
@@ -151,64 +151,64 @@ def _groups(verdicts: Iterable[Verdict]) -> list[list[Memory]]:
     return list({id(group): group for group in group_of.values()}.values())
 
 
-def _merges(
+def _group_merges(
     group: Sequence[Memory],
-    known: Mapping[Ids, Verdict],
+    known: Mapping[IdPair, Verdict],
     numeric_categories: Collection[str],
-    apart: Collection[Ids],
+    apart: Collection[IdPair],
 ) -> Iterator[Merge]:
     """One merge about the best survivor, then about the best of those it leaves, and so on."""
-    rules = _rules(group, known, numeric_categories)
+    rules = _pair_rules(group, known, numeric_categories)
     left = sorted(group, key=lambda one: (-content_count(one.text), one.created_at, one.id))
     while left:
-        survivor = next(one for one in left if not any(_outdated(one, other, rules) for other in left))
+        survivor = next(one for one in left if not any(_is_outdated(one, other, rules) for other in left))
         joined: list[Memory] = []
         for one in left:
-            if frozenset((one.id, survivor.id)) in rules and not _any_apart(one, [survivor, *joined], apart):
+            if frozenset((one.id, survivor.id)) in rules and not _is_kept_apart(one, [survivor, *joined], apart):
                 joined.append(one)
         if joined:
-            yield _merge(survivor, joined, rules, known)
+            yield _build_merge(survivor, joined, rules, known)
         done = {survivor.id, *(one.id for one in joined)}
         left = [one for one in left if one.id not in done]
 
 
-def _any_apart(one: Memory, others: Iterable[Memory], apart: Collection[Ids]) -> bool:
+def _is_kept_apart(one: Memory, others: Iterable[Memory], apart: Collection[IdPair]) -> bool:
     return any(frozenset((one.id, other.id)) in apart for other in others)
 
 
-def _rules(
-    group: Sequence[Memory], known: Mapping[Ids, Verdict], numeric_categories: Collection[str]
-) -> dict[Ids, Rule]:
+def _pair_rules(
+    group: Sequence[Memory], known: Mapping[IdPair, Verdict], numeric_categories: Collection[str]
+) -> dict[IdPair, Rule]:
     """The rule of every two of the group that are one fact."""
-    rules: dict[Ids, Rule] = {}
+    rules: dict[IdPair, Rule] = {}
     for at, one in enumerate(group):
         for other in group[at + 1 :]:
             ids = frozenset((one.id, other.id))
-            rule = known[ids].rule if ids in known else by_rule(one, other, numeric_categories)
+            rule = known[ids].rule if ids in known else deterministic_rule(one, other, numeric_categories)
             # Pinning moves updated_at as well: unless both instants agree, nobody knows which value is the later.
-            if rule is not None and (rule not in _REPLACING or _later(one, other) or _later(other, one)):
+            if rule is not None and (rule not in _REPLACING or _is_later(one, other) or _is_later(other, one)):
                 rules[ids] = rule
     return rules
 
 
-def _later(one: Memory, other: Memory) -> bool:
+def _is_later(one: Memory, other: Memory) -> bool:
     return one.created_at > other.created_at and one.updated_at > other.updated_at
 
 
-def _outdated(one: Memory, other: Memory, rules: Mapping[Ids, Rule]) -> bool:
-    return rules.get(frozenset((one.id, other.id))) in _REPLACING and _later(other, one)
+def _is_outdated(one: Memory, other: Memory, rules: Mapping[IdPair, Rule]) -> bool:
+    return rules.get(frozenset((one.id, other.id))) in _REPLACING and _is_later(other, one)
 
 
-def _merge(
+def _build_merge(
     survivor: Memory,
     joined: Sequence[Memory],
-    rules: Mapping[Ids, Rule],
-    known: Mapping[Ids, Verdict],
+    rules: Mapping[IdPair, Rule],
+    known: Mapping[IdPair, Verdict],
 ) -> Merge:
     absorbed = []
     for one in joined:
         ids = frozenset((one.id, survivor.id))
-        absorbed.append(Absorbed(one, rules[ids], known[ids].pair.score if ids in known else None))
+        absorbed.append(AbsorbedMemory(one, rules[ids], known[ids].pair.score if ids in known else None))
     everyone = [survivor, *joined]
     return Merge(
         survivor,
@@ -220,9 +220,9 @@ def _merge(
     )
 
 
-def _links(verdicts: Iterable[Verdict], merges: Iterable[Merge], link_min: float) -> Iterator[Edge]:
+def _relation_edges(verdicts: Iterable[Verdict], merges: Iterable[Merge], link_min: float) -> Iterator[Edge]:
     """One relation, of the nearest pair, for every two memories that stay two; from the newer to the older."""
-    heirs = _heirs(merges)
+    heirs = _merge_by_memory(merges)
     linked: set[tuple[UUID, UUID]] = set()
     for verdict in verdicts:  # best first
         ends = []
@@ -235,13 +235,13 @@ def _links(verdicts: Iterable[Verdict], merges: Iterable[Merge], link_min: float
             yield Edge(new, old, verdict.pair.first.category, min(verdict.pair.score, 1.0))
 
 
-def _heirs(merges: Iterable[Merge]) -> dict[UUID, Merge]:
+def _merge_by_memory(merges: Iterable[Merge]) -> dict[UUID, Merge]:
     """The merge of every memory that takes part in one."""
     return {id_: merge for merge in merges for id_ in (merge.survivor.id, *(one.memory.id for one in merge.absorbed))}
 
 
-def _decided(plan: Plan, dry_run: bool) -> Iterator[Decided]:
-    heirs = _heirs(plan.merges)
+def _pair_decisions(plan: Plan, dry_run: bool) -> Iterator[PairDecision]:
+    heirs = _merge_by_memory(plan.merges)
     linked = {frozenset((edge.from_id, edge.to_id)) for edge in plan.links}
     for verdict in plan.verdicts:
         first, second = verdict.pair.first, verdict.pair.second
@@ -250,7 +250,7 @@ def _decided(plan: Plan, dry_run: bool) -> Iterator[Decided]:
         if len(ends) == 1:
             action = "merge"
         if dry_run or action != "keep":
-            yield Decided(
+            yield PairDecision(
                 first.user_id if dry_run else None,
                 first.category,
                 (first.id, second.id),
@@ -261,7 +261,7 @@ def _decided(plan: Plan, dry_run: bool) -> Iterator[Decided]:
             )
 
 
-def _as_json(one: Decided) -> dict[str, Any]:
+def _as_json(one: PairDecision) -> dict[str, Any]:
     row = asdict(one) | {"ids": [str(id_) for id_ in one.ids], "score": round(one.score, 4)}
     if one.texts is None:
         return {name: value for name, value in row.items() if name not in ("user_id", "texts")}

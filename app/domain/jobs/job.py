@@ -37,7 +37,7 @@ class JobState(StrEnum):
     dead = "dead"
 
 
-class PutOff(Exception):
+class Deferral(Exception):
     """Raised by a job whose time has not come: it waits `wait_s` seconds, and this was no attempt.
 
     `why`: nothing that a user wrote.
@@ -120,7 +120,7 @@ class JobPolicy:
         if any(period < 1 for period in self.schedule.values()):
             raise ValueError("schedule: a period must be at least 1")
 
-    def without(self, kind: JobKind) -> "JobPolicy":
+    def without_kind(self, kind: JobKind) -> "JobPolicy":
         """The same, where this kind is not scheduled."""
         return replace(self, schedule={name: period for name, period in self.schedule.items() if name != kind})
 
@@ -134,7 +134,7 @@ def backoff_s(attempt: int, policy: JobPolicy, jitter: float) -> float:
     return whole * (0.5 + jitter / 2)
 
 
-def slot(now: datetime, period_s: int, offset_s: int = 0) -> str:
+def period_slot(now: datetime, period_s: int, offset_s: int = 0) -> str:
     """The period that `now` lies in, by the instant it begins, in UTC; periods begin `offset_s` late.
 
     Slots sort by time; two clocks that differ name the same or neighbouring ones.

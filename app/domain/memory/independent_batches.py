@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def waves(
+def independent_batches(
     vectors: Sequence[NDArray[np.float32]], keys: Sequence[bytes | None], closest: float, most: int
 ) -> list[range]:
     """Cut a row of texts, in order, into runs of at most `most`.
@@ -17,13 +17,13 @@ def waves(
     """
     found, start = [], 0
     for at in range(len(vectors)):
-        if at - start == most or _meets(vectors, keys, range(start, at), at, closest):
+        if at - start == most or _conflicts_with_batch(vectors, keys, range(start, at), at, closest):
             found.append(range(start, at))
             start = at
     return [*found, range(start, len(vectors))] if len(vectors) else []
 
 
-def _meets(
+def _conflicts_with_batch(
     vectors: Sequence[NDArray[np.float32]], keys: Sequence[bytes | None], before: range, at: int, closest: float
 ) -> bool:
     if keys[at] is None:

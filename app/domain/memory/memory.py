@@ -51,7 +51,7 @@ class NewMemory:
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
-    def stored(self, memory_id: UUID) -> "Memory":
+    def to_memory(self, memory_id: UUID) -> "Memory":
         """The memory it becomes; `created_at` must be known."""
         assert self.created_at is not None
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -90,6 +90,6 @@ class Memory:
     hits: int = 0
 
     @property
-    def is_own(self) -> bool:
+    def is_own_turn(self) -> bool:
         """Whether it is a turn in which the user speaks, and nobody else in their place."""
         return self.type is MemoryType.turn and self.role == "user" and self.actor_id in (None, self.user_id)

@@ -13,10 +13,10 @@ __all__ = [
     "MergeBands",
     "MergeRule",
     "Neighbour",
-    "check_order",
-    "decide",
+    "decide_merge",
     "lexical_overlap",
     "merge_text",
+    "neighbours_to_check",
     "numeric_step",
     "same_fact",
 ]
@@ -71,7 +71,7 @@ class Decision:
     rule: MergeRule
 
 
-def decide(
+def decide_merge(
     text: str,
     neighbours: Sequence[Neighbour],
     bands: MergeBands,
@@ -89,7 +89,7 @@ def decide(
     for neighbour in ranked:
         if neighbour.equal:
             return Decision("update", neighbour, best, "equal")
-    for neighbour in check_order(text, ranked, bands, now=now, fallback_allowed=fallback_allowed):
+    for neighbour in neighbours_to_check(text, ranked, bands, now=now, fallback_allowed=fallback_allowed):
         if neighbour.similarity >= bands.auto_update and not bands.auto_update_equality_only:
             return Decision("update", neighbour, best, "auto")
         rule = same_fact(text, neighbour.text, numeric_update=numeric_update)
@@ -99,7 +99,7 @@ def decide(
     return Decision("create", None, best, "none")
 
 
-def check_order(
+def neighbours_to_check(
     text: str, neighbours: Sequence[Neighbour], bands: MergeBands, *, now: datetime, fallback_allowed: bool
 ) -> Iterator[Neighbour]:
     """The neighbours a same-fact check is worth, best first: all from `check_low` up, few and young ones below it."""
@@ -107,12 +107,12 @@ def check_order(
     for neighbour in _best_first(neighbours)[: bands.neighbours]:
         if neighbour.similarity >= bands.check_low:
             yield neighbour
-        elif checks and neighbour.similarity >= bands.fallback_low and _worth_fallback(text, neighbour, bands, now):
+        elif checks and neighbour.similarity >= bands.fallback_low and _is_worth_fallback(text, neighbour, bands, now):
             checks -= 1
             yield neighbour
 
 
-def _worth_fallback(text: str, neighbour: Neighbour, bands: MergeBands, now: datetime) -> bool:
+def _is_worth_fallback(text: str, neighbour: Neighbour, bands: MergeBands, now: datetime) -> bool:
     if now - neighbour.created_at >= timedelta(days=bands.fallback_max_age_days):
         return False
     return lexical_overlap(text, neighbour.text) or numeric_step(text, neighbour.text)

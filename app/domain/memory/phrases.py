@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from app.domain.memory import word_lists as words
-from app.domain.text_rules import normalise
+from app.domain.text_rules import normalise_text
 
 
 class Kind(Enum):
@@ -84,15 +84,15 @@ class _Token:
 @lru_cache(maxsize=4096)  # a write reads its neighbours, and neighbours come again
 def read_words(text: str) -> tuple[Word, ...]:
     """The words of `text` in order, without articles and the leading "user", "I", "my" or "user is" (allergic)."""
-    return _edges(every_word(text))
+    return _trim_edges(every_word(text))
 
 
 def every_word(text: str) -> list[Word]:
     """The words of `text` in order, without articles."""
-    clean = normalise(text)
+    clean = normalise_text(text)
     if clean.isupper() and " " in clean:
         clean = clean.lower()
-    tokens = [token for piece in _tokens(clean) for token in _expand(piece)]
+    tokens = [token for piece in _split_tokens(clean) for token in _expand_contraction(piece)]
     found: list[Word] = []
     indefinite = False
     for at, token in enumerate(tokens):
@@ -100,13 +100,13 @@ def every_word(text: str) -> list[Word]:
         if _is_dropped(token, following):
             indefinite = indefinite or token.text.casefold() in words.INDEFINITE
             continue
-        for word in _classify(token, found[-1].key if found else ""):
+        for word in _classify_token(token, found[-1].key if found else ""):
             indefinite = indefinite and word.kind is Kind.CONTENT
             found.append(replace(word, single=True) if indefinite and not word.plural else word)
     return found
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _split_tokens(text: str) -> Iterator[_Token]:
     """Words, numbers and symbols. Marks stay with their letter; an apostrophe or decimal point joins."""
     start, initial = 0, True
     while start < len(text):
@@ -121,27 +121,27 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 def _token_end(text: str, start: int) -> int:
     end = start + 1
-    if text[start] in "-+" and not (start and _in_word(text[start - 1])) and text[end : end + 1].isdigit():
+    if text[start] in "-+" and not (start and _is_word_char(text[start - 1])) and text[end : end + 1].isdigit():
         end += 1
-    elif not _in_word(text[start]):
+    elif not _is_word_char(text[start]):
         while end < len(text) and (unicodedata.category(text[end])[0] == "M" or text[end] == "\u200d"):
             end += 1
         return end
     while end < len(text):
-        if not _in_word(text[end]):
+        if not _is_word_char(text[end]):
             digits = text[end - 1].isdigit() and text[end + 1 : end + 2].isdigit()
             inside = text[end] in (_INSIDE_NUMBER if digits else _INSIDE_WORD)
-            if not inside or end + 1 == len(text) or not _in_word(text[end + 1]):
+            if not inside or end + 1 == len(text) or not _is_word_char(text[end + 1]):
                 break
         end += 1
     return end
 
 
-def _in_word(char: str) -> bool:
+def _is_word_char(char: str) -> bool:
     return char.isalnum() or char in "_\u200c\u200d" or unicodedata.category(char)[0] == "M"
 
 
-def _expand(token: _Token) -> Iterator[_Token]:
+def _expand_contraction(token: _Token) -> Iterator[_Token]:
     """Contractions in full: "doesn't" is "do not", "she's" is "she is"."""
     low = token.text.casefold()
     stem, _, ending = low.rpartition("'")
@@ -170,12 +170,12 @@ def _is_dropped(token: _Token, following: str) -> bool:
     return low == words.DEFINITE or (low in {"do", "does"} and following == "not")
 
 
-def _classify(token: _Token, before: str) -> tuple[Word, ...]:
+def _classify_token(token: _Token, before: str) -> tuple[Word, ...]:
     low = unicodedata.normalize("NFC", token.text.casefold())
-    if not _in_word(low[0]) and not low[1:2].isdigit():
-        return _symbol(token, low)
+    if not _is_word_char(low[0]) and not low[1:2].isdigit():
+        return _symbol_words(token, low)
     if low in words.NUMBERS:
-        return (_number(str(words.NUMBERS[low]), before),)
+        return (_number_word(str(words.NUMBERS[low]), before),)
     if any(char.isdigit() for char in low):
         return _with_digits(low, before)
     if low in words.USER | words.USERS:
@@ -184,10 +184,10 @@ def _classify(token: _Token, before: str) -> tuple[Word, ...]:
         return (Word("be", Kind.BE),)
     if low == "and":
         return (Word("and", Kind.SEPARATOR),)
-    return (_lexical(token, low),)
+    return (_lexical_word(token, low),)
 
 
-def _symbol(token: _Token, low: str) -> tuple[Word, ...]:
+def _symbol_words(token: _Token, low: str) -> tuple[Word, ...]:
     """Quotes say nothing, breaks become commas, everything else (C++, €, emoji) must agree."""
     if low in _SILENT or (low == "-" and token.joined):
         return ()
@@ -198,7 +198,7 @@ def _symbol(token: _Token, low: str) -> tuple[Word, ...]:
     return (Word(low, Kind.SYMBOL),)
 
 
-def _lexical(token: _Token, low: str) -> Word:
+def _lexical_word(token: _Token, low: str) -> Word:
     low = words.MONTHS.get(low, low)
     stem = stem_of(low)
     for members, kind in _LISTS:
@@ -217,16 +217,16 @@ def _with_digits(low: str, before: str) -> tuple[Word, ...]:
     if _YEAR.fullmatch(low):
         return (Word(low, Kind.DATE),)
     if _INTEGER.fullmatch(low):
-        return (_number(low.replace(",", "").removeprefix("+"), before),)
+        return (_number_word(low.replace(",", "").removeprefix("+"), before),)
     if _DECIMAL.fullmatch(low):
-        return (_number(low, before),)
+        return (_number_word(low, before),)
     measure = _MEASURE.fullmatch(low)
     if measure and measure[2] in words.UNITS and (_INTEGER.fullmatch(measure[1]) or _DECIMAL.fullmatch(measure[1])):
-        return (_number(measure[1].replace(",", ""), before), Word(measure[2], Kind.CONTENT))
+        return (_number_word(measure[1].replace(",", ""), before), Word(measure[2], Kind.CONTENT))
     return (Word(low, Kind.FIXED),)
 
 
-def _number(key: str, before: str) -> Word:
+def _number_word(key: str, before: str) -> Word:
     return Word(key, Kind.FIXED if before in words.LABELLED else Kind.NUMBER)
 
 
@@ -261,7 +261,7 @@ def _has_half(text: Sequence[Word], other: Sequence[Word]) -> bool:
     return any(pair in _fixed_pairs() and len(pair & keys) == 1 for pair in pairs)
 
 
-def _edges(found: list[Word]) -> tuple[Word, ...]:
+def _trim_edges(found: list[Word]) -> tuple[Word, ...]:
     """Without separators at the ends, doubled separators, and the leading user."""
     kept: list[Word] = []
     for word in found:

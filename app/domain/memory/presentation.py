@@ -9,7 +9,7 @@ def embedded_text(type_: str, text: str, actor_id: str | None) -> str:
     return f"{actor_id}: {text}" if type_ == "turn" and actor_id else text
 
 
-def bullet(memory: Memory) -> str:
+def render_bullet(memory: Memory) -> str:
     """`[tasks] …` (seed 003 §6), on one line; a procedure's steps follow its title."""
     text = memory.text if memory.steps_text is None else f"{memory.text}: {memory.steps_text}"
     return f"[{memory.category}] {one_line(text)}"

@@ -16,7 +16,7 @@ def check_steps(text: str) -> str:
 
     Raises InvalidInput for anything else: no numbers, gaps, an empty step, one that tells instead of saying what to do.
     """
-    numbers = _run(text)
+    numbers = _numbered_steps(text)
     if not numbers or numbers[0].start() != 0:
         raise InvalidInput("steps_text: numbered steps, from `1. ` on")
     if len(numbers) > MAX_STEPS:
@@ -31,7 +31,7 @@ def check_steps(text: str) -> str:
     return text
 
 
-def _run(text: str) -> list[re.Match[str]]:
+def _numbered_steps(text: str) -> list[re.Match[str]]:
     """The numbers that count on from 1; another one in between is part of a step."""
     run: list[re.Match[str]] = []
     for found in _STEP.finditer(text):

@@ -42,11 +42,16 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
     if max(len(a), len(b)) > _MAX_COMPARED:
         return None
     left, right = read_words(a), read_words(b)
-    if not _content(left) or not _content(right) or _numbers_clash(left, right) or _compounds(a) != _compounds(b):
+    if (
+        not _content_words(left)
+        or not _content_words(right)
+        or _numbers_clash(left, right)
+        or _compound_words(a) != _compound_words(b)
+    ):
         return None
-    if _keys(left) == _keys(right) or _reordered(left, right):
+    if _word_keys(left) == _word_keys(right) or _is_reordering(left, right):
         return "same_words"
-    if _contains(left, right) or _contains(right, left):
+    if _is_contained(left, right) or _is_contained(right, left):
         return None if breaks_fixed_pair(left, right) else "contains"
     return "numeric" if numeric_update and only_amounts_differ(left, right) else None
 
@@ -61,21 +66,21 @@ def lexical_overlap(a: str, b: str) -> bool:
 
 def numeric_step(a: str, b: str) -> bool:
     """Whether an integer of one text equals one of the other, or differs from it by one (age 3 → 4)."""
-    left, right = integers(a), integers(b)
+    left, right = whole_numbers(a), whole_numbers(b)
     return any(value + step in right for value in left for step in (-1, 0, 1))
 
 
 def content_count(text: str) -> int:
     """How many content words the text has: the fuller of two texts of one fact has more."""
-    return len(_content(read_words(text)))
+    return len(_content_words(read_words(text)))
 
 
 def content_stems(text: str) -> set[str]:
     """Its content words, without the endings that `stem_of` cuts."""
-    return {stem_of(word.key) for word in _content(read_words(text))}
+    return {stem_of(word.key) for word in _content_words(read_words(text))}
 
 
-def figures(text: str) -> set[str]:
+def number_and_date_keys(text: str) -> set[str]:
     """Its numbers, dates and occasions, each as it is compared: "two" is "2"."""
     figured = (word for word in read_words(text) if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE})
     return {word.key for word in figured} - words.ONLY_ORDER
@@ -88,11 +93,11 @@ def merge_text(incoming: str, existing: str, rule: str) -> str:
     return incoming
 
 
-def _keys(text: Words) -> list[str]:
+def _word_keys(text: Words) -> list[str]:
     return [word.key for word in text]
 
 
-def _content(text: Sequence[Word]) -> list[Word]:
+def _content_words(text: Sequence[Word]) -> list[Word]:
     return [word for word in text if word.kind not in GRAMMAR]
 
 
@@ -100,12 +105,12 @@ def _plain_keys(text: Words) -> set[str]:
     return {stem_of(word.key) for word in text if word.kind in {Kind.CONTENT, Kind.CAPITAL}}
 
 
-def negations(text: str) -> list[str]:
+def negation_words(text: str) -> list[str]:
     """The words that deny, in order."""
     return [word.key for word in read_words(text) if word.kind is Kind.NEGATION]
 
 
-def integers(text: str) -> set[int]:
+def whole_numbers(text: str) -> set[int]:
     """The whole numbers in it, those of dates and versions too."""
     found = set()
     for word in read_words(text):
@@ -124,7 +129,7 @@ def _numbers_clash(left: Words, right: Words) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _compounds(text: str) -> tuple[str, ...]:
+def _compound_words(text: str) -> tuple[str, ...]:
     """ "twenty two-hour" is not "twenty-two hour"."""
     return tuple(sorted(_COMPOUND.findall(text.casefold())))
 
@@ -135,11 +140,11 @@ def only_amounts_differ(left: Sequence[Word], right: Sequence[Word]) -> bool:
         return False
     pairs = list(zip(left, right, strict=True))
     return all(a.key == b.key or (a.kind is Kind.NUMBER and b.kind is Kind.NUMBER) for a, b in pairs) and any(
-        word.kind is not Kind.NUMBER for word in _content(left)
+        word.kind is not Kind.NUMBER for word in _content_words(left)
     )
 
 
-def _critical(text: Words, other: Words) -> list[str]:
+def _critical_keys(text: Words, other: Words) -> list[str]:
     """The keys whose order must agree. An initial capital is no name if the other text has it in lower case."""
     common = {word.key for word in other if word.kind is Kind.CONTENT}
     return [
@@ -147,54 +152,54 @@ def _critical(text: Words, other: Words) -> list[str]:
     ]
 
 
-def _reordered(left: Words, right: Words) -> bool:
+def _is_reordering(left: Words, right: Words) -> bool:
     """The same words in an order that cannot have changed who does what."""
     if any(word.kind is Kind.DIRECTION for word in left + right):
         return False
-    if _time_fronted(left, right) or _time_fronted(right, left):
+    if _is_time_fronted(left, right) or _is_time_fronted(right, left):
         return True
-    if _critical(left, right) != _critical(right, left):
+    if _critical_keys(left, right) != _critical_keys(right, left):
         return False
     return (
-        _fronted(left, right)
-        or _fronted(right, left)
-        or _exchanged(left, right)
-        or _exchanged(right, left)
-        or _listed(left) == _listed(right)
-        or _clauses_swapped(left, right)
+        _is_fronted(left, right)
+        or _is_fronted(right, left)
+        or _is_exchanged(left, right)
+        or _is_exchanged(right, left)
+        or _keys_with_sorted_lists(left) == _keys_with_sorted_lists(right)
+        or _has_swapped_clauses(left, right)
     )
 
 
-def _fronted(plain: Words, fronted: Words) -> bool:
+def _is_fronted(plain: Words, fronted: Words) -> bool:
     """ "Likes hiking on weekends" as "On weekends, the user likes hiking"."""
-    keys, other = _keys(plain), _keys(fronted)
+    keys, other = _word_keys(plain), _word_keys(fronted)
     for at in range(1, len(plain)):
-        head, rest = keys[:at], _behind(keys[at:], other)
+        head, rest = keys[:at], _keys_after(keys[at:], other)
         if rest == head or (rest[:1] in (["user"], ["user's"]) and rest[1:] == head):
-            return (keys[at] in words.ADJUNCTS and at + 1 < len(plain)) or _tells_time(plain[at:])
+            return (keys[at] in words.ADJUNCTS and at + 1 < len(plain)) or _is_time_only(plain[at:])
     return False
 
 
-def _time_fronted(plain: Words, fronted: Words) -> bool:
+def _is_time_fronted(plain: Words, fronted: Words) -> bool:
     """ "Maya drinks tea on Sundays" as "On Sundays Maya drinks tea": of all that must keep its order only a time moves,
     and past nobody but the one the text begins with."""
     names = next((at for at, word in enumerate(plain) if word.kind not in {Kind.NAME, Kind.CAPITAL}), 0)
-    keys, other = _keys(plain), _keys(fronted)
+    keys, other = _word_keys(plain), _word_keys(fronted)
     for at in range(names + 1, len(plain)) if names else ():
         if plain[at - 1].kind not in PLAIN:
             return False
-        if _behind(keys[at:], other) == keys[:at]:
-            return _tells_time(plain[at + 1 :] if keys[at] in words.ADJUNCTS else plain[at:])
+        if _keys_after(keys[at:], other) == keys[:at]:
+            return _is_time_only(plain[at + 1 :] if keys[at] in words.ADJUNCTS else plain[at:])
     return False
 
 
-def _tells_time(text: Words) -> bool:
+def _is_time_only(text: Words) -> bool:
     """Nothing but a time, and no occasion."""
     kinds = {Kind.DATE, Kind.TIME_UNIT}
     return bool(text) and all(word.kind in kinds and word.key not in words.OCCASIONS for word in text)
 
 
-def _behind(opening: list[str], keys: list[str]) -> list[str]:
+def _keys_after(opening: list[str], keys: list[str]) -> list[str]:
     """What follows the opening, and a comma, in a text that has it."""
     if keys[: len(opening)] != opening:
         return []
@@ -202,22 +207,22 @@ def _behind(opening: list[str], keys: list[str]) -> list[str]:
     return rest[1:] if rest[:1] == [","] else rest
 
 
-def _exchanged(left: Words, right: Words) -> bool:
+def _is_exchanged(left: Words, right: Words) -> bool:
     """ "The favourite colour is blue" as "Blue is the favourite colour"."""
-    if len(_content(left)) < _MIN_EXCHANGED or any(word.kind in _SCOPED - {Kind.GUARDED} for word in left):
+    if len(_content_words(left)) < _MIN_EXCHANGED or any(word.kind in _SCOPED - {Kind.GUARDED} for word in left):
         return False
     at = [index for index, word in enumerate(left) if word.kind is Kind.BE]
     if len(at) != 1 or any(word.kind is Kind.SEPARATOR or word.plural for word in left):
         return False  # "the runners are members" is not "the members are runners"
-    subject, predicate = _keys(left[: at[0]]), _keys(left[at[0] + 1 :])
+    subject, predicate = _word_keys(left[: at[0]]), _word_keys(left[at[0] + 1 :])
     if not subject or not predicate or any(side[0].endswith(("ing", "ed")) for side in (subject, predicate)):
         return False
-    return _keys(right) in ([*predicate, "be", *subject], [*predicate, "be", "user's", *subject])
+    return _word_keys(right) in ([*predicate, "be", *subject], [*predicate, "be", "user's", *subject])
 
 
-def _listed(text: Words) -> list[str]:
+def _keys_with_sorted_lists(text: Words) -> list[str]:
     """The keys with each list of single nouns behind a verb or preposition sorted: "likes tea and milk"."""
-    keys = _keys(text)
+    keys = _word_keys(text)
     if any(word.kind is Kind.NEGATION for word in text):
         return keys
     at = 0
@@ -247,22 +252,22 @@ def _closes_list(text: Words, at: int) -> bool:
     return at == len(text) or text[at].kind is Kind.PREPOSITION
 
 
-def _clauses_swapped(left: Words, right: Words) -> bool:
+def _has_swapped_clauses(left: Words, right: Words) -> bool:
     """ "Plays chess and likes tea" as "Likes tea and plays chess": both open with a verb, nothing spans them."""
     if any(word.kind in _SCOPED for word in left):
         return False
     at = [index for index, word in enumerate(left) if word.kind is Kind.SEPARATOR]
     if len(at) != 1:
         return False
-    first, second = _keys(left[: at[0]]), _keys(left[at[0] + 1 :])
+    first, second = _word_keys(left[: at[0]]), _word_keys(left[at[0] + 1 :])
     if not {*first[:1], *second[:1]} <= words.VERBS:
         return False
-    return _keys(right) == [*second, left[at[0]].key, *first]
+    return _word_keys(right) == [*second, left[at[0]].key, *first]
 
 
-def _contains(small: Words, large: Words) -> bool:
+def _is_contained(small: Words, large: Words) -> bool:
     """Whether `large` says all that `small` says, of the same subject, and only adds harmless detail."""
-    if len(small) >= len(large) or len(_content(small)) < _MIN_CONTAINED:
+    if len(small) >= len(large) or len(_content_words(small)) < _MIN_CONTAINED:
         return False
     if small[0].key != large[0].key or any(word.kind in _NOT_NARROWED for word in small):
         return False

@@ -6,49 +6,49 @@ Being on a list never makes two texts the same fact; it only says how careful th
 from typing import Final
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 # Articles are dropped, but "a few" is not "few".
 DEFINITE: Final = "the"
-INDEFINITE: Final = _words("a an")
-COUNTED: Final = _words("few little bit lot")
+INDEFINITE: Final = _word_set("a an")
+COUNTED: Final = _word_set("few little bit lot")
 
 # The user the memory is about, in the first and in the third person.
-USER: Final = _words("i me myself user")
-USERS: Final = _words("my mine user's users'")
+USER: Final = _word_set("i me myself user")
+USERS: Final = _word_set("my mine user's users'")
 
-PRONOUNS: Final = _words(
+PRONOUNS: Final = _word_set(
     "he him his himself she her hers herself they them their theirs themselves it its itself we us our ours ourselves "
     "you your yours yourself somebody someone anybody anyone everybody everyone"
 )
 
-BE: Final = _words("is are am")
+BE: Final = _word_set("is are am")
 # What the user is: "User is allergic to nuts" and "Allergic to nuts" agree.
-STATES: Final = _words(
+STATES: Final = _word_set(
     "allergic intolerant sensitive afraid vegan vegetarian fond interested married single divorced pregnant"
 )
 
 # Grammar that counts as no content but must agree.
-FUNCTION: Final = _words(
+FUNCTION: Final = _word_set(
     "have do of as that this these those which who whom whose what where how there here so then too such own via per "
     "just same other"
 )
 
-PREPOSITIONS: Final = _words(
+PREPOSITIONS: Final = _word_set(
     "in on at for with about during near under above below behind around through across against off up down out "
     "within beside besides along among inside outside onto upon"
 )
 # Prepositions that open a phrase which may stand at either end of a sentence, or be left out.
-ADJUNCTS: Final = _words("in on at during with near")
+ADJUNCTS: Final = _word_set("in on at during with near")
 
-DIRECTIONS: Final = _words(
+DIRECTIONS: Final = _word_set(
     "over than instead rather versus vs from to into before after between by toward towards unlike compared more less "
     "better worse"
 )
 
-NEGATIONS: Final = _words(
+NEGATIONS: Final = _word_set(
     "not no never nobody nothing nowhere none without neither nor hardly barely scarcely seldom except excluding "
     "anymore longer stopped stop quit former formerly ex used unable cannot non un lack lacking minus zero false fake "
     "declined cancelled canceled refuse refused reject rejected deny denied fail failed failing ended cease ceased "
@@ -81,15 +81,15 @@ CONTRACTIONS: Final = {
     "let's": "let us",
 }
 # Words whose 's is "is"; after any other word it is a possessive.
-IS_AFTER: Final = _words("it he she that what there here who where how")
+IS_AFTER: Final = _word_set("it he she that what there here who where how")
 
-POSITIVE: Final = _words(
+POSITIVE: Final = _word_set(
     "like love enjoy adore appreciate fond fan want welcome accept happy good great interested passionate keen "
     "support trust admire"
 )
 
 # Opposed, exclusive or comparing words: what follows them may not be narrowed or widened.
-GUARDED: Final = _words(
+GUARDED: Final = _word_set(
     "prefer preferred preference favor favour favored favoured favorite favourite hate dislike detest despise loathe "
     "disgust avoid allergic allergy allergies intolerant intolerance sensitive averse aversion afraid fear phobia ban "
     "banned forbid forbidden refrain abstain skip exclude disagree oppose opposed distrust reject resent regret bored "
@@ -105,7 +105,7 @@ GUARDED: Final = _words(
     "pregnant left right true positive negative pro anti pre post inner outer"
 )
 
-QUANTIFIERS: Final = _words(
+QUANTIFIERS: Final = _word_set(
     "all some only every each none any most many much few several both half twice once double least enough too always "
     "usually often frequently sometimes occasionally rarely never ever again daily weekly monthly yearly annually "
     "nightly hourly constantly regularly mainly exclusively solely entirely completely fully little lot lots max "
@@ -113,7 +113,7 @@ QUANTIFIERS: Final = _words(
 )
 
 # Points in time. Two texts that name one are about one occasion each.
-DATES: Final = _words(
+DATES: Final = _word_set(
     "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
     "sundays mon tue tues wed thu thur thurs fri sat sun january february march april may june july august september "
     "october november december today tomorrow yesterday tonight now currently presently nowadays recently lately soon "
@@ -122,7 +122,9 @@ DATES: Final = _words(
     "o'clock oclock easter christmas"
 )
 # Nouns that make a text about one occasion.
-OCCASIONS: Final = _words("appointment meeting deadline birthday anniversary date reservation booking flight interview")
+OCCASIONS: Final = _word_set(
+    "appointment meeting deadline birthday anniversary date reservation booking flight interview"
+)
 MONTHS: Final = {
     "jan": "january",
     "feb": "february",
@@ -141,10 +143,10 @@ DAYS: Final = {
     **{"thurs": "thursday", "fri": "friday", "sat": "saturday", "sun": "sunday", "oclock": "o'clock"},
 }
 # Read as dates, but they only say which came first, or that it is now.
-ONLY_ORDER: Final = _words("now currently presently previous previously earlier")
-VAGUE_TIMES: Final = _words("nowadays later recently lately soon ago past future present upcoming coming o'clock")
-TIMES: Final = _words("once twice thrice half double")
-TIME_UNITS: Final = _words("minute hour day week month quarter year decade century age old")
+ONLY_ORDER: Final = _word_set("now currently presently previous previously earlier")
+VAGUE_TIMES: Final = _word_set("nowadays later recently lately soon ago past future present upcoming coming o'clock")
+TIMES: Final = _word_set("once twice thrice half double")
+TIME_UNITS: Final = _word_set("minute hour day week month quarter year decade century age old")
 
 NUMBERS: Final = {
     word: value
@@ -170,15 +172,15 @@ NUMBERS: Final = {
     )
 } | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 # Numbers that are part of a name or of a larger number: they must agree.
-FIXED_NUMBERS: Final = _words(
+FIXED_NUMBERS: Final = _word_set(
     "hundred thousand million billion dozen couple pair first second third fourth fifth sixth seventh eighth ninth "
     "tenth eleventh twelfth"
 )
-UNITS: Final = _words(
+UNITS: Final = _word_set(
     "kg g mg t km cm mm m mi ft lb lbs oz l ml k kb mb gb tb kcal cal ms s min h hr hrs mph kmh w kw yo yrs"
 )
 # A number behind one of these is a label, not an amount.
-LABELLED: Final = _words(
+LABELLED: Final = _word_set(
     "# at child kid son daughter person team group room flight bus line gate number no nr version phase step chapter "
     "task ticket issue item option plan week day quarter episode season level part bug order id pin code apartment "
     "apt unit question"
@@ -186,14 +188,14 @@ LABELLED: Final = _words(
 
 # Adjectives that only narrow the noun behind them: what is said of a "small dog" is said of a dog. No colours: red wine
 # and white wine are opposed preferences.
-DESCRIPTIVE: Final = _words(
+DESCRIPTIVE: Final = _word_set(
     "big large huge small tiny tall short long strong weak bright warm fresh homemade delicious tasty beautiful "
     "pretty cute cozy cosy quiet nice lovely spacious experienced skilled talented modern traditional handmade fluffy "
     "friendly playful"
 )
 
 # Verbs that open a note; upper case there does not make them names. Also what may stand before a list of nouns.
-VERBS: Final = _words(
+VERBS: Final = _word_set(
     "work live own speak know play drink eat use read write watch cook bake run swim hike walk cycle ride drive "
     "travel visit study teach learn collect grow keep build paint draw sing dance practice practise listen follow "
     "attend buy sell wear manage lead report join move plan hope need require believe think feel start stop go come "
@@ -202,9 +204,9 @@ VERBS: Final = _words(
     "avoid"
 )
 # Not English behind an "i": "i do" is Polish, "i hold" Danish.
-NOT_AFTER_I: Final = _words("do hold start plan go get see")
+NOT_AFTER_I: Final = _word_set("do hold start plan go get see")
 # Other words a sentence starts with, whose upper case says nothing.
-STARTERS: Final = _words("name home family pets pet job hobby hobbies interest interests goal goals")
+STARTERS: Final = _word_set("name home family pets pet job hobby hobbies interest interests goal goals")
 
 # Pairs that are one thing: neither half is the pair.
 FIXED_PAIRS: Final = (
@@ -220,9 +222,9 @@ FIXED_PAIRS: Final = (
     *("dungeons dragons", "hammer sickle", "needle thread", "lock key", "bow arrow", "bucket spade", "cup saucer"),
 )
 # Behind these stands somebody who takes part, not the value of an attribute.
-PARTAKING: Final = _words("with by to from and under beside against of user user's")
+PARTAKING: Final = _word_set("with by to from and under beside against of user user's")
 # Of whom something is said that is not said of the user. Without the -s of a plural.
-PEOPLE: Final = _words(
+PEOPLE: Final = _word_set(
     "mother father parent sister brother sibling twin son daughter child kid baby wife husband partner "
     "spouse girlfriend boyfriend fiance fiancé fiancée ex aunt uncle cousin niece nephew grandmother grandfather "
     "grandparent grandson granddaughter godfather godmother godchild stepmother stepfather stepson "
@@ -233,7 +235,7 @@ PEOPLE: Final = _words(
 KIN: Final = {"mum": "mother", "mom": "mother", "dad": "father", "grandma": "grandmother", "grandpa": "grandfather"}
 
 # Not plurals.
-NO_STEM: Final = _words(
+NO_STEM: Final = _word_set(
     "news glasses goods customs means pants savings physics maths mathematics politics economics athletics series "
     "species always sometimes perhaps does james besides arms times towards afterwards this thus yes his hers ours "
     "yours theirs its as is was has us gas bus plus lens alas paris"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
-from app.domain.text_rules import ELLIPSIS, cut_at_word, normalise, one_line
+from app.domain.text_rules import ELLIPSIS, cut_at_word, normalise_text, one_line
 
 ChangeKind = Literal["created", "updated", "merged", "deleted", "soft_deleted", "restored"]
 
@@ -59,11 +59,11 @@ def render_header(since_rev: int, entries: Sequence[DeltaEntry], max_bullets: in
     shown = sorted(entries, key=lambda entry: (-entry.importance, -entry.rev))[: max(0, min(max_bullets, MAX_BULLETS))]
     if not shown:
         return None
-    lines = (f"Memory updates since rev {since_rev}:", *(_bullet(entry) for entry in shown))
+    lines = (f"Memory updates since rev {since_rev}:", *(_render_bullet(entry) for entry in shown))
     return Header(lines=lines, shown=len(shown), more=len(entries) - len(shown))
 
 
-def shrink(header: Header, max_bullets: int) -> Header | None:
+def shrink_header(header: Header, max_bullets: int) -> Header | None:
     """The same header with at most `max_bullets` bullets, to fit a budget; None when none is left."""
     shown = min(header.shown, max_bullets)
     if shown < 1:
@@ -71,31 +71,31 @@ def shrink(header: Header, max_bullets: int) -> Header | None:
     return Header(lines=header.lines[: shown + 1], shown=shown, more=header.more + header.shown - shown)
 
 
-def label_for(category: str, label: str | None) -> str:
+def category_label(category: str, label: str | None) -> str:
     """The category's label, else its name in title case."""
-    if label and (shown := _plain(label)):
+    if label and (shown := _strip_markers(label)):
         return shown
     return " ".join(word[:1].upper() + word[1:] for word in category.replace("_", " ").split())
 
 
-def _bullet(entry: DeltaEntry) -> str:
-    text = _short(entry.text)
+def _render_bullet(entry: DeltaEntry) -> str:
+    text = _shorten_text(entry.text)
     if entry.kind == "merged" and entry.combined is not None:
         notes = "note" if entry.combined == 1 else "notes"
         about = f" about {text}" if text else ""
         return f"- {SIGNS[entry.kind]}: Combined {entry.combined} {notes}{about}"
     importance = f"(imp={entry.importance})" if entry.kind == "created" else ""
-    parts = (f"[{label_for(entry.category, entry.label)}]", text, importance)
+    parts = (f"[{category_label(entry.category, entry.label)}]", text, importance)
     return f"- {SIGNS[entry.kind]}: " + " ".join(part for part in parts if part)
 
 
-def _plain(text: str) -> str:
+def _strip_markers(text: str) -> str:
     """The text on one line, without what only a header says: "(imp=5)" reads "imp 5", "+created:" reads "created:"."""
-    return one_line(_SIGN.sub(" ", _IMPORTANCE.sub(r"imp \1", normalise(text))))
+    return one_line(_SIGN.sub(" ", _IMPORTANCE.sub(r"imp \1", normalise_text(text))))
 
 
-def _short(text: str) -> str:
-    line = _plain(text)
+def _shorten_text(text: str) -> str:
+    line = _strip_markers(text)
     if len(line) <= BULLET_CHARS:
         return line
     return cut_at_word(line, BULLET_CHARS - len(ELLIPSIS)).rstrip(" ,;:-") + ELLIPSIS

@@ -24,17 +24,17 @@ class Dialogue:
         self._memories = memories
         self.turns = [at for at, m in enumerate(memories) if m.thread_id is not None and m.seq is not None]
         actors = {memories[at].actor_id for at in self.turns}
-        self.named = {a for a in actors if a and re.search(rf"\b{re.escape(a)}\b", question, re.IGNORECASE)}
+        self.named_actors = {a for a in actors if a and re.search(rf"\b{re.escape(a)}\b", question, re.IGNORECASE)}
 
-    def actor(self) -> Values:
+    def actor_cue(self) -> Values:
         """Whether the one who speaks is named in the question."""
-        return self._centred([self._memories[at].actor_id in self.named for at in self.turns])
+        return self._centre_values([self._memories[at].actor_id in self.named_actors for at in self.turns])
 
-    def asks(self) -> Values:
+    def question_cue(self) -> Values:
         """Whether a turn ends in a question: who asks seldom tells."""
-        return self._centred([self._memories[at].asks for at in self.turns])
+        return self._centre_values([self._memories[at].asks for at in self.turns])
 
-    def beside(self, relevance: Values) -> Values:
+    def neighbour_cue(self, relevance: Values) -> Values:
         """The relevance of the turns just before and after, where they are known."""
         result = np.zeros(len(self._memories))
         places = {(self._memories[at].thread_id, self._memories[at].seq): at for at in self.turns}
@@ -43,26 +43,26 @@ class Dialogue:
                 result[at] += 0.0 if other is None else relevance[other]
         return result
 
-    def session(self, relevance: Values) -> Values:
+    def session_cue(self, relevance: Values) -> Values:
         """How relevant the best turn of the same thread is, in standard deviations over the threads."""
         best: dict[str | None, float] = {}
         for at in self.turns:
             thread = self._memories[at].thread_id
             best[thread] = max(best.get(thread, -np.inf), float(relevance[at]))
-        standard = dict(zip(best, standardised(list(best.values())), strict=True))
+        standard = dict(zip(best, standardise_scores(list(best.values())), strict=True))
         result = np.zeros(len(self._memories))
         for at in self.turns:
             result[at] = standard[self._memories[at].thread_id]
         return result
 
-    def _centred(self, values: Sequence[bool]) -> Values:
+    def _centre_values(self, values: Sequence[bool]) -> Values:
         result = np.zeros(len(self._memories))
         if values:
             result[self.turns] = np.asarray(values, np.float64) - np.mean(values)
         return result
 
 
-def standardised(values: Sequence[float]) -> Values:
+def standardise_scores(values: Sequence[float]) -> Values:
     """In standard deviations from the mean; all 0 when they are (nearly) equal."""
     if not (count := len(values)):
         return np.zeros(0)

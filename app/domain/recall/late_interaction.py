@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIMENSION = 96
-MOST = 80
+MAX_WORDS = 80
 """Words kept of a text, the first ones: with its vector they fit a page, and a query reads over a hundred texts."""
 SCALE = 254.0
 """Codes a unit: components of a projected unit vector stay within ±0.5 but for a few, which are clipped."""
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-STOP_WORDS = _words(
+STOP_WORDS = _word_set(
     "a about above after again against all am an and any are as at be because been before being below between both but "
     "by can could did do does doing don down during each few for from further had has have having he her here hers "
     "herself him himself his how i if in into is it its itself just me more most my myself no nor not now of off on "
@@ -41,7 +41,7 @@ def is_content(token: str) -> bool:
 
 
 @lru_cache(maxsize=4)
-def projection(width: int) -> NDArray[np.float32]:
+def token_projection(width: int) -> NDArray[np.float32]:
     """Orthonormal columns, (width, DIMENSION): signs from a hash, one column after the other made orthogonal."""
     digest = hashlib.shake_256(b"mnema token projection").digest(width * DIMENSION // 8)
     signs = np.unpackbits(np.frombuffer(digest, np.uint8)).reshape(width, DIMENSION) * 2.0 - 1.0
@@ -52,15 +52,15 @@ def projection(width: int) -> NDArray[np.float32]:
     return basis.astype(np.float32)
 
 
-def pack(tokens: NDArray[np.float32]) -> bytes:
+def pack_tokens(tokens: NDArray[np.float32]) -> bytes:
     """Token vectors of the model, (tokens, width), as they are kept; DIMENSION bytes a token."""
-    projected = tokens @ projection(tokens.shape[1])
+    projected = tokens @ token_projection(tokens.shape[1])
     projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-9)
     codes: bytes = np.clip(np.rint(projected * SCALE), -127, 127).astype(np.int8).tobytes()
     return codes
 
 
-def without(tokens: bytes, words: Sequence[str], dropped: Set[str]) -> bytes:
+def drop_words(tokens: bytes, words: Sequence[str], dropped: Set[str]) -> bytes:
     """The tokens but those of these words; all of them when none would be left or the words are not known."""
     kept = [at for at, word in enumerate(words) if word not in dropped]
     if not kept or len(kept) == len(words):

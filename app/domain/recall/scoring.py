@@ -18,9 +18,9 @@ import numpy as np
 
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.dialogue import Dialogue, Values, standardised
-from app.domain.recall.late_interaction import max_sim, without
-from app.domain.recall.time_spans import closeness, spans
+from app.domain.recall.dialogue import Dialogue, Values, standardise_scores
+from app.domain.recall.late_interaction import drop_words, max_sim
+from app.domain.recall.time_spans import find_spans, nearest_closeness
 
 _DAY = 86_400.0
 _ID = attrgetter("id")
@@ -28,7 +28,7 @@ _MATCHES = frozenset({"dense", "lexical", "late", "rerank", "relevance"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RankingQuery:
     """The question, as text and as `ports.Embedding` has its tokens and words, the asker's time zone and thread."""
 
     text: str = ""
@@ -39,7 +39,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class RankingProfile:
     """How candidates are ranked; weights are in units of the total. `mmr_lambda` 1 = no diversity.
 
     `neighbour_candidates`: of so many best by either search the turns beside them are candidates too. `dense_alone`,
@@ -86,18 +86,18 @@ class Profile:
         if not 0 <= self.mmr_lambda <= 1:
             raise ValueError("mmr_lambda must be from 0 to 1")
 
-    def reranked(self, top_k: int) -> int:
+    def rerank_count(self, top_k: int) -> int:
         """How many of the best a reranker reads, 0 when its score would not count."""
         if self.fusion == "sigmoid":
             return self.pool * top_k
         return max(self.rerank_candidates, top_k) if self.rerank else 0
 
-    def without_late(self) -> "Profile":
+    def without_late(self) -> "RankingProfile":
         """The same for an installation that compares no words."""
         return replace(self, late=0.0, dense=self.dense_alone, lexical=self.lexical_alone) if self.late else self
 
 
-class Scored(NamedTuple):
+class ScoredCandidate(NamedTuple):
     """A candidate with its score, the sum of its `parts`: the place `at` in each of the `columns`."""
 
     candidate: Candidate
@@ -112,27 +112,33 @@ class Scored(NamedTuple):
         return {name: value for name, value in parts.items() if value or name in _MATCHES}
 
 
-_scored = partial(tuple.__new__, Scored)  # as _make, without Python's part in it
+_make_scored = partial(tuple.__new__, ScoredCandidate)  # as _make, without Python's part in it
 
 
-class Dropped(NamedTuple):
+class DroppedCandidate(NamedTuple):
     """A candidate that was considered and not answered, and why."""
 
-    scored: Scored
+    scored: ScoredCandidate
     reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity"]
 
 
-def score(candidates: Sequence[Candidate], profile: Profile, now: datetime, asked: Asked = Asked()) -> list[Scored]:
+def score_candidates(
+    candidates: Sequence[Candidate], profile: RankingProfile, now: datetime, asked: RankingQuery = RankingQuery()
+) -> list[ScoredCandidate]:
     """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
     candidates = sorted(candidates, key=_ID)  # so that no sum depends on the order of arrival
-    columns = _FUSIONS[profile.fusion](candidates, profile, asked, now) | _boosts(candidates, profile, asked, now)
-    totals = _sum(columns, len(candidates))
+    columns = _FUSIONS[profile.fusion](candidates, profile, asked, now) | _boost_columns(
+        candidates, profile, asked, now
+    )
+    totals = _sum_columns(columns, len(candidates))
     values = totals.tolist()
     best = np.argsort(-totals, kind="stable").tolist()
-    return [_scored((candidates[at], values[at], columns, at)) for at in best]
+    return [_make_scored((candidates[at], values[at], columns, at)) for at in best]
 
 
-def _boosts(candidates: Sequence[Candidate], profile: Profile, asked: Asked, now: datetime) -> dict[str, Values]:
+def _boost_columns(
+    candidates: Sequence[Candidate], profile: RankingProfile, asked: RankingQuery, now: datetime
+) -> dict[str, Values]:
     """By what each memory is, and whether it is of the asker's thread, whatever the question says.
 
     Recency: exp(-age / days) since the change, 1 for the future.
@@ -155,17 +161,23 @@ def _boosts(candidates: Sequence[Candidate], profile: Profile, asked: Asked, now
     return boosts
 
 
-def _zscored(candidates: Sequence[Candidate], profile: Profile, asked: Asked, now: datetime) -> dict[str, Values]:
+def _zscore_columns(
+    candidates: Sequence[Candidate], profile: RankingProfile, asked: RankingQuery, now: datetime
+) -> dict[str, Values]:
     dialogue = Dialogue(candidates, asked.text)
-    parts = _matches(candidates, profile, asked, dialogue.named)
-    relevance = _sum(parts, len(candidates))
-    said = spans(asked.text, now, asked.zone) if profile.date else []
+    parts = _match_columns(candidates, profile, asked, dialogue.named_actors)
+    relevance = _sum_columns(parts, len(candidates))
+    said = find_spans(asked.text, now, asked.zone) if profile.date else []
     cues: tuple[tuple[str, float, Callable[[Values], Values]], ...] = (
-        ("neighbours", profile.neighbours, dialogue.beside),
-        ("actor", profile.actor, lambda _: dialogue.actor()),
-        ("asks", profile.asks, lambda _: dialogue.asks()),
-        ("session", profile.session, dialogue.session),
-        ("date", profile.date, lambda _: np.array([closeness(said, c.created_at, asked.zone) for c in candidates])),
+        ("neighbours", profile.neighbours, dialogue.neighbour_cue),
+        ("actor", profile.actor, lambda _: dialogue.actor_cue()),
+        ("asks", profile.asks, lambda _: dialogue.question_cue()),
+        ("session", profile.session, dialogue.session_cue),
+        (
+            "date",
+            profile.date,
+            lambda _: np.array([nearest_closeness(said, c.created_at, asked.zone) for c in candidates]),
+        ),
     )
     for name, weight, cue in cues:
         told = said if name == "date" else dialogue.turns
@@ -175,43 +187,50 @@ def _zscored(candidates: Sequence[Candidate], profile: Profile, asked: Asked, no
     return parts
 
 
-def _sum(columns: Mapping[str, Values], count: int) -> Values:
+def _sum_columns(columns: Mapping[str, Values], count: int) -> Values:
     total = np.zeros(count)
     for column in columns.values():
         total += column
     return total
 
 
-def _matches(candidates: Sequence[Candidate], profile: Profile, asked: Asked, named: Set[str]) -> dict[str, Values]:
+def _match_columns(
+    candidates: Sequence[Candidate], profile: RankingProfile, asked: RankingQuery, named: Set[str]
+) -> dict[str, Values]:
     """How well each candidate matches, by vector, by word and by the model's view of each word.
 
     Who is `named` is a cue of its own, and everybody's turns are full of names: word by word they say nothing.
     """
     similarities = [c.similarity for c in candidates if c.similarity is not None]
     floor = min(similarities, default=0.0)
-    dense = standardised([floor if c.similarity is None else c.similarity for c in candidates])
-    lexical = standardised([c.lexical or 0.0 for c in candidates])
+    dense = standardise_scores([floor if c.similarity is None else c.similarity for c in candidates])
+    lexical = standardise_scores([c.lexical or 0.0 for c in candidates])
     logits = [c.rerank for c in candidates if c.rerank is not None]
     if profile.rerank and logits:
         worst = min(logits)  # what was not read was worse before
-        read = standardised([worst if c.rerank is None else c.rerank for c in candidates])
+        read = standardise_scores([worst if c.rerank is None else c.rerank for c in candidates])
         return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "rerank": profile.rerank * read}
-    words = without(asked.tokens or b"", asked.words, {part for name in named for part in name.lower().split()})
+    words = drop_words(asked.tokens or b"", asked.words, {part for name in named for part in name.lower().split()})
     heard = max_sim(words, [c.tokens for c in candidates]) if profile.late else []
     known = [value for value in heard if value is not None]
     if not known:
         alone = (profile.dense_alone, profile.lexical_alone) if profile.late else (profile.dense, profile.lexical)
         return {"dense": alone[0] * dense, "lexical": alone[1] * lexical}
     middle = sum(known) / len(known)  # what has no words yet is neither better nor worse for it
-    late = standardised([middle if value is None else value for value in heard])
+    late = standardise_scores([middle if value is None else value for value in heard])
     return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "late": profile.late * late}
 
 
-def _sigmoid(candidates: Sequence[Candidate], profile: Profile, _asked: Asked, _now: datetime) -> dict[str, Values]:
-    return {"relevance": (1.0 - profile.recency) * np.array([relevance(c, profile) for c in candidates], np.float64)}
+def _sigmoid_columns(
+    candidates: Sequence[Candidate], profile: RankingProfile, _asked: RankingQuery, _now: datetime
+) -> dict[str, Values]:
+    return {
+        "relevance": (1.0 - profile.recency)
+        * np.array([candidate_relevance(c, profile) for c in candidates], np.float64)
+    }
 
 
-def relevance(candidate: Candidate, profile: Profile) -> float:
+def candidate_relevance(candidate: Candidate, profile: RankingProfile) -> float:
     """sigmoid(rerank score) in [0, 1].
 
     Without a reranker the logit of the cosine stands in for its score, so it is the cosine itself; without a vector
@@ -224,13 +243,15 @@ def relevance(candidate: Candidate, profile: Profile) -> float:
     return (profile.score_threshold or 0.0) + min(0.5, candidate.lexical or 0.0) if candidate.lexical else 0.0
 
 
-_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, Asked, datetime], dict[str, Values]]] = {
-    "zscore": _zscored,
-    "sigmoid": _sigmoid,
+_FUSIONS: dict[str, Callable[[Sequence[Candidate], RankingProfile, RankingQuery, datetime], dict[str, Values]]] = {
+    "zscore": _zscore_columns,
+    "sigmoid": _sigmoid_columns,
 }
 
 
-def keep_similar(scored: Sequence[Scored], threshold: float | None) -> tuple[list[Scored], list[Dropped]]:
+def keep_similar(
+    scored: Sequence[ScoredCandidate], threshold: float | None
+) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
     """Split by the request's `threshold` on cosine similarity; without a similarity nothing is dropped."""
     if threshold is None:
         return list(scored), []
@@ -238,61 +259,71 @@ def keep_similar(scored: Sequence[Scored], threshold: float | None) -> tuple[lis
     for s in scored:
         similarity = s.candidate.similarity
         low = similarity is not None and similarity < threshold
-        dropped.append(Dropped(s, "threshold")) if low else kept.append(s)
+        dropped.append(DroppedCandidate(s, "threshold")) if low else kept.append(s)
     return kept, dropped
 
 
-def keep_read(scored: Sequence[Scored], profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+def keep_reranked(
+    scored: Sequence[ScoredCandidate], profile: RankingProfile
+) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
     """Split by whether a reranker has read it, where its score is what counts: the rest is beyond the pool."""
     if profile.fusion != "sigmoid" or all(s.candidate.rerank is None for s in scored):
         return list(scored), []
     kept = [s for s in scored if s.candidate.rerank is not None]
-    return kept, [Dropped(s, "rank") for s in scored if s.candidate.rerank is None]
+    return kept, [DroppedCandidate(s, "rank") for s in scored if s.candidate.rerank is None]
 
 
-def keep_relevant(scored: Sequence[Scored], profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+def keep_relevant(
+    scored: Sequence[ScoredCandidate], profile: RankingProfile
+) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
     """Split by the profile's `score_threshold` on relevance (seed 002)."""
     if profile.score_threshold is None:
         return list(scored), []
     kept, dropped = [], []
     for s in scored:
-        low = relevance(s.candidate, profile) < profile.score_threshold
-        dropped.append(Dropped(s, "score_threshold")) if low else kept.append(s)
+        low = candidate_relevance(s.candidate, profile) < profile.score_threshold
+        dropped.append(DroppedCandidate(s, "score_threshold")) if low else kept.append(s)
     return kept, dropped
 
 
-def cap_categories(scored: Sequence[Scored], lengths: dict[str, int]) -> tuple[list[Scored], list[Dropped]]:
+def cap_categories(
+    scored: Sequence[ScoredCandidate], lengths: dict[str, int]
+) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
     """At most `rag_length` candidates of each category (seed 003 §5), best first."""
-    kept: list[Scored] = []
-    dropped: list[Dropped] = []
+    kept: list[ScoredCandidate] = []
+    dropped: list[DroppedCandidate] = []
     taken: dict[str, int] = {}
     for s in scored:
         category = s.candidate.category
         before = taken.get(category, 0)
         if before >= lengths.get(category, len(scored)):
-            dropped.append(Dropped(s, "rag_length"))
+            dropped.append(DroppedCandidate(s, "rag_length"))
             continue
         taken[category] = before + 1
         kept.append(s)
     return kept, dropped
 
 
-def select(scored: Sequence[Scored], top_k: int, profile: Profile) -> tuple[list[Scored], list[Dropped]]:
+def select_best(
+    scored: Sequence[ScoredCandidate], top_k: int, profile: RankingProfile
+) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
     """Choose `top_k`: the best in order, or by maximal marginal relevance (seed 002) when the profile asks for it."""
     if profile.mmr_lambda >= 1.0:
-        return list(scored[:top_k]), [Dropped(s, "rank") for s in scored[top_k:]]
+        return list(scored[:top_k]), [DroppedCandidate(s, "rank") for s in scored[top_k:]]
     pool, rest = list(scored[: profile.pool * top_k]), scored[profile.pool * top_k :]
     first = {id(s) for s in pool[:top_k]}
-    chosen: list[Scored] = []
+    chosen: list[ScoredCandidate] = []
     while pool and len(chosen) < top_k:
-        best = max(pool, key=lambda s: profile.mmr_lambda * s.total - (1 - profile.mmr_lambda) * _redundancy(s, chosen))
+        best = max(
+            pool, key=lambda s: profile.mmr_lambda * s.total - (1 - profile.mmr_lambda) * _max_redundancy(s, chosen)
+        )
         chosen.append(best)
         pool.remove(best)
-    left = [Dropped(s, "diversity" if id(s) in first else "rank") for s in pool]
-    return chosen, left + [Dropped(s, "rank") for s in rest]
+    left = [DroppedCandidate(s, "diversity" if id(s) in first else "rank") for s in pool]
+    return chosen, left + [DroppedCandidate(s, "rank") for s in rest]
 
 
-def _redundancy(scored: Scored, chosen: Sequence[Scored]) -> float:
+def _max_redundancy(scored: ScoredCandidate, chosen: Sequence[ScoredCandidate]) -> float:
     vector = scored.candidate.embedding
     if vector is None:
         return 0.0

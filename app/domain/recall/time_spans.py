@@ -40,7 +40,7 @@ class Span:
     first: date
     last: date
 
-    def closeness(self, day: date) -> float:
+    def closeness_to(self, day: date) -> float:
         """1 within; beside a short span it fades away, beside a long one it is 0."""
         if self.first <= day <= self.last:
             return 1.0
@@ -50,69 +50,69 @@ class Span:
         return math.exp(-gap / BLUR) if gap < 10 * BLUR else 0.0
 
 
-def spans(text: str, now: datetime, zone: tzinfo) -> list[Span]:
+def find_spans(text: str, now: datetime, zone: tzinfo) -> list[Span]:
     """Every span `text` speaks of, as somebody in `zone` means it at `now`.
 
     A day or month without a year is the latest one. Years before 1 and days that do not exist are no spans.
     """
     today = now.astimezone(zone).date()
     lower = text.lower()
-    found = [*_dated(text, today), *_relative(lower, today)]
+    found = [*_dated_spans(text, today), *_relative_spans(lower, today)]
     if not found:
         found = [Span(date(int(m["year"]), 1, 1), date(int(m["year"]), 12, 31)) for m in _IN_YEAR.finditer(lower)]
     return found
 
 
-def closeness(found: list[Span], at: datetime, zone: tzinfo) -> float:
+def nearest_closeness(found: list[Span], at: datetime, zone: tzinfo) -> float:
     """Of an instant to the nearest of the spans, 0 to 1."""
     try:
         day = at.astimezone(zone).date()
     except OverflowError:  # the first or last day there is
         return 0.0
-    return max((span.closeness(day) for span in found), default=0.0)
+    return max((span.closeness_to(day) for span in found), default=0.0)
 
 
-def _dated(text: str, today: date) -> Iterator[Span]:
+def _dated_spans(text: str, today: date) -> Iterator[Span]:
     for match in _ISO.finditer(text):
-        yield from _days(int(match["year"]), int(match["month"]), int(match["day"]))
+        yield from _day_spans(int(match["year"]), int(match["month"]), int(match["day"]))
     for match in _NAMED.finditer(text):
         month = _MONTHS.index((match["month"] or match["month2"]).lower()) + 1
         day = match["day"] or match["day2"]
         year = int(match["year"]) if match["year"] else today.year - ((month, int(day or 1)) > (today.month, today.day))
-        yield from _days(year, month, int(day)) if day else [_month(year, month)]
+        yield from _day_spans(year, month, int(day)) if day else [_month_span(year, month)]
 
 
-def _days(year: int, month: int, day: int) -> list[Span]:
+def _day_spans(year: int, month: int, day: int) -> list[Span]:
     try:
         return [Span(date(year, month, day), date(year, month, day))]
     except ValueError:  # 31 June
         return []
 
 
-def _month(year: int, month: int) -> Span:
+def _month_span(year: int, month: int) -> Span:
     following = date(year + month // 12, month % 12 + 1, 1)
     return Span(date(year, month, 1), following - timedelta(days=1))
 
 
-def _relative(lower: str, today: date) -> Iterator[Span]:
+def _relative_spans(lower: str, today: date) -> Iterator[Span]:
     for match in _AGO.finditer(lower):
         count = int(match["count"]) if match["count"].isdecimal() else _NUMBERS[match["count"]]
-        yield _ago(today, count, match["unit"])
+        yield _span_ago(today, count, match["unit"])
     for match in _NEAR.finditer(lower):
         if match["day"] or match["unit"] == "night":
             back = match["day"] == "yesterday" or (match["unit"] == "night" and match["which"] != "this")
-            yield _ago(today, int(back), "day")
+            yield _span_ago(today, int(back), "day")
         elif match["unit"] == "weekend":
             saturday = today - timedelta(days=(today.weekday() + 2) % 7)
             yield Span(saturday, saturday + timedelta(days=1))
         else:
-            yield _ago(today, int(match["which"] != "this"), match["unit"])
+            yield _span_ago(today, int(match["which"] != "this"), match["unit"])
     for match in _WEEKDAY.finditer(lower):
         back = (today.weekday() - _WEEKDAYS.index(match["weekday"])) % 7 or 7
-        yield _ago(today, back, "day")
+        yield _span_ago(today, back, "day")
 
 
-def _ago(today: date, count: int, unit: str) -> Span:
+def _span_ago(today: date, count: int, unit: str) -> Span:
     if unit == "day":
         return Span(today - timedelta(days=count), today - timedelta(days=count))
     if unit == "week":
@@ -120,5 +120,5 @@ def _ago(today: date, count: int, unit: str) -> Span:
         return Span(monday, monday + timedelta(days=6))
     if unit == "month":
         months = today.year * 12 + today.month - 1 - count
-        return _month(months // 12, months % 12 + 1)
+        return _month_span(months // 12, months % 12 + 1)
     return Span(date(today.year - count, 1, 1), date(today.year - count, 12, 31))

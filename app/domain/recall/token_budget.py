@@ -9,7 +9,7 @@ def line_tokens(text: str, wordpieces: int) -> int:
     return max(wordpieces, -(-size // BYTES_PER_TOKEN))
 
 
-class Budget:
+class TokenBudget:
     """A number of tokens to spend; never overdrawn."""
 
     def __init__(self, total: int) -> None:
@@ -19,11 +19,11 @@ class Budget:
         self._left = total
 
     @property
-    def left(self) -> int:
+    def tokens_left(self) -> int:
         """Tokens not spent yet."""
         return self._left
 
-    def take(self, cost: int) -> bool:
+    def try_spend(self, cost: int) -> bool:
         """Spend `cost` tokens if all of them are left; False leaves the budget as it was."""
         if cost < 0:
             raise ValueError("a cost cannot be negative")

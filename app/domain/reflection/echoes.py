@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 _CUT: Final = "\0"
-_TRIES: Final = 1000
-_READ: Final = 64
+_MAX_OBJECTS: Final = 1000
+_MAX_READ_FACTOR: Final = 64
 """Objects of one turn that are read at most, and times its length that it is read for them: unfinished ones within
 each other would be read again and again."""
-_VALUE: Final = 2000
+_MAX_VALUE_CHARS: Final = 2000
 """Characters that a field of a profile has at most, where another follows."""
 _BLOCK: Final = re.compile(r"Long-term memory \(most relevant first\).*?(?=\n\s*\n|\nCurrent message:|\Z)", re.DOTALL)
 _FENCE: Final = re.compile(rf"```\w*\s*{_CUT}\s*```")
@@ -25,7 +25,7 @@ _SPEAKER: Final = r"\[(?:M\d+|user|assistant|system|tool)\]\s"
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class EchoMarks:
     """What lines of ours are known by: the categories, and the fields of a profile as it names them."""
 
     categories: tuple[str, ...]
@@ -33,54 +33,54 @@ class Marks:
     benign: tuple[str, ...] = ()
 
     @property
-    def fields(self) -> tuple[str, ...]:
+    def field_names(self) -> tuple[str, ...]:
         """All."""
         return self.sensitive + self.benign
 
 
-def own_words(turn: str, marks: Marks) -> str:
+def strip_echoes(turn: str, marks: EchoMarks) -> str:
     """The turn without our answers, headers, profiles and histories.
 
     One begins where it is told by its marks, behind a quotation or in the midst of a line, and ends with the line. A
     line that names one benign field alone ("Goals: …") may be somebody's own, and stays.
     """
-    text = _FENCE.sub(_CUT, _without_objects(_BLOCK.sub(_CUT, turn), marks))
-    lines = (_pattern(marks).sub(_CUT, line) for line in text.split("\n"))
-    return "\n".join(_rest(line) for line in lines if not _is_ours(line)).strip()
+    text = _FENCE.sub(_CUT, _cut_objects(_BLOCK.sub(_CUT, turn), marks))
+    lines = (_echo_pattern(marks).sub(_CUT, line) for line in text.split("\n"))
+    return "\n".join(_remove_cuts(line) for line in lines if not _is_echo(line)).strip()
 
 
-def _is_ours(line: str) -> bool:
+def _is_echo(line: str) -> bool:
     return _CUT in line and re.fullmatch(_MARKERS, line) is not None
 
 
-def _rest(line: str) -> str:
+def _remove_cuts(line: str) -> str:
     return line.replace(_CUT, "").rstrip() if _CUT in line else line
 
 
 @lru_cache(maxsize=8)
-def _pattern(marks: Marks) -> re.Pattern[str]:
-    bullet = rf"\[(?:{_any(marks.categories)})\](?=\s|$)"
-    first, later = _any(map(_capital, marks.fields)), _any(marks.fields)
-    profile = rf"(?<!\w)(?:{first}): [^;]{{1,{_VALUE}}}+; (?:{later}): "
-    alone = rf"(?:{_any(map(_capital, marks.sensitive))}): .+$|{_SPEAKER}"
+def _echo_pattern(marks: EchoMarks) -> re.Pattern[str]:
+    bullet = rf"\[(?:{_any_of(marks.categories)})\](?=\s|$)"
+    first, later = _any_of(map(_capitalise_first, marks.field_names)), _any_of(marks.field_names)
+    profile = rf"(?<!\w)(?:{first}): [^;]{{1,{_MAX_VALUE_CHARS}}}+; (?:{later}): "
+    alone = rf"(?:{_any_of(map(_capitalise_first, marks.sensitive))}): .+$|{_SPEAKER}"
     return re.compile(rf"^{_MARKERS}(?:{alone}).*|(?:{_DELTA}|{_HISTORY}|{bullet}|{profile}).*")
 
 
-def _any(names: Iterable[str]) -> str:
+def _any_of(names: Iterable[str]) -> str:
     return "|".join(re.escape(name) for name in sorted(names)) or "(?!)"
 
 
-def _capital(name: str) -> str:
+def _capitalise_first(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _without_objects(text: str, marks: Marks) -> str:
+def _cut_objects(text: str, marks: EchoMarks) -> str:
     """Without the JSON objects that hold memories of ours, their history or what is known of a user."""
-    kept, done, at, left = [], 0, text.find("{"), _READ * len(text)
-    for _ in range(_TRIES):
+    kept, done, at, left = [], 0, text.find("{"), _MAX_READ_FACTOR * len(text)
+    for _ in range(_MAX_OBJECTS):
         if at < 0 or left < 0:
             break
-        end, seen, ours = _read(text, at, marks)
+        end, seen, ours = _scan_object(text, at, marks)
         left -= seen - at
         if ours:
             kept += [text[done:at], _CUT]
@@ -89,17 +89,17 @@ def _without_objects(text: str, marks: Marks) -> str:
     return "".join((*kept, text[done:]))
 
 
-def _read(text: str, at: int, marks: Marks) -> tuple[int, int, bool]:
+def _scan_object(text: str, at: int, marks: EchoMarks) -> tuple[int, int, bool]:
     """Where the object ends that begins there, or the next place if it is none; how far that was read; whether it is
     ours."""
     ours = []
 
-    def look(found: dict[str, Any]) -> None:
-        if _tells(found, marks):
+    def detect_echo(found: dict[str, Any]) -> None:
+        if _is_own_object(found, marks):
             ours.append(True)
 
     try:
-        _, end = json.JSONDecoder(object_hook=look).raw_decode(text, at)
+        _, end = json.JSONDecoder(object_hook=detect_echo).raw_decode(text, at)
     except (ValueError, RecursionError) as error:
         if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string"):
             return at + 1, error.pos, False
@@ -107,9 +107,9 @@ def _read(text: str, at: int, marks: Marks) -> tuple[int, int, bool]:
     return end, end, bool(ours)
 
 
-def _tells(found: Mapping[str, Any], marks: Marks) -> bool:
+def _is_own_object(found: Mapping[str, Any], marks: EchoMarks) -> bool:
     if {"items", "header"} <= found.keys() or {"memory_id", "event"} <= found.keys():
         return True
     if {"id", "text"} <= found.keys():
         return found.get("category") in marks.categories
-    return "value" in found and str(found.get("field")).replace("_", " ") in marks.fields
+    return "value" in found and str(found.get("field")).replace("_", " ") in marks.field_names

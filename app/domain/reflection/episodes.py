@@ -40,11 +40,11 @@ class EpisodePolicy:
         return Cooldown(self.turns, self.minutes)
 
 
-def dated(text: str, at: datetime) -> str:
+def add_date_prefix(text: str, at: datetime) -> str:
     """The episode with its day and week before it, so that both are found and read."""
     return f"On {at.day} {at:%B %Y} (W{at.isocalendar().week}, {at.isocalendar().year}): {text}"
 
 
-def undated(text: str) -> str:
+def strip_date_prefix(text: str) -> str:
     """What it says without that: two days are no reason to call two episodes near."""
     return _WHEN.sub("", text, count=1)

@@ -7,12 +7,12 @@ from typing import Final, Literal, TypeAlias
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
-from app.domain.reflection.self_disclosure import tells_of_self
-from app.domain.text_rules import TextLimits, normalise, one_line
+from app.domain.reflection.self_disclosure import discloses_fact
+from app.domain.text_rules import TextLimits, normalise_text, one_line
 
 MAX_CANDIDATES: Final = 5
 MIN_QUOTE: Final = 8
-Rule: TypeAlias = writing.Rule | grounding.Foreign | Literal["unknown_category", "no_quote"]
+Rule: TypeAlias = writing.Rule | grounding.ForeignRule | Literal["unknown_category", "no_quote"]
 COMPLAINTS: Final[Mapping[str, str]] = {
     **grounding.COMPLAINTS,
     "unknown_category": "is in none of the categories given",
@@ -21,7 +21,7 @@ COMPLAINTS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class MultiFactPolicy:
+class FactExtractionPolicy:
     """Characters, counts, and the categories that facts of a turn may be put into.
 
     A turn is read from `min_characters` on; from `confident_characters` on if it plainly tells of its speaker.
@@ -39,11 +39,11 @@ class MultiFactPolicy:
         if self.min_characters < 1 or not 0 <= self.per_turn <= MAX_CANDIDATES or self.per_user_day < 0:
             raise ValueError(f"min_characters must be at least 1, per_turn from 0 to {MAX_CANDIDATES}")
 
-    def worth_asking(self, message: str) -> bool:
+    def is_worth_asking(self, message: str) -> bool:
         """Whether a message may well have facts: it is long, or says so."""
         if len(message) >= self.min_characters:
             return True
-        return len(message) >= self.confident_characters and tells_of_self(message)
+        return len(message) >= self.confident_characters and discloses_fact(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ def broken_rule(one: Candidate, turn: str, categories: Collection[str], limits: 
     """The first rule that a candidate breaks. `turn`: the words it was made of."""
     if one.category not in categories:
         return "unknown_category"
-    if len(one.quote.strip()) < MIN_QUOTE or _plain(one.quote) not in _plain(turn):
+    if len(one.quote.strip()) < MIN_QUOTE or _comparable_text(one.quote) not in _comparable_text(turn):
         return "no_quote"
     if (rule := writing.broken_rule(one.text, MemoryType.semantic, limits)) is not None:
         return rule
-    return grounding.foreign(one.text, turn)
+    return grounding.find_foreign(one.text, turn)
 
 
-def _plain(text: str) -> str:
-    return one_line(normalise(text)).casefold()
+def _comparable_text(text: str) -> str:
+    return one_line(normalise_text(text)).casefold()

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from app.domain.memory.memory import MemoryType
-from app.domain.memory.same_fact import integers
+from app.domain.memory.same_fact import whole_numbers
 from app.domain.reflection import writing_rules as writing
-from app.domain.text_rules import TextLimits, normalise
+from app.domain.text_rules import TextLimits, normalise_text
 
-Foreign = Literal["foreign_name", "foreign_number"]
+ForeignRule = Literal["foreign_name", "foreign_number"]
 COMPLAINTS: Final[Mapping[str, str]] = {
     **writing.COMPLAINTS,
     "foreign_name": "names somebody or something that is not named there",
@@ -32,24 +32,24 @@ _COUNTS: Final[Mapping[str, int]] = {
 }
 
 
-def foreign(text: str, source: str) -> Foreign | None:
+def find_foreign(text: str, source: str) -> ForeignRule | None:
     """What of `text` its source does not have; dates are not looked at, for a text names those that are only meant."""
-    known, said = source.casefold(), _DATES.sub(" ", normalise(text))
-    if any(name.casefold() not in known for name in _names(said)):
+    known, said = source.casefold(), _DATES.sub(" ", normalise_text(text))
+    if any(name.casefold() not in known for name in _capitalised_names(said)):
         return "foreign_name"
     counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", known) if word in _COUNTS}
-    return "foreign_number" if integers(said) - integers(_DATES.sub(" ", source)) - counts else None
+    return "foreign_number" if whole_numbers(said) - whole_numbers(_DATES.sub(" ", source)) - counts else None
 
 
-def held(text: str, type_: MemoryType, source: str, limits: TextLimits) -> tuple[str | None, str | None]:
+def grounded_text(text: str, type_: MemoryType, source: str, limits: TextLimits) -> tuple[str | None, str | None]:
     """What of a generated text may be stored, cut to length if need be, None: nothing; and the first rule it breaks."""
-    rule = writing.broken_rule(text, type_, limits) or foreign(text, source)
+    rule = writing.broken_rule(text, type_, limits) or find_foreign(text, source)
     if rule is None:
         return text, None
-    cut = writing.mended(text, type_, limits) if rule in writing.MENDABLE else None
-    return (None if cut is None or foreign(cut, source) else cut), rule
+    cut = writing.shorten_text(text, type_, limits) if rule in writing.CUTTABLE_RULES else None
+    return (None if cut is None or find_foreign(cut, source) else cut), rule
 
 
-def _names(text: str) -> Iterator[str]:
+def _capitalised_names(text: str) -> Iterator[str]:
     """Words with a capital letter, but for those that only open a sentence."""
     return (match[0] for match in _NAME.finditer(text) if match[0].casefold() not in _OPENERS)

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from app.domain.memory.memory import Memory
-from app.domain.reflection.echoes import Marks
-from app.domain.reflection.transcript import Mark, messages
+from app.domain.reflection.echoes import EchoMarks
+from app.domain.reflection.transcript import ReadPosition, render_messages
 
 MAX_INSIGHTS: Final = 3
 TALK_TURNS: Final = 12
-REMEMBERED: Final = 20
+MAX_EXISTING_INSIGHTS: Final = 20
 """Insights that stand, looked at so that none is made twice."""
 
 
@@ -33,25 +33,25 @@ class InsightPolicy:
         if not 0 <= self.talk_characters <= 1000 or not 0.5 <= self.same_at <= 1 or not 1 <= self.importance <= 5:
             raise ValueError("talk_characters must be up to 1000, same_at from 0.5 to 1, importance from 1 to 5")
 
-    def before(self, now: datetime) -> datetime:
+    def due_before(self, now: datetime) -> datetime:
         """When the last time must have been."""
         return now - timedelta(hours=self.hours)
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class InsightMaterial:
     """What insights are made of, newest first: episodes since `mark`, new facts, last turns; and those that stand."""
 
-    mark: Mark | None = None
+    mark: ReadPosition | None = None
     activity: Sequence[Memory] = ()
     facts: Sequence[Memory] = ()
     turns: Sequence[Memory] = ()
     known: Sequence[Memory] = ()
 
-    def question(self, talk_characters: int, marks: Marks) -> dict[str, Any]:
+    def build_question(self, talk_characters: int, marks: EchoMarks) -> dict[str, Any]:
         """As it is asked about."""
-        told, _count = messages(self.turns if talk_characters else (), talk_characters, marks)
-        return {"activity": _texts(self.activity), "facts": _texts(self.facts), "talk": told[::-1]}
+        told, _count = render_messages(self.turns if talk_characters else (), talk_characters, marks)
+        return {"activity": _memory_texts(self.activity), "facts": _memory_texts(self.facts), "talk": told[::-1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +63,5 @@ class Insight:
     confidence: float = 0.0
 
 
-def _texts(memories: Sequence[Memory]) -> list[str]:
+def _memory_texts(memories: Sequence[Memory]) -> list[str]:
     return [memory.text for memory in reversed(memories)]

@@ -17,7 +17,7 @@ class Usage:
     output_tokens: int = 0
 
     @property
-    def tokens(self) -> int:
+    def total_tokens(self) -> int:
         """Both together."""
         return self.input_tokens + self.output_tokens
 
@@ -43,13 +43,13 @@ class LlmPolicy:
         return None if tomorrow - stored > timedelta(days=self.wait_days) else (tomorrow - now).total_seconds()
 
 
-def guessed_tokens(*texts: str) -> int:
+def estimate_tokens(*texts: str) -> int:
     """About as many tokens as the texts have, rather more than fewer."""
     return sum(-(-len(text.encode()) // BYTES_A_TOKEN) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One call as it is kept. `prompt`: its version; `attempt` 2: asked again, for the first answer broke a rule.
 
     `items`: things in the answer that the rules look at one by one; `items_ok`: how many of them keep the rules.
@@ -83,14 +83,14 @@ class PromptReport:
     output_tokens: int
 
     @property
-    def rate(self) -> float | None:
+    def pass_rate(self) -> float | None:
         """The share that passed at first: of items where there are any, else of answers; None before the first."""
         passed, of = (self.items_ok, self.items) if self.items else (self.first_pass_ok, self.first_passes)
         return passed / of if of else None
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
+class CheckedAnswer(Generic[T]):
     """An answer held against its prompt's rules.
 
     `rule`: a code, of the one it breaks; None: of none. `complaint`: what the model is then told when it is asked

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from app.domain.memory.memory import MemoryType
-from app.domain.memory.same_fact import content_stems, figures, negations
+from app.domain.memory.same_fact import content_stems, negation_words, number_and_date_keys
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
-from app.domain.text_rules import TextLimits, normalise, text_key
+from app.domain.text_rules import TextLimits, normalise_text, text_key
 
 Rule = Literal["unknown_ids", "ids_twice", "ids_missing", "no_fact"]
 MAX_NEIGHBOURS: Final = 10
@@ -40,7 +40,7 @@ class ReconcilePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class OfMemory:
+class MemoryDecision:
     """What becomes of a stored memory. `fact`: its newer form, or what denies it; `text`: what stands for both."""
 
     id: int
@@ -50,7 +50,7 @@ class OfMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class OfFact:
+class FactDecision:
     """What becomes of a new fact. `memory`: the one that says it already."""
 
     fact: int
@@ -59,15 +59,15 @@ class OfFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
+class ReconcileDecisions:
     """A model's answer: each memory once, each fact once."""
 
-    memories: Sequence[OfMemory]
-    facts: Sequence[OfFact]
+    memories: Sequence[MemoryDecision]
+    facts: Sequence[FactDecision]
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredNeighbour:
     """A memory that was asked about. `near`: the facts close enough to bear on it; `fixed`: it is left as it is."""
 
     text: str
@@ -76,7 +76,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class FactWrite:
     """A fact to be written: a memory of its own, or the newer form of `memory`, whose text may be composed."""
 
     fact: int
@@ -85,7 +85,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class MemoryDeletion:
     """A memory to be deleted, for this fact denies it."""
 
     memory: int
@@ -93,27 +93,27 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReconcilePlan:
     """What is done. `known`: facts that a memory says already, and which; `left`: facts there is no room for."""
 
-    writes: Sequence[Write] = ()
-    forgets: Sequence[Forget] = ()
+    writes: Sequence[FactWrite] = ()
+    forgets: Sequence[MemoryDeletion] = ()
     known: Mapping[int, int] = field(default_factory=dict)
     left: Sequence[int] = ()
 
     @property
-    def size(self) -> int:
+    def write_count(self) -> int:
         """How many writes it is."""
         return len(self.writes) + len(self.forgets)
 
-    def within(self, room: int) -> "Plan":
+    def limit_writes(self, room: int) -> "ReconcilePlan":
         """As much of it as `room` writes are, facts first."""
         writes, over = self.writes[:room], self.writes[room:]
         forgets = self.forgets[: room - len(writes)]
         return replace(self, writes=writes, forgets=forgets, left=[*(one.fact for one in over), *self.left])
 
 
-def broken_rule(answer: Decisions, memories: Collection[int], facts: Collection[int]) -> Rule | None:
+def broken_rule(answer: ReconcileDecisions, memories: Collection[int], facts: Collection[int]) -> Rule | None:
     """The first rule that an answer breaks; `memories` and `facts`: those in the question."""
     of_memories, of_facts = [one.id for one in answer.memories], [one.fact for one in answer.facts]
     named_facts = {*of_facts, *(one.fact for one in answer.memories)} - {None, *facts}
@@ -127,75 +127,85 @@ def broken_rule(answer: Decisions, memories: Collection[int], facts: Collection[
     return "no_fact" if any(one.event != "NONE" and one.fact is None for one in answer.memories) else None
 
 
-def renumbered(answer: Decisions, facts: Sequence[int]) -> Decisions:
+def renumber_facts(answer: ReconcileDecisions, facts: Sequence[int]) -> ReconcileDecisions:
     """The same of facts by other numbers: `facts` has that of each in the question."""
     of_memories = [replace(one, fact=None if one.fact is None else facts[one.fact]) for one in answer.memories]
-    return Decisions(of_memories, [replace(one, fact=facts[one.fact]) for one in answer.facts])
+    return ReconcileDecisions(of_memories, [replace(one, fact=facts[one.fact]) for one in answer.facts])
 
 
-def plan(facts: Mapping[int, str], stored: Sequence[Stored], answer: Decisions | None, room: int) -> Plan:
+def plan_writes(
+    facts: Mapping[int, str], stored: Sequence[StoredNeighbour], answer: ReconcileDecisions | None, room: int
+) -> ReconcilePlan:
     """At most `room` writes, facts first, in their order; without an answer every fact is added. `facts`: by number.
 
     A fact is left out only if a memory that stays as it is says it already.
     """
     order = list(facts)
     if answer is None:
-        return Plan([Write(fact) for fact in order[:room]], left=order[room:])
-    joins: dict[int, OfMemory] = {}
-    forgets: list[Forget] = []
+        return ReconcilePlan([FactWrite(fact) for fact in order[:room]], left=order[room:])
+    joins: dict[int, MemoryDecision] = {}
+    forgets: list[MemoryDeletion] = []
     for one in answer.memories:
         if one.fact not in facts or stored[one.id].fixed or one.fact not in stored[one.id].near:
             continue
         if one.event == "UPDATE":
             joins.setdefault(one.fact, one)
-        elif one.event == "DELETE" and _denies(facts[one.fact], stored[one.id].text):
-            forgets.append(Forget(one.id, one.fact))
+        elif one.event == "DELETE" and _differs_in_denial(facts[one.fact], stored[one.id].text):
+            forgets.append(MemoryDeletion(one.id, one.fact))
     staying = {one.id for one in answer.memories if one.event == "NONE"}
     known = {
         one.fact: one.memory
         for one in answer.facts
         if one.event == "NONE" and one.memory is not None and one.memory in staying
         if one.fact not in joins and one.fact in stored[one.memory].near
-        if _has(stored[one.memory].text, facts[one.fact])
+        if _covers_fact(stored[one.memory].text, facts[one.fact])
     }
     wanted = [fact for fact in order if fact not in known]
-    writes = [_write(fact, joins.get(fact)) for fact in wanted[:room]]
-    return Plan(writes, forgets[: max(0, room - len(writes))], known, wanted[room:])
+    writes = [_build_write(fact, joins.get(fact)) for fact in wanted[:room]]
+    return ReconcilePlan(writes, forgets[: max(0, room - len(writes))], known, wanted[room:])
 
 
-def composed(text: str, memory: str, fact: str, limits: TextLimits) -> str | None:
+def checked_composition(text: str, memory: str, fact: str, limits: TextLimits) -> str | None:
     """A text made of both, as it is stored; None if it breaks a writing rule, lacks something of the fact, or says
     what neither says."""
     both = f"{memory} {fact}"
     if writing.broken_rule(text, MemoryType.semantic, limits) is not None or text_key(text) == text_key(memory):
         return None
-    if grounding.foreign(text, both) or grounding.foreign(fact, text) or not figures(fact) <= figures(text):
+    if (
+        grounding.find_foreign(text, both)
+        or grounding.find_foreign(fact, text)
+        or not number_and_date_keys(fact) <= number_and_date_keys(text)
+    ):
         return None
-    if figures(text) - figures(memory) - figures(fact) or not _denies_alike(text, memory, fact):
+    if number_and_date_keys(text) - number_and_date_keys(memory) - number_and_date_keys(fact) or not _keeps_denials(
+        text, memory, fact
+    ):
         return None
     said, of_fact = content_stems(text), content_stems(fact)
     if len(said - content_stems(memory) - of_fact) > MAX_NEW_WORDS or len(of_fact - said) > len(of_fact) // 2:
         return None
-    return normalise(text)
+    return normalise_text(text)
 
 
-def _denies(fact: str, memory: str) -> bool:
+def _differs_in_denial(fact: str, memory: str) -> bool:
     """Whether one of them denies something, or tells of an end, and the other does not."""
-    return bool(negations(fact)) != bool(negations(memory)) or bool(_ENDS.search(fact) and not _ENDS.search(memory))
+    return bool(negation_words(fact)) != bool(negation_words(memory)) or bool(
+        _ENDS.search(fact) and not _ENDS.search(memory)
+    )
 
 
-def _has(memory: str, fact: str) -> bool:
+def _covers_fact(memory: str, fact: str) -> bool:
     """Whether the memory has every name and number of the fact, and denies if that does."""
-    if grounding.foreign(fact, memory) or not figures(fact) <= figures(memory):
+    if grounding.find_foreign(fact, memory) or not number_and_date_keys(fact) <= number_and_date_keys(memory):
         return False
-    return bool(negations(fact)) == bool(negations(memory))
+    return bool(negation_words(fact)) == bool(negation_words(memory))
 
 
-def _write(fact: int, join: OfMemory | None) -> Write:
-    return Write(fact) if join is None else Write(fact, join.id, join.text)
+def _build_write(fact: int, join: MemoryDecision | None) -> FactWrite:
+    return FactWrite(fact) if join is None else FactWrite(fact, join.id, join.text)
 
 
-def _denies_alike(text: str, memory: str, fact: str) -> bool:
+def _keeps_denials(text: str, memory: str, fact: str) -> bool:
     """What the fact denies is denied still, and nothing is that neither denies."""
-    said = bool(negations(text))
-    return said >= bool(negations(fact)) and (not said or bool(negations(fact) or negations(memory)))
+    said = bool(negation_words(text))
+    return said >= bool(negation_words(fact)) and (not said or bool(negation_words(fact) or negation_words(memory)))

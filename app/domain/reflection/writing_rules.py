@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from app.domain.memory import word_lists as words
 from app.domain.memory.memory import MemoryType
-from app.domain.text_rules import TextLimits, normalise, sentence_ends, trim_text
+from app.domain.text_rules import TextLimits, normalise_text, sentence_ends, trim_text
 
 Rule = Literal[
     "empty",
@@ -28,13 +28,13 @@ Rule = Literal[
     "too_many_sentences",
     "too_long",
 ]
-MENDABLE: Final = frozenset({"too_many_sentences", "too_long"})
+CUTTABLE_RULES: Final = frozenset({"too_many_sentences", "too_long"})
 """Rules that a cut can satisfy."""
 MAX_SENTENCES: Final = 2
 MIN_WORDS: Final = 3
 MIN_CHARACTERS: Final = 6
 
-GUARDS: Final[Mapping[MemoryType, str]] = {
+PROMPT_RULES: Final[Mapping[MemoryType, str]] = {
     MemoryType.semantic: (
         'Write a complete, self-contained statement in the third person, beginning with whom it is about ("The user …")'
         " and without pronouns for them; neutral tone; 1-2 sentences; at most 280 characters. Name dates, never"
@@ -146,7 +146,7 @@ _PAST: Final = re.compile(
     re.IGNORECASE,
 )
 
-Test = Callable[[str], object]
+RuleTest = Callable[[str], object]
 
 
 def _is_short(text: str) -> bool:
@@ -154,7 +154,7 @@ def _is_short(text: str) -> bool:
     return len(text.split()) < MIN_WORDS and (text.isascii() or len(text) < MIN_CHARACTERS)
 
 
-_EVERY: Final[tuple[tuple[Rule, Test], ...]] = (
+_COMMON_RULES: Final[tuple[tuple[Rule, RuleTest], ...]] = (
     ("instruction", _INSTRUCTION.search),
     ("leading_pronoun", _LEADING.match),
     ("fragment", lambda text: _is_short(text) or _SUBJECTLESS.match(text)),
@@ -163,7 +163,7 @@ _EVERY: Final[tuple[tuple[Rule, Test], ...]] = (
     ("not_mentioned", _NOT_MENTIONED.search),
     ("about_the_text", _ABOUT.search),
 )
-_OF_TYPE: Final[Mapping[MemoryType, tuple[tuple[Rule, Test], ...]]] = {
+_RULES_BY_TYPE: Final[Mapping[MemoryType, tuple[tuple[Rule, RuleTest], ...]]] = {
     MemoryType.semantic: (
         ("about_the_text", _ASSISTANT.search),
         ("reported", _REPORTED.match),
@@ -183,29 +183,29 @@ _EXEMPT: Final[Mapping[MemoryType, frozenset[str]]] = {
 
 def broken_rule(text: str, type_: MemoryType, limits: TextLimits) -> Rule | None:
     """The first rule that a generated text of this type breaks; None: it may be stored."""
-    clean = normalise(text)
+    clean = normalise_text(text)
     if not clean:
         return "empty"
     if _MARKUP.search(text.strip()):
         return "not_prose"
     said = _QUOTED.sub('""', clean)
-    for rule, breaks in (*_EVERY, *_OF_TYPE.get(type_, ())):
+    for rule, breaks in (*_COMMON_RULES, *_RULES_BY_TYPE.get(type_, ())):
         if rule not in _EXEMPT.get(type_, ()) and breaks(said):
             return rule
-    if type_ is not MemoryType.summary and _sentences(clean) > MAX_SENTENCES:
+    if type_ is not MemoryType.summary and _count_sentences(clean) > MAX_SENTENCES:
         return "too_many_sentences"
     return "too_long" if len(clean) > limits.limit_for(type_) else None
 
 
-def mended(text: str, type_: MemoryType, limits: TextLimits) -> str | None:
+def shorten_text(text: str, type_: MemoryType, limits: TextLimits) -> str | None:
     """The text, cut to two sentences and the type's length if need be; None where it breaks another rule."""
-    clean = normalise(text)
-    if type_ is not MemoryType.summary and _sentences(clean) > MAX_SENTENCES:
+    clean = normalise_text(text)
+    if type_ is not MemoryType.summary and _count_sentences(clean) > MAX_SENTENCES:
         clean = clean[: sentence_ends(clean)[MAX_SENTENCES - 1]]
     clean = trim_text(clean, limits.limit_for(type_))
-    return clean if broken_rule(text, type_, limits) in (None, *MENDABLE) else None
+    return clean if broken_rule(text, type_, limits) in (None, *CUTTABLE_RULES) else None
 
 
-def _sentences(clean: str) -> int:
+def _count_sentences(clean: str) -> int:
     ends = sentence_ends(clean)
     return len(ends) + (not ends or ends[-1] < len(clean))

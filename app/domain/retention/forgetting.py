@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class LifecyclePolicy:
+class ForgettingPolicy:
     """Days, counts and the importance below which a memory may be forgotten."""
 
     forget_after_days: int = 60

@@ -8,7 +8,7 @@ from uuid import UUID
 SECOND_US = 1_000_000
 
 
-class Limited(Enum):
+class LimitKind(Enum):
     """What is limited, and in how long a window."""
 
     requests = ("requests a minute", 60)
@@ -39,9 +39,9 @@ class Allowance:
     requests_per_minute: Ceiling = field(default_factory=Ceiling)
     memories_per_day: Ceiling = field(default_factory=Ceiling)
 
-    def of(self, what: Limited) -> Ceiling:
+    def ceiling_for(self, what: LimitKind) -> Ceiling:
         """The ceiling of one kind."""
-        return self.requests_per_minute if what is Limited.requests else self.memories_per_day
+        return self.requests_per_minute if what is LimitKind.requests else self.memories_per_day
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class LimitPolicy:
     tenants: Mapping[str, Allowance] = field(default_factory=dict)
 
     @property
-    def by_name(self) -> bool:
+    def has_named_tenants(self) -> bool:
         """Whether a tenant's name is needed to know what it may do."""
         return not all(_is_id(tenant) for tenant in self.tenants)
 
-    def of(self, tenant_id: UUID, name: str | None) -> Allowance:
+    def allowance_for(self, tenant_id: UUID, name: str | None) -> Allowance:
         """What this tenant may do; its id counts before its name."""
         return self.tenants.get(str(tenant_id)) or self.tenants.get(name or "") or self.usual
 
@@ -87,7 +87,7 @@ class Tally:
         self.untold = self.untold_before = 0
         self.unread = 2
 
-    def roll(self, at_us: int) -> None:
+    def advance_window(self, at_us: int) -> None:
         """Go on to the window of this moment. A clock that was put back a little stays in the window it was in."""
         index = at_us // self.window_us
         if index == self.index or index == self.index - 1:
@@ -112,20 +112,20 @@ class Tally:
         covered = min(window, (most - count) * window // self.now)
         return window - into + window - covered
 
-    def add(self, count: int) -> None:
+    def add_count(self, count: int) -> None:
         """Count so many, or fewer when negative; never below nothing."""
         count = max(count, -self.now)
         self.now += count
         self.untold += count
 
-    def owe(self, index: int, count: int) -> None:
+    def restore_unsent(self, index: int, count: int) -> None:
         """What could not be told of a window is still to be told, as long as it matters."""
         if index == self.index:
             self.untold += count
         elif index == self.index - 1:
             self.untold_before += count
 
-    def learn(self, index: int, total: int) -> None:
+    def merge_total(self, index: int, total: int) -> None:
         """What all replicas together counted in a window. What one knew already is not unlearned: the memory that they
         share may be lost."""
         if index == self.index:

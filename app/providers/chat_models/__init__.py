@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
 from app.providers.addresses import check_endpoint
-from app.providers.chat_models.none import NoModel
+from app.providers.chat_models.none import NullChatModel
 
 ChatModelKind: TypeAlias = Literal["none", "openai"]
 
@@ -25,7 +25,7 @@ class ChatModelSettings:
 def build_chat_model(settings: ChatModelSettings) -> ChatModel:
     """The model `settings` ask for; it is not called yet. Raises ConfigError for what cannot work."""
     if settings.kind == "none":
-        return NoModel()
+        return NullChatModel()
     check_endpoint("MNEMA_LLM", "/chat/completions", settings.base_url, settings.api_key)
     if not settings.model:
         raise ConfigError("MNEMA_LLM_MODEL: must be a model of the endpoint")

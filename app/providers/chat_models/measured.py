@@ -6,28 +6,28 @@ from app.ports import Answer, ChatModel, Prompt, Reply
 from app.providers.metrics import Metrics
 
 
-class MeasuredModel:
+class MeasuredChatModel:
     """Answers and fails as the one it is made of."""
 
     def __init__(self, inner: ChatModel, metrics: Metrics) -> None:
         self._inner = inner
         self._metrics = metrics
         self.name = inner.name
-        self.answers = inner.answers
+        self.is_available = inner.is_available
 
-    async def ask(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+    async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
         """As ChatModel has it."""
         started, reply = time.perf_counter(), None
         try:
-            reply = await self._inner.ask(prompt)
+            reply = await self._inner.generate_reply(prompt)
         finally:
             usage = reply.usage if reply is not None else None
-            self._metrics.asked(prompt.version, time.perf_counter() - started, usage)
+            self._metrics.record_model_call(prompt.version, time.perf_counter() - started, usage)
         return reply
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """As ChatModel has it."""
-        await self._inner.check()
+        await self._inner.check_health()
 
     async def close(self) -> None:
         """Close the one it is made of."""

@@ -4,18 +4,18 @@ from app.domain.outages import NoChatModel
 from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
 
 
-class NoModel:
+class NullChatModel:
     """A ChatModel that is not there."""
 
     name = ""
-    answers = False
+    is_available = False
 
-    async def ask(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+    async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
         """Raises NoChatModel."""
         refuse_inside_transaction("chat model")
         raise NoChatModel()
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """There is nothing to fail."""
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
-from app.domain.reflection.model_usage import Usage, guessed_tokens
+from app.domain.reflection.model_usage import Usage, estimate_tokens
 from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
 from app.providers.bounded_http import BoundedClient, is_too_long
 
@@ -45,7 +45,7 @@ class OpenAIModel:
     LONGEST_REST_S: an endpoint that hangs must not hold every worker.
     """
 
-    answers = True
+    is_available = True
 
     def __init__(self, base_url: str, api_key: str, model: str, timeout_s: float = 60.0) -> None:
         self.name = model
@@ -68,7 +68,7 @@ class OpenAIModel:
         self._rest_s = timeout_s
         self._rests_until = 0.0
 
-    async def ask(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+    async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
         """As ChatModel has it."""
         refuse_inside_transaction("chat model")
         if time.monotonic() < self._rests_until:
@@ -76,21 +76,21 @@ class OpenAIModel:
         unusable = False
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                response = await self._tried(prompt, limit)
+                response = await self._request_with_retries(prompt, limit)
         except TimeoutError:
             self._rests_until = time.monotonic() + self._rest_s
             self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
             failure = f"The chat model did not answer within {self._timeout_s:g} s."
         except Exception as error:
-            failure, unusable = _describe(error), _answered(error)
+            failure, unusable = _describe_error(error), _is_unusable_answer(error)
         else:
             self._works, self._rest_s = True, self._timeout_s
-            return _read(prompt, response)
+            return _parse_reply(prompt, response)
         self._works = False
         # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.
         raise UnusableAnswer(failure) if unusable else ChatModelUnavailable(failure)
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """As ChatModel has it: unless the last call was answered, the endpoint is asked which models it has."""
         if self._works:
             return
@@ -102,9 +102,9 @@ class OpenAIModel:
         except APIStatusError as error:
             if error.status_code in (404, 405):  # an endpoint without the list
                 return
-            failure = _describe(error)
+            failure = _describe_error(error)
         except Exception as error:
-            failure = _describe(error)
+            failure = _describe_error(error)
         else:
             return
         raise ChatModelUnavailable(failure)
@@ -113,21 +113,21 @@ class OpenAIModel:
         """Close connections; later calls raise ChatModelUnavailable."""
         await self._client.close()
 
-    async def _tried(self, prompt: Prompt[Any], limit: asyncio.Timeout) -> ModelResponse:
+    async def _request_with_retries(self, prompt: Prompt[Any], limit: asyncio.Timeout) -> ModelResponse:
         for left in reversed(range(TRIES)):
             try:
-                return await self._once(prompt)
+                return await self._request_once(prompt)
             except ModelAPIError as error:
                 wait_s = error.retry_after
                 if wait_s is None:
                     wait_s = FIRST_WAIT_S * 2 ** (TRIES - 1 - left) * random.uniform(0.5, 1)
                 ends = limit.when() or 0.0
-                if not left or not _transient(error) or asyncio.get_running_loop().time() + wait_s >= ends:
+                if not left or not _is_transient(error) or asyncio.get_running_loop().time() + wait_s >= ends:
                     raise
             await asyncio.sleep(wait_s)
         raise AssertionError("unreachable")
 
-    async def _once(self, prompt: Prompt[Any]) -> ModelResponse:
+    async def _request_once(self, prompt: Prompt[Any]) -> ModelResponse:
         schema = OutputObjectDefinition(TypeAdapter(prompt.answer).json_schema(), OUTPUT, strict=True)
         return await model_request(
             self._model,
@@ -140,14 +140,14 @@ class OpenAIModel:
         )
 
 
-def _read(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
+def _parse_reply(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
     text, told = response.text or "", response.usage
     asked = prompt.rules, prompt.question
     schema = str(TypeAdapter(prompt.answer).json_schema())
     most = sum(len(part.encode()) for part in (*asked, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
     usage = Usage(
-        _counted(told.input_tokens, most) or guessed_tokens(*asked),  # some endpoints count nothing
-        _counted(told.output_tokens, prompt.max_tokens) or min(guessed_tokens(text), prompt.max_tokens),
+        _bounded_count(told.input_tokens, most) or estimate_tokens(*asked),  # some endpoints count nothing
+        _bounded_count(told.output_tokens, prompt.max_tokens) or min(estimate_tokens(text), prompt.max_tokens),
     )
     try:
         return Reply(TypeAdapter(prompt.answer).validate_json(text), usage)
@@ -155,25 +155,25 @@ def _read(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
         return Reply(None, usage)
 
 
-def _counted(told: int, most: int) -> int:
+def _bounded_count(told: int, most: int) -> int:
     """What an endpoint says it took, as far as that can be: it is paid for out of the tenant's tokens."""
     return max(0, min(told, most))
 
 
-def _answered(error: Exception) -> bool:
+def _is_unusable_answer(error: Exception) -> bool:
     """Whether something came back that may have to do with the question."""
     if isinstance(error, ModelHTTPError):
         return error.status_code in REFUSED
     return is_too_long(error) or not isinstance(error, ModelAPIError | OpenAIError)
 
 
-def _transient(error: ModelAPIError) -> bool:
+def _is_transient(error: ModelAPIError) -> bool:
     if isinstance(error, ModelHTTPError):
         return error.status_code in (408, 429) or error.status_code >= 500
     return isinstance(error, ModelConnectionError) and not is_too_long(error)
 
 
-def _describe(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """A message without secrets: what came back is never quoted."""
     if isinstance(error, ModelHTTPError | APIStatusError):
         return f"The chat model's endpoint answered HTTP {error.status_code}."

@@ -27,7 +27,7 @@ class EmbedderSettings:
 def build_embedder(settings: EmbedderSettings) -> Embedder:
     """The embedder `settings` ask for; nothing is loaded or called yet. Raises ConfigError for what cannot work."""
     if settings.kind == "openai":
-        return _openai(settings)
+        return _build_openai(settings)
     from app.providers.embeddings.local import DIMENSION, LocalEmbedder
     from app.providers.embeddings.onnx_graph import NAME
 
@@ -36,7 +36,7 @@ def build_embedder(settings: EmbedderSettings) -> Embedder:
     return LocalEmbedder(settings.cache_dir, settings.threads, settings.query_cache)
 
 
-def _openai(settings: EmbedderSettings) -> Embedder:
+def _build_openai(settings: EmbedderSettings) -> Embedder:
     check_endpoint("MNEMA_EMBEDDING", "/embeddings", settings.base_url, settings.api_key)
     from app.providers.embeddings.openai import OpenAIEmbedder
 

@@ -26,22 +26,22 @@ def unit_vectors(rows: ArrayLike, count: int, dimension: int) -> list[Vector]:
     return list(matrix.astype(np.float32))
 
 
-class VectorsOnly(ABC):
+class VectorsOnlyEmbedder(ABC):
     """The tokens' side of an Embedder whose model does not tell them."""
 
-    tells_tokens = False
+    gives_tokens = False
 
     @abstractmethod
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """As Embedder has it."""
 
     @abstractmethod
     async def embed_query(self, text: str) -> Vector:
         """As Embedder has it."""
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """As `embed`."""
-        return [Embedding(vector) for vector in await self.embed(texts)]
+        return [Embedding(vector) for vector in await self.embed_texts(texts)]
 
     async def encode_query(self, text: str) -> Embedding:
         """As `embed_query`."""
@@ -51,7 +51,7 @@ class VectorsOnly(ABC):
 class CachingEmbedder(ABC):
     """An Embedder but for `_encode` and `close`. Belongs to one event loop at a time."""
 
-    tells_tokens = False
+    gives_tokens = False
 
     def __init__(self, model: str, dimension: int, query_cache: int) -> None:
         self._model = model
@@ -69,25 +69,25 @@ class CachingEmbedder(ABC):
         """Length of each vector."""
         return self._dimension
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector a text, in order. Raises EmbedderUnavailable, or RuntimeError inside a transaction."""
-        return [embedding.vector for embedding in await self.encode(texts)]
+        return [embedding.vector for embedding in await self.encode_texts(texts)]
 
     async def embed_query(self, text: str) -> Vector:
         """As `embed` for one query, from an LRU cache; the vector is read-only."""
         return (await self.encode_query(text)).vector
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """As `embed`, with the tokens of a model that tells them."""
         refuse_inside_transaction("embedder")
-        return await self._encode(list(texts)) if texts else []
+        return await self._encode_uncached(list(texts)) if texts else []
 
     async def encode_query(self, text: str) -> Embedding:
         """As `embed_query`, with the tokens of a model that tells them."""
         refuse_inside_transaction("embedder")
         embedding = self._cache.pop(text, None)
         if embedding is None:
-            [embedding] = await self._encode([text])
+            [embedding] = await self._encode_uncached([text])
             embedding.vector.setflags(write=False)
         self._cache[text] = embedding
         while len(self._cache) > self._cache_size:
@@ -95,7 +95,7 @@ class CachingEmbedder(ABC):
         return embedding
 
     @abstractmethod
-    async def _encode(self, texts: list[str]) -> list[Embedding]:
+    async def _encode_uncached(self, texts: list[str]) -> list[Embedding]:
         """`encode` for at least one text."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.outages import EmbedderUnavailable
-from app.domain.recall.late_interaction import MOST, is_content, pack
+from app.domain.recall.late_interaction import MAX_WORDS, is_content, pack_tokens
 from app.ports import Embedding
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 from app.providers.embeddings.onnx_graph import NAME, Precision, ensure_graph
@@ -52,24 +52,24 @@ class MiniLM:
         graph = ensure_graph(cache_dir, model_dir, precision)
         self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
-    def tokenise(self, texts: Sequence[str]) -> "list[Encoding]":
+    def tokenise_texts(self, texts: Sequence[str]) -> "list[Encoding]":
         """Each text with [CLS] and [SEP]. One by one: a batch would start threads of its own."""
         return [self._tokenizer.encode(text) for text in texts]
 
-    def embeddings(self, texts: Sequence[str], encoded: "Sequence[Encoding]") -> list[Embedding]:
+    def embed_batch(self, texts: Sequence[str], encoded: "Sequence[Encoding]") -> list[Embedding]:
         """Of one batch; the tokens are the content words, of a text of nothing but stop words all of it."""
-        sentences, tokens = self._run(["sentence_embedding", "token_embeddings"], [one.ids for one in encoded])
+        sentences, tokens = self._run_session(["sentence_embedding", "token_embeddings"], [one.ids for one in encoded])
         result = []
         for text, one, row, vector in zip(
             texts, encoded, tokens, unit_vectors(sentences, len(texts), DIMENSION), strict=True
         ):
-            content = np.flatnonzero(self._content[one.ids])[:MOST]
+            content = np.flatnonzero(self._content[one.ids])[:MAX_WORDS]
             if not content.size:
-                content = np.arange(1, len(one.ids) - 1)[:MOST]
-            result.append(Embedding(vector, pack(row[content]), _words(text, one, content)))
+                content = np.arange(1, len(one.ids) - 1)[:MAX_WORDS]
+            result.append(Embedding(vector, pack_tokens(row[content]), _token_words(text, one, content)))
         return result
 
-    def _run(self, outputs: list[str], encoded: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
+    def _run_session(self, outputs: list[str], encoded: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         ids = np.zeros((len(encoded), max(map(len, encoded))), np.int64)
         mask = np.zeros_like(ids)
         for row, tokens in enumerate(encoded):
@@ -79,7 +79,7 @@ class MiniLM:
         return result
 
 
-def _words(text: str, encoded: "Encoding", content: NDArray[np.int64]) -> tuple[str, ...]:
+def _token_words(text: str, encoded: "Encoding", content: NDArray[np.int64]) -> tuple[str, ...]:
     """The word each content token stands in."""
     found = []
     for index in content.tolist():
@@ -108,7 +108,7 @@ class LocalEmbedder(CachingEmbedder):
     A call has one batch in work at a time, so that a bulk call leaves the other threads to queries.
     """
 
-    tells_tokens = True
+    gives_tokens = True
 
     def __init__(
         self, cache_dir: Path, threads: int = 1, query_cache: int = 1024, precision: Precision = "int8"
@@ -124,32 +124,32 @@ class LocalEmbedder(CachingEmbedder):
         """Stop the worker threads; later calls raise EmbedderUnavailable."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
-    async def _encode(self, texts: list[str]) -> list[Embedding]:
+    async def _encode_uncached(self, texts: list[str]) -> list[Embedding]:
         try:
-            return await self._computed(texts)
+            return await self._encode_batches(texts)
         except Exception as error:
-            raise EmbedderUnavailable(f"The local embedding model failed: {_cause(error)}.") from error
+            raise EmbedderUnavailable(f"The local embedding model failed: {_describe_cause(error)}.") from error
 
-    async def _computed(self, texts: list[str]) -> list[Embedding]:
+    async def _encode_batches(self, texts: list[str]) -> list[Embedding]:
         loop = asyncio.get_running_loop()
         model = self._loaded
         if model is None:
-            model = await loop.run_in_executor(self._pool, self._load)
-        encoded = await loop.run_in_executor(self._pool, model.tokenise, texts)
+            model = await loop.run_in_executor(self._pool, self._load_model)
+        encoded = await loop.run_in_executor(self._pool, model.tokenise_texts, texts)
         result: dict[int, Embedding] = {}
         for batch in plan_batches([len(one.ids) for one in encoded]):
             part = [texts[index] for index in batch], [encoded[index] for index in batch]
-            result |= zip(batch, await loop.run_in_executor(self._pool, model.embeddings, *part), strict=True)
+            result |= zip(batch, await loop.run_in_executor(self._pool, model.embed_batch, *part), strict=True)
         return [result[index] for index in range(len(texts))]
 
-    def _load(self) -> MiniLM:
+    def _load_model(self) -> MiniLM:
         with self._loading:
             if self._loaded is None:
                 self._loaded = MiniLM(self._cache_dir, self._precision)
             return self._loaded
 
 
-def _cause(error: Exception) -> str:
+def _describe_cause(error: Exception) -> str:
     """What went wrong, in words fit for a client: no text, no path. The whole error is the cause of the one raised."""
     if isinstance(error, ModuleNotFoundError):
         return f"the package {error.name} is not installed"

@@ -17,36 +17,36 @@ class MeasuredEmbedder:
         self._metrics = metrics
         self.model = inner.model
         self.dimension = inner.dimension
-        self.tells_tokens = inner.tells_tokens
+        self.gives_tokens = inner.gives_tokens
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """As Embedder has it."""
-        with self._timed("texts", len(texts)):
-            return await self._inner.embed(texts)
+        with self._measure_call("texts", len(texts)):
+            return await self._inner.embed_texts(texts)
 
     async def embed_query(self, text: str) -> Vector:
         """As Embedder has it."""
-        with self._timed("query", 1):
+        with self._measure_call("query", 1):
             return await self._inner.embed_query(text)
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """As Embedder has it."""
-        with self._timed("texts", len(texts)):
-            return await self._inner.encode(texts)
+        with self._measure_call("texts", len(texts)):
+            return await self._inner.encode_texts(texts)
 
     async def encode_query(self, text: str) -> Embedding:
         """As Embedder has it."""
-        with self._timed("query", 1):
+        with self._measure_call("query", 1):
             return await self._inner.encode_query(text)
 
     @contextmanager
-    def _timed(self, of: Literal["texts", "query"], count: int) -> Iterator[None]:
+    def _measure_call(self, of: Literal["texts", "query"], count: int) -> Iterator[None]:
         started, failed = time.perf_counter(), True
         try:
             yield
             failed = False
         finally:
-            self._metrics.embedded(of, count, time.perf_counter() - started, failed=failed)
+            self._metrics.record_embedding_call(of, count, time.perf_counter() - started, failed=failed)
 
     async def close(self) -> None:
         """Close the one it is made of."""

@@ -58,7 +58,7 @@ class EncoderGraph:
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, TensorProto] = {}
 
-    def op(self, kind: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
+    def add_node(self, kind: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
         """Append one node of one output; returns the output's name."""
         from onnx import helper
 
@@ -66,7 +66,7 @@ class EncoderGraph:
         self.nodes.append(helper.make_node(kind, inputs, [output], name=f"{output}_node", **attributes))
         return output
 
-    def const(self, name: str, value: NDArray[Any]) -> str:
+    def add_constant(self, name: str, value: NDArray[Any]) -> str:
         """Store an array as an initializer, once; returns `name`."""
         from onnx import numpy_helper
 
@@ -74,22 +74,22 @@ class EncoderGraph:
             self.initializers[name] = numpy_helper.from_array(np.asarray(value, order="C"), name)
         return name
 
-    def ints(self, *values: int) -> str:
+    def int_constant(self, *values: int) -> str:
         """An int64 vector constant."""
-        return self.const("ints_" + "_".join(map(str, values)).replace("-", "m"), np.array(values, np.int64))
+        return self.add_constant("ints_" + "_".join(map(str, values)).replace("-", "m"), np.array(values, np.int64))
 
-    def scalar(self, value: float) -> str:
+    def scalar_constant(self, value: float) -> str:
         """A float32 scalar constant."""
-        return self.const(f"scalar_{value!r}", np.array(value, np.float32))
+        return self.add_constant(f"scalar_{value!r}", np.array(value, np.float32))
 
-    def linear(self, x: str, *names: str, floor: float | None = None) -> str:
+    def linear_layer(self, x: str, *names: str, floor: float | None = None) -> str:
         """One or several dense layers of the same input, side by side in the last axis; `floor`: a lower bound of x."""
         weight = np.concatenate([self.weights[f"{name}.weight"].T for name in names], axis=1)
         bias = np.concatenate([self.weights[f"{name}.bias"] for name in names])
         if self.precision == "int8":
             return self.linear_int8(x, names[0], weight, bias, floor)
-        product = self.op("MatMul", [x, self.const(f"{names[0]}.weight", weight)])
-        return self.op("Add", [product, self.const(f"{names[0]}.bias", bias)])
+        product = self.add_node("MatMul", [x, self.add_constant(f"{names[0]}.weight", weight)])
+        return self.add_node("Add", [product, self.add_constant(f"{names[0]}.bias", bias)])
 
     def linear_int8(
         self, x: str, name: str, weight: NDArray[np.float32], bias: NDArray[np.float32], floor: float | None
@@ -97,85 +97,94 @@ class EncoderGraph:
         """`linear` in integers: x = floor + step * code with a step of its own for each token."""
         codes, scale = quantise_columns(weight)
         if floor is None:
-            peak, levels, zero = self.row_max(self.op("Abs", [x])), 127.0, 128
+            peak, levels, zero = self.row_max(self.add_node("Abs", [x])), 127.0, 128
         else:
-            x = self.op("Sub", [x, self.scalar(floor)])
+            x = self.add_node("Sub", [x, self.scalar_constant(floor)])
             peak, levels, zero = self.row_max(x), 255.0, 0
             bias = bias + np.float32(floor) * (codes * scale).sum(axis=0)
-        step = self.op("Div", [peak, self.scalar(levels)])
-        rounded = self.op("Round", [self.op("Div", [x, step])])
-        shifted = self.op("Add", [rounded, self.scalar(float(zero))]) if zero else rounded
-        quantised = self.op("Cast", [shifted], to=self.types.UINT8)
-        zero_point = self.const(f"zero_{zero}", np.array(zero, np.uint8))
-        product = self.op("MatMulInteger", [quantised, self.const(f"{name}.codes", codes), zero_point])
-        scaled = self.op("Mul", [self.op("Cast", [product], to=self.types.FLOAT), self.const(f"{name}.scale", scale)])
-        return self.op("Add", [self.op("Mul", [scaled, step]), self.const(f"{name}.bias", bias)])
+        step = self.add_node("Div", [peak, self.scalar_constant(levels)])
+        rounded = self.add_node("Round", [self.add_node("Div", [x, step])])
+        shifted = self.add_node("Add", [rounded, self.scalar_constant(float(zero))]) if zero else rounded
+        quantised = self.add_node("Cast", [shifted], to=self.types.UINT8)
+        zero_point = self.add_constant(f"zero_{zero}", np.array(zero, np.uint8))
+        product = self.add_node("MatMulInteger", [quantised, self.add_constant(f"{name}.codes", codes), zero_point])
+        scaled = self.add_node(
+            "Mul", [self.add_node("Cast", [product], to=self.types.FLOAT), self.add_constant(f"{name}.scale", scale)]
+        )
+        return self.add_node("Add", [self.add_node("Mul", [scaled, step]), self.add_constant(f"{name}.bias", bias)])
 
     def row_max(self, x: str) -> str:
         """Maximum over the last axis, kept."""
-        return self.op("ReduceMax", [x, self.ints(-1)], keepdims=1)
+        return self.add_node("ReduceMax", [x, self.int_constant(-1)], keepdims=1)
 
     def layer_norm(self, x: str, name: str, output: str = "") -> str:
         """LayerNorm over the last axis."""
-        scale = self.const(f"{name}.weight", self.weights[f"{name}.weight"])
-        bias = self.const(f"{name}.bias", self.weights[f"{name}.bias"])
+        scale = self.add_constant(f"{name}.weight", self.weights[f"{name}.weight"])
+        bias = self.add_constant(f"{name}.bias", self.weights[f"{name}.bias"])
         epsilon = self.config["layer_norm_eps"]
-        return self.op("LayerNormalization", [x, scale, bias], output, axis=-1, epsilon=epsilon)
+        return self.add_node("LayerNormalization", [x, scale, bias], output, axis=-1, epsilon=epsilon)
 
-    def embeddings(self) -> str:
+    def embedding_layer(self) -> str:
         """Sum of word, position and (constant) token-type embeddings, normalised: (batch, seq, width)."""
         table = "embeddings.{}_embeddings.weight"
         positions = self.weights[table.format("position")] + self.weights[table.format("token_type")][0]
-        words = self.const("words", self.weights[table.format("word")])
-        seq = self.op("Shape", ["input_ids"], start=1, end=2)
-        places = self.op("Slice", [self.const("positions", positions), self.ints(0), seq, self.ints(0)])
-        total = self.op("Add", [self.op("Gather", [words, "input_ids"]), places])
+        words = self.add_constant("words", self.weights[table.format("word")])
+        seq = self.add_node("Shape", ["input_ids"], start=1, end=2)
+        places = self.add_node(
+            "Slice", [self.add_constant("positions", positions), self.int_constant(0), seq, self.int_constant(0)]
+        )
+        total = self.add_node("Add", [self.add_node("Gather", [words, "input_ids"]), places])
         return self.layer_norm(total, "embeddings.LayerNorm")
 
-    def attention(self, x: str, name: str, bias: str) -> str:
+    def attention_layer(self, x: str, name: str, bias: str) -> str:
         """Multi-head self-attention of (batch, seq, width); `bias` is (batch, 1, 1, seq)."""
         size = self.width // self.heads
-        joined = self.linear(x, *(f"{name}.self.{part}" for part in ("query", "key", "value")))
-        split = self.op("Reshape", [joined, self.ints(0, 0, 3, self.heads, size)])
+        joined = self.linear_layer(x, *(f"{name}.self.{part}" for part in ("query", "key", "value")))
+        split = self.add_node("Reshape", [joined, self.int_constant(0, 0, 3, self.heads, size)])
         # (3, batch, head, seq, size): one transpose for the three of them
-        stacked = self.op("Transpose", [split], perm=[2, 0, 3, 1, 4])
+        stacked = self.add_node("Transpose", [split], perm=[2, 0, 3, 1, 4])
         query, key, value = (
-            self.op("Gather", [stacked, self.const(f"index_{i}", np.array(i, np.int64))], axis=0) for i in range(3)
+            self.add_node("Gather", [stacked, self.add_constant(f"index_{i}", np.array(i, np.int64))], axis=0)
+            for i in range(3)
         )
-        scores = self.op("MatMul", [query, self.op("Transpose", [key], perm=[0, 1, 3, 2])])
-        scaled = self.op("Mul", [scores, self.scalar(size**-0.5)])
-        chances = self.op("Softmax", [self.op("Add", [scaled, bias])], axis=-1)
-        mixed = self.op("Transpose", [self.op("MatMul", [chances, value])], perm=[0, 2, 1, 3])
-        return self.linear(self.op("Reshape", [mixed, self.ints(0, 0, self.width)]), f"{name}.output.dense")
+        scores = self.add_node("MatMul", [query, self.add_node("Transpose", [key], perm=[0, 1, 3, 2])])
+        scaled = self.add_node("Mul", [scores, self.scalar_constant(size**-0.5)])
+        chances = self.add_node("Softmax", [self.add_node("Add", [scaled, bias])], axis=-1)
+        mixed = self.add_node("Transpose", [self.add_node("MatMul", [chances, value])], perm=[0, 2, 1, 3])
+        return self.linear_layer(
+            self.add_node("Reshape", [mixed, self.int_constant(0, 0, self.width)]), f"{name}.output.dense"
+        )
 
-    def layer(self, x: str, name: str, bias: str, output: str = "") -> str:
+    def transformer_layer(self, x: str, name: str, bias: str, output: str = "") -> str:
         """One transformer block, post-norm as in BERT."""
-        attended = self.op("Add", [x, self.attention(x, f"{name}.attention", bias)])
+        attended = self.add_node("Add", [x, self.attention_layer(x, f"{name}.attention", bias)])
         x = self.layer_norm(attended, f"{name}.attention.output.LayerNorm")
-        inner = self.op("Gelu", [self.linear(x, f"{name}.intermediate.dense")])
-        total = self.op("Add", [x, self.linear(inner, f"{name}.output.dense", floor=GELU_FLOOR)])
+        inner = self.add_node("Gelu", [self.linear_layer(x, f"{name}.intermediate.dense")])
+        total = self.add_node("Add", [x, self.linear_layer(inner, f"{name}.output.dense", floor=GELU_FLOOR)])
         return self.layer_norm(total, f"{name}.output.LayerNorm", output)
 
-    def pool(self, tokens: str, mask: str) -> None:
+    def add_mean_pooling(self, tokens: str, mask: str) -> None:
         """Mean over the mask at unit length; one row of the mask always has a 1 ([CLS])."""
-        weights = self.op("Unsqueeze", [mask, self.ints(2)])
-        total = self.op("ReduceSum", [self.op("Mul", [tokens, weights]), self.ints(1)], keepdims=0)
+        weights = self.add_node("Unsqueeze", [mask, self.int_constant(2)])
+        total = self.add_node("ReduceSum", [self.add_node("Mul", [tokens, weights]), self.int_constant(1)], keepdims=0)
         # The count of tokens cancels out in the unit length, so the sum stands for the mean.
-        length = self.op("ReduceL2", [total, self.ints(1)], keepdims=1)
-        self.op("Div", [total, length], "sentence_embedding")
+        length = self.add_node("ReduceL2", [total, self.int_constant(1)], keepdims=1)
+        self.add_node("Div", [total, length], "sentence_embedding")
 
-    def build(self) -> "ModelProto":
+    def build_model(self) -> "ModelProto":
         """The whole encoder as a checked model."""
         from onnx import checker, helper
 
-        mask = self.op("Cast", ["attention_mask"], to=self.types.FLOAT)
-        absent = self.op("Sub", [self.scalar(1.0), self.op("Unsqueeze", [mask, self.ints(1, 2)])])
-        bias = self.op("Mul", [absent, self.scalar(MASKED)])
-        x = self.embeddings()
+        mask = self.add_node("Cast", ["attention_mask"], to=self.types.FLOAT)
+        absent = self.add_node(
+            "Sub", [self.scalar_constant(1.0), self.add_node("Unsqueeze", [mask, self.int_constant(1, 2)])]
+        )
+        bias = self.add_node("Mul", [absent, self.scalar_constant(MASKED)])
+        x = self.embedding_layer()
         last = self.config["num_hidden_layers"] - 1
         for i in range(last + 1):
-            x = self.layer(x, f"encoder.layer.{i}", bias, "token_embeddings" if i == last else "")
-        self.pool(x, mask)
+            x = self.transformer_layer(x, f"encoder.layer.{i}", bias, "token_embeddings" if i == last else "")
+        self.add_mean_pooling(x, mask)
         tensor = helper.make_tensor_value_info
         graph = helper.make_graph(
             self.nodes,
@@ -205,7 +214,7 @@ def build_graph(model_dir: Path, precision: Precision) -> "ModelProto":
     from safetensors.numpy import load_file
 
     config = json.loads((model_dir / "config.json").read_text())
-    return EncoderGraph(load_file(model_dir / "model.safetensors"), config, precision).build()
+    return EncoderGraph(load_file(model_dir / "model.safetensors"), config, precision).build_model()
 
 
 def weights_version(model_dir: Path) -> str:

@@ -49,25 +49,25 @@ class OpenAIEmbedder(CachingEmbedder):
         """Close connections; later calls raise EmbedderUnavailable."""
         await self._client.close()
 
-    async def _encode(self, texts: list[str]) -> list[Embedding]:
+    async def _encode_uncached(self, texts: list[str]) -> list[Embedding]:
         vectors: list[Vector] = []
         for start in range(0, len(texts), self._max_batch):
-            vectors += await self._batch(texts[start : start + self._max_batch])
+            vectors += await self._embed_batch(texts[start : start + self._max_batch])
         return [Embedding(vector) for vector in vectors]
 
-    async def _batch(self, texts: list[str]) -> list[Vector]:
+    async def _embed_batch(self, texts: list[str]) -> list[Vector]:
         try:
             async with asyncio.timeout(self._timeout_s):
-                rows = await self._request(texts)
+                rows = await self._request_vectors(texts)
         except Exception as error:
             refused = getattr(error, "status_code", None) in REFUSED
-            failure = self._describe(error)
+            failure = self._describe_error(error)
         else:
             return unit_vectors(rows, len(texts), self.dimension)
         # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.
         raise EmbedderRefused(failure) if refused else EmbedderUnavailable(failure)
 
-    async def _request(self, texts: list[str]) -> list[list[float]]:
+    async def _request_vectors(self, texts: list[str]) -> list[list[float]]:
         """Rows in the order of `texts`; ValueError or AttributeError when the reply is not what the API promises."""
         reply = await self._client.embeddings.create(
             input=texts, model=self.model, dimensions=self._dimensions, encoding_format="float"
@@ -77,7 +77,7 @@ class OpenAIEmbedder(CachingEmbedder):
             raise ValueError("the reply's indices are not those of the request")
         return [rows[index] for index in range(len(texts))]
 
-    def _describe(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         """A message without secrets: what came back is never quoted."""
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 

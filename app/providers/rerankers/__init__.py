@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from app.domain.errors import ConfigError
 from app.ports import Embedder, Reranker
 from app.providers.addresses import check_endpoint
-from app.providers.rerankers.late_interaction import LateInteraction
-from app.providers.rerankers.none import NoReranker
+from app.providers.rerankers.late_interaction import LateInteractionReranker
+from app.providers.rerankers.none import NullReranker
 
 RerankerKind: TypeAlias = Literal["late_interaction", "fastembed", "http", "none"]
 RerankerApi: TypeAlias = Literal["cohere", "jina", "tei"]
@@ -35,11 +35,11 @@ def build_reranker(settings: RerankerSettings, embedder: Embedder) -> Reranker:
 
         return FastembedReranker(settings.model, settings.cache_dir, settings.threads, settings.timeout_s)
     if settings.kind == "http":
-        return _http(settings)
-    return LateInteraction(embedder) if settings.kind == "late_interaction" else NoReranker()
+        return _build_http(settings)
+    return LateInteractionReranker(embedder) if settings.kind == "late_interaction" else NullReranker()
 
 
-def _http(settings: RerankerSettings) -> Reranker:
+def _build_http(settings: RerankerSettings) -> Reranker:
     check_endpoint("MNEMA_RERANKER", "/rerank", settings.base_url, settings.api_key)
     if settings.api != "tei" and not settings.model:
         raise ConfigError("MNEMA_RERANKER_MODEL: must be a model of the endpoint")

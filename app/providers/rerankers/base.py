@@ -22,20 +22,20 @@ class CrossEncoder(ABC):
         self._timeout_s = timeout_s
         self._works = False
 
-    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+    async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
         """A logit a text, in order. Raises RerankerUnavailable, or RuntimeError inside a transaction."""
         refuse_inside_transaction("reranker")
         if not texts:
             return []
         try:
             async with asyncio.timeout(self._timeout_s):
-                scores = await self._scores(query[:MAX_QUERY], [text[:MAX_TEXT] for text in texts])
+                scores = await self._compute_logits(query[:MAX_QUERY], [text[:MAX_TEXT] for text in texts])
             if len(scores) != len(texts) or not all(math.isfinite(score) for score in scores):
                 raise ValueError("not one finite number a text")
         except TimeoutError:
             failure = f"The reranker did not answer within {self._timeout_s:g} s."
         except Exception as error:
-            failure = self._describe(error)
+            failure = self._describe_error(error)
         else:
             self._works = True
             return scores
@@ -43,17 +43,17 @@ class CrossEncoder(ABC):
         # Outside `except`: an error may carry the key or a text, so it is not even this one's context.
         raise RerankerUnavailable(failure)
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """Raises RerankerUnavailable unless the last call was answered or one made now is."""
         if not self._works:
-            await self.score("ready", ["ready"])
+            await self.score_texts("ready", ["ready"])
 
     @abstractmethod
-    async def _scores(self, query: str, texts: list[str]) -> list[float]:
+    async def _compute_logits(self, query: str, texts: list[str]) -> list[float]:
         """`score` for at least one text."""
 
     @abstractmethod
-    def _describe(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         """What went wrong, in words fit for a client: no text, no path, no key."""
 
     @abstractmethod

@@ -31,7 +31,7 @@ class FastembedReranker(CrossEncoder):
             raise ConfigError(
                 "MNEMA_RERANKER is fastembed, which is not installed: pip install -r requirements-fastembed.lock"
             )
-        self._model, self._folder = _known(model or DEFAULT_MODEL)
+        self._model, self._folder = _find_model(model or DEFAULT_MODEL)
         self._cache_dir = cache_dir
         self._threads = threads
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="reranker")
@@ -41,22 +41,22 @@ class FastembedReranker(CrossEncoder):
         """Stop the thread; later calls raise RerankerUnavailable."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
-    async def _scores(self, query: str, texts: list[str]) -> list[float]:
+    async def _compute_logits(self, query: str, texts: list[str]) -> list[float]:
         loop = asyncio.get_running_loop()
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         scores: dict[int, float] = {}
         for start in range(0, len(order), MAX_BATCH):
             batch = order[start : start + MAX_BATCH]
-            read = await loop.run_in_executor(self._pool, self._read, query, [texts[place] for place in batch])
+            read = await loop.run_in_executor(self._pool, self._score_batch, query, [texts[place] for place in batch])
             scores |= zip(batch, read, strict=True)
         return [scores[place] for place in range(len(texts))]
 
-    def _read(self, query: str, texts: list[str]) -> list[float]:
+    def _score_batch(self, query: str, texts: list[str]) -> list[float]:
         if self._loaded is None:
-            self._loaded = self._load()
+            self._loaded = self._load_model()
         return list(self._loaded.rerank(query, texts, batch_size=len(texts)))
 
-    def _load(self) -> "TextCrossEncoder":
+    def _load_model(self) -> "TextCrossEncoder":
         from fastembed.rerank.cross_encoder import TextCrossEncoder
 
         return TextCrossEncoder(
@@ -67,11 +67,11 @@ class FastembedReranker(CrossEncoder):
             specific_model_path=str(self._folder) if self._folder else None,
         )
 
-    def _describe(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         return f"The reranker's model failed ({type(error).__name__})."
 
 
-def _known(model: str) -> tuple[str, Path | None]:
+def _find_model(model: str) -> tuple[str, Path | None]:
     """A model by name and, if it is there already, its folder. Raises ConfigError."""
     from fastembed.rerank.cross_encoder import TextCrossEncoder
     from loguru import logger

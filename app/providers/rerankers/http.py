@@ -20,7 +20,7 @@ TEI_BATCH = 32
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 
-class _Transient(Exception):
+class _TransientError(Exception):
     """Worth another try, after so many seconds if the endpoint said so."""
 
     def __init__(self, failure: str, wait_s: float | None = None) -> None:
@@ -28,7 +28,7 @@ class _Transient(Exception):
         self.wait_s = wait_s
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """Not worth one."""
 
 
@@ -57,49 +57,49 @@ class HttpReranker(CrossEncoder):
         """Close connections; later calls raise RerankerUnavailable."""
         await self._client.aclose()
 
-    async def _scores(self, query: str, texts: list[str]) -> list[float]:
+    async def _compute_logits(self, query: str, texts: list[str]) -> list[float]:
         if self._api != "tei":
-            return logits(await self._asked(self._body(query, texts), len(texts)))
+            return relevances_to_logits(await self._request_with_retries(self._request_body(query, texts), len(texts)))
         scores: list[float] = []
         for start in range(0, len(texts), TEI_BATCH):
             batch = texts[start : start + TEI_BATCH]
-            scores += await self._asked(self._body(query, batch), len(batch))
+            scores += await self._request_with_retries(self._request_body(query, batch), len(batch))
         return scores
 
-    def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
+    def _request_body(self, query: str, texts: list[str]) -> dict[str, Any]:
         if self._api == "tei":
             return {"query": query, "texts": texts, "raw_scores": True, "truncate": True}
         body = {"model": self._model, "query": query, "documents": texts, "top_n": len(texts)}
         return body | {"return_documents": False} if self._api == "jina" else body
 
-    async def _asked(self, body: Mapping[str, Any], count: int) -> list[float]:
+    async def _request_with_retries(self, body: Mapping[str, Any], count: int) -> list[float]:
         wait_s = FIRST_WAIT_S
         for left in reversed(range(TRIES)):
             try:
-                return self._read(await self._posted(body), count)
-            except _Transient as error:
+                return self._parse_scores(await self._post_request(body), count)
+            except _TransientError as error:
                 if not left or (error.wait_s or 0.0) >= self._timeout_s:
                     raise
                 await asyncio.sleep(wait_s if error.wait_s is None else error.wait_s)
                 wait_s *= 2
         raise AssertionError("unreachable")
 
-    async def _posted(self, body: Mapping[str, Any]) -> bytes:
+    async def _post_request(self, body: Mapping[str, Any]) -> bytes:
         try:
             response = await self._client.post(self._url, json=body, headers=self._headers)
         except AnswerTooLong:
-            raise _Refused("answered more than scores") from None
+            raise _RefusedError("answered more than scores") from None
         except httpx2.TransportError:
             response = None
         if response is None:
-            raise _Transient("cannot be reached")
+            raise _TransientError("cannot be reached")
         if response.status_code in TRANSIENT:
-            raise _Transient(f"answered HTTP {response.status_code}", _retry_after_s(response.headers))
+            raise _TransientError(f"answered HTTP {response.status_code}", _retry_after_s(response.headers))
         if response.status_code != httpx2.codes.OK:
-            raise _Refused(f"answered HTTP {response.status_code}")
+            raise _RefusedError(f"answered HTTP {response.status_code}")
         return response.content
 
-    def _read(self, answer: bytes, count: int) -> list[float]:
+    def _parse_scores(self, answer: bytes, count: int) -> list[float]:
         """Scores in the order of the texts; ValueError, TypeError or KeyError for what the API does not promise."""
         told = json.loads(answer)
         name = "score" if self._api == "tei" else "relevance_score"
@@ -109,13 +109,13 @@ class HttpReranker(CrossEncoder):
             raise ValueError("the answer's indices are not those of the request")
         return [scores[place] for place in range(count)]
 
-    def _describe(self, error: Exception) -> str:
-        if isinstance(error, _Transient | _Refused):
+    def _describe_error(self, error: Exception) -> str:
+        if isinstance(error, _TransientError | _RefusedError):
             return f"The reranker's endpoint {error}."
         return f"The answer of the reranker's endpoint cannot be used ({type(error).__name__})."
 
 
-def logits(scores: list[float]) -> list[float]:
+def relevances_to_logits(scores: list[float]) -> list[float]:
     """Of relevances from 0 to 1. If any is beyond, they are raw scores, as some servers send, and stay as they are."""
     if not all(0.0 <= score <= 1.0 for score in scores):
         return scores

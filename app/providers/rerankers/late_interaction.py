@@ -7,7 +7,7 @@ from app.domain.recall.late_interaction import max_sim
 from app.ports import Embedder, refuse_inside_transaction
 
 
-class LateInteraction:
+class LateInteractionReranker:
     """Scores are cosines. Of an embedder that tells no words whole texts are compared, as the ranking has it too."""
 
     reads_texts = False
@@ -17,7 +17,7 @@ class LateInteraction:
         self._embedder = embedder
         self._closed = False
 
-    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+    async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
         """One cosine a text, in order. Raises RerankerUnavailable, or RuntimeError inside a transaction."""
         refuse_inside_transaction("reranker")
         if self._closed:
@@ -25,7 +25,7 @@ class LateInteraction:
         if not texts:
             return []
         try:
-            asked, read = await self._embedder.encode_query(query), await self._embedder.encode(texts)
+            asked, read = await self._embedder.encode_query(query), await self._embedder.encode_texts(texts)
         except EmbedderUnavailable as error:
             raise RerankerUnavailable(error.detail) from error
         heard = max_sim(asked.tokens or b"", [text.tokens for text in read])
@@ -34,7 +34,7 @@ class LateInteraction:
             for text, value in zip(read, heard, strict=True)
         ]
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """Works when the embedder does, which is asked elsewhere."""
 
     async def close(self) -> None:

@@ -15,19 +15,19 @@ class MeasuredReranker:
         self._metrics = metrics
         self.reads_texts = inner.reads_texts
 
-    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+    async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
         """As Reranker has it."""
         started, failed = time.perf_counter(), True
         try:
-            scores = await self._inner.score(query, texts)
+            scores = await self._inner.score_texts(query, texts)
             failed = False
         finally:
-            self._metrics.reranked(time.perf_counter() - started, failed=failed)
+            self._metrics.record_rerank_call(time.perf_counter() - started, failed=failed)
         return scores
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """As Reranker has it."""
-        await self._inner.check()
+        await self._inner.check_health()
 
     async def close(self) -> None:
         """Close the one it is made of."""

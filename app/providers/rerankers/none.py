@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from app.ports import refuse_inside_transaction
 
 
-class NoReranker:
+class NullReranker:
     """A Reranker to which all texts are alike."""
 
     reads_texts = False
 
-    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+    async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
         """Zeros."""
         refuse_inside_transaction("reranker")
         return [0.0] * len(texts)
 
-    async def check(self) -> None:
+    async def check_health(self) -> None:
         """There is nothing to fail."""
 
     async def close(self) -> None:

@@ -7,15 +7,15 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.domain.agent_state.store_items import PutItem, texts_of
-from app.domain.principal import Scope
+from app.domain.agent_state.store_items import PutItem, indexed_texts
+from app.domain.principal import Principal
 from app.ports import Vector
 from app.storage.agent_state.store_items import lock_places
 from app.storage.engine import LONG_S
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
-FORGOTTEN_AT_ONCE = 5000
+DELETE_BATCH = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class UnembeddedItem:
     mark: bytes
 
     @property
-    def texts(self) -> list[str]:
+    def embeddable_texts(self) -> list[str]:
         """What of it is embedded."""
-        return texts_of(PutItem((), self.key, self.value, tuple(self.indexed)))
+        return indexed_texts(PutItem((), self.key, self.value, tuple(self.indexed)))
 
 
 class ItemVectorStorage:
@@ -41,21 +41,23 @@ class ItemVectorStorage:
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
         self._space = space
-        self._sql = statements("agent_state/item_vectors.sql")
+        self._sql = load_statements("agent_state/item_vectors.sql")
 
-    async def missing(self, scope: Scope, after: UUID | None, limit: int) -> list[UnembeddedItem]:
+    async def find_missing(self, scope: Principal, after: UUID | None, limit: int) -> list[UnembeddedItem]:
         """In the order of their ids, behind `after`."""
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             rows = await tx.fetch(self._sql["missing"], scope.tenant_id, self._space, after, limit)
         return [UnembeddedItem(**dict(row)) for row in rows]
 
-    async def counts(self, scope: Scope) -> tuple[int, int]:
+    async def count_vectors(self, scope: Principal) -> tuple[int, int]:
         """Values with a vector in any space, and in this one."""
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             row = await tx.fetchrow(self._sql["counts"], scope.tenant_id, self._space)
         return (int(row["items"]), int(row["embedded"])) if row else (0, 0)
 
-    async def fill(self, scope: Scope, items: Sequence[UnembeddedItem], vectors: Sequence[Sequence[Vector]]) -> int:
+    async def fill_vectors(
+        self, scope: Principal, items: Sequence[UnembeddedItem], vectors: Sequence[Sequence[Vector]]
+    ) -> int:
         """Store the vectors of those that are still as they were read; how many. Raises WriteContention."""
         parts = [
             (item.id, part, HalfVector(vector))
@@ -70,10 +72,10 @@ class ItemVectorStorage:
             await lock_places(tx, scope, [(item.path, item.key) for item in items])
             return int(await tx.fetchval(self._sql["fill"], scope.tenant_id, self._space, *marks, *columns))
 
-    async def forget(self, scope: Scope) -> None:
+    async def delete_vectors(self, scope: Principal) -> None:
         """Remove all that the space holds of the tenant."""
         while True:
             async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-                tag = await tx.execute(self._sql["forget"], scope.tenant_id, self._space, FORGOTTEN_AT_ONCE)
-            if int(tag.rsplit(" ", 1)[-1]) < FORGOTTEN_AT_ONCE:
+                tag = await tx.execute(self._sql["forget"], scope.tenant_id, self._space, DELETE_BATCH)
+            if int(tag.rsplit(" ", 1)[-1]) < DELETE_BATCH:
                 return

@@ -20,11 +20,11 @@ from app.domain.agent_state.store_items import (
     SearchItems,
     StoreItem,
 )
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Vector
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
 TURNSTILES = 128
@@ -32,7 +32,7 @@ _END, _BEHIND_END, _BEHIND_ALL = LABEL_END, chr(ord(LABEL_END) + 1), chr(0x10FFF
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class ItemHit:
     """An item that was found, not read yet. `size` in bytes; `mortal`: it has a time to live."""
 
     id: UUID
@@ -46,7 +46,7 @@ def path_of(namespace: Namespace) -> str:
     return "".join(label + _END for label in namespace)
 
 
-def bounds(prefix: Namespace) -> tuple[str, str]:
+def path_bounds(prefix: Namespace) -> tuple[str, str]:
     """From, and up to but not at: exactly the paths of namespaces that begin with this one."""
     path = path_of(prefix)
     return path, path[:-1] + _BEHIND_END if path else _BEHIND_ALL
@@ -57,20 +57,22 @@ class ItemStorage:
 
     def __init__(self, space: str) -> None:
         self._space = space
-        self._sql = statements("agent_state/store_items.sql")
+        self._sql = load_statements("agent_state/store_items.sql")
 
-    async def get(self, tx: ReadTx, scope: Scope, gets: Sequence[GetItem], now: datetime) -> list[Hit | None]:
+    async def find_items(
+        self, tx: ReadTx, scope: Principal, gets: Sequence[GetItem], now: datetime
+    ) -> list[ItemHit | None]:
         """What is at each place."""
         places = [{"n": n, "path": path_of(get.namespace), "key": get.key} for n, get in enumerate(gets)]
         rows = await tx.fetch(self._sql["get"], scope.tenant_id, places, now)
-        found = {row["n"]: Hit(row["id"], row["size"], row["mortal"]) for row in rows}
+        found = {row["n"]: ItemHit(row["id"], row["size"], row["mortal"]) for row in rows}
         return [found.get(n) for n in range(len(gets))]
 
-    async def search(
-        self, tx: ReadTx, scope: Scope, search: SearchItems, vector: Vector | None, now: datetime
-    ) -> list[Hit]:
+    async def search_items(
+        self, tx: ReadTx, scope: Principal, search: SearchItems, vector: Vector | None, now: datetime
+    ) -> list[ItemHit]:
         """In the order of the answer; `vector` is the query's."""
-        first, behind = bounds(search.prefix)
+        first, behind = path_bounds(search.prefix)
         filtered = (
             "NOT EXISTS (SELECT 1 FROM jsonb_each($4::jsonb) e WHERE NOT store_matches(i.value->e.key, e.value))"
             if search.filter
@@ -80,30 +82,32 @@ class ItemStorage:
         args += [] if vector is None else [HalfVector(vector), self._space]
         statement = self._sql["search" if vector is None else "nearest"].format(filtered=filtered)
         rows = await tx.fetch(statement, scope.tenant_id, *args)
-        return [Hit(**dict(row)) for row in rows]
+        return [ItemHit(**dict(row)) for row in rows]
 
-    async def namespaces(self, tx: ReadTx, scope: Scope, wanted: ListNamespaces, now: datetime) -> list[Namespace]:
+    async def list_namespaces(
+        self, tx: ReadTx, scope: Principal, wanted: ListNamespaces, now: datetime
+    ) -> list[Namespace]:
         """Those that meet the conditions."""
-        first, behind = bounds(_known_prefix(wanted.conditions))
+        first, behind = path_bounds(_known_prefix(wanted.conditions))
         conditions = [{"where": c.where, "path": c.path} for c in wanted.conditions]
         args = (conditions, wanted.max_depth, wanted.limit, wanted.offset, now)
         rows = await tx.fetch(self._sql["namespaces"], scope.tenant_id, first, behind, *args)
         return [tuple(row["namespace"]) for row in rows]
 
-    async def items(self, tx: ReadTx, scope: Scope, ids: Iterable[UUID]) -> dict[UUID, StoreItem]:
+    async def load_items(self, tx: ReadTx, scope: Principal, ids: Iterable[UUID]) -> dict[UUID, StoreItem]:
         """Whole items by id."""
         rows = await tx.fetch(self._sql["items"], scope.tenant_id, list(set(ids)))
         return {row["id"]: StoreItem(**{**row, "namespace": tuple(row["namespace"])}) for row in rows}
 
-    async def put(
-        self, tx: WriteTx, scope: Scope, puts: Sequence[PutItem], vectors: Sequence[Sequence[Vector]], now: datetime
+    async def put_items(
+        self, tx: WriteTx, scope: Principal, puts: Sequence[PutItem], vectors: Sequence[Sequence[Vector]], now: datetime
     ) -> None:
         """Store and delete, each place once; `vectors` are those of each put's texts."""
         await lock_places(tx, scope, [(path_of(put.namespace), put.key) for put in puts])
         gone = [{"path": path_of(put.namespace), "key": put.key} for put in puts if put.value is None]
         if gone:
             await tx.execute(self._sql["delete"], scope.tenant_id, gone)
-        kept = [_row(put) for put in puts if put.value is not None]
+        kept = [_item_row(put) for put in puts if put.value is not None]
         if not kept:
             return
         rows = await tx.fetch(self._sql["put"], scope.tenant_id, kept, now)
@@ -118,7 +122,7 @@ class ItemStorage:
             columns = [list(column) for column in zip(*parts, strict=True)]
             await tx.execute(self._sql["put_vectors"], scope.tenant_id, *columns, self._space)
 
-    async def refresh(self, tx: WriteTx, scope: Scope, ids: Iterable[UUID], now: datetime) -> None:
+    async def refresh_ttl(self, tx: WriteTx, scope: Principal, ids: Iterable[UUID], now: datetime) -> None:
         """Begin their times to live anew; waits for nobody."""
         await tx.execute(self._sql["refresh"], scope.tenant_id, list(set(ids)), now)
 
@@ -128,20 +132,22 @@ class ItemRecords:
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
-        self._sql = statements("agent_state/store_items.sql")
+        self._sql = load_statements("agent_state/store_items.sql")
 
-    async def expire(self, scope: Scope, now: datetime, limit: int, *, dry_run: bool) -> int:
+    async def expire_items(self, scope: Principal, now: datetime, limit: int, *, dry_run: bool) -> int:
         """Remove at most `limit` of what has expired; how many, or how many there are."""
         if dry_run:
             async with self._uow.read(scope, timeout_s=LONG_S) as tx:
                 return int(await tx.fetchval(self._sql["expired"], scope.tenant_id, now))
         async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-            return _affected(await tx.execute(self._sql["expire"], scope.tenant_id, now, limit))
+            return _affected_rows(await tx.execute(self._sql["expire"], scope.tenant_id, now, limit))
 
 
-async def erase_items(tx: WriteTx, scope: Scope, user_id: str) -> int:
+async def erase_items(tx: WriteTx, scope: Principal, user_id: str) -> int:
     """Remove a person's items, in the transaction of their erasure; how many."""
-    return _affected(await tx.execute(statements("agent_state/store_items.sql")["erase"], scope.tenant_id, user_id))
+    return _affected_rows(
+        await tx.execute(load_statements("agent_state/store_items.sql")["erase"], scope.tenant_id, user_id)
+    )
 
 
 def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
@@ -154,25 +160,25 @@ def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
     return longest
 
 
-async def lock_places(tx: WriteTx, scope: Scope, places: Iterable[tuple[str, str]]) -> None:
+async def lock_places(tx: WriteTx, scope: Principal, places: Iterable[tuple[str, str]]) -> None:
     """Until the transaction ends nobody else writes at these places, paths and keys. One lock of few each, so that a
     large batch does not fill the database's table of locks."""
     turnstiles = {zlib.crc32((path + key).encode()) % TURNSTILES for path, key in places}
-    await tx.fetch(statements("agent_state/store_items.sql")["lock"], scope.tenant_id, sorted(turnstiles))
+    await tx.fetch(load_statements("agent_state/store_items.sql")["lock"], scope.tenant_id, sorted(turnstiles))
 
 
-def _row(put: PutItem) -> dict[str, Any]:
+def _item_row(put: PutItem) -> dict[str, Any]:
     return {
         "id": str(new_id()),
         "path": path_of(put.namespace),
         "key": put.key,
         "value": put.value,
-        "size": put.size,
+        "size": put.value_bytes,
         "indexed": put.index or None,
         "user_id": put.user_id,
         "ttl_s": put.ttl.total_seconds() if put.ttl else None,
     }
 
 
-def _affected(tag: str) -> int:
+def _affected_rows(tag: str) -> int:
     return int(tag.rsplit(" ", 1)[-1])

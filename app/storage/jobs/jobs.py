@@ -10,17 +10,17 @@ from uuid import UUID
 
 from app.domain.jobs.job import MAX_ERROR, Job, JobKind, JobPolicy, JobState, NewJob
 from app.domain.paging import Position
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.rows import new_job_row
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import Row, UnitOfWork
 
-MORE = 3
+REVIVED_ATTEMPTS = 3
 """Attempts of a job that is put back since what it died of is over."""
 
 
-class Due(NamedTuple):
+class DueJob(NamedTuple):
     """A job that must be handed to the broker."""
 
     tenant_id: UUID
@@ -44,135 +44,137 @@ class JobStorage:
         self._uow = uow
         self._policy = policy
 
-    async def due(self) -> dict[UUID, list[Due]]:
+    async def find_due(self) -> dict[UUID, list[DueJob]]:
         """What every tenant has to be published, by tenant; at most the policy's `sweep_limit`."""
-        rows = await self._uow.definer(_statement("due"), self._policy.sweep_limit, self._again)
-        found: defaultdict[UUID, list[Due]] = defaultdict(list)
+        rows = await self._uow.call_definer(_format_statement("due"), self._policy.sweep_limit, self._republish_after)
+        found: defaultdict[UUID, list[DueJob]] = defaultdict(list)
         for row in rows:
-            found[row["tenant_id"]].append(Due(row["tenant_id"], row["id"], row["kind"]))
+            found[row["tenant_id"]].append(DueJob(row["tenant_id"], row["id"], row["kind"]))
         return dict(found)
 
-    async def now(self) -> datetime:
+    async def database_time(self) -> datetime:
         """The database's time."""
-        moment: datetime = (await self._uow.definer(_statement("now")))[0]["now"]
+        moment: datetime = (await self._uow.call_definer(_format_statement("now")))[0]["now"]
         return moment
 
-    async def mark_published(self, scope: Scope, ids: Iterable[UUID]) -> set[UUID]:
+    async def mark_published(self, scope: Principal, ids: Iterable[UUID]) -> set[UUID]:
         """Those of `ids` that the caller must publish now; another sweep has, or had, the others."""
-        rows = await self._write(scope, "mark_published", sorted(ids), self._again)
+        rows = await self._write_rows(scope, "mark_published", sorted(ids), self._republish_after)
         return {row["id"] for row in rows}
 
-    async def start(self, scope: Scope, job_id: UUID, worker: str) -> Job | None:
+    async def start_job(self, scope: Principal, job_id: UUID, worker: str) -> Job | None:
         """Take a due job for `worker`; None when it cannot be had. One that came back `dead` has had its attempts."""
-        rows = await self._uow.call(scope, _statement("start"), job_id, worker, self._lease, self._policy.max_attempts)
-        return _job(rows[0]) if rows else None
+        rows = await self._uow.call(
+            scope, _format_statement("start"), job_id, worker, self._lease_time, self._policy.max_attempts
+        )
+        return _job_from_row(rows[0]) if rows else None
 
-    async def extend(self, scope: Scope, job_id: UUID, worker: str) -> bool:
+    async def extend_lease(self, scope: Principal, job_id: UUID, worker: str) -> bool:
         """Keep the job for another lease; False when it is this worker's no more."""
-        return bool(await self._write(scope, "extend", job_id, worker, self._lease))
+        return bool(await self._write_rows(scope, "extend", job_id, worker, self._lease_time))
 
-    async def finish(self, scope: Scope, job_id: UUID, worker: str, report: Mapping[str, Any]) -> bool:
+    async def finish_job(self, scope: Principal, job_id: UUID, worker: str, report: Mapping[str, Any]) -> bool:
         """Done; False when it is this worker's no more."""
-        return bool(await self._write(scope, "finish", job_id, worker, dict(report)))
+        return bool(await self._write_rows(scope, "finish", job_id, worker, dict(report)))
 
-    async def fail(self, scope: Scope, job_id: UUID, worker: str, error: str, again_s: float | None) -> bool:
+    async def fail_job(self, scope: Principal, job_id: UUID, worker: str, error: str, again_s: float | None) -> bool:
         """Failed: tried again in `again_s` seconds, or dead when that is None. False when it is this worker's no more.
 
         `error` must not contain anything a user wrote.
         """
         again = None if again_s is None else timedelta(seconds=again_s)
-        return bool(await self._write(scope, "fail", job_id, worker, error[:MAX_ERROR], again))
+        return bool(await self._write_rows(scope, "fail", job_id, worker, error[:MAX_ERROR], again))
 
-    async def put_off(self, scope: Scope, job_id: UUID, worker: str, wait_s: float, why: str) -> bool:
+    async def defer_job(self, scope: Principal, job_id: UUID, worker: str, wait_s: float, why: str) -> bool:
         """Started again in `wait_s` seconds, as if this time had not been; False when it is this worker's no more."""
-        return bool(await self._write(scope, "put_off", job_id, worker, timedelta(seconds=wait_s), why))
+        return bool(await self._write_rows(scope, "put_off", job_id, worker, timedelta(seconds=wait_s), why))
 
-    async def enqueue(self, scope: Scope, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
+    async def enqueue_jobs(self, scope: Principal, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
         """Add jobs; the ids of those made. With a `slot`, one a kind: what is there already stays as it is."""
         rows = [new_job_row(job) for job in jobs]
-        return [row["id"] for row in await self._write(scope, "enqueue", rows, slot)]
+        return [row["id"] for row in await self._write_rows(scope, "enqueue", rows, slot)]
 
-    async def schedule(self, scope: Scope, slots: Mapping[JobKind, str]) -> list[UUID]:
+    async def schedule_jobs(self, scope: Principal, slots: Mapping[JobKind, str]) -> list[UUID]:
         """One job for each kind in its slot, unless it was made before or one of the kind is not through yet."""
         ids = [new_id() for _slot in slots]
-        rows = await self._write(scope, "schedule", ids, [str(kind) for kind in slots], list(slots.values()))
+        rows = await self._write_rows(scope, "schedule", ids, [str(kind) for kind in slots], list(slots.values()))
         return [row["id"] for row in rows]
 
-    async def page(
-        self, scope: Scope, state: JobState | None, kind: str | None, after: Position | None, limit: int
+    async def list_jobs(
+        self, scope: Principal, state: JobState | None, kind: str | None, after: Position | None, limit: int
     ) -> list[Job]:
         """Newest first and without reports, at most `limit`, starting behind `after`."""
-        rows = await self._read(scope, "page", state, kind, *(after or (None, None)), limit)
-        return [_job(row) for row in rows]
+        rows = await self._read_rows(scope, "page", state, kind, *(after or (None, None)), limit)
+        return [_job_from_row(row) for row in rows]
 
-    async def get(self, scope: Scope, job_id: UUID) -> Job | None:
+    async def get_job(self, scope: Principal, job_id: UUID) -> Job | None:
         """The job, if the tenant has it."""
-        rows = await self._read(scope, "get", job_id)
-        return _job(rows[0]) if rows else None
+        rows = await self._read_rows(scope, "get", job_id)
+        return _job_from_row(rows[0]) if rows else None
 
-    async def counts(self, scope: Scope) -> JobCounts:
+    async def count_jobs(self, scope: Principal) -> JobCounts:
         """How many jobs of each kind and state there are, and how far behind they are."""
         async with self._uow.read(scope) as tx:
-            rows = await tx.fetch(_statement("counts"), scope.tenant_id)
-            oldest = await tx.fetchval(_statement("oldest_due"), scope.tenant_id)
-            paused = await tx.fetch(_statement("pauses"), scope.tenant_id)
+            rows = await tx.fetch(_format_statement("counts"), scope.tenant_id)
+            oldest = await tx.fetchval(_format_statement("oldest_due"), scope.tenant_id)
+            paused = await tx.fetch(_format_statement("pauses"), scope.tenant_id)
         counts = tuple((row["kind"], JobState(row["state"]), row["jobs"]) for row in rows)
         return JobCounts(counts, oldest, tuple(row["kind"] for row in paused))
 
-    async def tally(self, scope: Scope) -> list[tuple[str, str, int]]:
+    async def tally_jobs(self, scope: Principal) -> list[tuple[str, str, int]]:
         """How many jobs of each kind and state there are."""
-        rows = await self._read(scope, "counts")
+        rows = await self._read_rows(scope, "counts")
         return [(row["kind"], row["state"], row["jobs"]) for row in rows]
 
-    async def replay(self, scope: Scope, job_id: UUID) -> bool:
+    async def replay_job(self, scope: Principal, job_id: UUID) -> bool:
         """Put back a dead or done job, or one that waits for a later time; False when it is none, or not there."""
-        return bool(await self._write(scope, "replay", job_id))
+        return bool(await self._write_rows(scope, "replay", job_id))
 
-    async def stranded(self, scope: Scope, kind: JobKind, since: datetime, code: str) -> bool:
+    async def has_stranded(self, scope: Principal, kind: JobKind, since: datetime, code: str) -> bool:
         """Whether jobs of this kind, made since then, died of an error with this code."""
-        return bool((await self._read(scope, "stranded", kind, since, f"{code}:"))[0]["exists"])
+        return bool((await self._read_rows(scope, "stranded", kind, since, f"{code}:"))[0]["exists"])
 
-    async def revive(self, scope: Scope, kind: JobKind, since: datetime, code: str, spread_s: float) -> int:
+    async def revive_jobs(self, scope: Principal, kind: JobKind, since: datetime, code: str, spread_s: float) -> int:
         """Give them MORE attempts each, the oldest first, at most `sweep_limit` and not all at once; how many."""
-        rest = MORE, self._policy.sweep_limit, timedelta(seconds=spread_s)
-        return len(await self._write(scope, "revive", kind, since, f"{code}:", *rest))
+        rest = REVIVED_ATTEMPTS, self._policy.sweep_limit, timedelta(seconds=spread_s)
+        return len(await self._write_rows(scope, "revive", kind, since, f"{code}:", *rest))
 
-    async def pause(self, scope: Scope, kind: str) -> None:
+    async def pause_kind(self, scope: Principal, kind: str) -> None:
         """Start no more jobs of this kind, or of any (`*`)."""
-        await self._write(scope, "pause", kind)
+        await self._write_rows(scope, "pause", kind)
 
-    async def resume(self, scope: Scope, kind: str) -> None:
+    async def resume_kind(self, scope: Principal, kind: str) -> None:
         """End the kind's pause, or every pause (`*`)."""
-        await self._write(scope, "resume", kind)
+        await self._write_rows(scope, "resume", kind)
 
-    async def pauses(self, scope: Scope) -> list[str]:
+    async def paused_kinds(self, scope: Principal) -> list[str]:
         """What is paused."""
-        return [row["kind"] for row in await self._read(scope, "pauses")]
+        return [row["kind"] for row in await self._read_rows(scope, "pauses")]
 
     @property
-    def _lease(self) -> timedelta:
+    def _lease_time(self) -> timedelta:
         return timedelta(seconds=self._policy.lease_s)
 
     @property
-    def _again(self) -> timedelta:
+    def _republish_after(self) -> timedelta:
         return timedelta(seconds=self._policy.republish_s)
 
-    async def _read(self, scope: Scope, name: str, *args: Any) -> list[Row]:
+    async def _read_rows(self, scope: Principal, name: str, *args: Any) -> list[Row]:
         async with self._uow.read(scope) as tx:
-            return await tx.fetch(_statement(name), scope.tenant_id, *args)
+            return await tx.fetch(_format_statement(name), scope.tenant_id, *args)
 
-    async def _write(self, scope: Scope, name: str, *args: Any) -> list[Row]:
+    async def _write_rows(self, scope: Principal, name: str, *args: Any) -> list[Row]:
         async with self._uow.write(scope) as tx:
-            return await tx.fetch(_statement(name), scope.tenant_id, *args)
+            return await tx.fetch(_format_statement(name), scope.tenant_id, *args)
 
 
-def _job(row: Row) -> Job:
+def _job_from_row(row: Row) -> Job:
     values = dict(row)
     return Job(**{**values, "state": JobState(values["state"])})
 
 
 @cache
-def _statement(name: str) -> str:
+def _format_statement(name: str) -> str:
     columns = ", ".join(f"j.{column}" for column in Job.__dataclass_fields__)
     brief = columns.replace("j.report", "NULL::jsonb AS report")
-    return statements("jobs/jobs.sql")[name].format(columns=columns, brief=brief)
+    return load_statements("jobs/jobs.sql")[name].format(columns=columns, brief=brief)

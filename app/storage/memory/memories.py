@@ -13,16 +13,16 @@ from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 from app.domain.memory.merge_bands import MergeBands, Neighbour
 from app.domain.paging import Position
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.text_rules import text_key
 from app.ports import Vector
 from app.storage.rows import memory_columns, memory_from_row
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedMemory:
     """A stored memory a new text was compared with. `near`: same category; `link`: close enough for a relation."""
 
     neighbour: Neighbour
@@ -57,13 +57,13 @@ class MemoryStorage:
         self._uow = uow
         self._space = space
 
-    async def neighbours(
-        self, scope: Scope, user_id: str, category: str, text: str, vector: Vector, bands: MergeBands
-    ) -> list[Compared]:
+    async def find_neighbours(
+        self, scope: Principal, user_id: str, category: str, text: str, vector: Vector, bands: MergeBands
+    ) -> list[ComparedMemory]:
         """The semantic memories a new text must be compared with, best first, in one round trip."""
         rows = await self._uow.call(
             scope,
-            _statement("neighbours", self._space),
+            _format_statement("neighbours", self._space),
             user_id,
             category,
             scope.category_list,
@@ -73,22 +73,22 @@ class MemoryStorage:
             bands.link_top_k,
             bands.link_min,
         )
-        return [_compared(row) for row in rows]
+        return [_compared_from_row(row) for row in rows]
 
-    async def get(self, tx: ReadTx, scope: Scope, memory_id: UUID) -> Memory | None:
+    async def get_memory(self, tx: ReadTx, scope: Principal, memory_id: UUID) -> Memory | None:
         """The memory, in whatever state; None when it is not there or not this key's to see."""
-        row = await tx.fetchrow(_statement("get"), scope.tenant_id, memory_id, scope.category_list)
+        row = await tx.fetchrow(_format_statement("get"), scope.tenant_id, memory_id, scope.category_list)
         return memory_from_row(row) if row else None
 
-    async def page(
-        self, tx: ReadTx, scope: Scope, filters: Filters, state: str, after: Position | None, limit: int
+    async def list_memories(
+        self, tx: ReadTx, scope: Principal, filters: Filters, state: str, after: Position | None, limit: int
     ) -> list[Memory]:
         """Newest first, at most `limit`, starting behind `after`."""
         categories = scope.category_list
         if filters.category is not None:
             categories = [filters.category] if categories is None or filters.category in categories else []
         rows = await tx.fetch(
-            _statement("page"),
+            _format_statement("page"),
             scope.tenant_id,
             filters.user_id,
             categories,
@@ -99,26 +99,31 @@ class MemoryStorage:
         )
         return [memory_from_row(row) for row in rows]
 
-    async def history(
-        self, tx: ReadTx, scope: Scope, memory_id: UUID, after: Position | None, limit: int
+    async def list_history(
+        self, tx: ReadTx, scope: Principal, memory_id: UUID, after: Position | None, limit: int
     ) -> list[HistoryRow]:
         """The memory's history, newest first, at most `limit`, starting behind `after`."""
         rows = await tx.fetch(
-            _statement("history"), scope.tenant_id, str(memory_id), scope.category_list, *(after or (None, None)), limit
+            _format_statement("history"),
+            scope.tenant_id,
+            str(memory_id),
+            scope.category_list,
+            *(after or (None, None)),
+            limit,
         )
         return [HistoryRow(**dict(row)) for row in rows]
 
-    async def known(self, tx: ReadTx, scope: Scope, memory_id: UUID) -> bool:
+    async def has_existed(self, tx: ReadTx, scope: Principal, memory_id: UUID) -> bool:
         """Whether the tenant ever had this memory."""
-        return bool(await tx.fetchval(_statement("known"), scope.tenant_id, str(memory_id)))
+        return bool(await tx.fetchval(_format_statement("known"), scope.tenant_id, str(memory_id)))
 
 
 @lru_cache(maxsize=64)
-def _statement(name: str, space: str = "") -> str:
-    return statements("memory/memories.sql")[name].format(columns=memory_columns("m"), space=space)
+def _format_statement(name: str, space: str = "") -> str:
+    return load_statements("memory/memories.sql")[name].format(columns=memory_columns("m"), space=space)
 
 
-def _compared(row: Mapping[str, Any]) -> Compared:
+def _compared_from_row(row: Mapping[str, Any]) -> ComparedMemory:
     neighbour = Neighbour(
         id=row["id"],
         text=row["text"],
@@ -126,7 +131,7 @@ def _compared(row: Mapping[str, Any]) -> Compared:
         created_at=row["created_at"],
         equal=row["equal"],
     )
-    return Compared(
+    return ComparedMemory(
         neighbour=neighbour,
         near=row["near"] or row["equal"],
         link=row["link"],

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import asyncpg
 
-from app.storage.operations.secret import NOTE
+from app.storage.operations.secret import STORE_FINGERPRINT
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -40,7 +40,7 @@ GRANT mnema_owner TO mnema_admin;
 GRANT mnema_search, mnema_auth, mnema_jobs TO mnema_owner;
 """
 
-_BACKUP = """
+_BACKUP_ROLE = """
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'mnema_backup') THEN
@@ -66,7 +66,7 @@ END $$
 """
 # They know no tenant: what one of them stored, every other could read.
 
-_ALONE = """
+_NO_OTHER_LOGINS = """
 SELECT NOT EXISTS (SELECT FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND rolname NOT LIKE 'mnema\\_%')
 """
 OPEN_DATABASES = """
@@ -80,7 +80,7 @@ MAINTENANCE = ("postgres", "template1")
 """Databases that every cluster has, and that everybody may connect to."""
 
 
-async def bootstrap(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
+async def bootstrap_cluster(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Create the roles, the database and the vector extension. Idempotent; the only step that needs a superuser.
 
     mnema_app gets no large objects and, where no other program logs in to the cluster, no other database.
@@ -92,7 +92,7 @@ async def bootstrap(superuser_url: str, database: str, passwords: dict[str, str]
     try:
         await connection.execute(_ROLES)
         if "mnema_backup" in passwords:
-            await connection.execute(_BACKUP)
+            await connection.execute(_BACKUP_ROLE)
         for role, password in passwords.items():
             quoted = await connection.fetchval(
                 "SELECT format('ALTER ROLE %I PASSWORD %L', $1::text, $2::text)", role, password
@@ -103,7 +103,7 @@ async def bootstrap(superuser_url: str, database: str, passwords: dict[str, str]
                 "SELECT format('CREATE DATABASE %I OWNER mnema_owner', $1::text)", database
             )
             await connection.execute(quoted)
-        if await connection.fetchval(_ALONE):  # in a cluster that others share it would shut them out
+        if await connection.fetchval(_NO_OTHER_LOGINS):  # in a cluster that others share it would shut them out
             await connection.execute(f"REVOKE CONNECT, TEMPORARY ON DATABASE {', '.join(MAINTENANCE)} FROM PUBLIC")
     finally:
         await connection.close()
@@ -136,7 +136,7 @@ def alembic_config(admin_url: str) -> "Config":
     return config
 
 
-async def migrate(admin_url: str, revision: str = "head") -> None:
+async def migrate_schema(admin_url: str, revision: str = "head") -> None:
     """Bring the schema to `revision` (Alembic runs an event loop of its own, so it gets a thread)."""
     from alembic import command
 
@@ -204,7 +204,7 @@ async def accept_secret(admin_url: str, mark: bytes) -> None:
         async with connection.transaction():
             await connection.execute("SET LOCAL ROLE mnema_owner")
             await connection.execute("DELETE FROM installation")
-            await connection.execute(NOTE, mark)
+            await connection.execute(STORE_FINGERPRINT, mark)
     finally:
         await connection.close()
 

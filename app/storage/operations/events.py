@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from app.domain.errors import InvalidInput
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.uow import ReadTx
 
 COUNTABLE = ("node", "op", "status", "category", "user_id", "thread_id")
@@ -15,8 +15,8 @@ MOST_GROUPS = 10_000
 class EventStorage:
     """Counts by any of COUNTABLE."""
 
-    async def counts(
-        self, tx: ReadTx, scope: Scope, by: Sequence[str], since: datetime | None, until: datetime | None
+    async def count_events(
+        self, tx: ReadTx, scope: Principal, by: Sequence[str], since: datetime | None, until: datetime | None
     ) -> list[dict[str, Any]]:
         """One dict a group, with `count`; a key bound to agents counts only events of its categories.
 

@@ -8,7 +8,7 @@ from app.domain.errors import ConfigError, NotFound
 from app.storage.engine import UNPREPARED
 from app.storage.uow import UnitOfWork
 
-_REGISTERED = (
+_LIST_SPACES = (
     "SELECT name, model, dimension, active, active OR ready AS ready FROM embedding_spaces ORDER BY created_at, name"
 )
 
@@ -23,7 +23,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredSpace:
     """A space and its part: `active`, what servers should use; `ready`, what those of its model may use."""
 
     space: Space
@@ -31,23 +31,25 @@ class Registered:
     ready: bool
 
 
-async def registered(uow: UnitOfWork) -> list[Registered]:
+async def list_spaces(uow: UnitOfWork) -> list[RegisteredSpace]:
     """Every space, the oldest first; raises ConfigError when there is no schema that this role may read."""
     try:
-        rows = await uow.definer(_REGISTERED)
+        rows = await uow.call_definer(_LIST_SPACES)
     except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InsufficientPrivilegeError) as error:
         raise ConfigError(UNPREPARED) from error
-    return [Registered(Space(row["name"], row["model"], row["dimension"]), row["active"], row["ready"]) for row in rows]
+    return [
+        RegisteredSpace(Space(row["name"], row["model"], row["dimension"]), row["active"], row["ready"]) for row in rows
+    ]
 
 
 async def active_space(uow: UnitOfWork) -> Space:
     """The active space; raises ConfigError when there is none."""
-    return _active(await registered(uow))
+    return _find_active(await list_spaces(uow))
 
 
-async def named_space(uow: UnitOfWork, name: str) -> Registered:
+async def named_space(uow: UnitOfWork, name: str) -> RegisteredSpace:
     """The space of this name; raises NotFound."""
-    for one in await registered(uow):
+    for one in await list_spaces(uow):
         if one.space.name == name:
             return one
     raise NotFound(f"no embedding space {name!r}; `mnema embeddings list` names them")
@@ -55,8 +57,8 @@ async def named_space(uow: UnitOfWork, name: str) -> Registered:
 
 async def require_space(uow: UnitOfWork, model: str, dimension: int) -> Space:
     """This model's space, if it may be used; ConfigError otherwise: vectors of two models are never compared."""
-    found = await registered(uow)
-    active = _active(found)
+    found = await list_spaces(uow)
+    active = _find_active(found)
     for one in found:
         if (one.space.model, one.space.dimension) == (model, dimension):
             if one.ready:
@@ -74,7 +76,7 @@ async def require_space(uow: UnitOfWork, model: str, dimension: int) -> Space:
     )
 
 
-def _active(found: list[Registered]) -> Space:
+def _find_active(found: list[RegisteredSpace]) -> Space:
     for one in found:
         if one.active:
             return one.space

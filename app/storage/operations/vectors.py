@@ -6,15 +6,15 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedding
 from app.storage.engine import LONG_S
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class Unembedded:
+class UnembeddedMemory:
     """What of a memory goes into its vector, and the version it was read at."""
 
     id: UUID
@@ -39,39 +39,43 @@ class VectorStorage:
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
         names = {"vec": f"vec_{space}", "fill": f"fill_vectors_{space}", "index": f"index_vectors_{space}"}
-        self._sql = {name: text.format(**names) for name, text in statements("operations/vectors.sql").items()}
+        self._sql = {name: text.format(**names) for name, text in load_statements("operations/vectors.sql").items()}
 
-    async def missing(self, scope: Scope, after: UUID | None, limit: int, *, tokens: bool) -> list[Unembedded]:
+    async def find_missing(
+        self, scope: Principal, after: UUID | None, limit: int, *, tokens: bool
+    ) -> list[UnembeddedMemory]:
         """In the order of their ids, behind `after`, in whatever state: what is restored must be found again.
 
         With `tokens` also those that have a vector and no tokens.
         """
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(self._sql["missing"], scope.tenant_id, tokens, after, limit)
-        return [Unembedded(**dict(row)) for row in rows]
+        return [UnembeddedMemory(**dict(row)) for row in rows]
 
-    async def lacking(self, scope: Scope, *, tokens: bool) -> int:
+    async def count_missing(self, scope: Principal, *, tokens: bool) -> int:
         """How many `missing` would find."""
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             return int(await tx.fetchval(self._sql["lacking"], scope.tenant_id, tokens))
 
-    async def counts(self, scope: Scope) -> VectorCounts:
+    async def count_vectors(self, scope: Principal) -> VectorCounts:
         """What the space holds of the tenant."""
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             rows = await tx.fetch(self._sql["counts"], scope.tenant_id)
         return VectorCounts(**dict(rows[0]))
 
-    async def size(self) -> int:
+    async def size_bytes(self) -> int:
         """What the space takes on disk, in bytes."""
-        return int((await self._uow.definer(self._sql["size"]))[0]["bytes"])
+        return int((await self._uow.call_definer(self._sql["size"]))[0]["bytes"])
 
-    async def missing_one(self, scope: Scope, memory_id: UUID, *, tokens: bool) -> Unembedded | None:
+    async def find_missing_one(self, scope: Principal, memory_id: UUID, *, tokens: bool) -> UnembeddedMemory | None:
         """The memory, if it is there and `missing` would find it."""
         async with self._uow.read(scope) as tx:
             row = await tx.fetchrow(self._sql["missing_one"], scope.tenant_id, tokens, memory_id)
-        return Unembedded(**dict(row)) if row else None
+        return UnembeddedMemory(**dict(row)) if row else None
 
-    async def fill(self, scope: Scope, memories: Sequence[Unembedded], embeddings: Sequence[Embedding]) -> int:
+    async def fill_vectors(
+        self, scope: Principal, memories: Sequence[UnembeddedMemory], embeddings: Sequence[Embedding]
+    ) -> int:
         """Store the embeddings of those that are still at the version that was read; how many."""
         rows = await self._uow.call(
             scope,
@@ -83,12 +87,12 @@ class VectorStorage:
         )
         return int(rows[0]["filled"])
 
-    async def more_than(self, scope: Scope, number: int) -> bool:
+    async def has_more_than(self, scope: Principal, number: int) -> bool:
         """Whether the tenant has more vectors of active memories."""
         async with self._uow.read(scope) as tx:
             return int(await tx.fetchval(self._sql["active"], scope.tenant_id, number + 1)) > number
 
-    async def index(self, scope: Scope, limit: int) -> int:
+    async def index_vectors(self, scope: Principal, limit: int) -> int:
         """Put so many more into the approximate index; how many there were."""
         rows = await self._uow.call(scope, self._sql["index"], limit)
         return int(rows[0]["indexed"])

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.domain.principal import Scope
-from app.storage.statements import statements
+from app.domain.principal import Principal
+from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, WriteTx
 
-_SQL = statements("recall/delta.sql")
+_SQL = load_statements("recall/delta.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class ThreadState:
     cursor: int
     oldest: int
 
-    def truncated(self, since: int) -> bool:
+    def is_truncated(self, since: int) -> bool:
         """Whether changes after `since` are no longer in the log."""
         return self.rev > since and (self.oldest == 0 or self.oldest > since + 1)
 
@@ -35,17 +35,17 @@ class Changes:
 class DeltaStorage:
     """Reads the change log; moves cursors."""
 
-    async def state(
-        self, tx: ReadTx, scope: Scope, thread_id: str, agent: str | None, user_id: str | None
+    async def get_thread_state(
+        self, tx: ReadTx, scope: Principal, thread_id: str, agent: str | None, user_id: str | None
     ) -> ThreadState:
         """Where the thread and the agent's cursor stand; a thread without changes stands at 0."""
         row: Any = await tx.fetchrow(_SQL["state"], scope.tenant_id, thread_id, agent, user_id)
         return ThreadState(row["rev"], row["cursor"], row["oldest"])
 
-    async def changes(
+    async def load_changes(
         self,
         tx: ReadTx,
-        scope: Scope,
+        scope: Principal,
         thread_id: str,
         between: tuple[int, int],
         categories: Sequence[str] | None,
@@ -63,13 +63,13 @@ class DeltaStorage:
         )
         return Changes(tuple(rows), rows[0]["total"] if rows else 0)
 
-    async def advance(
-        self, tx: WriteTx, scope: Scope, thread_id: str, agent: str, rev: int, user_id: str | None = None
+    async def advance_cursor(
+        self, tx: WriteTx, scope: Principal, thread_id: str, agent: str, rev: int, user_id: str | None = None
     ) -> None:
         """Move the agent's cursor to `rev`, never back; of that user's changes, or of everybody's."""
         await tx.execute(_SQL["advance"], scope.tenant_id, thread_id, agent, rev, user_id)
 
 
-async def erase_cursors(tx: WriteTx, scope: Scope, user_id: str) -> int:
+async def erase_cursors(tx: WriteTx, scope: Principal, user_id: str) -> int:
     """Remove the cursors that name a person, in the transaction of their erasure; how many."""
     return int((await tx.execute(_SQL["erase"], scope.tenant_id, user_id)).rsplit(" ", 1)[-1])

@@ -11,14 +11,14 @@ from pgvector import HalfVector
 
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
 from app.ports import Vector
 from app.storage.rows import memory_from_row
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row
 
-BEST = 10
+TOP_FOR_RELATIONS = 10
 """Of so many best by either search the relations are looked at."""
 
 
@@ -53,7 +53,7 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMemories:
     """The memories of an answer. Of the chosen ones those that are still to be seen."""
 
     whole: list[Memory] = field(default_factory=list)
@@ -65,41 +65,43 @@ class SearchStorage:
     """Reads one embedding space. Every method binds the tenant, and filters by user, categories and filters."""
 
     def __init__(self, space: str) -> None:
-        self._recall = statements("recall/search.sql")["recall"].format(space=space)
-        self._answer = statements("recall/search.sql")["answer"]
+        self._recall = load_statements("recall/search.sql")["recall"].format(space=space)
+        self._answer = load_statements("recall/search.sql")["answer"]
 
-    async def candidates(self, tx: ReadTx, scope: Scope, search: Search) -> list[Candidate]:
+    async def find_candidates(self, tx: ReadTx, scope: Principal, search: Search) -> list[Candidate]:
         """Every memory among the best `dense` by cosine or the best `lexical` by ts_rank, and what stands beside."""
         row = await tx.fetchrow(
             self._recall,
-            *_scope(scope, search),
+            *_filter_arguments(scope, search),
             search.text,
             None if search.vector is None else HalfVector(search.vector),
             search.dense,
             search.lexical,
             search.beside,
-            BEST if search.with_strengths else 0,
+            TOP_FOR_RELATIONS if search.with_strengths else 0,
             search.exact,
             search.with_tokens,
             search.with_vectors,
         )
-        return [] if row is None or row["id"] is None else _candidates(row)
+        return [] if row is None or row["id"] is None else _candidates_from_row(row)
 
-    async def answer(
+    async def load_answer(
         self,
         tx: ReadTx,
-        scope: Scope,
+        scope: Principal,
         search: Search,
         *,
         whole: Sequence[str] = (),
         whole_limit: int = 0,
         chosen: Sequence[UUID] = (),
         related: int = 0,
-    ) -> Found:
+    ) -> FoundMemories:
         """The memories of the categories that come whole, pinned and most important first, the chosen ones, and what is
         related to them most strongly."""
-        rows = await tx.fetch(self._answer, *_scope(scope, search), list(whole), whole_limit, list(chosen), related)
-        found = Found()
+        rows = await tx.fetch(
+            self._answer, *_filter_arguments(scope, search), list(whole), whole_limit, list(chosen), related
+        )
+        found = FoundMemories()
         for row in rows:
             memory = memory_from_row(row)
             if row["part"] == "whole":
@@ -111,7 +113,7 @@ class SearchStorage:
         return found
 
 
-def _scope(scope: Scope, search: Search) -> tuple[Any, ...]:
+def _filter_arguments(scope: Principal, search: Search) -> tuple[Any, ...]:
     return scope.tenant_id, search.filters.user_id, list(search.categories), search.filters.row_conditions()
 
 
@@ -123,7 +125,7 @@ _COLUMNS = (
 _candidate = partial(tuple.__new__, Candidate)  # as _make, without Python's part in it
 
 
-def _candidates(row: Row) -> list[Candidate]:
+def _candidates_from_row(row: Row) -> list[Candidate]:
     """From a row of columns. The tokens of all lie in one string, `lengths` bytes each."""
     tokens: list[bytes | None] = []
     held, at = row["tokens"] or b"", 0

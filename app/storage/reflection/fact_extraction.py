@@ -6,14 +6,14 @@ from datetime import datetime
 from uuid import UUID
 
 from app.domain.memory.memory import Memory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.memory.memories import MemoryStorage
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class ExtractionState:
     """The turn, None when it is gone; how many writes its user's turns took of the day; whether it is done with.
 
     `settled`: what came of its facts in a run that ended early, by number, and of memories, by id. `agents`: who said
@@ -27,26 +27,26 @@ class Before:
     agents: Sequence[str] | None = None
 
 
-class TurnFacts:
+class TurnFactStorage:
     """Each method is one transaction."""
 
     def __init__(self, uow: UnitOfWork, memories: MemoryStorage) -> None:
         self._uow = uow
         self._memories = memories
-        self._sql = statements("reflection/fact_extraction.sql")
+        self._sql = load_statements("reflection/fact_extraction.sql")
 
-    async def before(self, scope: Scope, turn_id: UUID, day: datetime, route: str) -> Before:
+    async def load_state(self, scope: Principal, turn_id: UUID, day: datetime, route: str) -> ExtractionState:
         """As Before says, of the day that begins at `day`."""
         async with self._uow.read(scope) as tx:
-            turn = await self._memories.get(tx, scope, turn_id)
+            turn = await self._memories.get_memory(tx, scope, turn_id)
             if turn is None:
-                return Before(None)
+                return ExtractionState(None)
             row = await tx.fetchrow(self._sql["before"], scope.tenant_id, turn.user_id, day, route, str(turn_id))
             assert row is not None
             agents = row["bound"] if turn.agent_id is None else [turn.agent_id]
-            return Before(turn, row["today"], row["done"], row["settled"] or {}, agents)
+            return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents)
 
-    async def take(self, scope: Scope, user_id: str, day: datetime, wanted: int, most: int) -> int:
+    async def reserve_writes(self, scope: Principal, user_id: str, day: datetime, wanted: int, most: int) -> int:
         """Take up to `wanted` of the `most` writes that a user's turns may make in a day; how many there were."""
         async with self._uow.write(scope) as tx:
             taken = await tx.fetchval(self._sql["day"], scope.tenant_id, user_id, day)
@@ -55,7 +55,7 @@ class TurnFacts:
                 await tx.execute(self._sql["count"], scope.tenant_id, user_id, room)
             return room
 
-    async def give_back(self, scope: Scope, user_id: str, day: datetime, left: int) -> None:
+    async def return_writes(self, scope: Principal, user_id: str, day: datetime, left: int) -> None:
         """Some of what was taken was not made use of."""
         async with self._uow.write(scope) as tx:
             if await tx.fetchval(self._sql["day"], scope.tenant_id, user_id, day):

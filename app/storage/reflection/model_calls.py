@@ -4,43 +4,43 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-from app.domain.principal import Scope
-from app.domain.reflection.model_usage import Call, PromptReport
+from app.domain.principal import Principal
+from app.domain.reflection.model_usage import ModelCall, PromptReport
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
 
-class LlmStorage:
+class ModelCallStorage:
     """Each method is a transaction of its own: a call of the model lies between two of them."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
-        self._sql = statements("reflection/model_calls.sql")
+        self._sql = load_statements("reflection/model_calls.sql")
 
-    async def reserve(self, scope: Scope, day: date, tokens: int, most: int) -> bool:
+    async def reserve_tokens(self, scope: Principal, day: date, tokens: int, most: int) -> bool:
         """Take so many of the day's tokens; False when they are not to be had."""
         async with self._uow.write(scope) as tx:
             return await tx.fetchval(self._sql["reserve"], scope.tenant_id, day, tokens, most) is not None
 
-    async def settle(self, scope: Scope, day: date, reserved: int, call: Call, at: datetime) -> None:
+    async def settle_call(self, scope: Principal, day: date, reserved: int, call: ModelCall, at: datetime) -> None:
         """Keep the call, and of what was `reserved` for it only what it took."""
         async with self._uow.write(scope) as tx:
-            await tx.execute(self._sql["correct"], scope.tenant_id, day, call.usage.tokens - reserved)
-            await tx.execute(self._sql["keep"], scope.tenant_id, new_id(), at, *_values(call))
+            await tx.execute(self._sql["correct"], scope.tenant_id, day, call.usage.total_tokens - reserved)
+            await tx.execute(self._sql["keep"], scope.tenant_id, new_id(), at, *_call_values(call))
 
-    async def spent(self, scope: Scope, day: date) -> int:
+    async def load_spent_tokens(self, scope: Principal, day: date) -> int:
         """Tokens of the day, those that are reserved included."""
         async with self._uow.read(scope) as tx:
             return int(await tx.fetchval(self._sql["spent"], scope.tenant_id, day) or 0)
 
-    async def report(self, scope: Scope, since: datetime) -> list[PromptReport]:
+    async def load_reports(self, scope: Principal, since: datetime) -> list[PromptReport]:
         """By prompt and version, sorted."""
         async with self._uow.read(scope) as tx:
-            return [_report(row) for row in await tx.fetch(self._sql["report"], scope.tenant_id, since)]
+            return [_report_from_row(row) for row in await tx.fetch(self._sql["report"], scope.tenant_id, since)]
 
-    async def expire(self, scope: Scope, before: datetime, limit: int, *, dry_run: bool) -> int:
+    async def expire_calls(self, scope: Principal, before: datetime, limit: int, *, dry_run: bool) -> int:
         """Drop days and at most `limit` calls older than this; how many calls, or how many there are."""
         if dry_run:
             async with self._uow.read(scope, timeout_s=LONG_S) as tx:
@@ -50,7 +50,7 @@ class LlmStorage:
         return int(tag.rsplit(" ", 1)[-1])
 
 
-def _values(call: Call) -> tuple[Any, ...]:
+def _call_values(call: ModelCall) -> tuple[Any, ...]:
     prompt, _, version = call.prompt.rpartition(".v")
     return (
         prompt,
@@ -68,6 +68,6 @@ def _values(call: Call) -> tuple[Any, ...]:
     )
 
 
-def _report(row: Mapping[str, Any]) -> PromptReport:
+def _report_from_row(row: Mapping[str, Any]) -> PromptReport:
     values = {name: int(row[name]) for name in PromptReport.__dataclass_fields__ if name != "prompt"}
     return PromptReport(prompt=row["prompt"], **values)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pgvector import HalfVector
 
 from app.domain.memory.memory import Memory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.reflection.reconcile import ReconcilePolicy
 from app.ports import Vector
 from app.storage.rows import memory_columns, memory_from_row
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class FactNeighbour:
     """A memory with its cosine to each of the facts, in their order."""
 
     memory: Memory
@@ -28,11 +28,11 @@ class ReconcileStorage:
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
         names = {"columns": memory_columns("m"), "vec": f"vec_{space}"}
-        self._around = statements("reflection/reconcile.sql")["around"].format(**names)
+        self._around = load_statements("reflection/reconcile.sql")["around"].format(**names)
 
-    async def around(
-        self, scope: Scope, user_id: str, facts: Sequence[Vector], policy: ReconcilePolicy
-    ) -> list[Beside]:
+    async def load_neighbours(
+        self, scope: Principal, user_id: str, facts: Sequence[Vector], policy: ReconcilePolicy
+    ) -> list[FactNeighbour]:
         """The neighbours of the facts, the oldest first, held to the scope's categories."""
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(
@@ -44,4 +44,4 @@ class ReconcileStorage:
                 policy.neighbours,
                 policy.min_similarity,
             )
-        return [Beside(memory_from_row(row), tuple(map(float, row["similarities"]))) for row in rows]
+        return [FactNeighbour(memory_from_row(row), tuple(map(float, row["similarities"]))) for row in rows]

@@ -7,17 +7,17 @@ from functools import cache
 from pgvector import HalfVector
 
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
-from app.domain.principal import Scope
-from app.domain.reflection.insights import REMEMBERED, TALK_TURNS, InsightPolicy, Material
-from app.domain.reflection.transcript import Kind, Mark, Talk
+from app.domain.principal import Principal
+from app.domain.reflection.insights import MAX_EXISTING_INSIGHTS, TALK_TURNS, InsightMaterial, InsightPolicy
+from app.domain.reflection.transcript import ReadPosition, ReflectionKind, Transcript
 from app.ports import Vector
 from app.storage.rows import memory_columns, memory_from_row
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row, WriteTx
 
-WHOLE = ""
+WHOLE_USER = ""
 """In place of a thread: the user as a whole."""
-UNSEEN = timedelta(days=7)
+NEW_THREAD_WINDOW = timedelta(days=7)
 
 
 class ReflectionStorage:
@@ -26,68 +26,82 @@ class ReflectionStorage:
     def __init__(self, space: str) -> None:
         self._space = space
 
-    async def talk(
+    async def load_transcript(
         self,
         tx: WriteTx,
-        scope: Scope,
+        scope: Principal,
         user_id: str,
         thread_id: str,
-        kind: Kind,
+        kind: ReflectionKind,
         category: str,
         window: int,
         without: Sequence[str],
         now: datetime,
         *,
         begin: bool,
-    ) -> Talk | None:
+    ) -> Transcript | None:
         """The oldest of what `kind` has not read of a thread; half as much each time the model had no answer to it.
 
         With `begin`, a thread it never saw counts as waiting from now on; None when somebody else is beginning it this
         moment, or nothing is held of the user.
         """
         where = scope.tenant_id, user_id, thread_id
-        row = await tx.fetchrow(_sql("mark" if begin else "seen"), *where, kind, *([now] if begin else []))
+        row = await tx.fetchrow(_format_statement("mark" if begin else "seen"), *where, kind, *([now] if begin else []))
         if row is None and begin:
             return None
-        mark = Mark(row["rev"], row["at"]) if row else Mark(0, now)
+        mark = ReadPosition(row["rev"], row["at"]) if row else ReadPosition(0, now)
         most = max(1, window >> row["tries"]) if row else window
-        rows = await tx.fetch(_sql("turns"), *where, mark.rev, category, most, list(without))
+        rows = await tx.fetch(_format_statement("turns"), *where, mark.rev, category, most, list(without))
         revs, unread = tuple(row["at_rev"] for row in rows), rows[0]["unread"] if rows else 0
-        return Talk(mark, unread, tuple(_memories(rows)), revs)
+        return Transcript(mark, unread, tuple(_memories_from_rows(rows)), revs)
 
-    async def advance(
-        self, tx: WriteTx, scope: Scope, user_id: str, thread_id: str, kind: Kind, old: Mark | None, new: Mark
+    async def advance_position(
+        self,
+        tx: WriteTx,
+        scope: Principal,
+        user_id: str,
+        thread_id: str,
+        kind: ReflectionKind,
+        old: ReadPosition | None,
+        new: ReadPosition,
     ) -> bool:
         """Say how far was read; False when somebody else said so meanwhile."""
         before = (old.rev, old.at) if old else (None, None)
         where = scope.tenant_id, user_id, thread_id, kind
-        return bool(await tx.fetchval(_sql("advance"), *where, new.rev, new.at, *before))
+        return bool(await tx.fetchval(_format_statement("advance"), *where, new.rev, new.at, *before))
 
-    async def stumble(
-        self, tx: WriteTx, scope: Scope, user_id: str, thread_id: str, kind: Kind, old: Mark | None, least: int
+    async def count_failed_read(
+        self,
+        tx: WriteTx,
+        scope: Principal,
+        user_id: str,
+        thread_id: str,
+        kind: ReflectionKind,
+        old: ReadPosition | None,
+        least: int,
     ) -> int:
         """Count a reading from `old` without an answer; how many in a row, or `least` if that is more.
 
         0: somebody else has read on meanwhile.
         """
         where, before = (scope.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
-        return int(await tx.fetchval(_sql("stumble"), *where, *before, least) or 0)
+        return int(await tx.fetchval(_format_statement("stumble"), *where, *before, least) or 0)
 
-    async def take(self, tx: WriteTx, scope: Scope, user_id: str, day: datetime, most: int) -> bool:
+    async def count_episode(self, tx: WriteTx, scope: Principal, user_id: str, day: datetime, most: int) -> bool:
         """Count one more episode of the day that begins at `day`; False when it had `most`."""
-        return bool(await tx.fetchval(_sql("take"), scope.tenant_id, user_id, day, most))
+        return bool(await tx.fetchval(_format_statement("take"), scope.tenant_id, user_id, day, most))
 
-    async def taken(self, tx: ReadTx, scope: Scope, user_id: str, day: datetime) -> int:
+    async def load_episode_count(self, tx: ReadTx, scope: Principal, user_id: str, day: datetime) -> int:
         """How many episodes were counted of that day."""
-        row = await tx.fetchrow(_sql("seen"), scope.tenant_id, user_id, WHOLE, "day")
+        row = await tx.fetchrow(_format_statement("seen"), scope.tenant_id, user_id, WHOLE_USER, "day")
         return row["rev"] if row and row["at"] == day else 0
 
-    async def waiting(
+    async def list_waiting(
         self,
         tx: ReadTx,
-        scope: Scope,
+        scope: Principal,
         user_id: str | None,
-        kind: Kind,
+        kind: ReflectionKind,
         before: datetime,
         category: str,
         without: Sequence[str],
@@ -97,43 +111,48 @@ class ReflectionStorage:
     ) -> list[tuple[str, str]]:
         """Users and threads where a user said what `kind` did not read when it read there last, before `before`; also
         threads of the last UNSEEN that it never saw. Users who had `cap` episodes of the `day` wait for the next."""
-        where = scope.tenant_id, user_id, kind, before, most, before - UNSEEN, category, list(without)
-        rows = await tx.fetch(_sql("waiting"), *where, day, cap)
+        where = scope.tenant_id, user_id, kind, before, most, before - NEW_THREAD_WINDOW, category, list(without)
+        rows = await tx.fetch(_format_statement("waiting"), *where, day, cap)
         return [(row["user_id"], row["thread_id"]) for row in rows]
 
-    async def guessable(self, tx: ReadTx, scope: Scope, user_id: str | None, before: datetime, most: int) -> list[str]:
+    async def list_insight_users(
+        self, tx: ReadTx, scope: Principal, user_id: str | None, before: datetime, most: int
+    ) -> list[str]:
         """Users with episodes that no insight was drawn from yet."""
-        return [row["user_id"] for row in await tx.fetch(_sql("guessable"), scope.tenant_id, user_id, before, most)]
+        return [
+            row["user_id"]
+            for row in await tx.fetch(_format_statement("guessable"), scope.tenant_id, user_id, before, most)
+        ]
 
-    async def material(
+    async def load_material(
         self,
         tx: ReadTx,
-        scope: Scope,
+        scope: Principal,
         user_id: str,
         policy: InsightPolicy,
         without: Sequence[str],
         categories: Sequence[str],
-    ) -> Material:
+    ) -> InsightMaterial:
         """What insights may be drawn from now, of these categories; and those that stand."""
-        row = await tx.fetchrow(_sql("seen"), scope.tenant_id, user_id, WHOLE, "insight")
-        mark = Mark(row["rev"], row["at"]) if row else None
+        row = await tx.fetchrow(_format_statement("seen"), scope.tenant_id, user_id, WHOLE_USER, "insight")
+        mark = ReadPosition(row["rev"], row["at"]) if row else None
         since = mark.at if mark else None
 
-        async def newest(type_: MemoryType, most: int, since: datetime | None = None) -> list[Memory]:
-            return await self.newest(tx, scope, user_id, type_, since, without, most, categories)
+        async def newest_of_type(type_: MemoryType, most: int, since: datetime | None = None) -> list[Memory]:
+            return await self.load_newest(tx, scope, user_id, type_, since, without, most, categories)
 
-        return Material(
+        return InsightMaterial(
             mark,
-            await newest(MemoryType.episodic, policy.activity, since),
-            await newest(MemoryType.semantic, policy.facts, since),
-            await newest(MemoryType.turn, TALK_TURNS),
-            await self.newest(tx, scope, user_id, MemoryType.insight, None, (), REMEMBERED),
+            await newest_of_type(MemoryType.episodic, policy.activity, since),
+            await newest_of_type(MemoryType.semantic, policy.facts, since),
+            await newest_of_type(MemoryType.turn, TALK_TURNS),
+            await self.load_newest(tx, scope, user_id, MemoryType.insight, None, (), MAX_EXISTING_INSIGHTS),
         )
 
-    async def newest(
+    async def load_newest(
         self,
         tx: ReadTx,
-        scope: Scope,
+        scope: Principal,
         user_id: str,
         type_: MemoryType,
         since: datetime | None,
@@ -143,13 +162,13 @@ class ReflectionStorage:
     ) -> list[Memory]:
         """The user's memories of a type that changed last, newest first."""
         where = scope.tenant_id, user_id, type_, since, list(without), most
-        rows = await tx.fetch(_sql("newest"), *where, None if categories is None else list(categories))
-        return _memories(rows)
+        rows = await tx.fetch(_format_statement("newest"), *where, None if categories is None else list(categories))
+        return _memories_from_rows(rows)
 
-    async def near(
+    async def find_nearest(
         self,
         tx: ReadTx,
-        scope: Scope,
+        scope: Principal,
         like: NewMemory,
         vector: Vector,
         since: datetime,
@@ -158,18 +177,20 @@ class ReflectionStorage:
     ) -> list[Memory]:
         """The user's unpinned memories of the same type and category that changed since, nearest first."""
         where = scope.tenant_id, like.user_id, like.type, like.category, since, list(without)
-        return _memories(await tx.fetch(_sql("near", self._space), *where, HalfVector(vector), most))
+        return _memories_from_rows(
+            await tx.fetch(_format_statement("near", self._space), *where, HalfVector(vector), most)
+        )
 
-    async def summary(self, tx: ReadTx, scope: Scope, user_id: str, thread_id: str) -> Memory | None:
+    async def load_summary(self, tx: ReadTx, scope: Principal, user_id: str, thread_id: str) -> Memory | None:
         """The thread's summary, if it has one."""
-        rows = await tx.fetch(_sql("summary"), scope.tenant_id, user_id, thread_id)
-        return _memories(rows)[0] if rows else None
+        rows = await tx.fetch(_format_statement("summary"), scope.tenant_id, user_id, thread_id)
+        return _memories_from_rows(rows)[0] if rows else None
 
 
-def _memories(rows: Sequence[Row]) -> list[Memory]:
+def _memories_from_rows(rows: Sequence[Row]) -> list[Memory]:
     return [memory_from_row(row) for row in rows]
 
 
 @cache
-def _sql(name: str, space: str = "") -> str:
-    return statements("reflection/transcripts.sql")[name].format(columns=memory_columns("m"), vec=f"vec_{space}")
+def _format_statement(name: str, space: str = "") -> str:
+    return load_statements("reflection/transcripts.sql")[name].format(columns=memory_columns("m"), vec=f"vec_{space}")

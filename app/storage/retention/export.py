@@ -4,9 +4,9 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.rows import memory_columns
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import ReadTx
 
 KINDS = {
@@ -22,19 +22,21 @@ KINDS = {
 class ExportStorage:
     """Pages by id, held to the scope's categories."""
 
-    async def user(self, tx: ReadTx, scope: Scope, user_id: str) -> dict[str, Any] | None:
+    async def get_user(self, tx: ReadTx, scope: Principal, user_id: str) -> dict[str, Any] | None:
         """The user's own row, or None for one of whom the scope's categories do not speak."""
-        row = await tx.fetchrow(_statement("user"), scope.tenant_id, user_id, scope.category_list)
+        row = await tx.fetchrow(_format_statement("user"), scope.tenant_id, user_id, scope.category_list)
         return dict(row) if row else None
 
-    async def page(
-        self, tx: ReadTx, scope: Scope, user_id: str, kind: str, after: UUID | list[str] | None
+    async def list_records(
+        self, tx: ReadTx, scope: Principal, user_id: str, kind: str, after: UUID | list[str] | None
     ) -> list[dict[str, Any]]:
         """A page of one of KINDS behind id `after`."""
-        rows = await tx.fetch(_statement(kind), scope.tenant_id, user_id, scope.category_list, after, KINDS[kind])
+        rows = await tx.fetch(
+            _format_statement(kind), scope.tenant_id, user_id, scope.category_list, after, KINDS[kind]
+        )
         return [dict(row) for row in rows]
 
 
 @cache
-def _statement(name: str) -> str:
-    return statements("retention/export.sql")[name].format(columns=memory_columns("m"))
+def _format_statement(name: str) -> str:
+    return load_statements("retention/export.sql")[name].format(columns=memory_columns("m"))

@@ -4,52 +4,56 @@ from datetime import datetime
 from functools import cache
 
 from app.domain.memory.memory import Memory
-from app.domain.principal import Scope
-from app.domain.retention.forgetting import LifecyclePolicy
-from app.domain.tombstones import tombstones
+from app.domain.principal import Principal
+from app.domain.retention.forgetting import ForgettingPolicy
+from app.domain.tombstones import compute_tombstones
 from app.storage.agent_state.store_items import ItemRecords, erase_items
 from app.storage.consent.patches import consent_texts, erase_consent
 from app.storage.engine import LONG_S
 from app.storage.recall.delta import erase_cursors
-from app.storage.reflection.model_calls import LlmStorage
+from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.rows import memory_columns, memory_from_row
-from app.storage.statements import statements
+from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, UnitOfWork
 
 
-class LifecycleStorage:
+class ForgettingStorage:
     """Finds memories by age; the journal changes them."""
 
     def __init__(self, uow: UnitOfWork, secret: bytes) -> None:
         self._uow = uow
         self._secret = secret
 
-    async def forgettable(
-        self, tx: ReadTx, scope: Scope, policy: LifecyclePolicy, now: datetime, limit: int
+    async def find_forgettable(
+        self, tx: ReadTx, scope: Principal, policy: ForgettingPolicy, now: datetime, limit: int
     ) -> list[Memory]:
         """Active memories nobody has asked for or changed in the policy's time, of low importance, unpinned."""
         before = policy.forget_before(now)
-        rows = await tx.fetch(_statement("forgettable"), scope.tenant_id, before, policy.forget_below, limit)
+        rows = await tx.fetch(_format_statement("forgettable"), scope.tenant_id, before, policy.forget_below, limit)
         return [memory_from_row(row) for row in rows]
 
-    async def purgeable(self, tx: ReadTx, scope: Scope, now: datetime, limit: int) -> list[Memory]:
+    async def find_purgeable(self, tx: ReadTx, scope: Principal, now: datetime, limit: int) -> list[Memory]:
         """Soft-deleted memories whose time to be restored is over."""
-        rows = await tx.fetch(_statement("purgeable"), scope.tenant_id, now, limit)
+        rows = await tx.fetch(_format_statement("purgeable"), scope.tenant_id, now, limit)
         return [memory_from_row(row) for row in rows]
 
-    async def overflowing(self, tx: ReadTx, scope: Scope, max_entries: int, limit: int) -> list[Memory]:
+    async def find_overflowing(self, tx: ReadTx, scope: Principal, max_entries: int, limit: int) -> list[Memory]:
         """The oldest unpinned entries of threads that hold more than `max_entries` of one user."""
-        rows = await tx.fetch(_statement("overflowing"), scope.tenant_id, max_entries, limit)
+        rows = await tx.fetch(_format_statement("overflowing"), scope.tenant_id, max_entries, limit)
         return [memory_from_row(row) for row in rows]
 
-    async def overflowing_thread(
-        self, tx: ReadTx, scope: Scope, user_id: str, thread_id: str, max_entries: int, limit: int
+    async def find_thread_overflow(
+        self, tx: ReadTx, scope: Principal, user_id: str, thread_id: str, max_entries: int, limit: int
     ) -> list[Memory]:
         """As `overflowing`, of one user in one thread."""
-        rows = await tx.fetch(_statement("overflowing_thread"), scope.tenant_id, max_entries, limit, user_id, thread_id)
+        rows = await tx.fetch(
+            _format_statement("overflowing_thread"), scope.tenant_id, max_entries, limit, user_id, thread_id
+        )
         return [memory_from_row(row) for row in rows]
 
-    async def expire(self, scope: Scope, policy: LifecyclePolicy, now: datetime, *, dry_run: bool) -> dict[str, int]:
+    async def expire_records(
+        self, scope: Principal, policy: ForgettingPolicy, now: datetime, *, dry_run: bool
+    ) -> dict[str, int]:
         """Drop a batch of the records kept only for a time: the policy's `records_batch` of each table at most.
 
         How many, by table; dry, how many there are. What was dropped stays dropped whatever comes after.
@@ -57,32 +61,32 @@ class LifecycleStorage:
         events_before, keys_before = policy.records_before(now)
         limit = policy.records_batch
         rows = await self._uow.call(
-            scope, _statement("expire"), policy.change_log_revisions, events_before, keys_before, limit, dry_run
+            scope, _format_statement("expire"), policy.change_log_revisions, events_before, keys_before, limit, dry_run
         )
         counts: dict[str, int] = rows[0]["counts"]
-        items = await ItemRecords(self._uow).expire(scope, now, limit, dry_run=dry_run)
-        calls = await LlmStorage(self._uow).expire(scope, events_before, limit, dry_run=dry_run)
+        items = await ItemRecords(self._uow).expire_items(scope, now, limit, dry_run=dry_run)
+        calls = await ModelCallStorage(self._uow).expire_calls(scope, events_before, limit, dry_run=dry_run)
         return {**counts, "store_items": items, "llm_calls": calls}
 
-    async def erase_user(self, scope: Scope, user_id: str) -> dict[str, int] | None:
+    async def erase_user(self, scope: Principal, user_id: str) -> dict[str, int] | None:
         """Remove everything of a user, also text in history and delta; counts by table, None for an unknown user.
 
         The user's row is locked first, then the memories: a new memory of the same user waits, then starts anew and
         meets the tombstones; a change under way is waited for. Raises WriteContention when it was in each other's way.
         """
         async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-            known = await tx.fetchrow(_statement("lock_user"), scope.tenant_id, user_id) is not None
-            if not known and not await tx.fetchval(_statement("traces"), scope.tenant_id, user_id):
+            known = await tx.fetchrow(_format_statement("lock_user"), scope.tenant_id, user_id) is not None
+            if not known and not await tx.fetchval(_format_statement("traces"), scope.tenant_id, user_id):
                 return None
-            await tx.fetchval(_statement("lock_memories"), scope.tenant_id, user_id)
-            threads: int = await tx.fetchval(_statement("erase_threads"), scope.tenant_id, user_id)
-            rows = await tx.fetch(_statement("texts"), scope.tenant_id, user_id)
+            await tx.fetchval(_format_statement("lock_memories"), scope.tenant_id, user_id)
+            threads: int = await tx.fetchval(_format_statement("erase_threads"), scope.tenant_id, user_id)
+            rows = await tx.fetch(_format_statement("texts"), scope.tenant_id, user_id)
             texts = [*(row["text"] for row in rows), *await consent_texts(tx, scope, user_id)]
             turns = (row["turn"] for row in rows)
-            hashes = tombstones(self._secret, scope.tenant_id, user_id, texts, turns)
+            hashes = compute_tombstones(self._secret, scope.tenant_id, user_id, texts, turns)
             consent = await erase_consent(tx, scope, user_id)
             counts: dict[str, int] = await tx.fetchval(
-                _statement("erase"), scope.tenant_id, user_id, hashes, scope.actor
+                _format_statement("erase"), scope.tenant_id, user_id, hashes, scope.actor_name
             )
             counts["store_items"] = await erase_items(tx, scope, user_id)
             counts["delta_cursors"] = await erase_cursors(tx, scope, user_id)
@@ -90,5 +94,5 @@ class LifecycleStorage:
 
 
 @cache
-def _statement(name: str) -> str:
-    return statements("retention/forgetting.sql")[name].format(columns=memory_columns("m"))
+def _format_statement(name: str) -> str:
+    return load_statements("retention/forgetting.sql")[name].format(columns=memory_columns("m"))

@@ -18,54 +18,54 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from app.storage.tables.base import bigint, identifier, metadata, tenant, text
+from app.storage.tables.base import bigint_column, id_column, metadata, tenant_column, text_column
 
 _time = DateTime(timezone=True)
 
 supervisor_checkpoints = Table(
     "supervisor_checkpoints",
     metadata,
-    tenant(),
-    identifier(),
-    text("user_id"),
-    text("thread_id"),
+    tenant_column(),
+    id_column(),
+    text_column("user_id"),
+    text_column("thread_id"),
     Column("checkpoint_data", JSONB, nullable=False),
     Column("created_at", _time),
     Column("updated_at", _time),
-    text("kind"),
-    bigint("version"),
+    text_column("kind"),
+    bigint_column("version"),
     Column("checkpoint_binary", LargeBinary),
-    text("head", null=True),
+    text_column("head", null=True),
     CheckConstraint("kind IN ('state', 'lineage')"),
     Index("supervisor_checkpoints_thread", "tenant_id", "user_id", "thread_id", unique=True),
 )
 Index("supervisor_checkpoints_updated", supervisor_checkpoints.c.tenant_id, desc("updated_at"))
 
 
-def _of_thread() -> ForeignKeyConstraint:
+def _thread_foreign_key() -> ForeignKeyConstraint:
     thread = ["supervisor_checkpoints.tenant_id", "supervisor_checkpoints.id"]
     return ForeignKeyConstraint(["tenant_id", "thread_pk"], thread, ondelete="CASCADE")
 
 
-def _typed() -> tuple["Column[object]", "Column[object]"]:
+def _payload_columns() -> tuple["Column[object]", "Column[object]"]:
     """What a saver wrote, and how."""
-    return text("type"), Column("data", LargeBinary, nullable=False)
+    return text_column("type"), Column("data", LargeBinary, nullable=False)
 
 
 checkpoint_lineage = Table(
     "checkpoint_lineage",
     metadata,
-    tenant(),
-    identifier("thread_pk"),
-    text("ns", key=True),
-    text("checkpoint_id", key=True),
-    text("parent_id", null=True),
-    *_typed(),
+    tenant_column(),
+    id_column("thread_pk"),
+    text_column("ns", key=True),
+    text_column("checkpoint_id", key=True),
+    text_column("parent_id", null=True),
+    *_payload_columns(),
     Column("metadata", JSONB, nullable=False),
     Column("versions", JSONB, nullable=False),
     Column("run_id", Text, Computed("metadata->>'run_id'", persisted=True)),
     Column("created_at", _time, nullable=False),
-    _of_thread(),
+    _thread_foreign_key(),
 )
 Index("checkpoint_lineage_newest", checkpoint_lineage.c.tenant_id, checkpoint_lineage.c.checkpoint_id)
 Index(
@@ -77,25 +77,25 @@ Index(
 checkpoint_values = Table(
     "checkpoint_values",
     metadata,
-    tenant(),
-    identifier("thread_pk"),
-    text("ns", key=True),
-    text("channel", key=True),
-    text("version", key=True),
-    *_typed(),
-    _of_thread(),
+    tenant_column(),
+    id_column("thread_pk"),
+    text_column("ns", key=True),
+    text_column("channel", key=True),
+    text_column("version", key=True),
+    *_payload_columns(),
+    _thread_foreign_key(),
 )
 checkpoint_writes = Table(
     "checkpoint_writes",
     metadata,
-    tenant(),
-    identifier("thread_pk"),
-    text("ns", key=True),
-    text("checkpoint_id", key=True),
-    text("task_id", key=True),
+    tenant_column(),
+    id_column("thread_pk"),
+    text_column("ns", key=True),
+    text_column("checkpoint_id", key=True),
+    text_column("task_id", key=True),
     Column("idx", Integer, primary_key=True, autoincrement=False),
-    text("task_path"),
-    text("channel"),
-    *_typed(),
-    _of_thread(),
+    text_column("task_path"),
+    text_column("channel"),
+    *_payload_columns(),
+    _thread_foreign_key(),
 )

@@ -14,7 +14,7 @@ from sqlalchemy import (
 from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
-from app.storage.tables.base import bigint, identifier, metadata, tenant, text
+from app.storage.tables.base import bigint_column, id_column, metadata, tenant_column, text_column
 from app.storage.tables.journal import Xid8
 
 _time = DateTime(timezone=True)
@@ -22,20 +22,20 @@ _time = DateTime(timezone=True)
 context_patches = Table(
     "context_patches",
     metadata,
-    tenant(),
-    identifier(),
-    *(text(name) for name in ("user_id", "field", "value")),
+    tenant_column(),
+    id_column(),
+    *(text_column(name) for name in ("user_id", "field", "value")),
     Column("value_key", LargeBinary, nullable=False),
     Column("sensitive", Boolean, nullable=False),
-    text("state"),
+    text_column("state"),
     Column("signals", JSONB, nullable=False),
-    text("actor"),
-    text("thread_id", null=True),
+    text_column("actor"),
+    text_column("thread_id", null=True),
     Column("created_at", _time, nullable=False),
     Column("expires_at", _time, nullable=False),
     Column("decided_at", _time),
-    text("decided_by", null=True),
-    text("way", null=True),
+    text_column("decided_by", null=True),
+    text_column("way", null=True),
     Column("decided_xid", Xid8),
     Column("keys", ARRAY(UUID), nullable=False),
     Column("answer_id", UUID),
@@ -63,9 +63,9 @@ Index(
 user_context = Table(
     "user_context",
     metadata,
-    tenant(),
-    *(text(name, key=True) for name in ("user_id", "field", "item")),
-    text("value"),
+    tenant_column(),
+    *(text_column(name, key=True) for name in ("user_id", "field", "item")),
+    text_column("value"),
     Column("patch_id", UUID, nullable=False),
     Column("updated_at", _time, nullable=False),
     CheckConstraint(r"item = '' OR field LIKE '%\_add'"),
@@ -75,12 +75,12 @@ user_context = Table(
 context_questions = Table(
     "context_questions",
     metadata,
-    tenant(),
-    text("thread_id", key=True),
-    text("user_id"),
+    tenant_column(),
+    text_column("thread_id", key=True),
+    text_column("user_id"),
     Column("patch_id", UUID, nullable=False),
-    text("question"),
-    bigint("rev"),
+    text_column("question"),
+    bigint_column("rev"),
     Column("asked_at", _time, nullable=False),
     Column("turn_id", UUID, nullable=False),
     Column("key_id", UUID),

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL, TSVECTOR, UUID
 
-from app.storage.tables.base import bigint, identifier, metadata, tenant, text
+from app.storage.tables.base import bigint_column, id_column, metadata, tenant_column, text_column
 
 _time = DateTime(timezone=True)
 _tsv = (
@@ -35,7 +35,7 @@ _tsv = (
 tenants = Table(
     "tenants",
     metadata,
-    identifier(),
+    id_column(),
     Column("name", Text, CheckConstraint("length(name) BETWEEN 1 AND 200"), nullable=False, unique=True),
     Column("created_at", _time, nullable=False),
 )
@@ -45,9 +45,9 @@ api_keys = Table(
     "api_keys",
     metadata,
     Column("tenant_id", UUID, _of_tenant, primary_key=True),
-    identifier(),
-    text("name"),
-    text("prefix"),
+    id_column(),
+    text_column("name"),
+    text_column("prefix"),
     Column("key_hash", LargeBinary, nullable=False),
     Column("agents", ARRAY(Text)),
     Column("scopes", ARRAY(Text), nullable=False),
@@ -60,28 +60,28 @@ users = Table(
     "users",
     metadata,
     Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
-    text("user_id", key=True),
-    Column("user_pk", bigint("user_pk").type, Identity(always=True), nullable=False),
+    text_column("user_id", key=True),
+    Column("user_pk", bigint_column("user_pk").type, Identity(always=True), nullable=False),
     Column("created_at", _time, nullable=False),
     UniqueConstraint("tenant_id", "user_pk"),
 )
 memories = Table(
     "memories",
     metadata,
-    tenant(),
-    identifier(),
-    bigint("user_pk"),
-    text("user_id"),
-    text("thread_id", null=True),
-    bigint("seq", null=True),
-    *(text(name, null=True) for name in ("agent_id", "run_id", "actor_id", "role")),
-    *(text(name) for name in ("type", "category", "text")),
-    text("steps_text", null=True),
+    tenant_column(),
+    id_column(),
+    bigint_column("user_pk"),
+    text_column("user_id"),
+    text_column("thread_id", null=True),
+    bigint_column("seq", null=True),
+    *(text_column(name, null=True) for name in ("agent_id", "run_id", "actor_id", "role")),
+    *(text_column(name) for name in ("type", "category", "text")),
+    text_column("steps_text", null=True),
     Column("text_hash", LargeBinary, nullable=False),
     Column("importance", SmallInteger, nullable=False),
     Column("pinned", Boolean, nullable=False),
     Column("tags", ARRAY(Text), nullable=False),
-    text("state"),
+    text_column("state"),
     Column("source", JSONB),
     Column("metadata", JSONB, nullable=False),
     Column("superseded_by", UUID),
@@ -129,20 +129,20 @@ Index("memories_tsv", memories.c.tsv, postgresql_using="gin")
 memory_access = Table(
     "memory_access",
     metadata,
-    tenant(),
-    identifier("memory_id"),
+    tenant_column(),
+    id_column("memory_id"),
     Column("last_accessed", _time, nullable=False),
-    bigint("hits"),
+    bigint_column("hits"),
     ForeignKeyConstraint(["tenant_id", "memory_id"], ["memories.tenant_id", "memories.id"], ondelete="CASCADE"),
 )
 relations = Table(
     "relations",
     metadata,
-    tenant(),
-    identifier(),
-    text("from_id"),
-    text("to_id"),
-    text("relation_type", null=True),
+    tenant_column(),
+    id_column(),
+    text_column("from_id"),
+    text_column("to_id"),
+    text_column("relation_type", null=True),
     Column("strength", REAL, nullable=False),
     Column("created_at", _time),
     Index("relations_from", "tenant_id", "from_id"),
@@ -152,8 +152,8 @@ relations = Table(
 embedding_spaces = Table(
     "embedding_spaces",
     metadata,
-    text("name", key=True),
-    text("model"),
+    text_column("name", key=True),
+    text_column("model"),
     Column("dimension", Integer, nullable=False),
     Column("active", Boolean, nullable=False),
     Column("created_at", _time, nullable=False),

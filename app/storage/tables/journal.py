@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import JSONB, REAL
 from sqlalchemy.dialects.postgresql.base import ischema_names
 from sqlalchemy.types import UserDefinedType
 
-from app.storage.tables.base import bigint, identifier, metadata, tenant, text
+from app.storage.tables.base import bigint_column, id_column, metadata, tenant_column, text_column
 
 _time = DateTime(timezone=True)
 
@@ -36,18 +36,20 @@ class Xid8(UserDefinedType[int]):
 
 ischema_names["xid8"] = Xid8  # so that the schema can be read back without a warning
 
-thread_revision = Table("thread_revision", metadata, tenant(), text("thread_id", key=True), bigint("rev"))
+thread_revision = Table(
+    "thread_revision", metadata, tenant_column(), text_column("thread_id", key=True), bigint_column("rev")
+)
 change_log = Table(
     "change_log",
     metadata,
-    tenant(),
-    identifier(),
-    text("thread_id"),
-    bigint("rev"),
-    text("memory_id"),
-    text("event"),
-    text("category_before", null=True),
-    text("category_after", null=True),
+    tenant_column(),
+    id_column(),
+    text_column("thread_id"),
+    bigint_column("rev"),
+    text_column("memory_id"),
+    text_column("event"),
+    text_column("category_before", null=True),
+    text_column("category_after", null=True),
     Column("meta", JSONB, nullable=False),
     Column("ts", _time, nullable=False),
     Index("change_log_memory", "tenant_id", "memory_id"),
@@ -57,21 +59,21 @@ Index("change_log_rev", change_log.c.tenant_id, change_log.c.thread_id, desc("re
 delta_cursors = Table(
     "delta_cursors",
     metadata,
-    tenant(),
-    text("user_id", key=True),
-    text("thread_id", key=True),
-    text("agent", key=True),
-    bigint("rev"),
+    tenant_column(),
+    text_column("user_id", key=True),
+    text_column("thread_id", key=True),
+    text_column("agent", key=True),
+    bigint_column("rev"),
     Column("updated_at", _time, nullable=False),
 )
 history = Table(
     "history",
     metadata,
-    tenant(),
-    text("memory_id", key=True),
-    identifier(),
-    text("event"),
-    *(text(name, null=True) for name in ("old_ref", "new_ref", "actor")),
+    tenant_column(),
+    text_column("memory_id", key=True),
+    id_column(),
+    text_column("event"),
+    *(text_column(name, null=True) for name in ("old_ref", "new_ref", "actor")),
     Column("meta", JSONB, nullable=False),
     Column("ts", _time, nullable=False),
     Column("xid", Xid8, nullable=False),
@@ -81,13 +83,13 @@ Index("history_by_time", history.c.tenant_id, history.c.memory_id, desc("ts"), d
 events = Table(
     "events",
     metadata,
-    tenant(),
-    identifier(),
-    text("user_id", null=True),
-    text("thread_id", null=True),
-    *(text(name) for name in ("node", "op", "status")),
-    text("memory_id", null=True),
-    text("category", null=True),
+    tenant_column(),
+    id_column(),
+    text_column("user_id", null=True),
+    text_column("thread_id", null=True),
+    *(text_column(name) for name in ("node", "op", "status")),
+    text_column("memory_id", null=True),
+    text_column("category", null=True),
     Column("sim", REAL),
     Column("ts", _time, nullable=False),
 )
@@ -98,14 +100,14 @@ Index("events_by_node", events.c.tenant_id, events.c.node, desc("ts"))
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    tenant(),
-    identifier("key_id"),
-    text("route", key=True),
-    text("key", key=True),
+    tenant_column(),
+    id_column("key_id"),
+    text_column("route", key=True),
+    text_column("key", key=True),
     Column("body_hash", LargeBinary, nullable=False),
     Column("response", JSONB, nullable=False),
     Column("created_at", _time, nullable=False),
-    text("user_id", null=True),
+    text_column("user_id", null=True),
 )
 Index(
     "idempotency_keys_of_user",
@@ -117,27 +119,27 @@ Index("idempotency_keys_by_age", idempotency_keys.c.tenant_id, idempotency_keys.
 tombstones = Table(
     "tombstones",
     metadata,
-    tenant(),
+    tenant_column(),
     Column("hash", LargeBinary, primary_key=True),
     Column("created_at", _time, nullable=False),
 )
 jobs = Table(
     "jobs",
     metadata,
-    tenant(),
-    identifier(),
-    text("kind"),
-    text("state"),
-    text("user_id", null=True),
+    tenant_column(),
+    id_column(),
+    text_column("kind"),
+    text_column("state"),
+    text_column("user_id", null=True),
     Column("payload", JSONB, nullable=False),
     Column("payload_hash", Text, Computed("md5(payload::text)", persisted=True), nullable=False),
-    text("slot", null=True),
+    text_column("slot", null=True),
     Column("attempts", Integer, nullable=False),
     Column("next_run", _time, nullable=False),
     Column("published_at", _time),
     Column("lease_until", _time),
-    text("worker", null=True),
-    text("last_error", null=True),
+    text_column("worker", null=True),
+    text_column("last_error", null=True),
     Column("report", JSONB),
     Column("created_at", _time, nullable=False),
     Column("updated_at", _time, nullable=False),
@@ -152,19 +154,19 @@ Index("jobs_ended", jobs.c.tenant_id, jobs.c.updated_at, postgresql_where=sql("s
 job_pauses = Table(
     "job_pauses",
     metadata,
-    tenant(),
-    text("kind", key=True),
+    tenant_column(),
+    text_column("kind", key=True),
     Column("paused_at", _time, nullable=False),
     ForeignKeyConstraint(["tenant_id"], ["tenants.id"], ondelete="CASCADE"),
 )
 consolidation_pairs = Table(
     "consolidation_pairs",
     metadata,
-    tenant(),
-    identifier("low"),
-    identifier("high"),
+    tenant_column(),
+    id_column("low"),
+    id_column("high"),
     Column("score", REAL, primary_key=True),
-    bigint("user_pk"),
+    bigint_column("user_pk"),
     Column("same", Boolean, nullable=False),
     Column("checked_at", _time, nullable=False),
     ForeignKeyConstraint(["tenant_id", "user_pk"], ["users.tenant_id", "users.user_pk"], ondelete="CASCADE"),

@@ -3,14 +3,14 @@
 from sqlalchemy import CheckConstraint, Column, DateTime, ForeignKeyConstraint, SmallInteger, Table
 from sqlalchemy import text as sql
 
-from app.storage.tables.base import bigint, metadata, tenant, text
+from app.storage.tables.base import bigint_column, metadata, tenant_column, text_column
 
 reflections = Table(
     "reflections",
     metadata,
-    tenant(),
-    *(text(name, key=True) for name in ("user_id", "kind", "thread_id")),
-    bigint("rev"),
+    tenant_column(),
+    *(text_column(name, key=True) for name in ("user_id", "kind", "thread_id")),
+    bigint_column("rev"),
     Column("at", DateTime(timezone=True), nullable=False),
     Column("tries", SmallInteger, nullable=False, server_default=sql("0")),
     CheckConstraint("kind IN ('episode', 'summary', 'insight', 'day')"),

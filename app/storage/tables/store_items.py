@@ -18,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
-from app.storage.tables.base import identifier, metadata, text
+from app.storage.tables.base import id_column, metadata, text_column
 
 _time = DateTime(timezone=True)
 _by_bytes = Text(collation="C")
@@ -27,13 +27,13 @@ store_items = Table(
     "store_items",
     metadata,
     Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
-    identifier(),
+    id_column(),
     Column("path", _by_bytes, CheckConstraint("path <> ''"), nullable=False),
     Column("key", _by_bytes, nullable=False),
     Column("value", JSONB, nullable=False),
     Column("size", Integer, nullable=False),
     Column("indexed", ARRAY(Text)),
-    text("user_id", null=True),
+    text_column("user_id", null=True),
     Column("ttl", Interval),
     Column("expires_at", _time),
     Column("created_at", _time, nullable=False),
@@ -62,8 +62,8 @@ store_vectors = Table(
     "store_vectors",
     metadata,
     Column("tenant_id", UUID, primary_key=True),
-    identifier("item_id"),
-    text("space", key=True),
+    id_column("item_id"),
+    text_column("space", key=True),
     Column("part", SmallInteger, primary_key=True),
     Column("embedding", HALFVEC, nullable=False),
     ForeignKeyConstraint(["tenant_id", "item_id"], ["store_items.tenant_id", "store_items.id"], ondelete="CASCADE"),

@@ -12,11 +12,11 @@ from uuid import UUID
 import asyncpg
 
 from app.domain.errors import NotFound, WrongState
-from app.storage.journal import REMOVED
+from app.storage.journal import RECORD_PURGES
 from app.storage.operations.administration import owning_tenant
 
 BATCH = 5000
-LAST = ("api_keys", "job_pauses")
+REMOVED_LAST = ("api_keys", "job_pauses")
 """What keeps the tenant shut stays to the end."""
 LEASE_WAITS, WAIT_S = 300, 1.0
 """A running job is waited for: it would go on writing."""
@@ -34,7 +34,7 @@ _REMOVE = """
 DELETE FROM {table} WHERE tenant_id = $1
   AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tenant_id = $1 LIMIT $2)) RETURNING {key}::text AS ref
 """
-_BUSY = "SELECT count(*) FROM jobs WHERE tenant_id = $1 AND state = 'running' AND lease_until > now()"
+_COUNT_RUNNING = "SELECT count(*) FROM jobs WHERE tenant_id = $1 AND state = 'running' AND lease_until > now()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +55,22 @@ async def remove_tenant(
     """
     connection = await asyncpg.connect(admin_url)
     try:
-        tenant_id = await _found(connection, name_or_id)
-        await _close(connection, tenant_id)
+        tenant_id = await _find_tenant(connection, name_or_id)
+        await _revoke_access(connection, tenant_id)
         await wait(key_cache_s)
-        await _idle(connection, tenant_id, wait)
+        await _wait_until_idle(connection, tenant_id, wait)
         counts: dict[str, int] = {}
-        tables = await _ordered(connection)
+        tables = await _ordered_tables(connection)
         for table in tables:
             while done := await _batch(connection, tenant_id, table):
                 counts[table.name] = counts.get(table.name, 0) + done
-        await _end(connection, tenant_id, tables)
+        await _remove_tenant_row(connection, tenant_id, tables)
         return counts
     finally:
         await connection.close()
 
 
-async def _found(connection: asyncpg.Connection, name_or_id: str) -> UUID:
+async def _find_tenant(connection: asyncpg.Connection, name_or_id: str) -> UUID:
     for row in await connection.fetch("SELECT id, name FROM list_tenants()"):
         if name_or_id in (row["name"], str(row["id"])):
             found: UUID = row["id"]
@@ -78,7 +78,7 @@ async def _found(connection: asyncpg.Connection, name_or_id: str) -> UUID:
     raise NotFound(f"no tenant {name_or_id!r}")
 
 
-async def _close(connection: asyncpg.Connection, tenant_id: UUID) -> None:
+async def _revoke_access(connection: asyncpg.Connection, tenant_id: UUID) -> None:
     """Nobody gets in any more, and no job begins."""
     async with owning_tenant(connection, tenant_id):
         await connection.execute(
@@ -89,17 +89,19 @@ async def _close(connection: asyncpg.Connection, tenant_id: UUID) -> None:
         )
 
 
-async def _idle(connection: asyncpg.Connection, tenant_id: UUID, wait: Callable[[float], Awaitable[object]]) -> None:
+async def _wait_until_idle(
+    connection: asyncpg.Connection, tenant_id: UUID, wait: Callable[[float], Awaitable[object]]
+) -> None:
     for _ in range(LEASE_WAITS):
         async with owning_tenant(connection, tenant_id):
-            busy = await connection.fetchval(_BUSY, tenant_id)
+            busy = await connection.fetchval(_COUNT_RUNNING, tenant_id)
         if not busy:
             return
         await wait(WAIT_S)
     raise WrongState("a job of the tenant is still running; its keys are revoked: run the command again")
 
 
-async def _ordered(connection: asyncpg.Connection) -> list[_Table]:
+async def _ordered_tables(connection: asyncpg.Connection) -> list[_Table]:
     """Every table with a tenant's rows: what refers to another goes before it, and what is watched before history.
 
     Without LAST."""
@@ -117,7 +119,7 @@ async def _ordered(connection: asyncpg.Connection) -> list[_Table]:
             )
         for oid in free:
             row = rows[oid]
-            if row["name"] not in LAST:
+            if row["name"] not in REMOVED_LAST:
                 ordered.append(_Table(row["name"], row["watched"], "patch_id" if row["decided"] else "id"))
             del before[oid]
     return ordered
@@ -125,22 +127,22 @@ async def _ordered(connection: asyncpg.Connection) -> list[_Table]:
 
 async def _batch(connection: asyncpg.Connection, tenant_id: UUID, table: _Table) -> int:
     async with owning_tenant(connection, tenant_id):
-        return await _remove(connection, tenant_id, table)
+        return await _remove_rows(connection, tenant_id, table)
 
 
-async def _remove(connection: asyncpg.Connection, tenant_id: UUID, table: _Table) -> int:
+async def _remove_rows(connection: asyncpg.Connection, tenant_id: UUID, table: _Table) -> int:
     key = table.key if table.watched else "tenant_id"
     gone = await connection.fetch(_REMOVE.format(table=f'"{table.name}"', key=key), tenant_id, BATCH)
     if table.watched and gone:  # it may not go in silence: the tripwires look for a row in history, which goes after it
-        await connection.execute(REMOVED, tenant_id, [row["ref"] for row in gone])
+        await connection.execute(RECORD_PURGES, tenant_id, [row["ref"] for row in gone])
     return len(gone)
 
 
-async def _end(connection: asyncpg.Connection, tenant_id: UUID, tables: list[_Table]) -> None:
+async def _remove_tenant_row(connection: asyncpg.Connection, tenant_id: UUID, tables: list[_Table]) -> None:
     """The tenant itself, with its keys and what came in meanwhile."""
     async with owning_tenant(connection, tenant_id):
-        for table in (*tables, *(_Table(name, False, "id") for name in LAST)):
-            while await _remove(connection, tenant_id, table):
+        for table in (*tables, *(_Table(name, False, "id") for name in REMOVED_LAST)):
+            while await _remove_rows(connection, tenant_id, table):
                 if table.watched:
                     raise WrongState("somebody still writes for the tenant: run the command again")
         await connection.execute("DELETE FROM tenants WHERE id = $1", tenant_id)

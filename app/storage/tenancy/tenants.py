@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.uow import UnitOfWork
 
@@ -68,16 +68,16 @@ class TenantStorage:
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
 
-    async def authenticate(self, key: str) -> KeyOwner | None:
+    async def find_key_owner(self, key: str) -> KeyOwner | None:
         """Whose key this is; None when unknown, revoked or expired."""
-        rows = await self._uow.definer("SELECT * FROM authenticate($1)", hash_key(key))
-        return _owner(rows[0]) if rows else None
+        rows = await self._uow.call_definer("SELECT * FROM authenticate($1)", hash_key(key))
+        return _owner_from_row(rows[0]) if rows else None
 
-    async def tenants(self) -> list[Tenant]:
+    async def list_tenants(self) -> list[Tenant]:
         """All tenants, by name."""
-        return [_tenant(row) for row in await self._uow.definer("SELECT * FROM list_tenants()")]
+        return [_tenant_from_row(row) for row in await self._uow.call_definer("SELECT * FROM list_tenants()")]
 
-    async def name(self, scope: Scope) -> str | None:
+    async def get_tenant_name(self, scope: Principal) -> str | None:
         """The name of the scope's own tenant."""
         async with self._uow.read(scope) as tx:
             found: str | None = await tx.fetchval("SELECT name FROM tenants WHERE id = $1", scope.tenant_id)
@@ -86,14 +86,19 @@ class TenantStorage:
     async def create_tenant(self, name: str) -> Tenant:
         """A new tenant; raises DuplicateText-like conflict when the name is taken."""
         tenant_id = new_id()
-        async with self._uow.write(Scope(tenant_id)) as tx:
+        async with self._uow.write(Principal(tenant_id)) as tx:
             row = await tx.fetchrow(
                 "INSERT INTO tenants (id, name) VALUES ($1, $2) RETURNING id, name, created_at", tenant_id, name
             )
-        return _tenant(row)
+        return _tenant_from_row(row)
 
     async def create_key(
-        self, scope: Scope, name: str, scopes: Sequence[str], agents: Sequence[str] | None, expires_at: datetime | None
+        self,
+        scope: Principal,
+        name: str,
+        scopes: Sequence[str],
+        agents: Sequence[str] | None,
+        expires_at: datetime | None,
     ) -> tuple[ApiKey, str]:
         """A new key and its plain text, which exists nowhere else."""
         plain = f"mnema_{secrets.token_urlsafe(32)}"
@@ -109,15 +114,15 @@ class TenantStorage:
                 list(scopes),
                 expires_at,
             )
-        return _key(row), plain
+        return _key_from_row(row), plain
 
-    async def keys(self, scope: Scope) -> list[ApiKey]:
+    async def list_keys(self, scope: Principal) -> list[ApiKey]:
         """The tenant's keys, oldest first."""
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(_LIST, scope.tenant_id)
-        return [_key(row) for row in rows]
+        return [_key_from_row(row) for row in rows]
 
-    async def revoke_key(self, scope: Scope, key_id: UUID) -> bool:
+    async def revoke_key(self, scope: Principal, key_id: UUID) -> bool:
         """Revoke; False when there is no such key or it was revoked before."""
         async with self._uow.write(scope) as tx:
             done = await tx.execute(
@@ -128,17 +133,17 @@ class TenantStorage:
         return bool(done == "UPDATE 1")
 
 
-def _tenant(row: Any) -> Tenant:
+def _tenant_from_row(row: Any) -> Tenant:
     return Tenant(**dict(row))
 
 
-def _key(row: Any) -> ApiKey:
+def _key_from_row(row: Any) -> ApiKey:
     values = dict(row)
     values["agents"] = None if values["agents"] is None else tuple(values["agents"])
     values["scopes"] = tuple(values["scopes"])
     return ApiKey(**values)
 
 
-def _owner(row: Any) -> KeyOwner:
+def _owner_from_row(row: Any) -> KeyOwner:
     agents = None if row["agents"] is None else tuple(row["agents"])
     return KeyOwner(row["tenant_id"], row["key_id"], agents, frozenset(row["scopes"]), row["expires_at"])

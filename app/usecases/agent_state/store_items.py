@@ -9,27 +9,27 @@ from itertools import islice
 
 from app.domain.agent_state.store_items import (
     MAX_TEXTS,
+    AnswerCapacity,
     Batch,
     BatchAnswer,
     FoundItem,
     Namespace,
     PutItem,
-    Room,
     check_batch,
-    texts_of,
+    indexed_texts,
 )
 from app.domain.errors import AgentNotAllowed, BatchTooSlow, InvalidInput
 from app.domain.outages import WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Clock, Embedder, Vector
-from app.storage.agent_state.store_items import Hit, ItemStorage
+from app.storage.agent_state.store_items import ItemHit, ItemStorage
 from app.storage.uow import ReadTx, UnitOfWork
 from app.usecases.tenancy.limits import Limits
 
 ATTEMPTS = 5
 
 
-class _Work:
+class _EmbeddedBatch:
     """A batch with the vectors of its queries and of each put's texts, and the seconds of the database it has left."""
 
     def __init__(
@@ -55,7 +55,7 @@ class _Work:
             self._left_s -= time.monotonic() - started
 
 
-class KeepItems:
+class ManageStoreItems:
     """The tenant's items belong to no category, so a key that is bound to agents sees and writes none."""
 
     def __init__(
@@ -75,7 +75,7 @@ class KeepItems:
         self._clock = clock
         self._budget_s = budget_s
 
-    async def run(self, scope: Scope, batch: Batch) -> BatchAnswer:
+    async def run_batch(self, scope: Principal, batch: Batch) -> BatchAnswer:
         """Read, then write, in one transaction; expired items are never answered.
 
         Each operation counts as a request and each value written as a memory. Raises AgentNotAllowed for a bound key,
@@ -84,74 +84,76 @@ class KeepItems:
         """
         if scope.categories is not None:
             raise AgentNotAllowed("this API key is bound to agents; what the store holds is no agent's")
-        operations, batch = batch.operations, check_batch(batch)
+        operations, batch = batch.operation_count, check_batch(batch)
         await self._limits.admit_batch(scope, operations)
         stored = sum(put.value is not None for put in batch.puts)
         taken = 0
         try:
             for _ in range(stored):
-                await self._limits.take(scope)
+                await self._limits.take_quota(scope)
                 taken += 1
-            return await self._run(scope, batch)
+            return await self._execute_batch(scope, batch)
         except BaseException:
             for _ in range(taken):
                 self._limits.give_back(scope)
             raise
 
-    async def _run(self, scope: Scope, batch: Batch) -> BatchAnswer:
+    async def _execute_batch(self, scope: Principal, batch: Batch) -> BatchAnswer:
         queries = [await self._embedder.embed_query(s.query) if s.query else None for s in batch.searches]
-        work = _Work(batch, queries, await self._embedded(batch.puts), self._budget_s)
+        work = _EmbeddedBatch(batch, queries, await self._embed_puts(batch.puts), self._budget_s)
         if not batch.puts:
-            return await self._read_only(scope, work)
+            return await self._read_batch(scope, work)
         for _attempt in range(ATTEMPTS - 1):
             try:
-                return await self._written(scope, work)
+                return await self._write_batch(scope, work)
             except WriteContention:  # a deadlock with another batch: nothing was done yet
                 continue
-        return await self._written(scope, work)
+        return await self._write_batch(scope, work)
 
-    async def _embedded(self, puts: Sequence[PutItem]) -> list[list[Vector]]:
+    async def _embed_puts(self, puts: Sequence[PutItem]) -> list[list[Vector]]:
         """The vectors of each put's texts."""
-        texts = [texts_of(put) if put.value is not None else [] for put in puts]
+        texts = [indexed_texts(put) if put.value is not None else [] for put in puts]
         every = [text for own in texts for text in own]
         if len(every) > MAX_TEXTS:
             raise InvalidInput(f"at most {MAX_TEXTS} texts to embed a batch")
-        vectors = iter(await self._embedder.embed(every)) if every else iter(())
+        vectors = iter(await self._embedder.embed_texts(every)) if every else iter(())
         return [list(islice(vectors, len(own))) for own in texts]
 
-    async def _read_only(self, scope: Scope, work: _Work) -> BatchAnswer:
+    async def _read_batch(self, scope: Principal, work: _EmbeddedBatch) -> BatchAnswer:
         now = self._clock.now()
         async with self._uow.read(scope) as tx, work.within_budget():
-            answer, read = await self._read(tx, scope, work, now)
+            answer, read = await self._read_items(tx, scope, work, now)
         if read:
             async with self._uow.write(scope) as tx, work.within_budget():
-                await self._storage.refresh(tx, scope, [hit.id for hit in read], now)
+                await self._storage.refresh_ttl(tx, scope, [hit.id for hit in read], now)
         return answer
 
-    async def _written(self, scope: Scope, work: _Work) -> BatchAnswer:
+    async def _write_batch(self, scope: Principal, work: _EmbeddedBatch) -> BatchAnswer:
         now = self._clock.now()
         async with self._uow.write(scope) as tx, work.within_budget():
-            answer, read = await self._read(tx, scope, work, now)
-            await self._storage.put(tx, scope, work.batch.puts, work.vectors, now)
+            answer, read = await self._read_items(tx, scope, work, now)
+            await self._storage.put_items(tx, scope, work.batch.puts, work.vectors, now)
             if read:
-                await self._storage.refresh(tx, scope, [hit.id for hit in read], now)
+                await self._storage.refresh_ttl(tx, scope, [hit.id for hit in read], now)
         return answer
 
-    async def _read(self, tx: ReadTx, scope: Scope, work: _Work, now: datetime) -> tuple[BatchAnswer, list[Hit]]:
+    async def _read_items(
+        self, tx: ReadTx, scope: Principal, work: _EmbeddedBatch, now: datetime
+    ) -> tuple[BatchAnswer, list[ItemHit]]:
         """The answer, and what of it has a time to live that begins anew."""
-        batch, room = work.batch, Room()
-        gets = await self._storage.get(tx, scope, batch.gets, now) if batch.gets else []
-        room.fill(hit.size for hit in gets if hit)
-        searches: list[list[Hit]] = []
+        batch, room = work.batch, AnswerCapacity()
+        gets = await self._storage.find_items(tx, scope, batch.gets, now) if batch.gets else []
+        room.take_room(hit.size for hit in gets if hit)
+        searches: list[list[ItemHit]] = []
         for search, query in zip(batch.searches, work.queries, strict=True):
-            searches.append(await self._storage.search(tx, scope, search, query, now))
-            room.fill(hit.size for hit in searches[-1])
+            searches.append(await self._storage.search_items(tx, scope, search, query, now))
+            room.take_room(hit.size for hit in searches[-1])
         lists: list[list[Namespace]] = []
         for one in batch.lists:
-            lists.append(await self._storage.namespaces(tx, scope, one, now))
-            room.fill(sum(map(len, namespace)) for namespace in lists[-1])
+            lists.append(await self._storage.list_namespaces(tx, scope, one, now))
+            room.take_room(sum(map(len, namespace)) for namespace in lists[-1])
         hits = [hit for hit in gets if hit] + [hit for found in searches for hit in found]
-        items = await self._storage.items(tx, scope, (hit.id for hit in hits)) if hits else {}
+        items = await self._storage.load_items(tx, scope, (hit.id for hit in hits)) if hits else {}
         answer = BatchAnswer(
             gets=[items.get(hit.id) if hit else None for hit in gets],
             searches=[[FoundItem(items[h.id], h.score) for h in found if h.id in items] for found in searches],

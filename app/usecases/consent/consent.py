@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.domain.consent.patches import Context, Patch, PatchState, profile
+from app.domain.consent.patches import Patch, PatchState, UserContext, profile_line
 from app.domain.idempotency import IdempotencyKey
 from app.domain.paging import decode_cursor, encode_cursor
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.uow import WriteTx
 from app.usecases.consent.decisions import Decisions
 from app.usecases.consent.proposals import Proposals
@@ -30,64 +30,64 @@ class Consent:
         self._decisions = decisions
         self._storage, self._policy, self._clock = decisions.storage, decisions.policy, decisions.clock
 
-    async def decide(
-        self, scope: Scope, user_id: str, patch_id: UUID, *, approve: bool, key: IdempotencyKey | None = None
+    async def decide_patch(
+        self, scope: Principal, user_id: str, patch_id: UUID, *, approve: bool, key: IdempotencyKey | None = None
     ) -> Patch:
         """Approve or reject, as who may; raises NotFound, WrongState when it was decided before or has expired."""
-        self._decisions.allow(scope)
+        self._decisions.require_access(scope)
         state = PatchState.approved if approve else PatchState.rejected
 
-        async def work(tx: WriteTx) -> Patch:
-            patch = await self._decisions.open(tx, scope, user_id, patch_id, key)
+        async def decide_in_tx(tx: WriteTx) -> Patch:
+            patch = await self._decisions.load_open_patch(tx, scope, user_id, patch_id, key)
             if patch is not None:
-                await self._decisions.close(tx, scope, patch, state, "route", scope.actor)
-            return await self._decisions.stored(tx, scope, user_id, patch_id)
+                await self._decisions.close_patch(tx, scope, patch, state, "route", scope.actor_name)
+            return await self._decisions.load_patch(tx, scope, user_id, patch_id)
 
-        return await self._decisions.attempts(scope, work)
+        return await self._decisions.run_with_retries(scope, decide_in_tx)
 
-    async def page(
-        self, scope: Scope, user_id: str, state: PatchState | None, cursor: str | None, limit: int
+    async def list_patches(
+        self, scope: Principal, user_id: str, state: PatchState | None, cursor: str | None, limit: int
     ) -> PatchPage:
         """Proposals of a user, newest first; raises NotFound, InvalidCursor."""
-        self._decisions.allow(scope)
+        self._decisions.require_access(scope)
         after, now = decode_cursor(cursor), self._clock.now()
         async with self._decisions.uow.read(scope) as tx:
-            await self._decisions.require(tx, scope, user_id)
-            found = await self._storage.page(tx, scope, user_id, state, now, after, limit + 1)
+            await self._decisions.require_user(tx, scope, user_id)
+            found = await self._storage.load_page(tx, scope, user_id, state, now, after, limit + 1)
         items = [patch.as_of(now) for patch in found[:limit]]
         more = len(found) > limit
         return PatchPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
 
-    async def context(self, scope: Scope, user_id: str) -> Context:
+    async def load_context(self, scope: Principal, user_id: str) -> UserContext:
         """What is known of a user; raises NotFound for one of whom nothing is held at all."""
-        self._decisions.allow(scope)
+        self._decisions.require_access(scope)
         async with self._decisions.uow.read(scope) as tx:
-            await self._decisions.require(tx, scope, user_id)
-            values = await self._storage.values(tx, scope, user_id)
-        order = {name: place for place, name in enumerate(self._policy.fields)}
+            await self._decisions.require_user(tx, scope, user_id)
+            values = await self._storage.load_values(tx, scope, user_id)
+        order = {name: place for place, name in enumerate(self._policy.field_names)}
         values.sort(key=lambda known: order.get(known.field, len(order)))  # stable: oldest first within a field
-        return Context(values, profile(values))
+        return UserContext(values, profile_line(values))
 
-    async def withdraw(self, scope: Scope, user_id: str, name: str, value: str | None = None) -> int:
+    async def withdraw_values(self, scope: Principal, user_id: str, name: str, value: str | None = None) -> int:
         """Forget what is known in a field; with `value`, of one that holds several, this one. How many values.
 
         Raises NotFound for one of whom nothing is held, UnknownField.
         """
-        self._decisions.allow(scope)
+        self._decisions.require_access(scope)
         self._policy.is_sensitive(name)
 
-        async def work(tx: WriteTx) -> int:
-            await self._decisions.require(tx, scope, user_id)
-            gone = await self._storage.withdraw(tx, scope, user_id, name, value)
+        async def withdraw_in_tx(tx: WriteTx) -> int:
+            await self._decisions.require_user(tx, scope, user_id)
+            gone = await self._storage.delete_values(tx, scope, user_id, name, value)
             for before, patch_id in gone:
-                patch = await self._decisions.stored(tx, scope, user_id, patch_id)
+                patch = await self._decisions.load_patch(tx, scope, user_id, patch_id)
                 meta = {"before": {"value": before}, "after": {}}
-                await self._decisions.enter(tx, scope, patch, "withdrawn", scope.actor, meta, patch_id)
+                await self._decisions.record_entry(tx, scope, patch, "withdrawn", scope.actor_name, meta, patch_id)
             return len(gone)
 
-        return await self._decisions.attempts(scope, work)
+        return await self._decisions.run_with_retries(scope, withdraw_in_tx)
 
-    async def expire(self, scope: Scope, *, dry_run: bool = False) -> int:
+    async def expire_patches(self, scope: Principal, *, dry_run: bool = False) -> int:
         """End the proposals that nobody decided in time, some a transaction; how many, or how many it would be."""
         now, done = self._clock.now(), 0
         if dry_run:
@@ -95,9 +95,9 @@ class Consent:
                 return await self._storage.count_due(read, scope, now)
         while True:
             async with self._decisions.uow.write(scope) as tx:
-                due = await self._storage.due(tx, scope, now, self._policy.batch)
+                due = await self._storage.lock_due_patches(tx, scope, now, self._policy.batch)
                 for patch in due:
-                    await self._decisions.close(tx, scope, patch, PatchState.expired, "expiry", scope.actor)
+                    await self._decisions.close_patch(tx, scope, patch, PatchState.expired, "expiry", scope.actor_name)
             done += len(due)
             if len(due) < self._policy.batch:
                 return done

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
-from app.domain.consent.patches import ConsentPolicy, Entry, Patch, PatchState, Way
+from app.domain.consent.patches import ConsentEntry, ConsentPolicy, DecisionWay, Patch, PatchState
 from app.domain.errors import AgentNotAllowed, NotFound, WrongState
 from app.domain.idempotency import IdempotencyKey
 from app.domain.outages import WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Clock
 from app.storage.consent.patches import ConsentStorage
 from app.storage.journal import Journal, KeyRecord
@@ -16,7 +16,7 @@ from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
 T = TypeVar("T")
 ATTEMPTS = 10
-KNOWN = frozenset({PatchState.approved, PatchState.applied})
+ACCEPTED_STATES = frozenset({PatchState.approved, PatchState.applied})
 
 
 class Decisions:
@@ -31,12 +31,12 @@ class Decisions:
         self.clock = clock
         self._journal = journal
 
-    def allow(self, scope: Scope) -> None:
+    def require_access(self, scope: Principal) -> None:
         """Raise AgentNotAllowed for a key bound to agents that do not see profiles."""
         if scope.categories is not None and self.policy.category not in scope.categories:
             raise AgentNotAllowed("none of this key's agents may see what is known of users")
 
-    async def attempts(self, scope: Scope, work: Callable[[WriteTx], Awaitable[T]]) -> T:
+    async def run_with_retries(self, scope: Principal, work: Callable[[WriteTx], Awaitable[T]]) -> T:
         """Do it in a transaction; again when an erasure or a deadlock was in its way."""
         for _attempt in range(ATTEMPTS - 1):
             try:
@@ -47,66 +47,66 @@ class Decisions:
         async with self.uow.write(scope) as tx:
             return await work(tx)
 
-    async def require(self, tx: ReadTx, scope: Scope, user_id: str) -> None:
+    async def require_user(self, tx: ReadTx, scope: Principal, user_id: str) -> None:
         """Raise NotFound for a user of whom nothing is held; wait for others who decide about them."""
-        if not await self.storage.known(tx, scope, user_id):
+        if not await self.storage.is_known_user(tx, scope, user_id):
             raise NotFound(f"nothing is held of user {user_id!r}")
 
-    async def replay(
-        self, tx: WriteTx, scope: Scope, user_id: str, key: IdempotencyKey | None, response: dict[str, Any]
+    async def replayed_response(
+        self, tx: WriteTx, scope: Principal, user_id: str, key: IdempotencyKey | None, response: dict[str, Any]
     ) -> dict[str, Any] | None:
         """What was answered to this key before, None the first time; raises IdempotencyMismatch."""
         if key is None:
             return None
         return (await self._journal.record(scope, [], keys=[KeyRecord(key, response, user_id)], tx=tx)).replay
 
-    async def open(
-        self, tx: WriteTx, scope: Scope, user_id: str, patch_id: UUID, key: IdempotencyKey | None
+    async def load_open_patch(
+        self, tx: WriteTx, scope: Principal, user_id: str, patch_id: UUID, key: IdempotencyKey | None
     ) -> Patch | None:
         """A proposal that can be decided, None when this was done before with the same key.
 
         Raises NotFound, WrongState, IdempotencyMismatch.
         """
-        await self.require(tx, scope, user_id)
-        patch = await self.stored(tx, scope, user_id, patch_id)
-        if await self.replay(tx, scope, user_id, key, {"id": str(patch_id)}) is not None:
+        await self.require_user(tx, scope, user_id)
+        patch = await self.load_patch(tx, scope, user_id, patch_id)
+        if await self.replayed_response(tx, scope, user_id, key, {"id": str(patch_id)}) is not None:
             return None
-        if not patch.open_at(self.clock.now()):
+        if not patch.is_open_at(self.clock.now()):
             raise WrongState(f"the proposal is {patch.state}")
         return patch
 
-    async def stored(self, tx: WriteTx, scope: Scope, user_id: str, patch_id: UUID) -> Patch:
+    async def load_patch(self, tx: WriteTx, scope: Principal, user_id: str, patch_id: UUID) -> Patch:
         """The proposal as it is now; raises NotFound."""
-        if (patch := await self.storage.patch(tx, scope, user_id, patch_id)) is None:
+        if (patch := await self.storage.load_patch(tx, scope, user_id, patch_id)) is None:
             raise NotFound("no such proposal of this user")
         return patch.as_of(self.clock.now())
 
-    async def close(
+    async def close_patch(
         self,
         tx: WriteTx,
-        scope: Scope,
+        scope: Principal,
         patch: Patch,
         state: PatchState,
-        way: Way,
+        way: DecisionWay,
         by: str,
         more: Mapping[str, object] | None = None,
         answer: UUID | None = None,
     ) -> None:
         """Decide it; approved or applied, its value is known from now on. `answer`: the turn that decides in a chat."""
         now = self.clock.now()
-        await self.storage.close(tx, scope, patch, state, now, by, way, answer)
+        await self.storage.close_patch(tx, scope, patch, state, now, by, way, answer)
         meta: dict[str, object] = {"way": way, **(more or {})}
-        if state not in KNOWN:
-            await self.enter(tx, scope, patch, state, by, meta)
+        if state not in ACCEPTED_STATES:
+            await self.record_entry(tx, scope, patch, state, by, meta)
             return
         before = await self.storage.put_value(tx, scope, patch, now)
         meta |= {"before": {"value": before[0]} if before else {}, "after": {"value": patch.value}}
-        await self.enter(tx, scope, patch, state, by, meta, before[1] if before else None, patch.id)
+        await self.record_entry(tx, scope, patch, state, by, meta, before[1] if before else None, patch.id)
 
-    async def enter(
+    async def record_entry(
         self,
         tx: WriteTx,
-        scope: Scope,
+        scope: Principal,
         patch: Patch,
         action: str,
         actor: str,
@@ -116,4 +116,4 @@ class Decisions:
     ) -> None:
         """Keep in history what was done about it."""
         told = {"user_id": patch.user_id, "field": patch.field, "value": patch.value, **meta}
-        await self._journal.consent(tx, scope, actor, Entry(patch.id, action, told, old_ref, new_ref))
+        await self._journal.record_consent(tx, scope, actor, ConsentEntry(patch.id, action, told, old_ref, new_ref))

@@ -10,9 +10,9 @@ import structlog
 from app.domain.errors import MnemaError
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import NewMemory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedding
-from app.usecases.memory.merge import Written
+from app.usecases.memory.merge import WriteResult
 from app.usecases.memory.write import WriteMemories
 from app.usecases.tenancy.limits import Limits
 
@@ -42,10 +42,10 @@ class BulkResult:
     """What became of a line."""
 
     number: int
-    outcome: Written | MnemaError
+    outcome: WriteResult | MnemaError
 
 
-_Ready: TypeAlias = tuple[BulkLine, NewMemory, Embedding]
+_EmbeddedLine: TypeAlias = tuple[BulkLine, NewMemory, Embedding]
 
 
 class BulkWrite:
@@ -55,9 +55,9 @@ class BulkWrite:
         self._write = write
         self._limits = limits
 
-    async def run(
+    async def write_lines(
         self,
-        scope: Scope,
+        scope: Principal,
         lines: Iterable[BulkLine],
         *,
         trim: bool = False,
@@ -68,76 +68,82 @@ class BulkWrite:
         batch: list[BulkLine] = []
         try:
             for line in lines:
-                batch.append(await self._checked(scope, line, trim))
+                batch.append(await self._check_line(scope, line, trim))
                 await asyncio.sleep(0)  # reading a line may take a while: other requests come between
                 if len(batch) == BATCH:
                     full, batch = batch, []
-                    for result in await self._batch(scope, full, permitted):
+                    for result in await self._write_batch(scope, full, permitted):
                         yield result
         except BaseException:  # the caller has gone
             for line in batch:
                 if not isinstance(line.draft, MnemaError):
                     self._limits.give_back(scope)
             raise
-        for result in await self._batch(scope, batch, permitted):
+        for result in await self._write_batch(scope, batch, permitted):
             yield result
 
-    async def _checked(self, scope: Scope, line: BulkLine, trim: bool) -> BulkLine:
+    async def _check_line(self, scope: Principal, line: BulkLine, trim: bool) -> BulkLine:
         """At once, so that a text that is too long is not held until its batch is full. A good line counts as written,
         and one beyond the quota is refused."""
         if isinstance(line.draft, MnemaError):
             return line
         try:
-            checked = replace(line, draft=self._write.checked(scope, line.draft, trim))
-            await self._limits.take(scope)
+            checked = replace(line, draft=self._write.check_draft(scope, line.draft, trim))
+            await self._limits.take_quota(scope)
             return checked
         except Exception as error:
-            return replace(line, draft=_refusal(error))
+            return replace(line, draft=_line_error(error))
 
-    async def _batch(self, scope: Scope, batch: Sequence[BulkLine], permitted: Permission | None) -> list[BulkResult]:
+    async def _write_batch(
+        self, scope: Principal, batch: Sequence[BulkLine], permitted: Permission | None
+    ) -> list[BulkResult]:
         good = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
         results = {
             line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
         }
-        for result in await self._store(scope, good, permitted):
+        for result in await self._store_lines(scope, good, permitted):
             results[result.number] = result
             if isinstance(result.outcome, MnemaError):
                 self._limits.give_back(scope)
         return [results[line.number] for line in batch]
 
-    async def _store(
-        self, scope: Scope, good: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
+    async def _store_lines(
+        self, scope: Principal, good: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
     ) -> list[BulkResult]:
         if not good:
             return []
         try:
             if permitted is not None:
                 await permitted()
-            embeddings = await self._write.embed(scope, [draft for _line, draft in good])
+            embeddings = await self._write.embed_drafts(scope, [draft for _line, draft in good])
         except Exception as error:
-            refusal = _refusal(error)
+            refusal = _line_error(error)
             return [BulkResult(line.number, refusal) for line, _draft in good]
-        lanes: dict[str, list[_Ready]] = {}
+        lanes: dict[str, list[_EmbeddedLine]] = {}
         for (line, draft), embedding in zip(good, embeddings, strict=True):
             lanes.setdefault(draft.user_id, []).append((line, draft, embedding))
         gate = asyncio.Semaphore(LANES)
-        done = await asyncio.gather(*(self._lane(scope, lane, gate) for lane in lanes.values()))
+        done = await asyncio.gather(*(self._store_user_lines(scope, lane, gate) for lane in lanes.values()))
         return [result for lane in done for result in lane]
 
-    async def _lane(self, scope: Scope, lane: Sequence[_Ready], gate: asyncio.Semaphore) -> list[BulkResult]:
+    async def _store_user_lines(
+        self, scope: Principal, lane: Sequence[_EmbeddedLine], gate: asyncio.Semaphore
+    ) -> list[BulkResult]:
         """One user's lines in order, each compared with those before it; those far from each other go together."""
         results = []
         async with gate:
-            for run in self._write.waves([draft for _line, draft, _v in lane], [embedding for *_, embedding in lane]):
+            for run in self._write.independent_batches(
+                [draft for _line, draft, _v in lane], [embedding for *_, embedding in lane]
+            ):
                 lines = [lane[at] for at in run]
                 items = [(draft, embedding, line.key) for line, draft, embedding in lines]
                 for (line, *_), outcome in zip(lines, await self._write.store_many(scope, items), strict=True):
-                    answer = _refusal(outcome) if isinstance(outcome, Exception) else outcome
+                    answer = _line_error(outcome) if isinstance(outcome, Exception) else outcome
                     results.append(BulkResult(line.number, answer))
         return results
 
 
-def _refusal(error: Exception) -> MnemaError:
+def _line_error(error: Exception) -> MnemaError:
     """What a line answers; an error nobody foresaw is logged and costs only the lines that met it."""
     if isinstance(error, MnemaError):
         return error

@@ -13,11 +13,11 @@ from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.presentation import embedded_text
 from app.domain.memory.procedures import check_steps
 from app.domain.outages import EmbedderUnavailable, WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Embedding
 from app.storage.journal import Journal, KeyRecord
-from app.storage.memory.memories import Compared, MemoryStorage
+from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memory.relations import edges_to, threads_of
 
@@ -48,9 +48,9 @@ class EditMemories:
         self._policies = policies
         self._clock = clock
 
-    async def patch(
+    async def patch_memory(
         self,
-        scope: Scope,
+        scope: Principal,
         memory_id: UUID,
         fields: Mapping[str, Any],
         *,
@@ -64,29 +64,31 @@ class EditMemories:
         when another active memory says the same, and the text rules' errors.
         """
 
-        async def work() -> Memory:
-            before = await self._load(scope, memory_id)
+        async def apply_patch() -> Memory:
+            before = await self._load_memory(scope, memory_id)
             if before.state is not MemoryState.active:
                 raise WrongState(f"the memory is {before.state.value}")
-            wanted = self._checked(scope, before, fields, trim)
+            wanted = self._check_fields(scope, before, fields, trim)
             changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
             if not changed and version in (None, before.version):
-                return await self._unchanged(scope, before, key)
-            return await self._change(scope, before, changed, version, key)
+                return await self._record_unchanged(scope, before, key)
+            return await self._update_memory(scope, before, changed, version, key)
 
-        return await self._once(scope, memory_id, key, work)
+        return await self._run_once(scope, memory_id, key, apply_patch)
 
-    async def pin(self, scope: Scope, memory_id: UUID, pinned: bool, key: IdempotencyKey | None = None) -> Memory:
+    async def pin_memory(
+        self, scope: Principal, memory_id: UUID, pinned: bool, key: IdempotencyKey | None = None
+    ) -> Memory:
         """Pin or unpin."""
-        return await self.patch(scope, memory_id, {"pinned": pinned}, version=None, key=key)
+        return await self.patch_memory(scope, memory_id, {"pinned": pinned}, version=None, key=key)
 
-    async def soft_delete(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
+    async def soft_delete_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
         """Take it out of every answer; it can be restored until `purge_at`. Deleting twice changes nothing."""
 
-        async def work() -> Memory:
-            before = await self._load(scope, memory_id)
+        async def apply_soft_delete() -> Memory:
+            before = await self._load_memory(scope, memory_id)
             if before.state is MemoryState.soft_deleted:
-                return await self._unchanged(scope, before, key)
+                return await self._record_unchanged(scope, before, key)
             now = self._clock.now()
             fields = {
                 "state": "soft_deleted",
@@ -95,16 +97,16 @@ class EditMemories:
             }
             states = ("active", "superseded")
             try:
-                return await self._transition(scope, before, ChangeKind.soft_deleted, fields, states, key)
+                return await self._change_state(scope, before, ChangeKind.soft_deleted, fields, states, key)
             except WrongState:
-                after = await self._load(scope, memory_id)  # somebody else deleted it meanwhile: then it is done
+                after = await self._load_memory(scope, memory_id)  # somebody else deleted it meanwhile: then it is done
                 if after.state is MemoryState.soft_deleted:
-                    return await self._unchanged(scope, after, key)
+                    return await self._record_unchanged(scope, after, key)
                 raise
 
-        return await self._once(scope, memory_id, key, work)
+        return await self._run_once(scope, memory_id, key, apply_soft_delete)
 
-    async def restore(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
+    async def restore_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
         """Bring a soft-deleted or superseded memory back; raises WrongState when it is active, DuplicateText when its
         text has been remembered again since.
 
@@ -112,67 +114,72 @@ class EditMemories:
         to. What that one took over from it stays.
         """
 
-        async def work() -> Memory:
-            before = await self._load(scope, memory_id)
+        async def apply_restore() -> Memory:
+            before = await self._load_memory(scope, memory_id)
             fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
             states = ("soft_deleted", "superseded")
-            return await self._transition(scope, before, ChangeKind.restored, fields, states, key)
+            return await self._change_state(scope, before, ChangeKind.restored, fields, states, key)
 
-        return await self._once(scope, memory_id, key, work)
+        return await self._run_once(scope, memory_id, key, apply_restore)
 
-    async def purge(self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None = None) -> None:
+    async def purge_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> None:
         """Remove it for good: row, vector, relations, and its text from history and delta."""
 
-        async def work() -> None:
-            before = await self._load(scope, memory_id)
+        async def apply_purge() -> None:
+            before = await self._load_memory(scope, memory_id)
             change = MemoryChange(
                 kind=ChangeKind.purged,
                 memory_id=memory_id,
                 user_id=before.user_id,
-                actor=scope.actor,
+                actor=scope.actor_name,
                 threads=threads_of(before.thread_id),
                 delta_meta={"importance": before.importance},
-                observations=(_event(before, "delete"),),
+                observations=(_edit_event(before, "delete"),),
             )
-            await self._apply(scope, before, change, key)
+            await self._record_with_retries(scope, before, change, key)
 
-        await self._unless_done(scope, memory_id, key, work)
+        await self._run_unless_answered(scope, memory_id, key, apply_purge)
 
-    async def _once(
-        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[Memory]]
+    async def _run_once(
+        self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[Memory]]
     ) -> Memory:
-        done = await self._unless_done(scope, memory_id, key, work)
-        return await self._load(scope, memory_id) if done is None else done
+        done = await self._run_unless_answered(scope, memory_id, key, work)
+        return await self._load_memory(scope, memory_id) if done is None else done
 
-    async def _unless_done(
-        self, scope: Scope, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[T]]
+    async def _run_unless_answered(
+        self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[T]]
     ) -> T | None:
         """What `work` answers; None if it was done before with this key, or by another while it worked."""
         if key is None:
             return await work()
-        if await self._journal.answered(scope, key) is not None:
+        if await self._journal.find_response(scope, key) is not None:
             return None
         try:
             return await work()
         except _TOO_LATE:
-            if await self._journal.answered(scope, key) is None:
+            if await self._journal.find_response(scope, key) is None:
                 raise
             return None
 
-    async def _unchanged(self, scope: Scope, memory: Memory, key: IdempotencyKey | None) -> Memory:
+    async def _record_unchanged(self, scope: Principal, memory: Memory, key: IdempotencyKey | None) -> Memory:
         if key is not None:
-            await self._journal.record(scope, [], keys=_keys(key, memory.id, memory.user_id))
+            await self._journal.record(scope, [], keys=_key_records(key, memory.id, memory.user_id))
         return memory
 
-    async def _change(
-        self, scope: Scope, before: Memory, changed: Mapping[str, Any], version: int | None, key: IdempotencyKey | None
+    async def _update_memory(
+        self,
+        scope: Principal,
+        before: Memory,
+        changed: Mapping[str, Any],
+        version: int | None,
+        key: IdempotencyKey | None,
     ) -> Memory:
-        embedding, compared = await self._embedded(scope, replace(before, **changed), "text" in changed)
+        embedding, compared = await self._embed_and_compare(scope, replace(before, **changed), "text" in changed)
         change = MemoryChange(
             kind=ChangeKind.updated,
             memory_id=before.id,
             user_id=before.user_id,
-            actor=scope.actor,
+            actor=scope.actor_name,
             fields={**changed, "updated_at": self._clock.now()},
             vector=embedding.vector if embedding else None,
             tokens=embedding.tokens if embedding else None,
@@ -180,13 +187,13 @@ class EditMemories:
             expect_version=version,
             expect_states=("active",),
             edges=edges_to(before.id, before.created_at, compared),
-            observations=(_event(before, "update"),),
+            observations=(_edit_event(before, "update"),),
         )
-        return await self._record(scope, before, change, key)
+        return await self._record_and_load(scope, before, change, key)
 
-    async def _transition(
+    async def _change_state(
         self,
-        scope: Scope,
+        scope: Principal,
         before: Memory,
         kind: ChangeKind,
         fields: dict[str, Any],
@@ -199,44 +206,46 @@ class EditMemories:
             kind=kind,
             memory_id=before.id,
             user_id=before.user_id,
-            actor=scope.actor,
+            actor=scope.actor_name,
             fields=fields,
             threads=threads_of(before.thread_id),
             expect_states=states,
-            observations=(_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
+            observations=(_edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
         )
-        return await self._record(scope, before, change, key)
+        return await self._record_and_load(scope, before, change, key)
 
-    async def _load(self, scope: Scope, memory_id: UUID) -> Memory:
+    async def _load_memory(self, scope: Principal, memory_id: UUID) -> Memory:
         async with self._uow.read(scope) as tx:
-            memory = await self._memories.get(tx, scope, memory_id)
+            memory = await self._memories.get_memory(tx, scope, memory_id)
         if memory is None:
             raise NotFound()
         return memory
 
-    async def _record(self, scope: Scope, before: Memory, change: MemoryChange, key: IdempotencyKey | None) -> Memory:
-        memory = await self._apply(scope, before, change, key)
-        return await self._load(scope, before.id) if memory is None else memory
+    async def _record_and_load(
+        self, scope: Principal, before: Memory, change: MemoryChange, key: IdempotencyKey | None
+    ) -> Memory:
+        memory = await self._record_with_retries(scope, before, change, key)
+        return await self._load_memory(scope, before.id) if memory is None else memory
 
-    async def _apply(
-        self, scope: Scope, before: Memory, change: MemoryChange, key: IdempotencyKey | None
+    async def _record_with_retries(
+        self, scope: Principal, before: Memory, change: MemoryChange, key: IdempotencyKey | None
     ) -> Memory | None:
         """The row after it, None when it was purged or done before. A key bound to agents changes a row only as it saw
         it: meanwhile the row may have moved to a category that is not the key's."""
         if scope.categories is None or change.expect_version is not None:
-            return await self._recorded(scope, change, key)
+            return await self._record_change(scope, change, key)
         for _attempt in range(self._policies.write.attempts):
             try:
-                return await self._recorded(scope, replace(change, expect_version=before.version), key)
+                return await self._record_change(scope, replace(change, expect_version=before.version), key)
             except VersionConflict:
-                before = await self._load(scope, before.id)
+                before = await self._load_memory(scope, before.id)
         raise WriteContention()
 
-    async def _recorded(self, scope: Scope, change: MemoryChange, key: IdempotencyKey | None) -> Memory | None:
-        outcome = await self._journal.record(scope, [change], keys=_keys(key, change.memory_id, change.user_id))
+    async def _record_change(self, scope: Principal, change: MemoryChange, key: IdempotencyKey | None) -> Memory | None:
+        outcome = await self._journal.record(scope, [change], keys=_key_records(key, change.memory_id, change.user_id))
         return None if outcome.replay is not None else outcome.recorded[0].memory
 
-    def _checked(self, scope: Scope, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
+    def _check_fields(self, scope: Principal, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
         wanted = dict(fields)
         limits = self._policies.write.text_limits
         procedural = before.type is MemoryType.procedural
@@ -248,7 +257,7 @@ class EditMemories:
                 raise InvalidInput("only a procedural memory has steps_text")
             wanted["steps_text"] = check_steps(check_text(wanted["steps_text"], before.type, limits, trim))
         if "category" in wanted:
-            self._policies.categories.get(wanted["category"])
+            self._policies.categories.get_category(wanted["category"])
             scope.require_categories([wanted["category"]])
             if procedural != (wanted["category"] == "procedural"):
                 raise InvalidInput("type procedural and category procedural go together")
@@ -256,27 +265,29 @@ class EditMemories:
             wanted["tags"] = tuple(wanted["tags"])
         return wanted
 
-    async def _embedded(self, scope: Scope, after: Memory, changed: bool) -> tuple[Embedding | None, list[Compared]]:
+    async def _embed_and_compare(
+        self, scope: Principal, after: Memory, changed: bool
+    ) -> tuple[Embedding | None, list[ComparedMemory]]:
         if not changed:
             return None, []
         try:
-            [embedding] = await self._embedder.encode([embedded_text(after.type, after.text, after.actor_id)])
+            [embedding] = await self._embedder.encode_texts([embedded_text(after.type, after.text, after.actor_id)])
         except EmbedderUnavailable:
-            await self._journal.note(scope, [_event(after, "update", "error")])
+            await self._journal.record_event(scope, [_edit_event(after, "update", "error")])
             raise
         if after.type is not MemoryType.semantic:
             return embedding, []
-        compared = await self._memories.neighbours(
+        compared = await self._memories.find_neighbours(
             scope, after.user_id, after.category, after.text, embedding.vector, self._policies.bands
         )
         return embedding, compared
 
 
-def _keys(key: IdempotencyKey | None, memory_id: UUID, user_id: str) -> list[KeyRecord]:
+def _key_records(key: IdempotencyKey | None, memory_id: UUID, user_id: str) -> list[KeyRecord]:
     return [] if key is None else [KeyRecord(key, {"id": str(memory_id)}, user_id, memory_id)]
 
 
-def _event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -> Observation:
+def _edit_event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -> Observation:
     return Observation(
         node="hotpath",
         op=op,

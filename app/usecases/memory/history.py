@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.domain.errors import NotFound
 from app.domain.paging import decode_cursor, encode_cursor
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.memory.memories import HistoryRow, MemoryStorage
 from app.storage.uow import UnitOfWork
 
@@ -27,24 +27,24 @@ class ReadHistory:
         self._uow = uow
         self._memories = memories
 
-    async def page(self, scope: Scope, memory_id: UUID, cursor: str | None, limit: int) -> HistoryPage:
+    async def list_history(self, scope: Principal, memory_id: UUID, cursor: str | None, limit: int) -> HistoryPage:
         """A page of history; raises NotFound, InvalidCursor."""
         after = decode_cursor(cursor)
         async with self._uow.read(scope) as tx:
-            if not await self._visible(tx, scope, memory_id):
+            if not await self._is_visible(tx, scope, memory_id):
                 raise NotFound()
-            found = await self._memories.history(tx, scope, memory_id, after, limit + 1)
+            found = await self._memories.list_history(tx, scope, memory_id, after, limit + 1)
         items = [replace(row, meta=_visible_meta(row.meta, scope)) for row in found[:limit]]
         more = len(found) > limit
         return HistoryPage(items, encode_cursor((items[-1].ts, items[-1].id)) if more else None)
 
-    async def _visible(self, tx: Any, scope: Scope, memory_id: UUID) -> bool:
+    async def _is_visible(self, tx: Any, scope: Principal, memory_id: UUID) -> bool:
         if scope.categories is None:
-            return await self._memories.known(tx, scope, memory_id)
-        return await self._memories.get(tx, scope, memory_id) is not None
+            return await self._memories.has_existed(tx, scope, memory_id)
+        return await self._memories.get_memory(tx, scope, memory_id) is not None
 
 
-def _visible_meta(meta: Mapping[str, Any], scope: Scope) -> Mapping[str, Any]:
+def _visible_meta(meta: Mapping[str, Any], scope: Principal) -> Mapping[str, Any]:
     """LINK rows name other memories: a bound key sees those of its own categories."""
     if scope.categories is None or "edges" not in meta:
         return meta

@@ -7,7 +7,7 @@ from app.domain.errors import NotFound
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 from app.domain.paging import decode_cursor, encode_cursor
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.memory.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
 
@@ -27,21 +27,23 @@ class ReadMemories:
         self._uow = uow
         self._memories = memories
 
-    async def get(self, scope: Scope, memory_id: UUID) -> Memory:
+    async def get_memory(self, scope: Principal, memory_id: UUID) -> Memory:
         """The memory in whatever state; raises NotFound."""
         async with self._uow.read(scope) as tx:
-            memory = await self._memories.get(tx, scope, memory_id)
+            memory = await self._memories.get_memory(tx, scope, memory_id)
         if memory is None:
             raise NotFound()
         return memory
 
-    async def page(self, scope: Scope, filters: Filters, state: str, cursor: str | None, limit: int) -> MemoryPage:
+    async def list_memories(
+        self, scope: Principal, filters: Filters, state: str, cursor: str | None, limit: int
+    ) -> MemoryPage:
         """A page of memories; raises InvalidCursor, CategoryNotAllowed for a category the key may not see."""
         if filters.category is not None:
             scope.require_categories([filters.category])
         after = decode_cursor(cursor)
         async with self._uow.read(scope) as tx:
-            found = await self._memories.page(tx, scope, filters, state, after, limit + 1)
+            found = await self._memories.list_memories(tx, scope, filters, state, after, limit + 1)
         items = found[:limit]
         more = len(found) > limit
         return MemoryPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)

@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from app.domain.changes import Edge
-from app.storage.memory.memories import Compared
+from app.storage.memory.memories import ComparedMemory
 
 DELTA_TEXT = 300
 
 
 def edges_to(
-    memory_id: UUID, created_at: datetime | None, compared: Sequence[Compared], without: UUID | None = None
+    memory_id: UUID, created_at: datetime | None, compared: Sequence[ComparedMemory], without: UUID | None = None
 ) -> tuple[Edge, ...]:
     """One relation to each close neighbour, from the newer to the older (seed 003 §2)."""
     edges = []

@@ -13,11 +13,11 @@ from app.domain.jobs.job import JobKind, NewJob
 from app.domain.memory.memory import NewMemory
 from app.domain.memory.presentation import embedded_text
 from app.domain.outages import EmbedderUnavailable, WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedder, Embedding, JobQueue
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
-from app.usecases.memory.merge import event
+from app.usecases.memory.merge import write_event
 from app.usecases.memory.relations import delta_meta, threads_of
 from app.usecases.memory.write import RACE_LOST, WriteMemories
 from app.usecases.tenancy.limits import Limits
@@ -52,49 +52,49 @@ class StoreTurn:
         self._limits = limits
         self._attempts = policies.write.attempts
 
-    async def store(
-        self, scope: Scope, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
+    async def store_turn(
+        self, scope: Principal, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
     ) -> StoredTurn:
         """Store a memory of type turn and its `after_turn` job in one transaction.
 
         While the embedder is away the turn has no vector: words find it at once, its job embeds it later. Raises as
         `WriteMemories.remember` does, but for EmbedderUnavailable. A text that was erased is not stored.
         """
-        new = self._write.checked(scope, draft, trim)
-        async with self._limits.writing(scope):
-            return await self._store(scope.speaking_as(new.agent_id), new, key)
+        new = self._write.check_draft(scope, draft, trim)
+        async with self._limits.reserve_write(scope):
+            return await self._store_with_retries(scope.speaking_as(new.agent_id), new, key)
 
-    async def _store(self, scope: Scope, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
-        embedding = await self._embed(new)
+    async def _store_with_retries(self, scope: Principal, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
+        embedding = await self._embed_turn(new)
         for attempt in range(self._attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
-                return await self._record(scope, new, embedding, key)
+                return await self._record_turn(scope, new, embedding, key)
             except ErasedText:
-                return await self._refuse(scope, new, key)
+                return await self._record_refusal(scope, new, key)
             except RACE_LOST:
                 continue
         raise WriteContention()
 
-    async def _embed(self, new: NewMemory) -> Embedding | None:
+    async def _embed_turn(self, new: NewMemory) -> Embedding | None:
         try:
-            return (await self._embedder.encode([embedded_text(new.type, new.text, new.actor_id)]))[0]
+            return (await self._embedder.encode_texts([embedded_text(new.type, new.text, new.actor_id)]))[0]
         except EmbedderUnavailable:
             return None
 
-    async def _record(
-        self, scope: Scope, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
+    async def _record_turn(
+        self, scope: Principal, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
     ) -> StoredTurn:
         memory_id, job_id = new_id(), new_id()
-        events = [event(new, "create", memory_id=memory_id)]
+        events = [write_event(new, "create", memory_id=memory_id)]
         if embedding is None:
-            events.append(event(new, "embed", "error", memory_id=memory_id))
+            events.append(write_event(new, "embed", "error", memory_id=memory_id))
         payload = {"memory_id": str(memory_id), "thread_id": new.thread_id}
         change = MemoryChange(
             kind=ChangeKind.created,
             memory_id=memory_id,
             user_id=new.user_id,
-            actor=scope.actor,
+            actor=scope.actor_name,
             new=new,
             vector=embedding.vector if embedding else None,
             tokens=embedding.tokens if embedding else None,
@@ -104,22 +104,22 @@ class StoreTurn:
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
-        outcome = await self._journal.record(scope, [change], keys=_keys(key, new, turn))
+        outcome = await self._journal.record(scope, [change], keys=_key_records(key, new, turn))
         if outcome.replay is None:
-            self._queue.publish(scope.tenant_id, job_id)
-        return _answer(new, turn, outcome)
+            self._queue.publish_job(scope.tenant_id, job_id)
+        return _turn_from_outcome(new, turn, outcome)
 
-    async def _refuse(self, scope: Scope, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
+    async def _record_refusal(self, scope: Principal, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
         refused = StoredTurn(None, reason=ErasedText.code)
         if key is not None:
-            outcome = await self._journal.record(scope, [], keys=_keys(key, new, refused))
+            outcome = await self._journal.record(scope, [], keys=_key_records(key, new, refused))
             if outcome.replay is not None:
-                return _answer(new, refused, outcome)
-        await self._journal.note(scope, [event(new, "create", "skipped")])
+                return _turn_from_outcome(new, refused, outcome)
+        await self._journal.record_event(scope, [write_event(new, "create", "skipped")])
         return refused
 
 
-def _keys(key: IdempotencyKey | None, new: NewMemory, turn: StoredTurn) -> list[KeyRecord]:
+def _key_records(key: IdempotencyKey | None, new: NewMemory, turn: StoredTurn) -> list[KeyRecord]:
     if key is None:
         return []
     response = {
@@ -130,7 +130,7 @@ def _keys(key: IdempotencyKey | None, new: NewMemory, turn: StoredTurn) -> list[
     return [KeyRecord(key, response, new.user_id, turn.id)]
 
 
-def _answer(new: NewMemory, turn: StoredTurn, outcome: Outcome) -> StoredTurn:
+def _turn_from_outcome(new: NewMemory, turn: StoredTurn, outcome: Outcome) -> StoredTurn:
     if (first := outcome.replay) is None:
         revisions = outcome.recorded[0].revisions if outcome.recorded else {}
         return StoredTurn(turn.id, revisions.get(new.thread_id or ""), turn.jobs, turn.reason)

@@ -8,13 +8,13 @@ from uuid import UUID
 from app.domain.changes import Observation
 from app.domain.memory.presentation import embedded_text
 from app.domain.outages import EmbedderRefused
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedder
 from app.storage.agent_state.item_vectors import ItemVectorStorage, UnembeddedItem
 from app.storage.journal import Journal
-from app.storage.operations.vectors import Unembedded, VectorStorage
+from app.storage.operations.vectors import UnembeddedMemory, VectorStorage
 
-M = TypeVar("M", Unembedded, UnembeddedItem)
+M = TypeVar("M", UnembeddedMemory, UnembeddedItem)
 BATCH = 64
 MOST_REFUSED = 100
 """After so many refused texts the model is asked for one that nobody can refuse: whose fault is it?"""
@@ -24,7 +24,7 @@ INDEXED_AT_ONCE = 50
 """Vectors a transaction: each takes milliseconds, and whoever changes one of these memories waits for it."""
 
 
-def _nobody(_done: int) -> None:
+def _ignore_progress(_done: int) -> None:
     """Whom progress is not told."""
 
 
@@ -48,97 +48,99 @@ class EmbedMissing:
         self._journal = journal
         self._exact_up_to = exact_up_to
 
-    async def lacking(self, scope: Scope) -> int:
+    async def count_missing(self, scope: Principal) -> int:
         """How many memories and agents' values `all` would embed."""
-        items, embedded = await self._items.counts(scope)
-        return await self._vectors.lacking(scope, tokens=self._embedder.tells_tokens) + items - embedded
+        items, embedded = await self._items.count_vectors(scope)
+        return await self._vectors.count_missing(scope, tokens=self._embedder.gives_tokens) + items - embedded
 
-    async def all(self, scope: Scope, told: Callable[[int], None] = _nobody) -> dict[str, int]:
+    async def embed_all(self, scope: Principal, told: Callable[[int], None] = _ignore_progress) -> dict[str, int]:
         """Every memory of the tenant without vector or tokens, every value of its agents without vectors, and then the
         index; how many got what. `told` hears of each batch how many it embedded.
 
         Raises EmbedderUnavailable, WriteContention; EmbedderRefused when the model embeds nothing at all.
         """
         embedded, after, refused = 0, None, list[UUID]()
-        while found := await self._vectors.missing(scope, after, BATCH, tokens=self._embedder.tells_tokens):
-            done = await self._embed(scope, found, refused)
+        while found := await self._vectors.find_missing(scope, after, BATCH, tokens=self._embedder.gives_tokens):
+            done = await self._embed_memories(scope, found, refused)
             told(done)
             embedded, after = embedded + done, found[-1].id
-        items = await self._all_items(scope, told, refused)
-        indexed = await self._index(scope)
+        items = await self._embed_items(scope, told, refused)
+        indexed = await self._index_vectors(scope)
         return {"embedded": embedded, "items": items, "indexed": indexed, "refused": len(refused)}
 
-    async def _all_items(self, scope: Scope, told: Callable[[int], None], refused: list[UUID]) -> int:
-        async def embed(some: Sequence[UnembeddedItem]) -> int:
-            texts = [item.texts for item in some]
-            vectors = iter(await self._embedder.embed([text for own in texts for text in own]))
-            return await self._items.fill(scope, some, [list(islice(vectors, len(own))) for own in texts])
+    async def _embed_items(self, scope: Principal, told: Callable[[int], None], refused: list[UUID]) -> int:
+        async def embed_batch(some: Sequence[UnembeddedItem]) -> int:
+            texts = [item.embeddable_texts for item in some]
+            vectors = iter(await self._embedder.embed_texts([text for own in texts for text in own]))
+            return await self._items.fill_vectors(scope, some, [list(islice(vectors, len(own))) for own in texts])
 
         embedded, after = 0, None
-        while found := await self._items.missing(scope, after, BATCH):
-            for some in _lots(found):
-                done = await self._but_refused(scope, some, embed, refused)
+        while found := await self._items.find_missing(scope, after, BATCH):
+            for some in _split_by_texts(found):
+                done = await self._embed_by_halves(scope, some, embed_batch, refused)
                 told(done)
                 embedded += done
             after = found[-1].id
         return embedded
 
-    async def _index(self, scope: Scope) -> int:
+    async def _index_vectors(self, scope: Principal) -> int:
         """Every vector of a tenant with more memories than are compared one by one."""
         indexed = 0
-        if await self._vectors.more_than(scope, self._exact_up_to):
-            while done := await self._vectors.index(scope, INDEXED_AT_ONCE):
+        if await self._vectors.has_more_than(scope, self._exact_up_to):
+            while done := await self._vectors.index_vectors(scope, INDEXED_AT_ONCE):
                 indexed += done
         return indexed
 
-    async def one(self, scope: Scope, memory_id: UUID) -> int:
+    async def embed_one(self, scope: Principal, memory_id: UUID) -> int:
         """This memory, if it has no vector or no tokens; how many got them, 0 or 1. Raises EmbedderUnavailable."""
-        found = await self._vectors.missing_one(scope, memory_id, tokens=self._embedder.tells_tokens)
-        return await self._embed(scope, [found], []) if found else 0
+        found = await self._vectors.find_missing_one(scope, memory_id, tokens=self._embedder.gives_tokens)
+        return await self._embed_memories(scope, [found], []) if found else 0
 
-    async def _embed(self, scope: Scope, memories: Sequence[Unembedded], refused: list[UUID]) -> int:
-        async def embed(some: Sequence[Unembedded]) -> int:
-            embeddings = await self._embedder.encode([embedded_text(m.type, m.text, m.actor_id) for m in some])
-            return await self._vectors.fill(scope, some, embeddings)
+    async def _embed_memories(self, scope: Principal, memories: Sequence[UnembeddedMemory], refused: list[UUID]) -> int:
+        async def embed_batch(some: Sequence[UnembeddedMemory]) -> int:
+            embeddings = await self._embedder.encode_texts([embedded_text(m.type, m.text, m.actor_id) for m in some])
+            return await self._vectors.fill_vectors(scope, some, embeddings)
 
-        return await self._but_refused(scope, memories, embed, refused)
+        return await self._embed_by_halves(scope, memories, embed_batch, refused)
 
-    async def _but_refused(
-        self, scope: Scope, some: Sequence[M], embed: Callable[[Sequence[M]], Awaitable[int]], refused: list[UUID]
+    async def _embed_by_halves(
+        self, scope: Principal, some: Sequence[M], embed: Callable[[Sequence[M]], Awaitable[int]], refused: list[UUID]
     ) -> int:
         """How many were embedded. What is refused together is tried by halves, until it is known which it is."""
         try:
             return await embed(some)
         except EmbedderRefused:
             if len(some) == 1:
-                return await self._refuse(scope, some[0], refused)
+                return await self._record_refusal(scope, some[0], refused)
         middle = len(some) // 2
-        first = await self._but_refused(scope, some[:middle], embed, refused)
-        return first + await self._but_refused(scope, some[middle:], embed, refused)
+        first = await self._embed_by_halves(scope, some[:middle], embed, refused)
+        return first + await self._embed_by_halves(scope, some[middle:], embed, refused)
 
-    async def _refuse(self, scope: Scope, one: Unembedded | UnembeddedItem, refused: list[UUID]) -> int:
+    async def _record_refusal(
+        self, scope: Principal, one: UnembeddedMemory | UnembeddedItem, refused: list[UUID]
+    ) -> int:
         refused.append(one.id)
-        memory_id = one.id if isinstance(one, Unembedded) else None
-        await self._journal.note(scope, [Observation("worker", "embed", "error", memory_id=memory_id)])
+        memory_id = one.id if isinstance(one, UnembeddedMemory) else None
+        await self._journal.record_event(scope, [Observation("worker", "embed", "error", memory_id=memory_id)])
         if len(refused) % MOST_REFUSED == 0:
-            await self._say_something(len(refused))
+            await self._check_model(len(refused))
         return 0
 
-    async def _say_something(self, refused: int) -> None:
+    async def _check_model(self, refused: int) -> None:
         """Whether it is the texts' fault: a model that embeds nothing at all is not asked for the rest."""
         try:
-            await self._embedder.encode(["ready"])
+            await self._embedder.encode_texts(["ready"])
         except EmbedderRefused as error:
             raise EmbedderRefused(f"The embedding model refused {refused} texts: check its settings.") from error
 
 
-def _lots(items: Sequence[UnembeddedItem]) -> Iterator[list[UnembeddedItem]]:
+def _split_by_texts(items: Sequence[UnembeddedItem]) -> Iterator[list[UnembeddedItem]]:
     """As many items at once as have about TEXTS_AT_ONCE texts."""
     lot: list[UnembeddedItem] = []
     texts = 0
     for item in items:
         lot.append(item)
-        texts += len(item.texts)
+        texts += len(item.embeddable_texts)
         if texts >= TEXTS_AT_ONCE:
             yield lot
             lot, texts = [], 0

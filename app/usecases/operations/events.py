@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.access_log import AccessLog
 from app.storage.operations.events import EventStorage
 from app.storage.uow import UnitOfWork
@@ -18,10 +18,10 @@ class CountEvents:
         self._events = events
         self._access = access
 
-    async def counts(
-        self, scope: Scope, by: Sequence[str], since: datetime | None, until: datetime | None
+    async def count_events(
+        self, scope: Principal, by: Sequence[str], since: datetime | None, until: datetime | None
     ) -> list[dict[str, Any]]:
         """Counts by columns of `by`, from `since` (inclusive) to `until`; raises InvalidInput."""
-        await self._access.flush(scope)
+        await self._access.flush_pending(scope)
         async with self._uow.read(scope) as tx:
-            return await self._events.counts(tx, scope, by, since, until)
+            return await self._events.count_events(tx, scope, by, since, until)

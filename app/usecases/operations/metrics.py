@@ -6,7 +6,7 @@ from collections import Counter
 
 from app.config.logs import lines_lost
 from app.domain.errors import MnemaError
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.providers.metrics import CONTENT_TYPE, Metrics
 from app.storage.engine import Engine
 from app.storage.jobs.jobs import JobStorage
@@ -33,7 +33,7 @@ class ReadMetrics:
         self._asked = float("-inf")
         self._asking = asyncio.Lock()
         _watch_pool(metrics, engine)
-        watch = metrics.watch
+        watch = metrics.register_collector
         watch(
             "counter",
             "mnema_limit_refusals",
@@ -58,33 +58,33 @@ class ReadMetrics:
             ("kind", "state"),
         )
 
-    async def text(self) -> bytes:
+    async def render_text(self) -> bytes:
         """In Prometheus' text format. The database is asked every 15 seconds at most, and not waited for long."""
         async with self._asking:
             if time.monotonic() - self._asked > FRESH_S:
                 self._behind = await self._jobs_behind()
-                self._tally = await self._jobs_counted()
+                self._tally = await self._count_jobs()
                 self._asked = time.monotonic()
-        return self._metrics.text()
+        return self._metrics.render_text()
 
     async def _jobs_behind(self) -> float | None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                rows = await self._uow.definer("SELECT jobs_behind() AS seconds")
+                rows = await self._uow.call_definer("SELECT jobs_behind() AS seconds")
         except (MnemaError, TimeoutError):
             return None
         return rows[0]["seconds"] or 0.0
 
-    async def _jobs_counted(self) -> Counter[tuple[str, str]]:
+    async def _count_jobs(self) -> Counter[tuple[str, str]]:
         """Tenant by tenant: nothing that a server may do looks at all of them. A part of them would be no number."""
         counted: Counter[tuple[str, str]] = Counter()
         try:
             async with asyncio.timeout(PATIENCE_S):
-                tenants = await self._tenants.tenants()
+                tenants = await self._tenants.list_tenants()
                 if len(tenants) > MOST_TENANTS:
                     return Counter()
                 for tenant in tenants:
-                    for kind, state, jobs in await self._jobs.tally(Scope(tenant.id)):
+                    for kind, state, jobs in await self._jobs.tally_jobs(Principal(tenant.id)):
                         counted[kind, state] += jobs
         except (MnemaError, TimeoutError):
             return Counter()
@@ -92,9 +92,9 @@ class ReadMetrics:
 
 
 def _watch_pool(metrics: Metrics, engine: Engine) -> None:
-    watch, shares = metrics.watch, engine.shares
-    watch("gauge", "mnema_db_pool_size", "Connections open.", lambda: [((), engine.size)])
+    watch, shares = metrics.register_collector, engine.shares
+    watch("gauge", "mnema_db_pool_size", "Connections open.", lambda: [((), engine.connection_count)])
     watch("gauge", "mnema_db_pool_limit", "Connections at most.", lambda: [((), shares.limit)])
     watch("gauge", "mnema_db_pool_in_use", "Connections at work.", lambda: [((), shares.in_use)])
-    watch("gauge", "mnema_db_pool_waiting", "Who waits for one.", lambda: [((), shares.waiting)])
+    watch("gauge", "mnema_db_pool_waiting", "Who waits for one.", lambda: [((), shares.waiting_count)])
     watch("counter", "mnema_db_pool_waits", "How often one had to wait.", lambda: [((), shares.waits)])

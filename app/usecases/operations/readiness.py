@@ -48,7 +48,7 @@ class Readiness:
     """Without these, reading and writing go on."""
 
     @staticmethod
-    def wrong(checks: Mapping[str, str]) -> set[str]:
+    def failed_checks(checks: Mapping[str, str]) -> set[str]:
         """The names of the checks that say what is wrong."""
         return {name for name, verdict in checks.items() if verdict not in ("ok", NONE)}
 
@@ -74,71 +74,73 @@ class Readiness:
         self._ask_broker = broker
         self._head: str | None = None
 
-    async def checks(self) -> dict[str, str]:
+    async def run_checks(self) -> dict[str, str]:
         """All checks by name, within the patience and a moment."""
         checks: dict[str, Check] = {
-            "database": self._database,
-            "migrations": self._migrations,
-            "role": self._role,
-            "embedding_space": self._space,
-            **({"secret": self._secret} if self._require_secret else {}),
-            "embedder": self._model,
-            "reranker": self._reading,
-            "llm": self._answering,
-            "broker": self._broker,
-            "workers": self._workers,
-            "pauses": self._pauses,
+            "database": self._check_database,
+            "migrations": self._check_migrations,
+            "role": self._check_role,
+            "embedding_space": self._check_space,
+            **({"secret": self._check_secret} if self._require_secret else {}),
+            "embedder": self._check_embedder,
+            "reranker": self._check_reranker,
+            "llm": self._check_chat_model,
+            "broker": self._check_broker,
+            "workers": self._check_workers,
+            "pauses": self._check_pauses,
         }
-        answers = await asyncio.gather(*map(_verdict, checks.values()), return_exceptions=True)
-        return _told(dict(zip(checks, answers, strict=True)))
+        answers = await asyncio.gather(*map(_run_check, checks.values()), return_exceptions=True)
+        return _verdict_texts(dict(zip(checks, answers, strict=True)))
 
-    async def _broker(self) -> None:
+    async def _check_broker(self) -> None:
         try:
             async with asyncio.timeout(self._patience_s):
                 await asyncio.to_thread(self._ask_broker)
         except TimeoutError as error:
             raise BrokerUnavailable() from error
 
-    async def _workers(self) -> None:
-        behind = (await self._ask("SELECT jobs_behind() AS seconds"))[0]["seconds"]
+    async def _check_workers(self) -> None:
+        behind = (await self._fetch_rows("SELECT jobs_behind() AS seconds"))[0]["seconds"]
         if behind is not None and behind > BEHIND_S:
             raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run?")
 
-    async def _pauses(self) -> None:
-        if paused := await self._ask("SELECT kind, tenants FROM paused_jobs()"):
+    async def _check_pauses(self) -> None:
+        if paused := await self._fetch_rows("SELECT kind, tenants FROM paused_jobs()"):
             kinds = ", ".join(f"{row['kind']} ({row['tenants']})" for row in paused)
             raise BrokerUnavailable(f"jobs are paused, by kind and number of tenants: {kinds}; `mnema jobs resume`")
 
-    async def _database(self) -> None:
-        if (await self._ask("SELECT current_setting('transaction_read_only')::boolean AS read_only"))[0]["read_only"]:
+    async def _check_database(self) -> None:
+        if (await self._fetch_rows("SELECT current_setting('transaction_read_only')::boolean AS read_only"))[0][
+            "read_only"
+        ]:
             raise DatabaseReadOnly(READ_ONLY)
 
-    async def _migrations(self) -> None:
+    async def _check_migrations(self) -> None:
         self._head = self._head or head_revision()
-        rows = await self._ask("SELECT version_num FROM alembic_version")
+        rows = await self._fetch_rows("SELECT version_num FROM alembic_version")
         current = rows[0]["version_num"] if rows else "none"
         if current != self._head:
             raise ConfigError(f"schema is at {current}, this server needs {self._head}: run `mnema migrate`")
 
-    async def _role(self) -> None:
+    async def _check_role(self) -> None:
         """Asked each time: what the role may do can be changed while connections are open."""
-        [role] = await self._ask(ROLE)
+        [role] = await self._fetch_rows(ROLE)
         refuse_privileged(role)
 
-    async def _space(self) -> None:
-        async with _answering_database(self._patience_s):
+    async def _check_space(self) -> None:
+        async with _database_time_limit(self._patience_s):
             await require_space(self._uow, self._embedder.model, self._embedder.dimension)
 
-    async def _secret(self) -> None:
+    async def _check_secret(self) -> None:
         assert self._require_secret is not None
-        async with _answering_database(self._patience_s):
+        async with _database_time_limit(self._patience_s):
             await self._require_secret()
 
-    async def _ask(self, statement: str) -> Sequence[Row]:
-        async with _answering_database(self._patience_s):
-            return await self._uow.definer(statement)
+    async def _fetch_rows(self, statement: str) -> Sequence[Row]:
+        async with _database_time_limit(self._patience_s):
+            return await self._uow.call_definer(statement)
 
-    async def _model(self) -> None:
+    async def _check_embedder(self) -> None:
         try:
             async with asyncio.timeout(self._patience_s):
                 vector = await self._embedder.embed_query("ready")
@@ -149,21 +151,21 @@ class Readiness:
         if len(vector) != self._embedder.dimension:
             raise EmbedderUnavailable("the model answers with another dimension: check MNEMA_EMBEDDING_DIMENSION")
 
-    async def _reading(self) -> None:
+    async def _check_reranker(self) -> None:
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._reranker.check()
+                await self._reranker.check_health()
         except RerankerUnavailable as error:
             raise RerankerUnavailable(f"{error.detail} {RERANKER}") from error
         except TimeoutError as error:
             raise RerankerUnavailable(f"The reranker did not answer. {RERANKER}") from error
 
-    async def _answering(self) -> str:
-        if not self._chat.answers:
+    async def _check_chat_model(self) -> str:
+        if not self._chat.is_available:
             return NONE
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._chat.check()
+                await self._chat.check_health()
         except ChatModelUnavailable as error:
             raise ChatModelUnavailable(f"{error.detail} {LLM}") from error
         except TimeoutError as error:
@@ -172,7 +174,7 @@ class Readiness:
 
 
 @asynccontextmanager
-async def _answering_database(patience_s: float) -> AsyncIterator[None]:
+async def _database_time_limit(patience_s: float) -> AsyncIterator[None]:
     """What is asked of the database inside is answered soon, or the database counts as away."""
     try:
         async with asyncio.timeout(patience_s):
@@ -181,7 +183,7 @@ async def _answering_database(patience_s: float) -> AsyncIterator[None]:
         raise DatabaseUnavailable(DATABASE) from error
 
 
-def _told(verdicts: Mapping[str, str | BaseException]) -> dict[str, str]:
+def _verdict_texts(verdicts: Mapping[str, str | BaseException]) -> dict[str, str]:
     """Raises what is a defect; where the schema is another version's, a check may ask for what is not there."""
     migrations = verdicts["migrations"]
     another = isinstance(migrations, str) and migrations != "ok"
@@ -193,7 +195,7 @@ def _told(verdicts: Mapping[str, str | BaseException]) -> dict[str, str]:
     return told
 
 
-async def _verdict(check: Check) -> str:
+async def _run_check(check: Check) -> str:
     try:
         return await check() or "ok"
     except MnemaError as error:

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.agent_state.item_vectors import ItemVectorStorage
-from app.storage.operations.spaces import Registered, named_space, registered
+from app.storage.operations.spaces import RegisteredSpace, list_spaces, named_space
 from app.storage.operations.vectors import VectorStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
@@ -24,7 +24,7 @@ class SpaceReport:
     """What a space holds, of all tenants: of `memories` and agents' values (`items`) some are `embedded`, the others
     `missing`; `indexed`: vectors of memories in the approximate index; `size` in bytes."""
 
-    registered: Registered
+    registered: RegisteredSpace
     memories: int
     items: int
     embedded: int
@@ -44,37 +44,37 @@ class Spaces:
         self._uow = uow
         self._tenants = TenantStorage(uow)
 
-    async def reports(self) -> list[SpaceReport]:
+    async def list_reports(self) -> list[SpaceReport]:
         """Every space, the oldest first."""
-        return [await self._report(one) for one in await registered(self._uow)]
+        return [await self._build_report(one) for one in await list_spaces(self._uow)]
 
-    async def report(self, name: str) -> SpaceReport:
+    async def get_report(self, name: str) -> SpaceReport:
         """One; raises NotFound."""
-        return await self._report(await named_space(self._uow, name))
+        return await self._build_report(await named_space(self._uow, name))
 
-    async def active(self) -> SpaceReport | None:
+    async def active_report(self) -> SpaceReport | None:
         """The active one."""
-        return next((report for report in await self.reports() if report.registered.active), None)
+        return next((report for report in await self.list_reports() if report.registered.active), None)
 
-    async def forget_items(self, name: str) -> None:
+    async def delete_item_vectors(self, name: str) -> None:
         """Remove the vectors of agents' values from the space."""
-        async for scope in scopes(self._tenants):
-            await ItemVectorStorage(self._uow, name).forget(scope)
+        async for scope in tenant_principals(self._tenants):
+            await ItemVectorStorage(self._uow, name).delete_vectors(scope)
 
-    async def _report(self, one: Registered) -> SpaceReport:
+    async def _build_report(self, one: RegisteredSpace) -> SpaceReport:
         vectors, items = VectorStorage(self._uow, one.space.name), ItemVectorStorage(self._uow, one.space.name)
         memories = items_kept = embedded = indexed = 0
-        async for scope in scopes(self._tenants):
-            counts, (kept, filled) = await vectors.counts(scope), await items.counts(scope)
+        async for scope in tenant_principals(self._tenants):
+            counts, (kept, filled) = await vectors.count_vectors(scope), await items.count_vectors(scope)
             memories += counts.memories
             items_kept += kept
             embedded += counts.vectors + filled
             indexed += counts.indexed
-        return SpaceReport(one, memories, items_kept, embedded, indexed, await vectors.size())
+        return SpaceReport(one, memories, items_kept, embedded, indexed, await vectors.size_bytes())
 
 
 @dataclass(slots=True)
-class Filled:
+class FillReport:
     """What a run did, of all tenants: memories and agents' values embedded, vectors put into the index."""
 
     embedded: int = 0
@@ -91,28 +91,28 @@ class FillSpace:
         self._embed = embed
         self._wait = wait
 
-    async def lacking(self) -> int:
+    async def count_missing(self) -> int:
         """How much there is to do."""
-        return sum([await self._embed.lacking(scope) async for scope in scopes(self._tenants)])
+        return sum([await self._embed.count_missing(scope) async for scope in tenant_principals(self._tenants)])
 
-    async def run(self, told: Callable[[int], None]) -> Filled:
+    async def fill_space(self, told: Callable[[int], None]) -> FillReport:
         """Tenant by tenant; `told` hears how many each batch embedded.
 
         A model that fails is asked again after a growing pause. Raises EmbedderUnavailable or WriteContention when it
         fails FAILURES times without having embedded anything in between.
         """
-        filled, failures = Filled(), 0
+        filled, failures = FillReport(), 0
 
-        def count(done: int) -> None:
+        def count_batch(done: int) -> None:
             nonlocal failures
             failures = 0 if done else failures
             filled.embedded += done
             told(done)
 
-        async for scope in scopes(self._tenants):
+        async for scope in tenant_principals(self._tenants):
             while True:
                 try:
-                    filled.indexed += (await self._embed.all(scope, count))["indexed"]
+                    filled.indexed += (await self._embed.embed_all(scope, count_batch))["indexed"]
                     break
                 except (EmbedderUnavailable, WriteContention):
                     failures += 1
@@ -121,15 +121,15 @@ class FillSpace:
                 await self._wait(PAUSE_S * 2**failures)
         return filled
 
-    async def follow(self, told: Callable[[int], None], every_s: float) -> None:
+    async def fill_repeatedly(self, told: Callable[[int], None], every_s: float) -> None:
         """Again and again, until it is cancelled: servers of another model go on writing, and this one may be away."""
         while True:
             with suppress(DatabaseUnavailable, EmbedderUnavailable, WriteContention):
-                await self.run(told)
+                await self.fill_space(told)
             await self._wait(every_s)
 
 
-async def scopes(tenants: TenantStorage) -> AsyncIterator[Scope]:
+async def tenant_principals(tenants: TenantStorage) -> AsyncIterator[Principal]:
     """Each tenant's."""
-    for tenant in await tenants.tenants():
-        yield Scope(tenant.id)
+    for tenant in await tenants.list_tenants():
+        yield Principal(tenant.id)

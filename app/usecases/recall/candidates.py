@@ -11,9 +11,9 @@ from operator import attrgetter
 from uuid import UUID
 
 from app.domain.memory.memory import Memory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import Asked, Profile, keep_similar, score
+from app.domain.recall.scoring import RankingProfile, RankingQuery, keep_similar, score_candidates
 from app.ports import Clock, Reranker
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx
@@ -29,8 +29,8 @@ class Candidates:
         self._reranker = reranker
         self._clock = clock
 
-    async def find(
-        self, tx: ReadTx, scope: Scope, search: Search, lengths: Mapping[str, int], wanted: int
+    async def find_candidates(
+        self, tx: ReadTx, scope: Principal, search: Search, lengths: Mapping[str, int], wanted: int
     ) -> list[Candidate]:
         """Candidates for every slot: where a full category crowds the others out, the others are asked again.
 
@@ -39,7 +39,7 @@ class Candidates:
         found: list[Candidate] = []
         categories = list(lengths)
         while categories:
-            more = await self._search.candidates(tx, scope, _narrowed(search, categories))
+            more = await self._search.find_candidates(tx, scope, _narrow_search(search, categories))
             found = list({c.id: c for c in (*found, *more)}.values()) if found else more
             taken = Counter(map(_CATEGORY, found))
             full = {c for c in categories if taken[c] >= lengths[c]}
@@ -48,32 +48,39 @@ class Candidates:
             categories = [c for c in categories if c not in full]
         return found
 
-    def to_be_read(self, profile: Profile, top_k: int) -> bool:
+    def needs_reranking(self, profile: RankingProfile, top_k: int) -> bool:
         """Whether a reranker is to read the best of them, outside any transaction."""
-        return self._reranker.reads_texts and profile.reranked(top_k) > 0
+        return self._reranker.reads_texts and profile.rerank_count(top_k) > 0
 
-    def best(
-        self, found: Sequence[Candidate], profile: Profile, asked: Asked, top_k: int, threshold: float | None
+    def best_ids(
+        self,
+        found: Sequence[Candidate],
+        profile: RankingProfile,
+        asked: RankingQuery,
+        top_k: int,
+        threshold: float | None,
     ) -> list[UUID]:
         """What the reranker is to read."""
-        kept, _ = keep_similar(score(found, profile, self._clock.now(), asked), threshold)
-        return [s.candidate.id for s in kept[: profile.reranked(top_k)]]
+        kept, _ = keep_similar(score_candidates(found, profile, self._clock.now(), asked), threshold)
+        return [s.candidate.id for s in kept[: profile.rerank_count(top_k)]]
 
-    async def read(self, found: Sequence[Candidate], asked: Asked, best: Sequence[Memory]) -> list[Candidate]:
+    async def rerank_best(
+        self, found: Sequence[Candidate], asked: RankingQuery, best: Sequence[Memory]
+    ) -> list[Candidate]:
         """The same, the best of them with the reranker's score. Raises RerankerUnavailable."""
-        logits = await self._reranker.score(asked.text, [memory.text for memory in best])
+        logits = await self._reranker.score_texts(asked.text, [memory.text for memory in best])
         read = {memory.id: logit for memory, logit in zip(best, logits, strict=True)}
         return [c._replace(rerank=read.get(c.id)) for c in found]
 
-    async def still_visible(
-        self, tx: ReadTx, scope: Scope, search: Search, found: Sequence[Candidate]
+    async def keep_visible(
+        self, tx: ReadTx, scope: Principal, search: Search, found: Sequence[Candidate]
     ) -> list[Candidate]:
         """Those that may still be answered."""
-        now = (await self._search.answer(tx, scope, search, chosen=[c.id for c in found])).chosen
+        now = (await self._search.load_answer(tx, scope, search, chosen=[c.id for c in found])).chosen
         return [c for c in found if c.id in now]
 
 
-def _narrowed(search: Search, categories: Sequence[str]) -> Search:
+def _narrow_search(search: Search, categories: Sequence[str]) -> Search:
     if len(categories) == len(search.categories):
         return search
     return replace(search, categories=tuple(categories))

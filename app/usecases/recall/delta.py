@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config.loader import Policies
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.recall.delta_header import DeltaEntry, Header, render_header
 from app.storage.recall.delta import DeltaStorage
 from app.storage.uow import ReadTx, UnitOfWork
@@ -32,8 +32,8 @@ class ReadDelta:
         self._storage = storage
         self._policies = policies
 
-    async def of_thread(
-        self, scope: Scope, thread_id: str, since_rev: int | None, agent: str | None, user_id: str | None = None
+    async def read_delta(
+        self, scope: Principal, thread_id: str, since_rev: int | None, agent: str | None, user_id: str | None = None
     ) -> Delta:
         """The delta for `agent`, procedures aside, or for the key when none is named; never moves a cursor.
 
@@ -41,14 +41,14 @@ class ReadDelta:
         """
         categories: Sequence[str] | None = scope.category_list
         if agent is not None:
-            categories = self._policies.categories.told(scope, agent)
+            categories = self._policies.categories.delta_categories(scope, agent)
         async with self._uow.read(scope) as tx:
-            return await self.within(tx, scope, thread_id, since_rev, agent, categories, user_id)
+            return await self.read_in_transaction(tx, scope, thread_id, since_rev, agent, categories, user_id)
 
-    async def within(
+    async def read_in_transaction(
         self,
         tx: ReadTx,
-        scope: Scope,
+        scope: Principal,
         thread_id: str,
         since_rev: int | None,
         agent: str | None,
@@ -59,19 +59,19 @@ class ReadDelta:
 
         With a `user_id` of what changed of that user's memories only: two users may have threads of one name.
         """
-        state = await self._storage.state(tx, scope, thread_id, agent, user_id)
+        state = await self._storage.get_thread_state(tx, scope, thread_id, agent, user_id)
         since = state.cursor if since_rev is None else since_rev
         if state.rev <= since:
             return Delta(since, state.rev, None, 0, False)
-        limit, truncated = self._policies.delta_bullets, state.truncated(since)
+        limit, truncated = self._policies.delta_bullets, state.is_truncated(since)
         between = (since, state.rev)
-        changes = await self._storage.changes(tx, scope, thread_id, between, categories, limit, user_id, truncated)
-        entries = tuple(self._entry(row) for row in changes.rows)
+        changes = await self._storage.load_changes(tx, scope, thread_id, between, categories, limit, user_id, truncated)
+        entries = tuple(self._entry_from_row(row) for row in changes.rows)
         header = render_header(since, entries, limit)
         shown = header.shown if header else 0
         return Delta(since, state.rev, header, changes.total - shown, truncated, entries)
 
-    def _entry(self, row: Any) -> DeltaEntry:
+    def _entry_from_row(self, row: Any) -> DeltaEntry:
         known = self._policies.categories.categories.get(row["category"])
         meta = row["meta"]
         return DeltaEntry(

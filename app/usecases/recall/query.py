@@ -11,27 +11,27 @@ from app.domain.changes import Observation
 from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.scoring import (
-    Asked,
-    Profile,
-    Scored,
+    RankingProfile,
+    RankingQuery,
+    ScoredCandidate,
     cap_categories,
-    keep_read,
     keep_relevant,
+    keep_reranked,
     keep_similar,
-    score,
-    select,
+    score_candidates,
+    select_best,
 )
-from app.domain.recall.token_budget import Budget
-from app.domain.text_rules import normalise
+from app.domain.recall.token_budget import TokenBudget
+from app.domain.text_rules import normalise_text
 from app.ports import Clock, Embedder, Embedding, TokenCounter
 from app.storage.access_log import AccessLog
 from app.storage.recall.delta import DeltaStorage
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
-from app.usecases.recall.answer import Answer, Filling
+from app.usecases.recall.answer import Answer, AnswerBuilder
 from app.usecases.recall.candidates import Candidates
 from app.usecases.recall.delta import ReadDelta
 
@@ -56,19 +56,19 @@ class Query:
 
 
 @dataclass(slots=True)
-class _Work:
+class _QueryState:
     """What one query carries through its stages."""
 
-    scope: Scope
+    scope: Principal
     query: Query
     search: Search
-    profile: Profile
-    asked: Asked
-    whole: list[str]
+    profile: RankingProfile
+    asked: RankingQuery
+    pinned_categories: list[str]
     lengths: dict[str, int]
     top_k: int
     answer: Answer
-    filling: Filling
+    builder: AnswerBuilder
 
 
 class QueryMemories:
@@ -98,35 +98,37 @@ class QueryMemories:
         self._policies = policies
         self._clock = clock
 
-    async def ask(self, scope: Scope, query: Query) -> Answer:
+    async def answer_query(self, scope: Principal, query: Query) -> Answer:
         """Answer `query`.
 
         Raises AgentNotAllowed, UnknownAgent, CategoryNotAllowed, InvalidInput. A model that fails does not: the answer
         is then lexical, or the one without a reranker, and says `degraded`.
         """
         started = time.perf_counter()
-        work = await self._prepare(scope.speaking_as(query.agent), query)
-        read = await self._read_before(work)
-        async with self._connection(work) as tx:
+        work = await self._prepare_query(scope.speaking_as(query.agent), query)
+        read = await self._rerank_candidates(work)
+        async with self._open_transaction(work) as tx:
             await self._add_delta(tx, work)
-            await self._add_items(tx, work, await self._choose(tx, work, read))
+            await self._add_items(tx, work, await self._choose_ranked(tx, work, read))
         answer = work.answer
-        answer.tokens = work.filling.spent
-        self._remember_access(work)
+        answer.tokens = work.builder.spent_tokens
+        self._record_access(work)
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
 
-    async def _prepare(self, scope: Scope, query: Query) -> _Work:
+    async def _prepare_query(self, scope: Principal, query: Query) -> _QueryState:
         policies = self._policies
-        categories = policies.categories.resolve(scope, query.agent, query.categories, query.filters.category)
-        if not (text := normalise(query.query)):
+        categories = policies.categories.resolve_categories(
+            scope, query.agent, query.categories, query.filters.category
+        )
+        if not (text := normalise_text(query.query)):
             raise InvalidInput("query is empty")
         if (profile := policies.profiles.get(query.profile or policies.query.profile)) is None:
             raise InvalidInput(f"profile is one of {', '.join(policies.profiles)}")
         answer = Answer()
-        modes = {c: policies.categories.get(c).context for c in categories}
+        modes = {c: policies.categories.get_category(c).context for c in categories}
         ranked = [c for c, mode in modes.items() if mode == "rag"]
-        embedding = await self._embed(text, answer) if ranked else None
+        embedding = await self._embed_query(text, answer) if ranked else None
         top_k = query.top_k or policies.query.top_k
         search = Search(
             filters=query.filters,
@@ -141,34 +143,38 @@ class QueryMemories:
             beside=profile.neighbour_candidates,
             exact=policies.query.exact_up_to,
         )
-        budget = Budget(query.budget_tokens or policies.query.budget_tokens)
-        filling = Filling(answer, budget, self._tokens, full=query.full)
+        budget = TokenBudget(query.budget_tokens or policies.query.budget_tokens)
+        filling = AnswerBuilder(answer, budget, self._tokens, full=query.full)
         whole = [c for c, mode in modes.items() if mode == "all"]
         heard = (embedding.tokens, embedding.words) if embedding else (None, ())
-        asked = Asked(text, *heard, query.zone, query.thread_id)
-        lengths = {c: policies.categories.get(c).rag_length for c in ranked}
-        return _Work(scope, query, search, profile, asked, whole, lengths, top_k, answer, filling)
+        asked = RankingQuery(text, *heard, query.zone, query.thread_id)
+        lengths = {c: policies.categories.get_category(c).rag_length for c in ranked}
+        return _QueryState(scope, query, search, profile, asked, whole, lengths, top_k, answer, filling)
 
-    async def _embed(self, text: str, answer: Answer) -> Embedding | None:
+    async def _embed_query(self, text: str, answer: Answer) -> Embedding | None:
         try:
             return await self._embedder.encode_query(text)
         except EmbedderUnavailable as error:
             answer.degraded = error.code
             return None
 
-    def _connection(self, work: _Work) -> AbstractAsyncContextManager[ReadTx]:
+    def _open_transaction(self, work: _QueryState) -> AbstractAsyncContextManager[ReadTx]:
         """A transaction only where a thread's cursor has to fit what is read, read-write only when it may move."""
         if work.query.thread_id is None:
             return self._uow.calls(work.scope)
         return self._uow.write(work.scope) if work.query.since_rev is None else self._uow.read(work.scope)
 
-    async def _add_delta(self, tx: ReadTx, work: _Work) -> None:
+    async def _add_delta(self, tx: ReadTx, work: _QueryState) -> None:
         query = work.query
         if query.thread_id is None:
             return
-        whose = (query.agent, self._policies.categories.told(work.scope, query.agent), query.filters.user_id)
-        delta = await self._delta.within(tx, work.scope, query.thread_id, query.since_rev, *whose)
-        header = work.filling.header(delta.header)
+        whose = (
+            query.agent,
+            self._policies.categories.delta_categories(work.scope, query.agent),
+            query.filters.user_id,
+        )
+        delta = await self._delta.read_in_transaction(tx, work.scope, query.thread_id, query.since_rev, *whose)
+        header = work.builder.add_header(delta.header)
         work.answer.delta = {
             "since_rev": delta.since_rev,
             "rev": delta.rev,
@@ -176,64 +182,68 @@ class QueryMemories:
             "truncated": delta.truncated,
         }
         if header is not None and isinstance(tx, WriteTx):
-            await self._cursors.advance(tx, work.scope, query.thread_id, query.agent, delta.rev, query.filters.user_id)
+            await self._cursors.advance_cursor(
+                tx, work.scope, query.thread_id, query.agent, delta.rev, query.filters.user_id
+            )
 
-    async def _read_before(self, work: _Work) -> list[Candidate] | None:
+    async def _rerank_candidates(self, work: _QueryState) -> list[Candidate] | None:
         """The candidates if a reranker is to read them, which no transaction may wait for; None otherwise."""
-        if not work.lengths or not self._candidates.to_be_read(work.profile, work.top_k):
+        if not work.lengths or not self._candidates.needs_reranking(work.profile, work.top_k):
             return None
         async with self._uow.calls(work.scope) as tx:
-            found = await self._candidates.find(tx, work.scope, work.search, work.lengths, work.top_k)
-            best = self._candidates.best(found, work.profile, work.asked, work.top_k, work.query.threshold)
-            texts = (await self._search.answer(tx, work.scope, work.search, chosen=best)).chosen
+            found = await self._candidates.find_candidates(tx, work.scope, work.search, work.lengths, work.top_k)
+            best = self._candidates.best_ids(found, work.profile, work.asked, work.top_k, work.query.threshold)
+            texts = (await self._search.load_answer(tx, work.scope, work.search, chosen=best)).chosen
         try:
-            return await self._candidates.read(found, work.asked, list(texts.values()))
+            return await self._candidates.rerank_best(found, work.asked, list(texts.values()))
         except RerankerUnavailable as error:
             work.answer.degraded = work.answer.degraded or error.code
             return found
 
-    async def _choose(self, tx: ReadTx, work: _Work, read: list[Candidate] | None) -> list[Scored]:
+    async def _choose_ranked(
+        self, tx: ReadTx, work: _QueryState, read: list[Candidate] | None
+    ) -> list[ScoredCandidate]:
         """The best of the ranked categories, at most top_k; the others are dropped."""
         if not work.lengths:
             return []
         if read is None:
-            found = await self._candidates.find(tx, work.scope, work.search, work.lengths, work.top_k)
+            found = await self._candidates.find_candidates(tx, work.scope, work.search, work.lengths, work.top_k)
         else:
-            found = await self._candidates.still_visible(tx, work.scope, work.search, read)
-        scored = score(found, work.profile, self._clock.now(), work.asked)
+            found = await self._candidates.keep_visible(tx, work.scope, work.search, read)
+        scored = score_candidates(found, work.profile, self._clock.now(), work.asked)
         scored, low = keep_similar(scored, work.query.threshold)
-        scored, unread = keep_read(scored, work.profile)
+        scored, unread = keep_reranked(scored, work.profile)
         scored, irrelevant = keep_relevant(scored, work.profile)
         scored, over = cap_categories(scored, work.lengths)
-        chosen, rest = select(scored, work.top_k, work.profile)
+        chosen, rest = select_best(scored, work.top_k, work.profile)
         work.answer.dropped = [*low, *unread, *irrelevant, *over, *rest]
         return chosen
 
-    async def _add_items(self, tx: ReadTx, work: _Work, chosen: Sequence[Scored]) -> None:
+    async def _add_items(self, tx: ReadTx, work: _QueryState, chosen: Sequence[ScoredCandidate]) -> None:
         """What comes whole, what was chosen and what is related to them, as far as the budget goes."""
-        if not work.whole and not chosen:
+        if not work.pinned_categories and not chosen:
             return
         most = self._policies.query.related
-        found = await self._search.answer(
+        found = await self._search.load_answer(
             tx,
             work.scope,
             work.search,
-            whole=work.whole,
+            whole=work.pinned_categories,
             whole_limit=self._policies.query.whole_limit,
             chosen=[s.candidate.id for s in chosen],
             related=most,
         )
-        filling, related = work.filling, found.related
-        filling.whole(found.whole, ranked=bool(work.lengths))
-        filling.chosen(chosen, found.chosen)
-        if answered := filling.answered:
+        filling, related = work.builder, found.related
+        filling.add_pinned_categories(found.whole, ranked=bool(work.lengths))
+        filling.add_ranked(chosen, found.chosen)
+        if answered := filling.answered_ids:
             if any(r.via not in answered for r in related):  # of what there was no room for: it gives way
-                kin = await self._search.answer(tx, work.scope, work.search, chosen=answered, related=most)
+                kin = await self._search.load_answer(tx, work.scope, work.search, chosen=answered, related=most)
                 related = kin.related
-            filling.related(related)
-        filling.rest()
+            filling.add_related(related)
+        filling.fill_remaining()
 
-    def _remember_access(self, work: _Work) -> None:
+    def _record_access(self, work: _QueryState) -> None:
         similarities = [i.scored.candidate.similarity for i in work.answer.items if i.scored]
         event = Observation(
             node="context",
@@ -244,4 +254,4 @@ class QueryMemories:
             category=work.search.categories[0] if len(work.search.categories) == 1 else None,
             sim=max((s for s in similarities if s is not None), default=None),
         )
-        self._access.seen(work.scope, work.filling.answered, event)
+        self._access.record_access(work.scope, work.builder.answered_ids, event)

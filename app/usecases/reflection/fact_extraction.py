@@ -14,47 +14,47 @@ from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.changes import Observation
-from app.domain.consent.patches import states
-from app.domain.consent.profile_fields import ToldField, benign_fields
+from app.domain.consent.patches import states_field_value
+from app.domain.consent.profile_fields import ProfileField, benign_fields
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
 from app.domain.outages import TokensSpent
-from app.domain.principal import Scope
-from app.domain.reflection.echoes import own_words
+from app.domain.principal import Principal
+from app.domain.reflection.echoes import strip_echoes
 from app.domain.reflection.fact_extraction import MAX_CANDIDATES, Candidate
-from app.domain.text_rules import pieces
+from app.domain.text_rules import split_text
 from app.ports import Clock
-from app.prompts.fact_extraction import MAX_MESSAGE, VERSION, multi_fact, read_multi_fact
+from app.prompts.fact_extraction import MAX_MESSAGE, VERSION, fact_extraction_prompt, read_fact_extraction
 from app.storage.journal import Journal, KeyRecord
-from app.storage.reflection.fact_extraction import Before, TurnFacts
-from app.usecases.consent.generated_proposals import ProposeTold
-from app.usecases.memory.merge import Written
-from app.usecases.reflection.model_gateway import AskModel
-from app.usecases.reflection.reconcile import WROTE, CarriedOut, Reconcile, Reconciled
+from app.storage.reflection.fact_extraction import ExtractionState, TurnFactStorage
+from app.usecases.consent.generated_proposals import ProposeProfileFields
+from app.usecases.memory.merge import WriteResult
+from app.usecases.reflection.model_gateway import ModelGateway
+from app.usecases.reflection.reconcile import WRITE_ACTIONS, PlannedReconcile, Reconcile, ReconcileOutcome
 
 ROUTE = "multi_fact"
-Why = Literal["no_model", "gone", "not_a_users", "somebody_else", "done", "short", "cap", "no_category", "spent"]
+SkipReason = Literal["no_model", "gone", "not_a_users", "somebody_else", "done", "short", "cap", "no_category", "spent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ExtractionResult:
     """What came of a turn. `why`: the reason nothing was asked; `candidates`: those that kept every rule, by number;
     `made`: what was decided of those that are not settled yet. `told`: sensitive and benign fields of the user's
     context in them: the sensitive ones are no candidates; `proposed`: how many became proposals."""
 
-    why: Why | None = None
+    why: SkipReason | None = None
     candidates: Sequence[Candidate] = ()
-    made: Reconciled | None = None
-    done: CarriedOut = field(default_factory=lambda: CarriedOut({}))
+    made: PlannedReconcile | None = None
+    done: ReconcileOutcome = field(default_factory=lambda: ReconcileOutcome({}))
     tokens: int = 0
-    told: Sequence[ToldField] = ()
+    told: Sequence[ProfileField] = ()
     proposed: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Counts, without anything anybody said; where nothing was asked, why not."""
         if self.why is not None:
             return {"why": self.why}
-        stored = sum(one.action in WROTE for one in self.done.written.values())
+        stored = sum(one.action in WRITE_ACTIONS for one in self.done.written.values())
         known = sum(one.reason == "known" for one in self.done.written.values())
         counts = {"facts": stored, "candidates": len(self.candidates), "tokens": self.tokens}
         more = {"proposed": self.proposed} if self.told else {}
@@ -66,13 +66,13 @@ class ExtractFacts:
 
     def __init__(
         self,
-        ask: AskModel,
+        ask: ModelGateway,
         reconcile: Reconcile,
-        storage: TurnFacts,
+        storage: TurnFactStorage,
         journal: Journal,
         policies: Policies,
         clock: Clock,
-        consent: ProposeTold,
+        consent: ProposeProfileFields,
     ) -> None:
         self._ask = ask
         self._consent = consent
@@ -84,60 +84,64 @@ class ExtractFacts:
         self._clock = clock
 
     @property
-    def able(self) -> bool:
+    def has_model(self) -> bool:
         """Whether there is a model at all."""
-        return self._ask.able
+        return self._ask.has_model
 
-    async def turn(self, scope: Scope, turn_id: UUID, *, dry_run: bool = False) -> Facts:
+    async def extract_from_turn(self, scope: Principal, turn_id: UUID, *, dry_run: bool = False) -> ExtractionResult:
         """At most `per_turn` changes by its facts, `per_user_day` of its user in a day; dry, none is written.
 
         When the day's tokens are spent the turn is left as it is, and when it raises UnusableAnswer,
         ChatModelUnavailable or EmbedderUnavailable.
         """
-        if not self._ask.able:
-            return Facts("no_model")
-        before = await self._storage.before(scope, turn_id, self._midnight(), ROUTE)
-        turn, wrote = before.turn, sum(action in WROTE for action in before.settled.values())
+        if not self._ask.has_model:
+            return ExtractionResult("no_model")
+        before = await self._storage.load_state(scope, turn_id, self._start_of_day(), ROUTE)
+        turn, wrote = before.turn, sum(action in WRITE_ACTIONS for action in before.settled.values())
         if turn is None or turn.state is not MemoryState.active:
-            return Facts("gone")
+            return ExtractionResult("gone")
         room = min(self._policy.per_turn - wrote, self._policy.per_user_day - before.today)
-        message, categories = own_words(turn.text, self._policies.marks), self._categories(before)
+        message, categories = strip_echoes(turn.text, self._policies.echo_marks), self._offered_categories(before)
         done = before.done or (wrote > 0 and wrote >= self._policy.per_turn)
-        if why := self._why_not(turn, message, done, room, categories):
+        if why := self._skip_reason(turn, message, done, room, categories):
             if why == "cap":
-                await self._journal.note(scope, [_event(turn, "skipped")])
-            return Facts(why)
+                await self._journal.record_event(scope, [_build_event(turn, "skipped")])
+            return ExtractionResult(why)
         try:
-            candidates, tokens = await self._candidates(scope, turn, message, categories)
+            candidates, tokens = await self._find_candidates(scope, turn, message, categories)
         except TokensSpent:
-            return Facts("spent")
-        candidates, told = self._told(turn, candidates)
-        drafts = {at: _draft(turn, one) for at, one in enumerate(candidates) if str(at) not in before.settled}
-        made = await self._reconcile.decide(scope, turn, drafts, self._visible(before), room)
-        facts = Facts(None, candidates, made, tokens=tokens + made.tokens, told=told)
+            return ExtractionResult("spent")
+        candidates, told = self._split_profile_fields(turn, candidates)
+        drafts = {at: _build_draft(turn, one) for at, one in enumerate(candidates) if str(at) not in before.settled}
+        made = await self._reconcile.decide_writes(scope, turn, drafts, self._visible_categories(before), room)
+        facts = ExtractionResult(None, candidates, made, tokens=tokens + made.tokens, told=told)
         if dry_run:
             return facts
         proposed = 0
-        if self._consent.visible_in(self._visible(before)):
-            proposed = await self._consent.propose(scope, turn.user_id, told, turn.id, turn.thread_id)
-        return replace(facts, done=await self._store(scope, turn, made), proposed=proposed)
+        if self._consent.is_visible_in(self._visible_categories(before)):
+            proposed = await self._consent.propose_fields(scope, turn.user_id, told, turn.id, turn.thread_id)
+        return replace(facts, done=await self._store_facts(scope, turn, made), proposed=proposed)
 
-    def _told(self, turn: Memory, found: Sequence[Candidate]) -> tuple[list[Candidate], list[ToldField]]:
+    def _split_profile_fields(
+        self, turn: Memory, found: Sequence[Candidate]
+    ) -> tuple[list[Candidate], list[ProfileField]]:
         """The candidates that may become memories, and the fields of the user's context that they all tell.
 
         A tone or a goal counts only in the turn's own words.
         """
-        kept, sensitive = self._consent.without_sensitive(found, lambda one: (one.text, one.quote, one.category))
+        kept, sensitive = self._consent.split_sensitive(found, lambda one: (one.text, one.quote, one.category))
         benign = [told for one in kept for told in benign_fields(one.text)]
-        said = [told for told in benign if told.value and states(told.field, told.value, turn.text)]
+        said = [told for told in benign if told.value and states_field_value(told.field, told.value, turn.text)]
         return kept, [*sensitive, *said]
 
-    def _why_not(self, turn: Memory, message: str, done: bool, room: int, categories: Mapping[str, str]) -> Why | None:
+    def _skip_reason(
+        self, turn: Memory, message: str, done: bool, room: int, categories: Mapping[str, str]
+    ) -> SkipReason | None:
         if turn.type is not MemoryType.turn or turn.role != "user":
             return "not_a_users"
-        if not turn.is_own:
+        if not turn.is_own_turn:
             return "somebody_else"
-        if not self._policy.worth_asking(message):
+        if not self._policy.is_worth_asking(message):
             return "short"
         if done:
             return "done"
@@ -145,54 +149,62 @@ class ExtractFacts:
             return "no_category"
         return "cap" if room < 1 else None
 
-    async def _candidates(
-        self, scope: Scope, turn: Memory, message: str, categories: Mapping[str, str]
+    async def _find_candidates(
+        self, scope: Principal, turn: Memory, message: str, categories: Mapping[str, str]
     ) -> tuple[list[Candidate], int]:
         """The most important of all, a message that is too long for one question in pieces; and what they cost."""
         found, tokens = [], 0
-        for piece in pieces(message, MAX_MESSAGE):
-            read = partial(read_multi_fact, piece, categories, self._policies.write.text_limits)
-            asked = await self._ask.require(scope, multi_fact(piece, turn.created_at.date(), categories), read)
+        for piece in split_text(message, MAX_MESSAGE):
+            read = partial(read_fact_extraction, piece, categories, self._policies.write.text_limits)
+            asked = await self._ask.require_answer(
+                scope, fact_extraction_prompt(piece, turn.created_at.date(), categories), read
+            )
             found += asked.value or []
-            tokens += asked.usage.tokens
+            tokens += asked.usage.total_tokens
         return sorted(found, key=lambda one: -one.importance)[:MAX_CANDIDATES], tokens
 
-    def _visible(self, before: Before) -> frozenset[str] | None:
+    def _visible_categories(self, before: ExtractionState) -> frozenset[str] | None:
         """What the agent of the turn may see, or the agents that its key may speak as; None: everything."""
         return None if before.agents is None else self._policies.categories.visible_to(before.agents)
 
-    def _categories(self, before: Before) -> Mapping[str, str]:
+    def _offered_categories(self, before: ExtractionState) -> Mapping[str, str]:
         """What a turn of an agent's becomes, that agent may see; one without an allowlist may write anything."""
-        policy, own = self._policies.categories, self._visible(before)
+        policy, own = self._policies.categories, self._visible_categories(before)
         if before.turn is not None and before.turn.agent_id not in (None, *policy.allowlists):
             own = None
         names = [name for name in self._policy.categories if own is None or name in own]
-        return {name: policy.get(name).description or policy.get(name).label or "" for name in names}
+        return {name: policy.get_category(name).description or policy.get_category(name).label or "" for name in names}
 
-    def _midnight(self) -> datetime:
+    def _start_of_day(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
-    async def _store(self, scope: Scope, turn: Memory, made: Reconciled) -> CarriedOut:
+    async def _store_facts(self, scope: Principal, turn: Memory, made: PlannedReconcile) -> ReconcileOutcome:
         """As much of it as the day has room for. What a run took that was cut short stays taken."""
-        of, day, plan = turn.user_id, self._midnight(), made.plan
-        room = await self._storage.take(scope, of, day, plan.size, self._policy.per_user_day) if plan.size else 0
-        made = replace(made, plan=plan.within(room))
-        done = await self._reconcile.carry_out(scope, turn, made, lambda name: _key(turn, f"{turn.id}:{name}"))
-        if left := room - done.wrote:
-            await self._storage.give_back(scope, of, day, left)
+        of, day, plan = turn.user_id, self._start_of_day(), made.plan
+        room = (
+            await self._storage.reserve_writes(scope, of, day, plan.write_count, self._policy.per_user_day)
+            if plan.write_count
+            else 0
+        )
+        made = replace(made, plan=plan.limit_writes(room))
+        done = await self._reconcile.carry_out(
+            scope, turn, made, lambda name: _idempotency_key(turn, f"{turn.id}:{name}")
+        )
+        if left := room - done.write_count:
+            await self._storage.return_writes(scope, of, day, left)
         events = [
-            _event(turn, "ok", one, made.facts[number].new.category)
+            _build_event(turn, "ok", one, made.facts[number].new.category)
             for number, one in done.written.items()
-            if one.action in WROTE
+            if one.action in WRITE_ACTIONS
         ]
         if events:
-            await self._journal.note(scope, events)
-        end = KeyRecord(_key(turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
+            await self._journal.record_event(scope, events)
+        end = KeyRecord(_idempotency_key(turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
         await self._journal.record(scope, [], keys=[end])
         return done
 
 
-def _draft(turn: Memory, one: Candidate) -> NewMemory:
+def _build_draft(turn: Memory, one: Candidate) -> NewMemory:
     return NewMemory(
         user_id=turn.user_id,
         category=one.category,
@@ -207,13 +219,13 @@ def _draft(turn: Memory, one: Candidate) -> NewMemory:
     )
 
 
-def _key(turn: Memory, name: str) -> IdempotencyKey:
+def _idempotency_key(turn: Memory, name: str) -> IdempotencyKey:
     """The same whatever the model says the next time: what was written first stands."""
     return IdempotencyKey(ROUTE, name, turn.id.bytes * 2)
 
 
-def _event(
-    turn: Memory, status: Literal["ok", "skipped"], done: Written | None = None, category: str | None = None
+def _build_event(
+    turn: Memory, status: Literal["ok", "skipped"], done: WriteResult | None = None, category: str | None = None
 ) -> Observation:
     memory_id, sim = (done.id, done.similarity) if done else (None, None)
     return Observation("worker", "extract", status, turn.user_id, turn.thread_id, memory_id, category, sim)

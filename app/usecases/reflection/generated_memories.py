@@ -10,33 +10,33 @@ from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import ErasedText, NotFound, VersionConflict, WrongState
 from app.domain.memory.memory import Memory, NewMemory
-from app.domain.principal import Scope
-from app.domain.reflection.transcript import Cooldown, Kind, Mark, Talk
+from app.domain.principal import Principal
+from app.domain.reflection.transcript import Cooldown, ReadPosition, ReflectionKind, Transcript
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Embedding
 from app.storage.engine import LONG_S
 from app.storage.identity import new_id
 from app.storage.journal import Journal
-from app.storage.reflection.transcripts import WHOLE, ReflectionStorage
+from app.storage.reflection.transcripts import WHOLE_USER, ReflectionStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.memory.relations import delta_meta, threads_of
 
-Why: TypeAlias = Literal[
+SkipReason: TypeAlias = Literal[
     "no_model", "off", "resting", "nothing_new", "nothing", "cap", "known", "erased", "overtaken", "unusable"
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ReflectionResult:
     """What came of one reading. `why`: the reason nothing was kept; `texts`: what was, or dry would have been.
 
     `rest`: how many of a user's turns can be read on with at once.
     """
 
-    kind: Kind
+    kind: ReflectionKind
     user_id: str
     thread_id: str | None = None
-    why: Why | None = None
+    why: SkipReason | None = None
     created: int = 0
     updated: int = 0
     texts: Sequence[str] = ()
@@ -65,28 +65,28 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReadStep:
     """How far `kind` had read a user's thread (None: nowhere yet), and how far it has now."""
 
     user_id: str
     thread_id: str
-    kind: Kind
-    old: Mark | None
-    new: Mark
+    kind: ReflectionKind
+    old: ReadPosition | None
+    new: ReadPosition
 
 
-def summed(rounds: Sequence[Made]) -> Made:
+def summed_results(rounds: Sequence[ReflectionResult]) -> ReflectionResult:
     """Several readings of a thread, at least one, as one."""
     kept = [one for one in rounds if one.why is None] or rounds
     created, updated = sum(one.created for one in kept), sum(one.updated for one in kept)
     return replace(kept[-1], created=created, updated=updated, tokens=sum(one.tokens for one in rounds))
 
 
-class _Full(Exception):
+class _DailyCapReached(Exception):
     """The day has as many as it may have."""
 
 
-class KeepReflections:
+class ReflectionWriter:
     """Each method is one transaction."""
 
     def __init__(
@@ -105,55 +105,64 @@ class KeepReflections:
         self._journal = journal
         self._embedder = embedder
 
-    async def unread(self, scope: Scope, made: Made, bounds: Bounds, *, dry_run: bool, again: bool) -> Talk | Why:
+    async def load_unread(
+        self, scope: Principal, made: ReflectionResult, bounds: Bounds, *, dry_run: bool, again: bool
+    ) -> Transcript | SkipReason:
         """The oldest turns that this kind has not read of the thread, if it is time; else why there is nothing to do.
 
         `again`: it was time when the reading began that this one goes on with. An answer alone waits for what the user
         says next.
         """
         assert made.thread_id is not None
-        now, without = self.clock.now(), self.policies.categories.agents_without(bounds.category)
+        now, without = self.clock.now(), self.policies.categories.agents_without_category(bounds.category)
         async with self.uow.write(scope) as tx:
             where = made.user_id, made.thread_id, made.kind
             read = self.policies.turn_category, bounds.window, without
-            talk = await self.storage.talk(tx, scope, *where, *read, now, begin=not dry_run)
+            talk = await self.storage.load_transcript(tx, scope, *where, *read, now, begin=not dry_run)
         if talk is None or not talk.unread:
             return "nothing_new"
-        return talk if again or bounds.cooldown.over(talk.unread, talk.mark.at, now) else "resting"
+        return talk if again or bounds.cooldown.is_over(talk.unread, talk.mark.at, now) else "resting"
 
-    async def waiting(
-        self, scope: Scope, kind: Kind, bounds: Bounds, user_id: str | None, most: int
+    async def list_waiting(
+        self, scope: Principal, kind: ReflectionKind, bounds: Bounds, user_id: str | None, most: int
     ) -> list[tuple[str, str]]:
         """Users and threads with something that has waited to be read for as long as it may."""
         before = self.clock.now() - timedelta(minutes=bounds.cooldown.minutes)
-        of = self.policies.turn_category, self.policies.categories.agents_without(bounds.category), most
+        of = self.policies.turn_category, self.policies.categories.agents_without_category(bounds.category), most
         async with self.uow.read(scope, timeout_s=LONG_S) as tx:  # it looks at all that was ever read
             where = scope, user_id, kind, before
-            return await self.storage.waiting(tx, *where, *of, self.midnight(), bounds.per_user_day)
+            return await self.storage.list_waiting(tx, *where, *of, self.start_of_day(), bounds.per_user_day)
 
-    def step(self, made: Made, talk: Talk) -> Step:
+    def build_step(self, made: ReflectionResult, talk: Transcript) -> ReadStep:
         """The talk is read now, all of it."""
-        new = Mark(talk.revs[-1], self.clock.now())
-        return Step(made.user_id, made.thread_id or WHOLE, made.kind, talk.mark, new)
+        new = ReadPosition(talk.revs[-1], self.clock.now())
+        return ReadStep(made.user_id, made.thread_id or WHOLE_USER, made.kind, talk.mark, new)
 
-    async def keep_talk(
-        self, scope: Scope, made: Made, talk: Talk, change: MemoryChange | None, most_a_day: int | None = None
-    ) -> Made:
+    async def store_from_transcript(
+        self,
+        scope: Principal,
+        made: ReflectionResult,
+        talk: Transcript,
+        change: MemoryChange | None,
+        most_a_day: int | None = None,
+    ) -> ReflectionResult:
         """As `keep`: what was made of a talk, None: nothing; and what is left of the thread."""
         changes = [] if change is None else [change]
-        why = await self.keep(scope, self.step(made, talk), changes, most_a_day)
-        rest = talk.rest if why in (None, "erased") else 0
+        why = await self.store_changes(scope, self.build_step(made, talk), changes, most_a_day)
+        rest = talk.count_remaining if why in (None, "erased") else 0
         return replace(made, why=why or (None if changes else "nothing"), rest=rest)
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """One embedding a text; raises EmbedderUnavailable."""
-        return await self._embedder.encode(texts)
+        return await self._embedder.encode_texts(texts)
 
-    def midnight(self) -> datetime:
+    def start_of_day(self) -> datetime:
         """When the present day began, UTC."""
         return self.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
-    def created(self, scope: Scope, draft: NewMemory, embedding: Embedding, event: Observation) -> MemoryChange:
+    def build_creation(
+        self, scope: Principal, draft: NewMemory, embedding: Embedding, event: Observation
+    ) -> MemoryChange:
         """A memory of its own."""
         now, memory_id = self.clock.now(), new_id()
         text = check_text(draft.text, draft.type, self.policies.write.text_limits, True)
@@ -162,7 +171,7 @@ class KeepReflections:
             kind=ChangeKind.created,
             memory_id=memory_id,
             user_id=new.user_id,
-            actor=scope.actor,
+            actor=scope.actor_name,
             new=new,
             vector=embedding.vector,
             tokens=embedding.tokens,
@@ -171,8 +180,8 @@ class KeepReflections:
             observations=(replace(event, memory_id=memory_id),),
         )
 
-    def updated(
-        self, scope: Scope, old: Memory, draft: NewMemory, embedding: Embedding, event: Observation
+    def build_update(
+        self, scope: Principal, old: Memory, draft: NewMemory, embedding: Embedding, event: Observation
     ) -> MemoryChange:
         """The memory with a new text and source; what it said before stands in history."""
         text = check_text(draft.text, old.type, self.policies.write.text_limits, True)
@@ -189,7 +198,7 @@ class KeepReflections:
             kind=ChangeKind.updated,
             memory_id=old.id,
             user_id=old.user_id,
-            actor=scope.actor,
+            actor=scope.actor_name,
             fields=fields,
             vector=embedding.vector,
             tokens=embedding.tokens,
@@ -199,73 +208,79 @@ class KeepReflections:
             observations=(replace(event, memory_id=old.id),),
         )
 
-    async def keep(
-        self, scope: Scope, step: Step, changes: Sequence[MemoryChange] = (), most_a_day: int | None = None
-    ) -> Why | None:
+    async def store_changes(
+        self, scope: Principal, step: ReadStep, changes: Sequence[MemoryChange] = (), most_a_day: int | None = None
+    ) -> SkipReason | None:
         """Store the changes, as one of `most_a_day` if that is given, and how far was read; why not, if not.
 
         Nothing is stored at all when it is `overtaken`, by somebody who read the same or changed what was to be
         updated, or when the day has its `cap`: then another day reads it.
         """
         try:
-            return await self._keep(scope, step, changes, most_a_day)
+            return await self._store_changes(scope, step, changes, most_a_day)
         except ErasedText:  # what was said came from somebody whose words are not to come back
-            return await self._keep(scope, step, (), None) or "erased"
+            return await self._store_changes(scope, step, (), None) or "erased"
         except (VersionConflict, WrongState, NotFound):
             return "overtaken"
-        except _Full:
+        except _DailyCapReached:
             return "cap"
 
-    async def passed(self, scope: Scope, made: Made, talk: Talk, skipped: Observation, *, dry_run: bool) -> Made:
+    async def skip_transcript(
+        self, scope: Principal, made: ReflectionResult, talk: Transcript, skipped: Observation, *, dry_run: bool
+    ) -> ReflectionResult:
         """Nothing came of a talk: it counts as read."""
         if dry_run:
             return replace(made, why="nothing")
-        made = await self.keep_talk(scope, made, talk, None)
+        made = await self.store_from_transcript(scope, made, talk, None)
         if made.why == "nothing":
-            await self.note(scope, skipped)
+            await self.record_event(scope, skipped)
         return made
 
-    async def stumbled(self, scope: Scope, made: Made, talk: Talk, bounds: Bounds, *, dry_run: bool) -> Made:
+    async def record_unusable_answer(
+        self, scope: Principal, made: ReflectionResult, talk: Transcript, bounds: Bounds, *, dry_run: bool
+    ) -> ReflectionResult:
         """The model has no answer to a talk: next time half of it is read, and a single turn counts as read."""
         made, half = replace(made, why="unusable"), len(talk.turns) // 2
         if dry_run:
             return made
-        step = self.step(made, talk)
+        step = self.build_step(made, talk)
         if not half:
-            return replace(made, rest=talk.rest if await self.keep(scope, step) is None else 0)
-        await self.tries(scope, step, next(tries for tries in count() if bounds.window >> tries <= half))
+            return replace(made, rest=talk.count_remaining if await self.store_changes(scope, step) is None else 0)
+        await self.count_failed_try(scope, step, next(tries for tries in count() if bounds.window >> tries <= half))
         return made
 
-    async def tries(self, scope: Scope, step: Step, least: int = 1) -> int:
+    async def count_failed_try(self, scope: Principal, step: ReadStep, least: int = 1) -> int:
         """Count a reading that the model had no answer to; how many there were in a row, or `least` if that is more."""
         async with self.uow.write(scope) as tx:
             where = step.user_id, step.thread_id, step.kind
-            return await self.storage.stumble(tx, scope, *where, step.old, least)
+            return await self.storage.count_failed_read(tx, scope, *where, step.old, least)
 
-    async def _keep(
-        self, scope: Scope, step: Step, changes: Sequence[MemoryChange], most_a_day: int | None
-    ) -> Why | None:
+    async def _store_changes(
+        self, scope: Principal, step: ReadStep, changes: Sequence[MemoryChange], most_a_day: int | None
+    ) -> SkipReason | None:
         async with self.uow.write(scope) as tx:
             where = step.user_id, step.thread_id, step.kind
-            if not await self.storage.advance(tx, scope, *where, step.old, step.new):
+            if not await self.storage.advance_position(tx, scope, *where, step.old, step.new):
                 return "overtaken"
             counted = changes and most_a_day is not None
-            if counted and not await self.storage.take(tx, scope, step.user_id, self.midnight(), most_a_day or 0):
-                raise _Full
+            if counted and not await self.storage.count_episode(
+                tx, scope, step.user_id, self.start_of_day(), most_a_day or 0
+            ):
+                raise _DailyCapReached
             if changes:
                 await self._journal.record(scope, changes, tx=tx)
         return None
 
-    async def note(self, scope: Scope, event: Observation) -> None:
+    async def record_event(self, scope: Principal, event: Observation) -> None:
         """Keep an event."""
-        await self._journal.note(scope, [event])
+        await self._journal.record_event(scope, [event])
 
 
-def source_of(turn: Memory, turns: Sequence[Memory]) -> dict[str, Any]:
+def memory_source(turn: Memory, turns: Sequence[Memory]) -> dict[str, Any]:
     """Where a memory comes from: a turn of the user's, and how far back it reaches."""
     return {"turn_id": str(turn.id), "first_turn_id": str(turns[0].id), "turns": len(turns)}
 
 
-def cosine(one: Embedding, other: Embedding) -> float:
+def cosine_similarity(one: Embedding, other: Embedding) -> float:
     """Of two unit vectors."""
     return float(one.vector @ other.vector)

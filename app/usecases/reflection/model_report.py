@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.reflection.model_usage import LlmPolicy, PromptReport
 from app.ports import Clock
-from app.storage.reflection.model_calls import LlmStorage
+from app.storage.reflection.model_calls import ModelCallStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class ModelReport:
 class ReportModel:
     """Of one tenant."""
 
-    def __init__(self, storage: LlmStorage, policy: LlmPolicy, clock: Clock) -> None:
+    def __init__(self, storage: ModelCallStorage, policy: LlmPolicy, clock: Clock) -> None:
         self._storage = storage
         self._policy = policy
         self._clock = clock
 
-    async def of(self, scope: Scope, days: int) -> ModelReport:
+    async def build_report(self, scope: Principal, days: int) -> ModelReport:
         """The calls of the last so many days."""
         now = self._clock.now()
-        prompts = await self._storage.report(scope, now - timedelta(days=days))
-        return ModelReport(prompts, await self._storage.spent(scope, now.date()), self._policy.daily_tokens)
+        prompts = await self._storage.load_reports(scope, now - timedelta(days=days))
+        return ModelReport(prompts, await self._storage.load_spent_tokens(scope, now.date()), self._policy.daily_tokens)

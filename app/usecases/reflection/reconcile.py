@@ -14,27 +14,35 @@ from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import Memory, NewMemory
 from app.domain.memory.merge_bands import Neighbour
 from app.domain.outages import ChatModelUnavailable, TokensSpent
-from app.domain.principal import Scope
-from app.domain.reflection.reconcile import Decisions, Forget, Plan, Stored, composed, plan, renumbered
+from app.domain.principal import Principal
+from app.domain.reflection.reconcile import (
+    MemoryDeletion,
+    ReconcileDecisions,
+    ReconcilePlan,
+    StoredNeighbour,
+    checked_composition,
+    plan_writes,
+    renumber_facts,
+)
 from app.domain.text_rules import text_key
 from app.ports import Clock, Embedding
-from app.prompts.reconcile import VERSION, read_reconcile, reconcile
+from app.prompts.reconcile import VERSION, read_reconcile, reconcile_prompt
 from app.storage.journal import Journal, KeyRecord
-from app.storage.memory.memories import Compared
-from app.storage.reflection.reconcile import Beside, ReconcileStorage
-from app.usecases.memory.merge import Joining, Written
+from app.storage.memory.memories import ComparedMemory
+from app.storage.reflection.reconcile import FactNeighbour, ReconcileStorage
+from app.usecases.memory.merge import MergeTarget, WriteResult
 from app.usecases.memory.relations import threads_of
 from app.usecases.memory.write import RACE_LOST, WriteMemories
-from app.usecases.reflection.model_gateway import AskModel
+from app.usecases.reflection.model_gateway import ModelGateway
 
-WROTE = ("created", "updated", "deleted")
+WRITE_ACTIONS = ("created", "updated", "deleted")
 """What counts as a write."""
 Keys = Callable[[str], IdempotencyKey]
 """The key of a fact by its number, of a memory to be deleted by its id."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class NewFact:
     """A new fact, ready to be written. `order`: its place among all of the turn that are open."""
 
     new: NewMemory
@@ -43,30 +51,30 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciled:
+class PlannedReconcile:
     """What is to be done: the facts by number, the memories that were asked about, and the plan in terms of both."""
 
-    facts: Mapping[int, Fact]
-    beside: Sequence[Beside]
-    plan: Plan
+    facts: Mapping[int, NewFact]
+    beside: Sequence[FactNeighbour]
+    plan: ReconcilePlan
     tokens: int = 0
 
-    def text_of(self, number: int) -> str:
+    def fact_text(self, number: int) -> str:
         """Of a new fact."""
         return self.facts[number].new.text
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedOut:
+class ReconcileOutcome:
     """What came of it: of each fact, by number, and which memories are gone."""
 
-    written: Mapping[int, Written]
+    written: Mapping[int, WriteResult]
     forgotten: Sequence[Memory] = ()
 
     @property
-    def wrote(self) -> int:
+    def write_count(self) -> int:
         """How many changes it made."""
-        return sum(one.action in WROTE for one in self.written.values()) + len(self.forgotten)
+        return sum(one.action in WRITE_ACTIONS for one in self.written.values()) + len(self.forgotten)
 
 
 class Reconcile:
@@ -74,7 +82,7 @@ class Reconcile:
 
     def __init__(
         self,
-        ask: AskModel,
+        ask: ModelGateway,
         write: WriteMemories,
         storage: ReconcileStorage,
         journal: Journal,
@@ -89,102 +97,119 @@ class Reconcile:
         self._policy = policies.reconcile
         self._clock = clock
 
-    async def decide(
-        self, scope: Scope, turn: Memory, drafts: Mapping[int, NewMemory], visible: Collection[str] | None, room: int
-    ) -> Reconciled:
+    async def decide_writes(
+        self,
+        scope: Principal,
+        turn: Memory,
+        drafts: Mapping[int, NewMemory],
+        visible: Collection[str] | None,
+        room: int,
+    ) -> PlannedReconcile:
         """The plan for a turn's facts, at most `room` writes. `visible`: the categories its agent may see, None: all.
 
         Facts without a neighbour, and those that a memory says word for word, the model does not see; without any other
         it is not asked. Raises EmbedderUnavailable and what `WriteMemories.checked` raises.
         """
-        checked = {number: self._write.checked(scope, draft) for number, draft in drafts.items()}
-        embeddings = await self._write.embed(scope, list(checked.values())) if checked else []
+        checked = {number: self._write.check_draft(scope, draft) for number, draft in drafts.items()}
+        embeddings = await self._write.embed_drafts(scope, list(checked.values())) if checked else []
         rows = zip(checked.items(), embeddings, strict=True)
-        facts = {number: Fact(new, embedding, at) for at, ((number, new), embedding) in enumerate(rows)}
-        beside = await self._beside(replace(scope, categories=_narrowed(scope, visible)), turn, facts)
-        open_ = [n for n, one in facts.items() if self._near(beside, one) and not _said(beside, one)]
+        facts = {number: NewFact(new, embedding, at) for at, ((number, new), embedding) in enumerate(rows)}
+        beside = await self._load_neighbours(
+            replace(scope, categories=_narrowed_categories(scope, visible)), turn, facts
+        )
+        open_ = [n for n, one in facts.items() if self._near_memories(beside, one) and not _has_same_text(beside, one)]
         asked = [one for one in beside if any(self._is_near(one, facts[n]) for n in open_)]
         texts = {number: one.new.text for number, one in facts.items()}
         if not asked:
-            return Reconciled(facts, (), plan(texts, (), None, room))
-        answer, tokens = await self._answer(scope, turn, [texts[n] for n in open_], [one.memory.text for one in asked])
-        told = None if answer is None else renumbered(answer, open_)
+            return PlannedReconcile(facts, (), plan_writes(texts, (), None, room))
+        answer, tokens = await self._ask_decisions(
+            scope, turn, [texts[n] for n in open_], [one.memory.text for one in asked]
+        )
+        told = None if answer is None else renumber_facts(answer, open_)
         stored = [
-            Stored(one.memory.text, frozenset(n for n in open_ if self._is_near(one, facts[n])), _is_fixed(one, turn))
+            StoredNeighbour(
+                one.memory.text, frozenset(n for n in open_ if self._is_near(one, facts[n])), _is_fixed(one, turn)
+            )
             for one in asked
         ]
-        return Reconciled(facts, asked, plan(texts, stored, told, room), tokens)
+        return PlannedReconcile(facts, asked, plan_writes(texts, stored, told, room), tokens)
 
-    async def carry_out(self, scope: Scope, turn: Memory, made: Reconciled, key: Keys) -> CarriedOut:
+    async def carry_out(self, scope: Principal, turn: Memory, made: PlannedReconcile, key: Keys) -> ReconcileOutcome:
         """Write fact by fact, then delete. Each has a key of its own: what was done is not done again."""
-        joinings = await self._joinings(scope, turn, made)
-        written: dict[int, Written] = {}
+        joinings = await self._merge_targets(scope, turn, made)
+        written: dict[int, WriteResult] = {}
         for one in made.plan.writes:
             fact = made.facts[one.fact]
             joining = joinings.get(one.fact)
-            written[one.fact] = await self._write.place(scope, fact.new, fact.embedding, key(str(one.fact)), joining)
+            written[one.fact] = await self._write.store_or_merge(
+                scope, fact.new, fact.embedding, key(str(one.fact)), joining
+            )
         for number, at in made.plan.known.items():
             fact, memory = made.facts[number], made.beside[at]
-            known = Written(
+            known = WriteResult(
                 memory.memory.id, "skipped", memory.memory.id, memory.similarities[fact.order], reason="known"
             )
-            written[number] = await self._write.skip(scope, fact.new, known, key(str(number)))
+            written[number] = await self._write.record_skip(scope, fact.new, known, key(str(number)))
         kept = {number for number, done in written.items() if done.id is not None}
         forgotten = [
             made.beside[one.memory].memory
             for one in made.plan.forgets
-            if one.fact in kept and await self._forget(scope, turn, made, one, key)
+            if one.fact in kept and await self._delete_memory(scope, turn, made, one, key)
         ]
-        return CarriedOut(written, forgotten)
+        return ReconcileOutcome(written, forgotten)
 
-    async def _beside(self, scope: Scope, turn: Memory, facts: Mapping[int, Fact]) -> list[Beside]:
+    async def _load_neighbours(
+        self, scope: Principal, turn: Memory, facts: Mapping[int, NewFact]
+    ) -> list[FactNeighbour]:
         if not facts or not self._policy.neighbours:
             return []
-        return await self._storage.around(
+        return await self._storage.load_neighbours(
             scope, turn.user_id, [one.embedding.vector for one in facts.values()], self._policy
         )
 
-    def _near(self, beside: Sequence[Beside], fact: Fact) -> list[Beside]:
+    def _near_memories(self, beside: Sequence[FactNeighbour], fact: NewFact) -> list[FactNeighbour]:
         return [one for one in beside if self._is_near(one, fact)]
 
-    def _is_near(self, one: Beside, fact: Fact) -> bool:
+    def _is_near(self, one: FactNeighbour, fact: NewFact) -> bool:
         return one.similarities[fact.order] >= self._policy.min_similarity
 
-    async def _answer(
-        self, scope: Scope, turn: Memory, facts: Sequence[str], memories: Sequence[str]
-    ) -> tuple[Decisions | None, int]:
+    async def _ask_decisions(
+        self, scope: Principal, turn: Memory, facts: Sequence[str], memories: Sequence[str]
+    ) -> tuple[ReconcileDecisions | None, int]:
         """The decisions, None if there are none that can be used, and what they cost."""
         answer, tokens = None, 0
         try:
             read = partial(read_reconcile, facts, memories)
-            asked = await self._ask.ask(scope, reconcile(facts, memories), read, self._policy.tries)
-            answer, tokens = asked.value, asked.usage.tokens
+            asked = await self._ask.ask_model(scope, reconcile_prompt(facts, memories), read, self._policy.tries)
+            answer, tokens = asked.value, asked.usage.total_tokens
         except (TokensSpent, ChatModelUnavailable):
             pass  # of these there is an event already
         if answer is None:
             skipped = Observation("worker", "reconcile", "skipped", turn.user_id, turn.thread_id)
-            await self._journal.note(scope, [skipped])
+            await self._journal.record_event(scope, [skipped])
         return answer, tokens
 
-    async def _joinings(self, scope: Scope, turn: Memory, made: Reconciled) -> dict[int, Joining]:
+    async def _merge_targets(self, scope: Principal, turn: Memory, made: PlannedReconcile) -> dict[int, MergeTarget]:
         """The updates by fact. A composed text that may not stand gives way to the fact's own."""
         limits = self._policies.write.text_limits
         updates = [one for one in made.plan.writes if one.memory is not None]
         joins = [(made.facts[one.fact], made.beside[one.memory or 0], one) for one in updates]
         texts = [
-            composed(one.text, beside.memory.text, fact.new.text, limits) if one.text else None
+            checked_composition(one.text, beside.memory.text, fact.new.text, limits) if one.text else None
             for fact, beside, one in joins
         ]
         drafts = [replace(fact.new, text=text) for (fact, *_), text in zip(joins, texts, strict=True) if text]
-        fresh = iter(await self._write.embed(scope, drafts) if drafts else [])
+        fresh = iter(await self._write.embed_drafts(scope, drafts) if drafts else [])
         return {
-            one.fact: Joining(_compared(beside, fact), text, next(fresh), _told(turn))
+            one.fact: MergeTarget(_compared_memory(beside, fact), text, next(fresh), _fact_provenance(turn))
             if text
-            else Joining(_compared(beside, fact), fact.new.text, fact.embedding, _told(turn))
+            else MergeTarget(_compared_memory(beside, fact), fact.new.text, fact.embedding, _fact_provenance(turn))
             for (fact, beside, one), text in zip(joins, texts, strict=True)
         }
 
-    async def _forget(self, scope: Scope, turn: Memory, made: Reconciled, one: Forget, key: Keys) -> bool:
+    async def _delete_memory(
+        self, scope: Principal, turn: Memory, made: PlannedReconcile, one: MemoryDeletion, key: Keys
+    ) -> bool:
         """Delete it so that it can be restored; not if anybody changed it since it was read."""
         scope, beside, now = scope.speaking_as(turn.agent_id), made.beside[one.memory], self._clock.now()
         memory, fact = beside.memory, made.facts[one.fact]
@@ -193,12 +218,12 @@ class Reconcile:
             kind=ChangeKind.soft_deleted,
             memory_id=memory.id,
             user_id=memory.user_id,
-            actor=scope.actor,
+            actor=scope.actor_name,
             fields={"state": "soft_deleted", "purge_at": self._policies.lifecycle.purge_at(now), "updated_at": now},
             threads=threads_of(turn.thread_id, memory.thread_id),
             expect_version=memory.version,
             expect_states=("active",),
-            history_meta={"rule": "reconcile", "incoming": fact.new.text, **_told(turn)},
+            history_meta={"rule": "reconcile", "incoming": fact.new.text, **_fact_provenance(turn)},
             observations=(replace(event, sim=beside.similarities[fact.order]),),
         )
         response = {"id": str(memory.id), "action": "deleted"}
@@ -209,30 +234,30 @@ class Reconcile:
             return False
 
 
-def _narrowed(scope: Scope, visible: Collection[str] | None) -> frozenset[str] | None:
+def _narrowed_categories(scope: Principal, visible: Collection[str] | None) -> frozenset[str] | None:
     if visible is None:
         return scope.categories
     return frozenset(visible) if scope.categories is None else scope.categories & frozenset(visible)
 
 
-def _said(beside: Sequence[Beside], fact: Fact) -> bool:
+def _has_same_text(beside: Sequence[FactNeighbour], fact: NewFact) -> bool:
     """Whether a memory of the same category has the same text: they become one without being asked about."""
     key = text_key(fact.new.text)
     return any(one.memory.category == fact.new.category and text_key(one.memory.text) == key for one in beside)
 
 
-def _is_fixed(one: Beside, turn: Memory) -> bool:
+def _is_fixed(one: FactNeighbour, turn: Memory) -> bool:
     """Pinned, or newer than what the user said: an old turn that is read late outdates nothing."""
     return one.memory.pinned or max(one.memory.created_at, one.memory.updated_at) > turn.created_at
 
 
-def _told(turn: Memory) -> dict[str, str]:
+def _fact_provenance(turn: Memory) -> dict[str, str]:
     return {"turn_id": str(turn.id), "prompt": VERSION}
 
 
-def _compared(one: Beside, fact: Fact) -> Compared:
+def _compared_memory(one: FactNeighbour, fact: NewFact) -> ComparedMemory:
     memory = one.memory
-    return Compared(
+    return ComparedMemory(
         neighbour=Neighbour(memory.id, memory.text, one.similarities[fact.order], memory.created_at, equal=False),
         near=True,
         link=False,

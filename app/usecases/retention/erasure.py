@@ -5,16 +5,16 @@ from datetime import datetime
 
 from app.domain.errors import NotFound
 from app.domain.outages import WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Clock
 from app.storage.access_log import AccessLog
-from app.storage.retention.forgetting import LifecycleStorage
+from app.storage.retention.forgetting import ForgettingStorage
 
 ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class ErasureReceipt:
     """Proof of an erasure: what was removed or blanked, by kind."""
 
     user_id: str
@@ -25,20 +25,20 @@ class Receipt:
 class EraseUser:
     """Irrevocable."""
 
-    def __init__(self, storage: LifecycleStorage, access: AccessLog, clock: Clock) -> None:
+    def __init__(self, storage: ForgettingStorage, access: AccessLog, clock: Clock) -> None:
         self._storage = storage
         self._access = access
         self._clock = clock
 
-    async def erase(self, scope: Scope, user_id: str) -> Receipt:
+    async def erase_user(self, scope: Principal, user_id: str) -> ErasureReceipt:
         """Erase everything held of a user; raises NotFound for one the tenant does not know."""
-        await self._access.flush(scope)
-        counts = await self._erased(scope, user_id)
+        await self._access.flush_pending(scope)
+        counts = await self._erase_with_retries(scope, user_id)
         if counts is None:
             raise NotFound(f"nothing is held of user {user_id!r}")
-        return Receipt(user_id, self._clock.now(), counts)
+        return ErasureReceipt(user_id, self._clock.now(), counts)
 
-    async def _erased(self, scope: Scope, user_id: str) -> dict[str, int] | None:
+    async def _erase_with_retries(self, scope: Principal, user_id: str) -> dict[str, int] | None:
         for _attempt in range(ATTEMPTS - 1):
             try:
                 return await self._storage.erase_user(scope, user_id)

@@ -13,9 +13,9 @@ import structlog
 from app.domain.changes import Observation
 from app.domain.errors import LimitReached, QuotaExceeded, RateLimited, TooManyOperations
 from app.domain.outages import CountersUnavailable
-from app.domain.principal import Scope
-from app.domain.tenancy.limits import SECOND_US, Allowance, Limited, LimitPolicy, Tally, retry_after_s
-from app.ports import Clock, Count, SharedCounters
+from app.domain.principal import Principal
+from app.domain.tenancy.limits import SECOND_US, Allowance, LimitKind, LimitPolicy, Tally, retry_after_s
+from app.ports import Clock, CounterIncrement, SharedCounters
 from app.storage.access_log import AccessLog
 
 log = structlog.get_logger(__name__)
@@ -27,14 +27,17 @@ NOUNS: dict[Subject, str] = {"key": "this API key", "tenant": "this tenant"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _RefusalKind:
     """How one kind of limit refuses, and what its event is called."""
 
     error: type[LimitReached]
     op: str
 
 
-_KINDS = {Limited.requests: _Kind(RateLimited, "rate_limit"), Limited.memories: _Kind(QuotaExceeded, "quota")}
+_KINDS = {
+    LimitKind.requests: _RefusalKind(RateLimited, "rate_limit"),
+    LimitKind.memories: _RefusalKind(QuotaExceeded, "quota"),
+}
 
 
 class Limits:
@@ -52,7 +55,7 @@ class Limits:
         self,
         policy: LimitPolicy,
         counters: SharedCounters | None,
-        name_of: Callable[[Scope], Awaitable[str | None]],
+        name_of: Callable[[Principal], Awaitable[str | None]],
         access: AccessLog,
         clock: Clock,
     ) -> None:
@@ -63,7 +66,7 @@ class Limits:
         self._access = access
         self._clock = clock
         self._allowances: dict[UUID, Allowance] = {}
-        self._tallies: dict[tuple[Limited, UUID], Tally] = {}
+        self._tallies: dict[tuple[LimitKind, UUID], Tally] = {}
         self._touched: set[Tally] = set()
         self._noted: dict[tuple[UUID, str, str], int] = {}
         self._pruned_us = 0
@@ -72,97 +75,99 @@ class Limits:
         self.unenforced = 0
         self.away = False
 
-    async def admit(self, scope: Scope) -> None:
+    async def admit_request(self, scope: Principal) -> None:
         """Count a request; raises RateLimited."""
-        await self._spend(scope, Limited.requests)
+        await self._spend_allowance(scope, LimitKind.requests)
 
-    async def admit_batch(self, scope: Scope, operations: int) -> None:
+    async def admit_batch(self, scope: Principal, operations: int) -> None:
         """Count the operations of a batch, of which `admit` has counted one: all the others or none of them.
 
         Raises TooManyOperations, RateLimited; after its `retry_after` the whole batch is admitted.
         """
         if operations > 1:
-            await self._spend(scope, Limited.requests, operations - 1, admitted=1)
+            await self._spend_allowance(scope, LimitKind.requests, operations - 1, admitted=1)
 
-    async def take(self, scope: Scope) -> None:
+    async def take_quota(self, scope: Principal) -> None:
         """Count a memory that is about to be written; raises QuotaExceeded."""
-        await self._spend(scope, Limited.memories)
+        await self._spend_allowance(scope, LimitKind.memories)
 
-    def give_back(self, scope: Scope) -> None:
+    def give_back(self, scope: Principal) -> None:
         """A memory that was counted was not written."""
         for identity in (scope.key_id, scope.tenant_id):
-            if identity is not None and (tally := self._tallies.get((Limited.memories, identity))) is not None:
-                tally.add(-1)
+            if identity is not None and (tally := self._tallies.get((LimitKind.memories, identity))) is not None:
+                tally.add_count(-1)
                 self._touched.add(tally)
 
     @asynccontextmanager
-    async def writing(self, scope: Scope) -> AsyncIterator[None]:
+    async def reserve_write(self, scope: Principal) -> AsyncIterator[None]:
         """Count a memory while it is written, and no longer if it cannot be; raises QuotaExceeded."""
-        await self.take(scope)
+        await self.take_quota(scope)
         try:
             yield
         except BaseException:
             self.give_back(scope)
             raise
 
-    async def _spend(self, scope: Scope, what: Limited, count: int = 1, admitted: int = 0) -> None:
+    async def _spend_allowance(self, scope: Principal, what: LimitKind, count: int = 1, admitted: int = 0) -> None:
         """Count so many. `admitted` more are counted already, and would be again if the caller tried again."""
         if scope.key_id is None:
             return
-        allowance = self._allowances.get(scope.tenant_id) or await self._allowance(scope)
+        allowance = self._allowances.get(scope.tenant_id) or await self._load_allowance(scope)
         now = self._now_us()
-        ceiling = allowance.of(what)
+        ceiling = allowance.ceiling_for(what)
         counted: list[_Counted] = []
         if ceiling.key is not None:
-            counted.append(("key", ceiling.key, self._tally(what, scope.key_id, now)))
+            counted.append(("key", ceiling.key, self._current_tally(what, scope.key_id, now)))
         if ceiling.tenant is not None:
-            counted.append(("tenant", ceiling.tenant, self._tally(what, scope.tenant_id, now)))
+            counted.append(("tenant", ceiling.tenant, self._current_tally(what, scope.tenant_id, now)))
         if not self.away:
             if admitted:
                 _refuse_too_many(counted, count + admitted, what)
             if any(tally.wait_us(most, now, count) for _subject, most, tally in counted):
-                self._refuse(scope, what, counted, count + admitted, now)
+                self._raise_refusal(scope, what, counted, count + admitted, now)
         elif counted:
             self.unenforced += 1
-            self._note(scope, _KINDS[what].op, "error", now)
+            self._record_event(scope, _KINDS[what].op, "error", now)
         for _subject, _most, tally in counted:
-            tally.add(count)
+            tally.add_count(count)
 
-    def _tally(self, what: Limited, identity: UUID, now: int) -> Tally:
+    def _current_tally(self, what: LimitKind, identity: UUID, now: int) -> Tally:
         tally = self._tallies.get((what, identity))
         if tally is None:
             tally = self._tallies[what, identity] = Tally(f"{what.name}:{identity}", what.window_us, now)
         else:
-            tally.roll(now)
+            tally.advance_window(now)
         self._touched.add(tally)
         return tally
 
-    def _refuse(self, scope: Scope, what: Limited, counted: Sequence[_Counted], count: int, now: int) -> None:
+    def _raise_refusal(
+        self, scope: Principal, what: LimitKind, counted: Sequence[_Counted], count: int, now: int
+    ) -> None:
         waits = [(tally.wait_us(most, now, count), most, subject) for subject, most, tally in counted]
         wait, most, whose = max(waits, key=lambda reached: reached[0])
         kind, seconds = _KINDS[what], retry_after_s(wait)
         detail = f"at most {most} {what.phrase} of {NOUNS[whose]}; try again in {seconds} s"
         self.refused[what.name, whose] += 1
-        self._note(scope, kind.op, "skipped", now)
+        self._record_event(scope, kind.op, "skipped", now)
         raise kind.error(detail, retry_after=seconds)
 
-    def _note(self, scope: Scope, op: str, status: Literal["error", "skipped"], now: int) -> None:
+    def _record_event(self, scope: Principal, op: str, status: Literal["error", "skipped"], now: int) -> None:
         """An event, at most once a minute a tenant."""
         place, minute = (scope.tenant_id, op, status), now // MINUTE_US
         if self._noted.get(place) == minute:
             return
         self._noted[place] = minute
-        self._access.seen(scope, (), Observation(node="hotpath", op=op, status=status))
+        self._access.record_access(scope, (), Observation(node="hotpath", op=op, status=status))
         log.info("limit_reached" if status == "skipped" else "limit_not_enforced", op=op, key_id=str(scope.key_id))
 
-    async def _allowance(self, scope: Scope) -> Allowance:
-        name = await self._name_of(scope) if self._policy.by_name else None
-        return self._allowances.setdefault(scope.tenant_id, self._policy.of(scope.tenant_id, name))
+    async def _load_allowance(self, scope: Principal) -> Allowance:
+        name = await self._name_of(scope) if self._policy.has_named_tenants else None
+        return self._allowances.setdefault(scope.tenant_id, self._policy.allowance_for(scope.tenant_id, name))
 
     def _now_us(self) -> int:
         return int(self._clock.now().timestamp() * SECOND_US)
 
-    async def exchange(self) -> None:
+    async def exchange_counts(self) -> None:
         """Tell the other replicas what was counted here and learn what they counted, in one round trip.
 
         Only of what was asked for since the last exchange or the one before: the cost follows the load, not the number
@@ -170,57 +175,57 @@ class Limits:
         """
         async with self._exchanging:
             now = self._now_us()
-            self._prune(now)
+            self._prune_tallies(now)
             if self._counters is None:
                 return
             try:
                 if self.away:  # what hangs may still do later what it was told: nothing before it answers
-                    await self._counters.exchange([])
-                await self._tell(self._counters, now)
+                    await self._counters.add_and_read([])
+                await self._send_counts(self._counters, now)
             except CountersUnavailable:
-                self._turn(away=True)
+                self._set_away(away=True)
             else:
-                self._turn(away=False)
+                self._set_away(away=False)
 
-    async def _tell(self, counters: SharedCounters, now: int) -> None:
-        counts, places = self._told(now)
+    async def _send_counts(self, counters: SharedCounters, now: int) -> None:
+        counts, places = self._collect_counts(now)
         if not counts:
             return
         try:
-            totals = await counters.exchange(counts)
+            totals = await counters.add_and_read(counts)
         except CountersUnavailable:
             for (tally, index), count in zip(places, counts, strict=True):
-                tally.owe(index, count.add)
+                tally.restore_unsent(index, count.add)
                 self._touched.add(tally)
             raise
         for (tally, index), total in zip(places, totals, strict=True):
-            tally.learn(index, total)
+            tally.merge_total(index, total)
 
-    def _told(self, now: int) -> tuple[list[Count], list[tuple[Tally, int]]]:
+    def _collect_counts(self, now: int) -> tuple[list[CounterIncrement], list[tuple[Tally, int]]]:
         """What to tell and to ask, and of which tally and window each is."""
         touched, self._touched = self._touched, set()
-        counts: list[Count] = []
+        counts: list[CounterIncrement] = []
         places: list[tuple[Tally, int]] = []
         for tally in touched:
-            tally.roll(now)
+            tally.advance_window(now)
             keep_s = 2 * tally.window_us // SECOND_US + 60
             if tally.untold_before or tally.unread:
-                counts.append(Count(f"{tally.name}:{tally.index - 1}", tally.untold_before, keep_s))
+                counts.append(CounterIncrement(f"{tally.name}:{tally.index - 1}", tally.untold_before, keep_s))
                 places.append((tally, tally.index - 1))
                 tally.unread -= tally.unread > 0
-            counts.append(Count(f"{tally.name}:{tally.index}", tally.untold, keep_s))
+            counts.append(CounterIncrement(f"{tally.name}:{tally.index}", tally.untold, keep_s))
             places.append((tally, tally.index))
             if tally.untold:  # asked once more, for by then the others have told too
                 self._touched.add(tally)
             tally.untold = tally.untold_before = 0
         return counts, places
 
-    def _turn(self, *, away: bool) -> None:
+    def _set_away(self, *, away: bool) -> None:
         if away != self.away:
             self.away = away
             log.warning("limits_not_enforced" if away else "limits_enforced_again")
 
-    def _prune(self, now: int) -> None:
+    def _prune_tallies(self, now: int) -> None:
         """Forget what no window covers any more; once a minute."""
         if now - self._pruned_us < MINUTE_US:
             return
@@ -237,7 +242,7 @@ class Limits:
             await self._counters.close()
 
 
-def _refuse_too_many(counted: Sequence[_Counted], count: int, what: Limited) -> None:
+def _refuse_too_many(counted: Sequence[_Counted], count: int, what: LimitKind) -> None:
     """Raise TooManyOperations for what is more than a limit as a whole: no waiting would help."""
     for subject, most, _tally in counted:
         if count > most:

@@ -11,7 +11,7 @@ from app.config.loader import Policies
 from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent
 from app.domain.ids import check_identifier
 from app.domain.outages import ServerBusy
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Clock
 from app.storage.tenancy.tenants import ApiKey, KeyOwner, Tenant, TenantStorage, hash_key
 
@@ -31,11 +31,11 @@ class Tenants:
         self._policies = policies
         self._clock = clock
         self._ttl = key_cache_s
-        self._cache: OrderedDict[bytes, tuple[float, Scope | None]] = OrderedDict()
+        self._cache: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
         self._lookups = asyncio.Semaphore(LOOKUPS)
         self._waiting = 0
 
-    async def authenticate(self, key: str) -> Scope | None:
+    async def authenticate(self, key: str) -> Principal | None:
         """The key's scope, or None. Raises ServerBusy while too many keys are looked up that nobody knows.
 
         Either is remembered for `key_cache_s` seconds from when it was asked for, so a revocation takes at most that
@@ -46,12 +46,12 @@ class Tenants:
         if cached and cached[0] > asked:
             return cached[1]
         if cached and cached[1]:
-            owner = await self._storage.authenticate(key)
+            owner = await self._storage.find_key_owner(key)
         else:
             owner = await self._look_up(key)
-        scope = None if owner is None else self._scope(owner)
+        scope = None if owner is None else self._build_principal(owner)
         self._cache.pop(digest, None)
-        self._cache[digest] = (asked + self._lasting(owner.expires_at if owner else None), scope)
+        self._cache[digest] = (asked + self._cache_seconds(owner.expires_at if owner else None), scope)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
         return scope
@@ -63,12 +63,12 @@ class Tenants:
         self._waiting += 1
         try:
             async with self._lookups:
-                return await self._storage.authenticate(key)
+                return await self._storage.find_key_owner(key)
         finally:
             self._waiting -= 1
 
-    def _scope(self, owner: KeyOwner) -> Scope:
-        return Scope(
+    def _build_principal(self, owner: KeyOwner) -> Principal:
+        return Principal(
             tenant_id=owner.tenant_id,
             key_id=owner.key_id,
             scopes=owner.scopes,
@@ -77,24 +77,24 @@ class Tenants:
             agent=owner.agents[0] if owner.agents and len(owner.agents) == 1 else None,
         )
 
-    def _lasting(self, expires_at: datetime | None) -> float:
+    def _cache_seconds(self, expires_at: datetime | None) -> float:
         """For how many seconds a key's scope may be remembered."""
         if expires_at is None:
             return self._ttl
         return min(self._ttl, (expires_at - self._clock.now()).total_seconds())
 
-    async def tenants(self) -> list[Tenant]:
+    async def list_tenants(self) -> list[Tenant]:
         """All tenants."""
-        return await self._storage.tenants()
+        return await self._storage.list_tenants()
 
-    async def find(self, name_or_id: str) -> Tenant:
+    async def find_tenant(self, name_or_id: str) -> Tenant:
         """The tenant of this name or id; raises NotFound."""
-        for tenant in await self._storage.tenants():
+        for tenant in await self._storage.list_tenants():
             if name_or_id in (tenant.name, str(tenant.id)):
                 return tenant
         raise NotFound(f"no tenant {name_or_id!r}")
 
-    async def create(self, name: str) -> Tenant:
+    async def create_tenant(self, name: str) -> Tenant:
         """A new tenant; raises ConflictingName."""
         try:
             return await self._storage.create_tenant(check_identifier(name))
@@ -122,13 +122,13 @@ class Tenants:
             raise InvalidInput("agents: name at least one; a key of none would be bound to nobody")
         if agents and "admin" in chosen:
             raise InvalidInput("an admin key cannot be bound to agents")
-        return await self._storage.create_key(Scope(tenant_id), check_identifier(name), chosen, agents, expires_at)
+        return await self._storage.create_key(Principal(tenant_id), check_identifier(name), chosen, agents, expires_at)
 
-    async def keys(self, tenant_id: UUID) -> list[ApiKey]:
+    async def list_keys(self, tenant_id: UUID) -> list[ApiKey]:
         """The tenant's keys, without their text."""
-        return await self._storage.keys(Scope(tenant_id))
+        return await self._storage.list_keys(Principal(tenant_id))
 
     async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> None:
         """Revoke a key; raises NotFound."""
-        if not await self._storage.revoke_key(Scope(tenant_id), key_id):
+        if not await self._storage.revoke_key(Principal(tenant_id), key_id):
             raise NotFound("no such key, or it is revoked already")

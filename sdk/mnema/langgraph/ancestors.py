@@ -14,17 +14,17 @@ class Ancestors:
         self._writes: dict[str, list[PendingWrite]] = {channel: [] for channel in channels}
         self._seeds: dict[str, Any] = {}
         self._open = set(channels)
-        self._next = _id(target.parent_config) if target else None
-        self.line: RunnableConfig = {"configurable": _line(target)}
+        self._next = _checkpoint_id(target.parent_config) if target else None
+        self.line: RunnableConfig = {"configurable": _namespace_config(target)}
 
     @property
-    def open(self) -> bool:
+    def has_more(self) -> bool:
         """Whether there is more to look for."""
         return bool(self._open) and self._next is not None
 
-    def take(self, found: CheckpointTuple) -> bool:
+    def take_ancestor(self, found: CheckpointTuple) -> bool:
         """Look at the next of the list; whether to go on."""
-        if _id(found.config) != self._next:
+        if _checkpoint_id(found.config) != self._next:
             return True
         for write in reversed(found.pending_writes or []):
             if write[1] in self._open:
@@ -32,10 +32,10 @@ class Ancestors:
         for channel in self._open & found.checkpoint["channel_values"].keys():
             self._seeds[channel] = found.checkpoint["channel_values"][channel]
             self._open.discard(channel)
-        self._next = _id(found.parent_config)
-        return self.open
+        self._next = _checkpoint_id(found.parent_config)
+        return self.has_more
 
-    def history(self) -> Mapping[str, DeltaChannelHistory]:
+    def channel_histories(self) -> Mapping[str, DeltaChannelHistory]:
         """Of each channel the writes, oldest first, and the value that they follow, where one was stored."""
         found: dict[str, DeltaChannelHistory] = {}
         for channel, writes in self._writes.items():
@@ -45,11 +45,11 @@ class Ancestors:
         return found
 
 
-def _id(config: RunnableConfig | None) -> str | None:
+def _checkpoint_id(config: RunnableConfig | None) -> str | None:
     return config["configurable"]["checkpoint_id"] if config else None
 
 
-def _line(target: CheckpointTuple | None) -> dict[str, Any]:
+def _namespace_config(target: CheckpointTuple | None) -> dict[str, Any]:
     """Everything of the target's config but the checkpoint."""
     named = target.config["configurable"] if target else {}
     return {name: value for name, value in named.items() if name != "checkpoint_id"}

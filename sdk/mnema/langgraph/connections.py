@@ -15,7 +15,7 @@ from mnema.transport import LOOPBACK, AsyncSender, Call, Connection
 
 MOST_CONNECTIONS = 100
 MOST_ANSWER = 1 << 28
-WHOLE = 1 << 19
+MAX_SINGLE_WRITE = 1 << 19
 """Bytes of a body that is written at once; a larger one piece by piece, for the sake of the event loop."""
 
 
@@ -27,13 +27,15 @@ class AiohttpSender(AsyncSender):
         self._where = connection
         self._session_in: tuple[asyncio.AbstractEventLoop, aiohttp.ClientSession] | None = None
 
-    async def _exchange(self, call: Call[Any], *, stream: bool) -> httpx.Response:
+    async def _send_once(self, call: Call[Any], *, stream: bool) -> httpx.Response:
         if stream or call.params:
-            return await super()._exchange(call, stream=stream)
+            return await super()._send_once(call, stream=stream)
         content, url = call.content or b"", f"{self._where.base_url.rstrip('/')}{call.path}"
-        data = io.BytesIO(content) if len(content) > WHOLE else content
+        data = io.BytesIO(content) if len(content) > MAX_SINGLE_WRITE else content
         try:
-            request = self._session().request(call.method, url, data=data, headers=call.headers, allow_redirects=False)
+            request = self._current_session().request(
+                call.method, url, data=data, headers=call.headers, allow_redirects=False
+            )
             async with request as answer:
                 if (answer.content_length or 0) > MOST_ANSWER:
                     raise httpx.RemoteProtocolError("the answer has no end")
@@ -47,7 +49,7 @@ class AiohttpSender(AsyncSender):
         except (aiohttp.ClientError, OSError) as error:
             raise httpx.RemoteProtocolError(str(error)) from error
 
-    def _session(self) -> aiohttp.ClientSession:
+    def _current_session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         silence = self._where.timeout_s
         if self._session_in is None or self._session_in[0] is not loop:  # connections cannot leave their loop

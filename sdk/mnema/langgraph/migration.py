@@ -47,13 +47,13 @@ def migrate(
     """
     copier = _Copier(from_saver, to_saver, user_of)
     for found in from_saver.list(None):
-        step = copier.step(found)
-        if copier.equal(step, to_saver.get_tuple(step.config)):
+        step = copier.plan_step(found)
+        if copier.is_present(step, to_saver.get_tuple(step.config)):
             continue
         to_saver.put(step.parent, found.checkpoint, found.metadata, step.versions)
         for task, path, writes in step.writes:
             to_saver.put_writes(step.config, writes, task, path)
-        copier.prove(step, to_saver.get_tuple(step.config))
+        copier.verify_copy(step, to_saver.get_tuple(step.config))
     return copier.done
 
 
@@ -63,13 +63,13 @@ async def amigrate(
     """As `migrate`, for savers that are async."""
     copier = _Copier(from_saver, to_saver, user_of)
     async for found in from_saver.alist(None):
-        step = copier.step(found)
-        if copier.equal(step, await to_saver.aget_tuple(step.config)):
+        step = copier.plan_step(found)
+        if copier.is_present(step, await to_saver.aget_tuple(step.config)):
             continue
         await to_saver.aput(step.parent, found.checkpoint, found.metadata, step.versions)
         for task, path, writes in step.writes:
             await to_saver.aput_writes(step.config, writes, task, path)
-        copier.prove(step, await to_saver.aget_tuple(step.config))
+        copier.verify_copy(step, await to_saver.aget_tuple(step.config))
     return copier.done
 
 
@@ -96,7 +96,7 @@ class _Copier:
         self._sent: set[tuple[Any, ...]] = set()
         self.done = Migrated()
 
-    def step(self, found: CheckpointTuple) -> _Step:
+    def plan_step(self, found: CheckpointTuple) -> _Step:
         """What to do for a checkpoint; raises MigrationError when nobody says whose it is."""
         named = found.config["configurable"]
         where = {"thread_id": named["thread_id"], "checkpoint_ns": named.get("checkpoint_ns", "")}
@@ -113,47 +113,47 @@ class _Copier:
             found,
             {"configurable": {**where, "checkpoint_id": named["checkpoint_id"]}},
             {"configurable": {**where, "checkpoint_id": parent} if parent else where},
-            self._unsent(found, tuple(where.values())),
-            list(self._writes(found)),
+            self._unsent_versions(found, tuple(where.values())),
+            list(self._task_writes(found)),
         )
 
-    def _unsent(self, found: CheckpointTuple, where: tuple[Any, ...]) -> ChannelVersions:
+    def _unsent_versions(self, found: CheckpointTuple, where: tuple[Any, ...]) -> ChannelVersions:
         """Checkpoints share the values that did not change between them: each travels once."""
         held = found.checkpoint["channel_versions"].items()
         fresh = {channel: version for channel, version in held if (*where, channel, version) not in self._sent}
         self._sent.update((*where, channel, version) for channel, version in fresh.items())
         return fresh
 
-    def _writes(self, found: CheckpointTuple) -> Iterator[Write]:
+    def _task_writes(self, found: CheckpointTuple) -> Iterator[Write]:
         """By task, in their order. Only the in-memory saver tells paths; of another a number keeps the order."""
         pending = found.pending_writes or []
         for number, (task, writes) in enumerate(groupby(pending, key=lambda write: write[0])):
-            path = self._path(found, task)
+            path = self._task_path(found, task)
             yield task, f"{number:06}" if path is None else path, [(channel, value) for _, channel, value in writes]
 
-    def _path(self, found: CheckpointTuple, task: str) -> str | None:
+    def _task_path(self, found: CheckpointTuple, task: str) -> str | None:
         if not isinstance(self._source, InMemorySaver):
             return None
         named = found.config["configurable"]
         place = named["thread_id"], named["checkpoint_ns"], named["checkpoint_id"]
         return next(path for (owner, _), (_, _, _, path) in self._source.writes[place].items() if owner == task)
 
-    def equal(self, step: _Step, there: CheckpointTuple | None) -> bool:
+    def is_present(self, step: _Step, there: CheckpointTuple | None) -> bool:
         """Whether it is there already."""
-        if there is None or self._difference(step.found, there):
+        if there is None or self._describe_difference(step.found, there):
             return False
         self.done.present += 1
         return True
 
-    def prove(self, step: _Step, there: CheckpointTuple | None) -> None:
+    def verify_copy(self, step: _Step, there: CheckpointTuple | None) -> None:
         """Count it; raises MigrationError if it is not what was copied."""
-        wrong = "is missing" if there is None else self._difference(step.found, there)
+        wrong = "is missing" if there is None else self._describe_difference(step.found, there)
         if wrong:
             raise MigrationError(f"checkpoint {step.config['configurable']} {wrong}", code="not_equal")
         self.done.copied += 1
         self.done.writes += len(step.found.pending_writes or [])
 
-    def _difference(self, one: CheckpointTuple, other: CheckpointTuple) -> str:
+    def _describe_difference(self, one: CheckpointTuple, other: CheckpointTuple) -> str:
         parents = [c["configurable"]["checkpoint_id"] if c else None for c in (one.parent_config, other.parent_config)]
         pairs = {
             "has another parent": parents,
@@ -161,9 +161,9 @@ class _Copier:
             "has other metadata": (dict(one.metadata), {k: other.metadata.get(k) for k in one.metadata}),
             "has other writes": (one.pending_writes or [], other.pending_writes or []),
         }
-        return ", ".join(what for what, (a, b) in pairs.items() if not self._same(a, b))
+        return ", ".join(what for what, (a, b) in pairs.items() if not self._is_same(a, b))
 
-    def _same(self, one: Any, other: Any) -> bool:
+    def _is_same(self, one: Any, other: Any) -> bool:
         """Equal, or written alike: not everything in a state can be compared."""
         with contextlib.suppress(Exception):  # whatever a value's own comparison raises
             if bool(one == other):

@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from mnema.client import connection
+from mnema.client import build_connection
 from mnema.langgraph import wire
 from mnema.langgraph.ancestors import Ancestors
 from mnema.langgraph.connections import AiohttpSender
@@ -48,7 +48,7 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         retry: Retry | None = None,
     ) -> None:
         super().__init__(serde=serde)
-        where = connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
+        where = build_connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
         self.user_id = user_id
         self._sync, self._async = Sender(where), AiohttpSender(where)
 
@@ -60,11 +60,11 @@ class MnemaSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest of its thread and namespace."""
-        return self._sync.send(wire.get(self.serde, wire.place_of(config, self.user_id)))
+        return self._sync.send(wire.get_checkpoint(self.serde, wire.place_of(config, self.user_id)))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
-        return await self._async.send(wire.get(self.serde, wire.place_of(config, self.user_id)))
+        return await self._async.send(wire.get_checkpoint(self.serde, wire.place_of(config, self.user_id)))
 
     def put(
         self,
@@ -75,8 +75,8 @@ class MnemaSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Store a checkpoint as the child of the one that the config names; its own config."""
         place = wire.place_of(config, self.user_id)
-        self._sync.send(wire.put(self.serde, place, config, checkpoint, metadata, new_versions))
-        return place.config(checkpoint["id"])
+        self._sync.send(wire.put_checkpoint(self.serde, place, config, checkpoint, metadata, new_versions))
+        return place.checkpoint_config(checkpoint["id"])
 
     async def aput(
         self,
@@ -87,8 +87,8 @@ class MnemaSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """As `put`."""
         place = wire.place_of(config, self.user_id)
-        await self._async.send(wire.put(self.serde, place, config, checkpoint, metadata, new_versions))
-        return place.config(checkpoint["id"])
+        await self._async.send(wire.put_checkpoint(self.serde, place, config, checkpoint, metadata, new_versions))
+        return place.checkpoint_config(checkpoint["id"])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -113,11 +113,11 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, newest first, asked for in pages. `filter`: metadata that must be equal, key by key."""
-        wanted, named = wire.wanted(config, self.user_id, filter, before), self._named(config)
+        wanted, named = wire.list_conditions(config, self.user_id, filter, before), self._names_user(config)
         left, cursor = limit, None
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
-            page = self._sync.send(wire.page(self.serde, wanted, named, size, cursor))
+            page = self._sync.send(wire.list_checkpoints(self.serde, wanted, named, size, cursor))
             yield from page.items
             left, cursor = None if left is None else left - len(page.items), page.cursor
             if cursor is None:
@@ -132,11 +132,11 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
-        wanted, named = wire.wanted(config, self.user_id, filter, before), self._named(config)
+        wanted, named = wire.list_conditions(config, self.user_id, filter, before), self._names_user(config)
         left, cursor = limit, None
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
-            page = await self._async.send(wire.page(self.serde, wanted, named, size, cursor))
+            page = await self._async.send(wire.list_checkpoints(self.serde, wanted, named, size, cursor))
             for item in page.items:
                 yield item
             left, cursor = None if left is None else left - len(page.items), page.cursor
@@ -145,37 +145,37 @@ class MnemaSaver(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with all that hangs on it."""
-        self._each("delete", "thread_ids", [thread_id])
+        self._send_batches("delete", "thread_ids", [thread_id])
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await self._aeach("delete", "thread_ids", [thread_id])
+        await self._asend_batches("delete", "thread_ids", [thread_id])
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that these runs made, with their writes."""
-        self._each("delete_runs", "run_ids", run_ids, anybodys=True)
+        self._send_batches("delete_runs", "run_ids", run_ids, anybodys=True)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As `delete_for_runs`."""
-        await self._aeach("delete_runs", "run_ids", run_ids, anybodys=True)
+        await self._asend_batches("delete_runs", "run_ids", run_ids, anybodys=True)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Leave of each namespace the newest checkpoint, and what a DeltaChannel of it is made of; or `delete`."""
-        self._each(_path(strategy), "thread_ids", thread_ids)
+        self._send_batches(_prune_path(strategy), "thread_ids", thread_ids)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """As `prune`."""
-        await self._aeach(_path(strategy), "thread_ids", thread_ids)
+        await self._asend_batches(_prune_path(strategy), "thread_ids", thread_ids)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with its whole history to another of the same user."""
         body = {"source_thread_id": source_thread_id, "target_thread_id": target_thread_id}
-        self._sync.send(wire.call("copy", {**self._whose(), **body}, wire.nothing))
+        self._sync.send(wire.saver_call("copy", {**self._user_body(), **body}, wire.ignore_body))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As `copy_thread`."""
         body = {"source_thread_id": source_thread_id, "target_thread_id": target_thread_id}
-        await self._async.send(wire.call("copy", {**self._whose(), **body}, wire.nothing))
+        await self._async.send(wire.saver_call("copy", {**self._user_body(), **body}, wire.ignore_body))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -183,11 +183,11 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         """What made each of these channels, back to where it was last stored whole: a page of ancestors at a time."""
         target = self.get_tuple(config) if channels else None
         walk = Ancestors(channels, target)
-        if target is not None and walk.open:
+        if target is not None and walk.has_more:
             for found in self.list(walk.line, before=target.config):
-                if not walk.take(found):
+                if not walk.take_ancestor(found):
                     break
-        return walk.history()
+        return walk.channel_histories()
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -195,11 +195,11 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         """As `get_delta_channel_history`."""
         target = await self.aget_tuple(config) if channels else None
         walk = Ancestors(channels, target)
-        if target is not None and walk.open:
+        if target is not None and walk.has_more:
             async for found in self.alist(walk.line, before=target.config):
-                if not walk.take(found):
+                if not walk.take_ancestor(found):
                     break
-        return walk.history()
+        return walk.channel_histories()
 
     def get_next_version(self, current: str | int | None, channel: None) -> str:
         """A version behind `current`: two branches of a thread never give the same one to two values."""
@@ -215,26 +215,30 @@ class MnemaSaver(BaseCheckpointSaver[str]):
         self._sync.close()
         await self._async.close()
 
-    def _named(self, config: RunnableConfig | None) -> bool:
+    def _names_user(self, config: RunnableConfig | None) -> bool:
         return self.user_id is None or "user_id" in (config or {}).get("configurable", {})
 
-    def _whose(self, *, anybodys: bool = False) -> dict[str, str]:
+    def _user_body(self, *, anybodys: bool = False) -> dict[str, str]:
         if self.user_id is not None:
             return {"user_id": self.user_id}
         if anybodys:
             return {}
         raise ValueError("whose thread is it? ask saver.for_user(user_id)")
 
-    def _each(self, path: str, field: str, names: Sequence[str], *, anybodys: bool = False) -> None:
-        for batch in wire.batches(names):
-            self._sync.send(wire.call(path, {**self._whose(anybodys=anybodys), field: batch}, wire.nothing))
+    def _send_batches(self, path: str, field: str, names: Sequence[str], *, anybodys: bool = False) -> None:
+        for batch in wire.split_batches(names):
+            self._sync.send(
+                wire.saver_call(path, {**self._user_body(anybodys=anybodys), field: batch}, wire.ignore_body)
+            )
 
-    async def _aeach(self, path: str, field: str, names: Sequence[str], *, anybodys: bool = False) -> None:
-        for batch in wire.batches(names):
-            await self._async.send(wire.call(path, {**self._whose(anybodys=anybodys), field: batch}, wire.nothing))
+    async def _asend_batches(self, path: str, field: str, names: Sequence[str], *, anybodys: bool = False) -> None:
+        for batch in wire.split_batches(names):
+            await self._async.send(
+                wire.saver_call(path, {**self._user_body(anybodys=anybodys), field: batch}, wire.ignore_body)
+            )
 
 
-def _path(strategy: str) -> str:
+def _prune_path(strategy: str) -> str:
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy is one of {', '.join(STRATEGIES)}")
     return STRATEGIES[strategy]

@@ -19,15 +19,15 @@ from langgraph.store.base import (
 )
 from pydantic import BaseModel, ConfigDict
 
-from mnema.calls import JSON, reader
+from mnema.calls import JSON, model_reader
 from mnema.client import AsyncMnema, Mnema
-from mnema.requests import encoded
+from mnema.requests import encode_json
 from mnema.transport import Call, Retry
 
 UserOf = Callable[[tuple[str, ...]], str | None]
 
 
-class _Answer(BaseModel):
+class _BatchAnswer(BaseModel):
     model_config = ConfigDict(extra="ignore")
     gets: list[dict[str, Any] | None]
     searches: list[list[dict[str, Any]]]
@@ -70,12 +70,12 @@ class MnemaStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do LangGraph's operations in one transaction; one result each, in order."""
         asked = list(ops)
-        return _results(asked, self._sync.send(self._call(asked))) if asked else []
+        return _read_results(asked, self._sync.send(self._batch_call(asked))) if asked else []
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """As `batch`."""
         asked = list(ops)
-        return _results(asked, await self._async.send(self._call(asked))) if asked else []
+        return _read_results(asked, await self._async.send(self._batch_call(asked))) if asked else []
 
     def close(self) -> None:
         """Put the connections of sync calls away."""
@@ -86,30 +86,30 @@ class MnemaStore(BaseStore):
         self._sync.close()
         await self._async.close()
 
-    def _call(self, ops: Sequence[Op]) -> Call[_Answer]:
+    def _batch_call(self, ops: Sequence[Op]) -> Call[_BatchAnswer]:
         body: dict[str, list[dict[str, Any]]] = {"gets": [], "searches": [], "lists": [], "puts": []}
         for op in ops:
             validate_op_namespace(op)
             if isinstance(op, GetOp):
                 body["gets"].append(op._asdict())
             elif isinstance(op, SearchOp):
-                body["searches"].append(self._search(op))
+                body["searches"].append(self._search_body(op))
             elif isinstance(op, ListNamespacesOp):
-                body["lists"].append(_list(op))
+                body["lists"].append(_list_body(op))
             elif isinstance(op, PutOp):
-                body["puts"].append(self._put(op))
+                body["puts"].append(self._put_body(op))
             else:
                 raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 - as LangGraph's stores do
-        content = encoded(body)
+        content = encode_json(body)
         # a put that is sent again stores the same value again
-        return Call("POST", "/store/batch", reader(_Answer), content=content, headers=JSON)
+        return Call("POST", "/store/batch", model_reader(_BatchAnswer), content=content, headers=JSON)
 
-    def _search(self, op: SearchOp) -> dict[str, Any]:
+    def _search_body(self, op: SearchOp) -> dict[str, Any]:
         query = op.query if self._fields else None
         fields = {name: value for name, value in op._asdict().items() if name not in ("namespace_prefix", "query")}
         return {**fields, "prefix": op.namespace_prefix, "query": query or None}
 
-    def _put(self, op: PutOp) -> dict[str, Any]:
+    def _put_body(self, op: PutOp) -> dict[str, Any]:
         wanted = self._fields if op.index is None else op.index or ()
         return {
             "namespace": op.namespace,
@@ -121,20 +121,20 @@ class MnemaStore(BaseStore):
         }
 
 
-def _list(op: ListNamespacesOp) -> dict[str, Any]:
+def _list_body(op: ListNamespacesOp) -> dict[str, Any]:
     conditions = [{"where": c.match_type, "path": c.path} for c in op.match_conditions or ()]
     return {"conditions": conditions, "max_depth": op.max_depth, "limit": op.limit, "offset": op.offset}
 
 
-def _results(ops: Sequence[Op], answer: _Answer) -> list[Result]:
+def _read_results(ops: Sequence[Op], answer: _BatchAnswer) -> list[Result]:
     gets, searches, lists = iter(answer.gets), iter(answer.searches), iter(answer.lists)
     results: list[Result] = []
     for op in ops:
         if isinstance(op, GetOp):
             found = next(gets)
-            results.append(None if found is None else Item(**_fields(found)))
+            results.append(None if found is None else Item(**_item_fields(found)))
         elif isinstance(op, SearchOp):
-            results.append([SearchItem(**_fields(item), score=item.get("score")) for item in next(searches)])
+            results.append([SearchItem(**_item_fields(item), score=item.get("score")) for item in next(searches)])
         elif isinstance(op, ListNamespacesOp):
             results.append([tuple(namespace) for namespace in next(lists)])
         else:
@@ -142,6 +142,6 @@ def _results(ops: Sequence[Op], answer: _Answer) -> list[Result]:
     return results
 
 
-def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
+def _item_fields(item: Mapping[str, Any]) -> dict[str, Any]:
     names = ("key", "value", "created_at", "updated_at")
     return {"namespace": tuple(item["namespace"]), **{name: item[name] for name in names}}

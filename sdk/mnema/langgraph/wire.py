@@ -23,7 +23,7 @@ from mnema.transport import Call
 T = TypeVar("T")
 MSGPACK = "application/msgpack"
 HEADERS = {"Content-Type": MSGPACK, "Accept": MSGPACK}
-LONGEST_FILTER, FILTERS = 2000, 12_000
+MAX_FILTER_CHARS, MAX_FILTERS_CHARS = 2000, 12_000
 """Characters of JSON: metadata that is longer is kept, and cannot be filtered by."""
 
 
@@ -38,11 +38,11 @@ class Place:
     named: bool
 
     @property
-    def body(self) -> dict[str, Any]:
+    def request_body(self) -> dict[str, Any]:
         """As a request says it."""
         return {"user_id": self.user_id, "thread_id": self.thread_id, "ns": self.ns}
 
-    def config(self, checkpoint_id: str) -> RunnableConfig:
+    def checkpoint_config(self, checkpoint_id: str) -> RunnableConfig:
         """Of a checkpoint at this place."""
         where = {"thread_id": self.thread_id, "checkpoint_ns": self.ns, "checkpoint_id": checkpoint_id}
         return {"configurable": where | ({"user_id": self.user_id} if self.named else {})}
@@ -75,20 +75,20 @@ def user_of(config: RunnableConfig | None, user_id: str | None) -> str | None:
     return str(named)
 
 
-def call(path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> Call[T]:
+def saver_call(path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> Call[T]:
     """A request of the saver; each may be sent again."""
 
-    def answered(response: httpx.Response) -> T:
+    def read_response(response: httpx.Response) -> T:
         return read(ormsgpack.unpackb(response.content) if response.content else None)
 
-    return Call("POST", f"/saver/{path}", answered, content=ormsgpack.packb(body), headers=HEADERS)
+    return Call("POST", f"/saver/{path}", read_response, content=ormsgpack.packb(body), headers=HEADERS)
 
 
-def nothing(_answer: Any) -> None:
+def ignore_body(_answer: Any) -> None:
     """What there is to read in an answer without a body."""
 
 
-def put(
+def put_checkpoint(
     serde: SerializerProtocol,
     place: Place,
     config: RunnableConfig,
@@ -102,21 +102,21 @@ def put(
     known = get_checkpoint_metadata(config, metadata)
     kind, data = serde.dumps_typed({"checkpoint": rest, "metadata": known})
     sent = [
-        {"channel": channel, "version": str(version), **typed(serde, values[channel])}
+        {"channel": channel, "version": str(version), **encode_value(serde, values[channel])}
         for channel, version in new_versions.items()
         if channel in values
     ]
     body = {
-        **place.body,
+        **place.request_body,
         "checkpoint_id": checkpoint["id"],
         "parent_id": place.checkpoint_id,
         "type": kind,
         "data": data,
-        "metadata": searchable(known),
+        "metadata": filterable_metadata(known),
         "versions": {channel: str(version) for channel, version in checkpoint["channel_versions"].items()},
         "values": sent,
     }
-    return call("put", body, nothing)
+    return saver_call("put", body, ignore_body)
 
 
 def put_writes(
@@ -129,48 +129,50 @@ def put_writes(
             "task_path": task_path,
             "idx": WRITES_IDX_MAP.get(channel, idx),
             "channel": channel,
-            **typed(serde, value),
+            **encode_value(serde, value),
         }
         for idx, (channel, value) in enumerate(writes)
     ]
-    return call("writes", {**place.body, "checkpoint_id": place.checkpoint_id, "writes": sent}, nothing)
+    return saver_call(
+        "writes", {**place.request_body, "checkpoint_id": place.checkpoint_id, "writes": sent}, ignore_body
+    )
 
 
-def get(serde: SerializerProtocol, place: Place) -> Call[CheckpointTuple | None]:
+def get_checkpoint(serde: SerializerProtocol, place: Place) -> Call[CheckpointTuple | None]:
     """The checkpoint at this place, the newest one if none is named."""
 
-    def read(answer: Any) -> CheckpointTuple | None:
+    def read_checkpoint(answer: Any) -> CheckpointTuple | None:
         found = answer["checkpoint"]
         return None if found is None else tuple_of(serde, found, place)
 
     wanted = {} if place.checkpoint_id is None else {"checkpoint_id": place.checkpoint_id}
-    return call("get", {**place.body, **wanted}, read)
+    return saver_call("get", {**place.request_body, **wanted}, read_checkpoint)
 
 
 @dataclass(frozen=True)
-class Page:
+class CheckpointPage:
     """Checkpoints, newest first; `cursor` None on the last page."""
 
     items: list[CheckpointTuple]
     cursor: str | None
 
 
-def page(
+def list_checkpoints(
     serde: SerializerProtocol, wanted: Mapping[str, Any], named: bool, limit: int, cursor: str | None
-) -> Call[Page]:
+) -> Call[CheckpointPage]:
     """Some of the checkpoints that are wanted, behind the cursor."""
 
-    def read(answer: Any) -> Page:
+    def read_page(answer: Any) -> CheckpointPage:
         items = [
             tuple_of(serde, item, Place(item["user_id"], item["thread_id"], item["ns"], None, named))
             for item in answer["items"]
         ]
-        return Page(items, answer["next_cursor"])
+        return CheckpointPage(items, answer["next_cursor"])
 
-    return call("list", {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}, read)
+    return saver_call("list", {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}, read_page)
 
 
-def wanted(
+def list_conditions(
     config: RunnableConfig | None,
     user_id: str | None,
     matching: Mapping[str, Any] | None,
@@ -196,23 +198,23 @@ def tuple_of(serde: SerializerProtocol, found: Mapping[str, Any], place: Place) 
     values = {v["channel"]: serde.loads_typed((v["type"], v["data"])) for v in found["values"]}
     parent = found["parent_id"]
     return CheckpointTuple(
-        config=place.config(found["checkpoint_id"]),
+        config=place.checkpoint_config(found["checkpoint_id"]),
         checkpoint=whole["checkpoint"] | {"channel_values": values},
         metadata=whole["metadata"],
-        parent_config=None if parent is None else place.config(parent),
+        parent_config=None if parent is None else place.checkpoint_config(parent),
         pending_writes=[
             (w["task_id"], w["channel"], serde.loads_typed((w["type"], w["data"]))) for w in found["writes"]
         ],
     )
 
 
-def typed(serde: SerializerProtocol, value: Any) -> dict[str, Any]:
+def encode_value(serde: SerializerProtocol, value: Any) -> dict[str, Any]:
     """A value as the serde writes it."""
     kind, data = serde.dumps_typed(value)
     return {"type": kind, "data": data}
 
 
-def searchable(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def filterable_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """What of the metadata lists can be filtered by: short JSON without NUL. The whole of it is in the checkpoint."""
     found: dict[str, Any] = {}
     size = 0
@@ -221,15 +223,15 @@ def searchable(metadata: Mapping[str, Any]) -> dict[str, Any]:
             text = json.dumps({key: value}, allow_nan=False)
         except (ValueError, TypeError, RecursionError):
             continue
-        if len(text) > LONGEST_FILTER or "\\u0000" in text or not _whole(text):
+        if len(text) > MAX_FILTER_CHARS or "\\u0000" in text or not _is_encodable(text):
             continue
-        if (size := size + len(text)) > FILTERS:
+        if (size := size + len(text)) > MAX_FILTERS_CHARS:
             break
         found[key] = json.loads(text)[key]
     return found
 
 
-def _whole(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     """Whether every surrogate of the text that this JSON holds has its other half."""
     try:
         json.dumps(json.loads(text), ensure_ascii=False).encode()
@@ -238,7 +240,7 @@ def _whole(text: str) -> bool:
     return True
 
 
-def batches(names: Iterable[str], most: int = 1000) -> Iterable[list[str]]:
+def split_batches(names: Iterable[str], most: int = 1000) -> Iterable[list[str]]:
     """As many at once as the server takes."""
     every = list(names)
     return (every[start : start + most] for start in range(0, len(every), most))

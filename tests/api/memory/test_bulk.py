@@ -13,7 +13,7 @@ from app.config.settings import Settings
 from app.domain.changes import MemoryChange
 from app.domain.memory.memory import MemoryType
 from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Vector
 from app.storage.journal import Journal, Outcome
 from app.usecases.memory.bulk import BATCH, BulkLine
@@ -228,7 +228,7 @@ class FailsOnce(SeededEmbedder):
 
     calls = 0
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """As the seeded one, from the second call on."""
         self.calls += 1
         if self.calls == 1:
@@ -248,7 +248,7 @@ async def test_a_defect_met_by_one_line_leaves_the_others_their_answers(
 ) -> None:
     record = Journal.record
 
-    async def stumbles(self: Journal, scope: Scope, changes: Sequence[MemoryChange], **more: Any) -> Outcome:
+    async def stumbles(self: Journal, scope: Principal, changes: Sequence[MemoryChange], **more: Any) -> Outcome:
         if any(change.new and "stones" in change.new.text for change in changes):
             raise RuntimeError("a defect")
         return await record(self, scope, changes, **more)
@@ -256,7 +256,7 @@ async def test_a_defect_met_by_one_line_leaves_the_others_their_answers(
     monkeypatch.setattr(Journal, "record", stumbles)
     texts = ["Maya collects stamps.", "Maya collects stones.", "Ben repairs bicycles at night."]
     lines = [BulkLine(n, draft(text)) for n, text in enumerate(texts, 1)]
-    results = [r async for r in app.bulk.run(caller.scope, lines)]
+    results = [r async for r in app.bulk.write_lines(caller.scope, lines)]
     assert [getattr(r.outcome, "status", "written") for r in results] == ["written", 500, "written"]
     monkeypatch.undo()
     async with app.uow.read(caller.scope) as tx:
@@ -269,13 +269,13 @@ async def test_lines_whose_commit_nobody_heard_of_are_not_stored_twice(
 ) -> None:
     record = Journal.record
 
-    async def unheard(self: Journal, scope: Scope, changes: Sequence[MemoryChange], **more: Any) -> Outcome:
+    async def unheard(self: Journal, scope: Principal, changes: Sequence[MemoryChange], **more: Any) -> Outcome:
         await record(self, scope, changes, **more)
         raise DatabaseUnavailable
 
     monkeypatch.setattr(Journal, "record", unheard)
     lines = [BulkLine(n, draft(f"Turn {n}.", type=MemoryType.turn, category="activity")) for n in range(3)]
-    results = [r async for r in app.bulk.run(caller.scope, lines)]
+    results = [r async for r in app.bulk.write_lines(caller.scope, lines)]
     assert [getattr(r.outcome, "status", "written") for r in results] == [503, 503, 503]
     async with app.uow.read(caller.scope) as tx:
         assert await tx.fetchval("SELECT count(*) FROM memories") == 3
@@ -284,7 +284,7 @@ async def test_lines_whose_commit_nobody_heard_of_are_not_stored_twice(
 async def test_lines_that_were_counted_and_never_stored_cost_no_quota(
     app: Application, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    returned = Counter[Scope]()
+    returned = Counter[Principal]()
     monkeypatch.setattr(Limits, "give_back", lambda _self, scope: returned.update([scope]))
 
     def lines() -> Iterator[BulkLine]:
@@ -295,7 +295,7 @@ async def test_lines_that_were_counted_and_never_stored_cost_no_quota(
     stored = []
 
     async def read() -> None:
-        async for result in app.bulk.run(caller.scope, lines()):
+        async for result in app.bulk.write_lines(caller.scope, lines()):
             stored.append(result.number)
 
     with pytest.raises(ConnectionError):

@@ -104,17 +104,17 @@ async def test_the_model_the_pool_the_jobs_and_the_build_are_seen(http: httpx.As
 
 async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: Embedder) -> None:
     async with replica(settings.model_copy(update={"pool_max": 1}), Doubles(embedder=embedder)) as (url, app):
-        pool = await app.engine.pool()
+        pool = await app.engine.get_pool()
         async with httpx.AsyncClient(base_url=url) as client:
             assert value(await read(client), "mnema_db_pool_waits_total") == 0
             shares = app.engine.shares
-            assert shares.take(None)  # somebody holds the only connection
-            waiting = asyncio.create_task(app.uow.definer("SELECT 1"))
+            assert shares.take_place(None)  # somebody holds the only connection
+            waiting = asyncio.create_task(app.uow.call_definer("SELECT 1"))
             await asyncio.sleep(0)
-            seen = app.metrics.text().decode()
+            seen = app.metrics.render_text().decode()
             assert "mnema_db_pool_waiting 1.0" in seen
             assert "mnema_db_pool_in_use 1.0" in seen
-            shares.give_back(None)
+            shares.return_place(None)
             await waiting
             samples = await read(client)
             assert value(samples, "mnema_db_pool_waits_total") == 1

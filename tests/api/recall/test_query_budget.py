@@ -15,7 +15,7 @@ WORDS = WordPieceCounter()
 
 def cost(line: str) -> int:
     """What a line costs: its WordPiece tokens or a quarter of its bytes, newline included, whichever is more."""
-    return max(WORDS.count(line), math.ceil((len(line.encode()) + 1) / 4))
+    return max(WORDS.count_tokens(line), math.ceil((len(line.encode()) + 1) / 4))
 
 
 def spent(answer: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ from app.bootstrap import Application, Doubles
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
 from app.domain.outages import CountersUnavailable
-from app.ports import Count, Embedder
+from app.ports import CounterIncrement, Embedder
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.tenancy.limits import Limits
 from tests.api.calls import refused, remember, say, sql
@@ -90,14 +90,14 @@ class Site:
         """Once to tell, once more so that the first hears of the last."""
         for _ in range(times):
             for app in self.apps:
-                await app.limits.exchange()
+                await app.limits.exchange_counts()
 
     async def events(self, caller: Caller) -> dict[tuple[str, str], int]:
         """How many of each limit's events the tenant has."""
-        counts = await self.apps[0].events.counts(caller.scope, ["op", "status"], None, None)
+        counts = await self.apps[0].events.count_events(caller.scope, ["op", "status"], None, None)
         for app in self.apps[1:]:
-            await app.access.flush()
-            counts = await self.apps[0].events.counts(caller.scope, ["op", "status"], None, None)
+            await app.access.flush_pending()
+            counts = await self.apps[0].events.count_events(caller.scope, ["op", "status"], None, None)
         return {(c["op"], c["status"]): c["count"] for c in counts if c["op"] in ("rate_limit", "quota")}
 
 
@@ -294,7 +294,7 @@ class Deaf:
     def __init__(self) -> None:
         self.told: list[int] = []
 
-    async def exchange(self, counts: Sequence[Count]) -> list[int]:
+    async def add_and_read(self, counts: Sequence[CounterIncrement]) -> list[int]:
         """Heard, not answered."""
         self.told += [count.add for count in counts if count.add]
         raise CountersUnavailable()
@@ -306,13 +306,13 @@ class Deaf:
 async def test_what_hangs_is_told_nothing_twice(limited: Settings, embedder: Embedder, still: StillClock) -> None:
     async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
         app, deaf = here.apps[0], Deaf()
-        limits = Limits(app.policies.limits, deaf, TenantStorage(app.uow).name, app.access, still)
+        limits = Limits(app.policies.limits, deaf, TenantStorage(app.uow).get_tenant_name, app.access, still)
         caller = await make_caller(app)
         for _ in range(3):
-            await limits.admit(caller.scope)
+            await limits.admit_request(caller.scope)
         for _ in range(5):
-            await limits.exchange()
-            await limits.admit(caller.scope)
+            await limits.exchange_counts()
+            await limits.admit_request(caller.scope)
         assert deaf.told == [3, 3], "of the key and of the tenant, once"
         assert limits.unenforced == 5
 
@@ -368,7 +368,7 @@ async def test_what_a_tenant_is_called_says_what_it_may_do(
     differs = {"generous": {"requests_per_minute": {"key": None, "tenant": None}}}
     async with site(configured(**usual, tenants=differs), Doubles(embedder=embedder, clock=still)) as here:
         app = here.apps[0]
-        tenant = await app.tenants.create("generous")
+        tenant = await app.tenants.create_tenant("generous")
         _key, plain = await app.tenants.create_key(tenant.id, "test", ["admin"])
         scope = await app.tenants.authenticate(plain)
         assert scope is not None

@@ -15,7 +15,7 @@ from app.domain.filters import Filters
 from app.domain.outages import TenantBusy
 from app.ports import Embedder
 from app.usecases.recall.query import Query
-from app.usecases.retention.export import AT_ONCE
+from app.usecases.retention.export import MAX_EXPORTS
 from tests.api.calls import ask, refused, remember, sql
 from tests.background import until
 from tests.conftest import Database
@@ -107,10 +107,12 @@ async def test_a_neighbour_is_served_while_every_expensive_request_of_a_tenant_s
             for send, number, table, use in (
                 (batch, 12, "store_items", on_memories),
                 (explain, 12, "memories", on_items),
-                (export, AT_ONCE, "memories", on_items),
+                (export, MAX_EXPORTS, "memories", on_items),
                 (bulk, 12, "memories", on_items),
             ):
-                await app.access.flush()  # or what the neighbour has read would wait to be counted, in its share
+                await (
+                    app.access.flush_pending()
+                )  # or what the neighbour has read would wait to be counted, in its share
                 async with locked(database, table) as waiting:
                     requests = [asyncio.create_task(send(greedy, n)) for n in range(number)]
                     await waiting.reach(SHARE)
@@ -142,7 +144,7 @@ async def test_a_batch_ends_when_its_time_in_the_database_is_spent_and_leaves_no
                 )
                 await waiting.reach(1)
                 refused(await one, 422, "batch_too_slow")
-        assert (app.engine.shares.in_use, app.engine.shares.waiting) == (0, 0)
+        assert (app.engine.shares.in_use, app.engine.shares.waiting_count) == (0, 0)
     assert await sql(database, "SELECT 1 FROM store_items") == []
 
 
@@ -150,15 +152,15 @@ async def test_what_a_tenant_has_seen_is_written_without_waiting_for_another_one
     app: Application, caller: Caller, database: Database
 ) -> None:
     query = Query(agent="supervisor", query="What does Maya drink?", filters=Filters(user_id="maya"))
-    await app.write.remember(caller.scope, draft())
+    await app.write.write_memory(caller.scope, draft())
     other = await make_caller(app)
-    await app.query.ask(caller.scope, query)
+    await app.query.answer_query(caller.scope, query)
     async with locked(database, "memory_access") as waiting:
-        flushing = asyncio.create_task(app.access.flush())
+        flushing = asyncio.create_task(app.access.flush_pending())
         await waiting.reach(1)
-        await app.query.ask(other.scope, query)
+        await app.query.answer_query(other.scope, query)
         async with asyncio.timeout(PATIENCE_S):
-            counts = await app.events.counts(other.scope, ["op"], None, None)
+            counts = await app.events.count_events(other.scope, ["op"], None, None)
         assert {"op": "search", "count": 1} in counts
         assert not flushing.done()
     await flushing
@@ -167,15 +169,15 @@ async def test_what_a_tenant_has_seen_is_written_without_waiting_for_another_one
 async def test_a_tenant_has_so_many_exports_under_way_and_no_more(app: Application, caller: Caller) -> None:
     other = await make_caller(app)
     for one in (caller, other):
-        await app.write.remember(one.scope, draft())
-    streams = [await app.export.records(caller.scope, "maya") for _ in range(AT_ONCE)]
+        await app.write.write_memory(one.scope, draft())
+    streams = [await app.export.export_records(caller.scope, "maya") for _ in range(MAX_EXPORTS)]
     with pytest.raises(TenantBusy, match="exports of this tenant"):
-        await app.export.records(caller.scope, "maya")
-    for _ in range(AT_ONCE + 1):
-        assert "memory" in {record["kind"] async for record in await app.export.records(other.scope, "maya")}
+        await app.export.export_records(caller.scope, "maya")
+    for _ in range(MAX_EXPORTS + 1):
+        assert "memory" in {record["kind"] async for record in await app.export.export_records(other.scope, "maya")}
     assert (await anext(streams[0]))["kind"] == "user"
     del streams[:2]  # one was begun, one was not
     await asyncio.sleep(0)
-    streams += [await app.export.records(caller.scope, "maya") for _ in range(2)]
+    streams += [await app.export.export_records(caller.scope, "maya") for _ in range(2)]
     with pytest.raises(TenantBusy):
-        await app.export.records(caller.scope, "maya")
+        await app.export.export_records(caller.scope, "maya")

@@ -13,7 +13,7 @@ import pytest
 
 from app.api.errors import BodyTooComplex
 from app.api.transport import complexity
-from app.api.transport.complexity import FREE, MOST, MOST_OF_STATES, check_json, check_msgpack
+from app.api.transport.complexity import FREE, MAX_STATE_VALUES, MAX_VALUES, check_json, check_msgpack
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.outages import ServerBusy
@@ -83,7 +83,7 @@ async def test_every_guarded_route_refuses_a_stranger_before_its_body(server: st
 
 async def test_more_values_than_may_be_decoded_are_refused(http: httpx.AsyncClient) -> None:
     refused(await http.post("/saver/put", content=LISTS, headers=MSGPACK), 422, "body_too_complex")
-    many = b'{"x": [' + b"1," * (MOST_OF_STATES + 1) + b"1]}"
+    many = b'{"x": [' + b"1," * (MAX_STATE_VALUES + 1) + b"1]}"
     for path in ("/memory", "/store/batch", "/saver/put", "/mcp"):
         headers = {**JSON, "Accept": "application/json, text/event-stream"}
         refused(await http.post(path, content=many, headers=headers), 422, "body_too_complex")
@@ -133,15 +133,15 @@ def test_values_of_messagepack_are_counted_exactly(value: Any, monkeypatch: pyte
 
 
 def test_a_long_text_full_of_marks_is_no_complex_body() -> None:
-    check_json(json.dumps({"text": 'a, "b": [c] {d}\\' * MOST}).encode())
+    check_json(json.dumps({"text": 'a, "b": [c] {d}\\' * MAX_VALUES}).encode())
     check_json(b"," * FREE)
     with pytest.raises(BodyTooComplex):
-        check_json(json.dumps({"text": '\\"', "list": [""] * (MOST + 1)}).encode())
+        check_json(json.dumps({"text": '\\"', "list": [""] * (MAX_VALUES + 1)}).encode())
 
 
 @pytest.mark.parametrize("unit", ['"', '\\"', '"\\', "\\", '"a\\"', "[", ",", '",'])
 def test_texts_that_are_no_json_are_read_once(unit: str) -> None:
-    text = ("," * (MOST + 1) + unit * 3_000_000).encode()  # read twice as often, each would take hours
+    text = ("," * (MAX_VALUES + 1) + unit * 3_000_000).encode()  # read twice as often, each would take hours
     with pytest.raises(BodyTooComplex):
         check_json(text)
 
@@ -250,11 +250,11 @@ class CountedLookups(TenantStorage):
 
     asked = at_once = most = 0
 
-    async def authenticate(self, key: str) -> KeyOwner | None:
+    async def find_key_owner(self, key: str) -> KeyOwner | None:
         self.asked, self.at_once = self.asked + 1, self.at_once + 1
         self.most = max(self.most, self.at_once)
         try:
-            return await super().authenticate(key)
+            return await super().find_key_owner(key)
         finally:
             self.at_once -= 1
 

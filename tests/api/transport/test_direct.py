@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.routing import Match
 
-from app.api.deps import Needs
+from app.api.deps import RequireScope
 from app.api.main import ROUTERS, create_app
 from app.api.transport import parameters
 from app.api.transport.direct import FixedPaths
@@ -99,12 +99,12 @@ async def test_both_handlers_answer_alike(http: httpx.AsyncClient, fastapi_alone
 
 
 async def test_frequent_routes_solve_no_dependencies(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def solved(_needs: Needs, **_arguments: object) -> None:
+    async def solved(_needs: RequireScope, **_arguments: object) -> None:
         raise AssertionError("FastAPI solves dependencies")
 
     path = f"/memory/{(await remember(http))['id']}"
     assert (await http.get(path)).status_code == 200  # FastAPI has read the signatures now
-    monkeypatch.setattr(Needs, "__call__", solved)
+    monkeypatch.setattr(RequireScope, "__call__", solved)
     assert (await http.get(path)).status_code == 500
     for method, path, rest in REQUESTS[:1] + [entry for entry in REQUESTS if entry[1] == "/saver/get"]:
         assert (await http.request(method, path, **rest)).status_code < 500

@@ -76,7 +76,7 @@ async def test_an_export_that_breaks_off_is_one_warning_without_a_trace(
         "FROM generate_series(1, 8000)",
         caller.scope.tenant_id,
     )
-    await app.write.remember(caller.scope, draft())
+    await app.write.write_memory(caller.scope, draft())
     with capture_logs() as lines:
         async with reader.client(server) as client, client.stream("GET", "/users/maya/export") as response:
             content = response.aiter_lines()

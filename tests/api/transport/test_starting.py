@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.api.transport.startup import YOUNG, settled
+from app.api.transport.startup import GC_THRESHOLD, freeze_startup_objects
 from tests.acceptance.processes import REPOSITORY, environment, free_port
 from tests.api.calls import refused
 from tests.api.transport.test_connections import connected, rest
@@ -148,8 +148,8 @@ async def answers(client: httpx.AsyncClient) -> bool:
 
 def test_while_it_serves_garbage_is_searched_for_seldom_and_afterwards_as_before() -> None:
     before = gc.get_threshold()
-    with settled():
-        assert gc.get_threshold() == (YOUNG, *before[1:])
+    with freeze_startup_objects():
+        assert gc.get_threshold() == (GC_THRESHOLD, *before[1:])
         assert gc.get_freeze_count() > 0
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0

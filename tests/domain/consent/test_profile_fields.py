@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain.consent.profile_fields import MAX_TEXT, ToldField, benign_fields, sensitive_fields
+from app.domain.consent.profile_fields import MAX_TEXT, ProfileField, benign_fields, sensitive_fields
 
 NAME, PRONOUNS, CITY, LANGUAGE = "preferred_name", "pronouns", "city", "language"
 TOLD = [
@@ -56,9 +56,11 @@ def test_other_facts_and_other_people_are_none(text: str, quote: str, category: 
 
 
 def test_a_tone_and_a_goal_are_recognised() -> None:
-    assert benign_fields("The user prefers short answers.") == [ToldField("tone", "short")]
-    assert benign_fields("The user perhaps likes a warm, friendly tone.") == [ToldField("tone", "warm, friendly")]
-    assert benign_fields("The user wants to ship v1 by September.") == [ToldField("goals_add", "ship v1 by September")]
+    assert benign_fields("The user prefers short answers.") == [ProfileField("tone", "short")]
+    assert benign_fields("The user perhaps likes a warm, friendly tone.") == [ProfileField("tone", "warm, friendly")]
+    assert benign_fields("The user wants to ship v1 by September.") == [
+        ProfileField("goals_add", "ship v1 by September")
+    ]
     for text in ("The user does not want to move.", "The user's sister wants to paint.", "The user likes warm soup."):
         assert benign_fields(text) == []
 

@@ -15,9 +15,9 @@ from app.domain.consolidation.comparison import (
     ConsolidationPolicy,
     Fingerprint,
     Pair,
-    fingerprint,
-    pool,
-    worth_checking,
+    comparison_pool,
+    pair_fingerprint,
+    select_pairs_to_check,
 )
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.merge_bands import MergeBands
@@ -33,7 +33,7 @@ def chosen(
 ) -> list[Pair]:
     """What is worth a check when everybody is in the pool."""
     everybody = {one.id for pair in pairs for one in (pair.first, pair.second)}
-    return worth_checking(pairs, everybody, checked or {}, policy, bands, NOW, spent).pairs
+    return select_pairs_to_check(pairs, everybody, checked or {}, policy, bands, NOW, spent).pairs
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,15 @@ def chosen(
     ],
 )
 def test_the_pool_is_the_new_the_changed_and_the_important(one: Memory, inside: bool) -> None:
-    assert pool([one], POLICY, NOW) == ({one.id} if inside else frozenset())
+    assert comparison_pool([one], POLICY, NOW) == ({one.id} if inside else frozenset())
 
 
 def test_the_most_retrieved_tenth_is_in_the_pool() -> None:
     old = [memory(number, age=30, hits=number) for number in range(20)]
-    assert pool(old, POLICY, NOW) == {UUID(int=19), UUID(int=18)}
-    assert pool(old[:11], POLICY, NOW) == {UUID(int=10), UUID(int=9)}, "a part of a tenth counts whole"
-    assert pool([replace(one, hits=0) for one in old], POLICY, NOW) == frozenset()
-    assert pool(
+    assert comparison_pool(old, POLICY, NOW) == {UUID(int=19), UUID(int=18)}
+    assert comparison_pool(old[:11], POLICY, NOW) == {UUID(int=10), UUID(int=9)}, "a part of a tenth counts whole"
+    assert comparison_pool([replace(one, hits=0) for one in old], POLICY, NOW) == frozenset()
+    assert comparison_pool(
         [*old, *(memory(n, age=30, hits=99, state=MemoryState.soft_deleted) for n in range(30, 40))], POLICY, NOW
     ) == {
         UUID(int=19),
@@ -71,9 +71,9 @@ def test_the_most_retrieved_tenth_is_in_the_pool() -> None:
 def test_one_of_a_pair_has_to_be_in_the_pool() -> None:
     a, b, c = (memory(number) for number in (1, 2, 3))
     pairs = [Pair(a, b, 0.8), Pair(b, c, 0.7), Pair(a, c, 0.9)]
-    assert worth_checking(pairs, {b.id}, {}, POLICY, BANDS, NOW).pairs == [pairs[0], pairs[1]]
-    assert worth_checking(pairs, {a.id, c.id}, {}, POLICY, BANDS, NOW).pairs == [pairs[2], pairs[0], pairs[1]]
-    assert worth_checking(pairs, (), {}, POLICY, BANDS, NOW) == ([], 0)
+    assert select_pairs_to_check(pairs, {b.id}, {}, POLICY, BANDS, NOW).pairs == [pairs[0], pairs[1]]
+    assert select_pairs_to_check(pairs, {a.id, c.id}, {}, POLICY, BANDS, NOW).pairs == [pairs[2], pairs[0], pairs[1]]
+    assert select_pairs_to_check(pairs, (), {}, POLICY, BANDS, NOW) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_step_in_numbers_is_worth_a_check() -> None:
 def test_a_pair_is_not_checked_again_within_a_fortnight() -> None:
     pair = Pair(memory(1), memory(2), 0.801)
     for days, again in ((0, False), (13.9, False), (14, True)):
-        checked = {fingerprint(UUID(int=2), UUID(int=1), 0.8): NOW - timedelta(days=days)}
+        checked = {pair_fingerprint(UUID(int=2), UUID(int=1), 0.8): NOW - timedelta(days=days)}
         assert chosen(pair, checked=checked) == ([pair] if again else [])
     assert chosen(replace(pair, score=0.81), checked={pair.fingerprint: NOW}), "another text, another score"
 
@@ -140,19 +140,22 @@ def test_a_user_has_so_many_checks_a_day() -> None:
     found = chosen(*pairs)
     assert [sum(pair.first.user_id == user for pair in found) for user in ("ana", "ben")] == [50, 3]
     everybody = {one.id for one in crowd}
-    assert worth_checking(pairs, everybody, {}, POLICY, BANDS, NOW).over == len(pairs) - 53
-    assert worth_checking(pairs, everybody, {}, POLICY, BANDS, NOW, {"ana": 48, "ben": 60}).over == len(pairs) - 2
+    assert select_pairs_to_check(pairs, everybody, {}, POLICY, BANDS, NOW).over_limit == len(pairs) - 53
+    assert (
+        select_pairs_to_check(pairs, everybody, {}, POLICY, BANDS, NOW, {"ana": 48, "ben": 60}).over_limit
+        == len(pairs) - 2
+    )
     found = chosen(*pairs, spent={"ana": 48, "ben": 60})
     assert [sum(pair.first.user_id == user for pair in found) for user in ("ana", "ben")] == [2, 0]
 
 
 @given(st.uuids(), st.uuids(), st.floats(-1, 1))
 def test_a_fingerprint_is_the_same_either_way_and_from_storage(a: UUID, b: UUID, score: float) -> None:
-    made = fingerprint(a, b, score)
-    assert made == fingerprint(b, a, score)
+    made = pair_fingerprint(a, b, score)
+    assert made == pair_fingerprint(b, a, score)
     assert made.low <= made.high
     [stored] = struct.unpack("f", struct.pack("f", made.score))  # a REAL column
-    assert fingerprint(made.low, made.high, stored) == made
+    assert pair_fingerprint(made.low, made.high, stored) == made
 
 
 @pytest.mark.parametrize(
@@ -171,9 +174,9 @@ def test_a_policy_is_checked(values: dict[str, Any]) -> None:
 @settings(deadline=None)
 @given(memories(), st.randoms())
 def test_the_pool_does_not_depend_on_the_order(some: list[Memory], random: Any) -> None:
-    before = pool(some, POLICY, NOW)
+    before = comparison_pool(some, POLICY, NOW)
     random.shuffle(some)
-    assert pool(some, POLICY, NOW) == before <= {one.id for one in some}
+    assert comparison_pool(some, POLICY, NOW) == before <= {one.id for one in some}
 
 
 @settings(deadline=None)
@@ -181,19 +184,19 @@ def test_the_pool_does_not_depend_on_the_order(some: list[Memory], random: Any) 
 def test_pairs_are_capped_ordered_and_never_come_twice(pairs: list[Pair], cap: int, random: Any) -> None:
     policy = replace(POLICY, pairs_per_user_day=cap)
     everybody = [one for pair in pairs for one in (pair.first, pair.second)]
-    members = pool(everybody, policy, NOW)
+    members = comparison_pool(everybody, policy, NOW)
     checked: dict[Fingerprint, datetime] = {}
     days, seen, left = 0, [], [0]
-    while (worth := worth_checking(pairs, members, checked, policy, BANDS, NOW)).pairs:
+    while (worth := select_pairs_to_check(pairs, members, checked, policy, BANDS, NOW)).pairs:
         found = worth.pairs
         scores = [pair.score for pair in found]
         assert scores == sorted(scores, reverse=True)
         assert all(sum(pair.first.user_id == user for pair in found) <= cap for user in ("ana", "ben"))
         random.shuffle(pairs)
-        assert worth_checking(pairs, members, checked, policy, BANDS, NOW) == worth
+        assert select_pairs_to_check(pairs, members, checked, policy, BANDS, NOW) == worth
         checked |= {pair.fingerprint: NOW for pair in found}
         seen += [pair.ids for pair in found]
-        left.append(len(found) + worth.over)
+        left.append(len(found) + worth.over_limit)
         days += 1
     assert len(seen) == len(set(seen)) <= days * cap * 2
     assert len(left) == 1 or left[1] == len(seen), "what is over comes another day"

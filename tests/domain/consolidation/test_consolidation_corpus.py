@@ -7,8 +7,15 @@ from itertools import combinations, groupby
 import pytest
 
 from app.config.loader import CONFIG_DIR, load_categories
-from app.domain.consolidation.comparison import ConsolidationPolicy, Fingerprint, Pair, judge, pool, worth_checking
-from app.domain.consolidation.plan import Report, make_plan, report
+from app.domain.consolidation.comparison import (
+    ConsolidationPolicy,
+    Fingerprint,
+    Pair,
+    comparison_pool,
+    judge_by_rule,
+    select_pairs_to_check,
+)
+from app.domain.consolidation.plan import Report, make_plan, plan_report
 from app.domain.memory.memory import Memory
 from app.domain.memory.merge_bands import MergeBands, same_fact
 from app.domain.text_rules import text_key
@@ -83,8 +90,8 @@ def test_what_needs_no_model_is_found(corpus: Corpus) -> None:
     pairs = [Pair(pair.first, pair.second, 0.8) for pair in corpus.decidable]
     everybody = {one.id for one in corpus.memories}
     free = ConsolidationPolicy(pairs_per_user_day=1000)
-    checked = worth_checking(pairs, everybody, {}, free, BANDS, NOW).pairs
-    merged = make_plan(judge(checked), BANDS).merges
+    checked = select_pairs_to_check(pairs, everybody, {}, free, BANDS, NOW).pairs
+    merged = make_plan(judge_by_rule(checked), BANDS).merges
     recall = sum(len(merge.absorbed) for merge in merged) / len(pairs)
     print(f"recall {recall:.0%} of {len(pairs)} decidable duplicates")
     assert recall >= 0.85
@@ -98,13 +105,13 @@ def test_runs_day_by_day_until_nothing_is_left(corpus: Corpus) -> None:
         pairs = _pairs(memories)
         everybody = {one.id for one in memories}
         checked: dict[Fingerprint, datetime] = {}
-        while found := worth_checking(pairs, everybody, checked, POLICY, BANDS, NOW).pairs:
+        while found := select_pairs_to_check(pairs, everybody, checked, POLICY, BANDS, NOW).pairs:
             assert len(found) <= POLICY.pairs_per_user_day
-            plan = make_plan(judge(found), BANDS)
+            plan = make_plan(judge_by_rule(found), BANDS)
             for merge in plan.merges:
                 assert all(frozenset((merge.survivor.id, one.memory.id)) in known for one in merge.absorbed)
             gone = {one.memory.id for merge in plan.merges for one in merge.absorbed}
-            total += report(plan, pairs_seen=len(pairs))
+            total += plan_report(plan, pairs_seen=len(pairs))
             checked |= dict.fromkeys((pair.fingerprint for pair in found), NOW)
             pairs = [pair for pair in pairs if pair.ids.isdisjoint(gone)]
     assert total.merged == total.duplicates_before >= 0.85 * len(corpus.decidable)
@@ -114,6 +121,6 @@ def test_runs_day_by_day_until_nothing_is_left(corpus: Corpus) -> None:
 
 def test_the_pool_is_a_part_of_the_corpus(corpus: Corpus) -> None:
     for memories in _users(corpus):
-        members = pool(memories, POLICY, NOW)
+        members = comparison_pool(memories, POLICY, NOW)
         assert 0 < len(members) < len(memories)
         assert {one.id for one in memories if one.importance >= 3} <= members

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.changes import Edge
-from app.domain.consolidation.comparison import Pair, Rule, Verdict, judge
-from app.domain.consolidation.plan import MAX_DECISIONS, Plan, Report, make_plan, report
+from app.domain.consolidation.comparison import Pair, Rule, Verdict, judge_by_rule
+from app.domain.consolidation.plan import MAX_DECISIONS, Plan, Report, make_plan, plan_report
 from app.domain.memory.memory import Memory
 from app.domain.memory.merge_bands import same_fact
 from tests.consolidation_cases import BANDS, NOW, NUMERIC, all_pairs, memories, memory, scored
@@ -35,7 +35,7 @@ def consolidated(memories: Iterable[Memory], plan: Plan) -> list[Memory]:
 
 def planned(*memories: Memory, numeric: Sequence[str] = (), score: float = 0.8) -> Plan:
     """The plan when every two of them are checked by the rule."""
-    return make_plan(judge(all_pairs(memories, score), numeric), BANDS, numeric)
+    return make_plan(judge_by_rule(all_pairs(memories, score), numeric), BANDS, numeric)
 
 
 def test_a_merge_takes_the_best_of_all() -> None:
@@ -97,7 +97,7 @@ def test_what_somebody_took_apart_ends_in_no_merge_not_even_by_way_of_a_third() 
         memory(2, "The user keeps bees", age=8),
         memory(3, "keeps bees!"),
     )
-    verdicts = judge([Pair(bees, third, 0.9), Pair(third, twin, 0.9)])
+    verdicts = judge_by_rule([Pair(bees, third, 0.9), Pair(third, twin, 0.9)])
     assert [len(merge.absorbed) for merge in make_plan(verdicts, BANDS).merges] == [2]
     plan = make_plan(verdicts, BANDS, (), {frozenset((bees.id, twin.id))})
     merged = [{merge.survivor.id, *(one.memory.id for one in merge.absorbed)} for merge in plan.merges]
@@ -146,9 +146,9 @@ def test_a_link_of_an_absorbed_memory_goes_to_its_survivor() -> None:
 def test_a_report_tells_counts_and_when_dry_every_decision() -> None:
     bees, twin = memory(1, "Keeps bees", age=9), memory(2, "The user keeps bees")
     goats, hive = memory(3, "Keeps goats"), memory(4, "Hive")
-    verdicts = judge([Pair(bees, twin, 0.9), Pair(bees, goats, 0.612345), Pair(goats, hive, 0.4)])
+    verdicts = judge_by_rule([Pair(bees, twin, 0.9), Pair(bees, goats, 0.612345), Pair(goats, hive, 0.4)])
     plan = make_plan(verdicts, BANDS)
-    wet = report(plan, pairs_seen=7, tokens=120)
+    wet = plan_report(plan, pairs_seen=7, tokens=120)
     counts = Report(7, 3, merged=1, linked=1, tokens=120, duplicates_before=1, duplicates_after=0)
     assert replace(wet, decisions=()) == counts
     assert [(one["action"], one["ids"]) for one in wet.as_json()["decisions"]] == [
@@ -156,7 +156,7 @@ def test_a_report_tells_counts_and_when_dry_every_decision() -> None:
         ("link", [str(bees.id), str(goats.id)]),
     ]
     assert not {"texts", "user_id"} & wet.as_json()["decisions"][0].keys()
-    dry = report(plan, pairs_seen=7, dry_run=True).as_json()
+    dry = plan_report(plan, pairs_seen=7, dry_run=True).as_json()
     assert json.loads(json.dumps(dry)) == dry
     assert [(one["action"], one["rule"], one["score"]) for one in dry["decisions"]] == [
         ("merge", "same_words", 0.9),
@@ -176,7 +176,7 @@ def test_a_report_tells_counts_and_when_dry_every_decision() -> None:
 
 def test_reports_of_several_users_add_up() -> None:
     plan = planned(memory(1, "Keeps bees"), memory(2, "The user keeps bees"))
-    one = report(plan, pairs_seen=1, tokens=5, dry_run=True)
+    one = plan_report(plan, pairs_seen=1, tokens=5, dry_run=True)
     both = one + one
     assert (both.pairs_seen, both.tokens, both.merged, both.duplicates_before) == (2, 10, 2, 2)
     assert len(both.decisions) == 2
@@ -184,7 +184,7 @@ def test_reports_of_several_users_add_up() -> None:
 
 
 def test_a_report_lists_only_so_many_decisions() -> None:
-    one = report(planned(memory(1, "Keeps bees"), memory(2, "The user keeps bees")), pairs_seen=1)
+    one = plan_report(planned(memory(1, "Keeps bees"), memory(2, "The user keeps bees")), pairs_seen=1)
     many = sum([one] * (MAX_DECISIONS + 1), Report())
     assert (many.merged, len(many.decisions)) == (MAX_DECISIONS + 1, MAX_DECISIONS)
 
@@ -221,7 +221,7 @@ def test_plans_whatever_the_verdicts(pairs: list[Pair], data: st.DataObject, ran
     assert len(ends) == len(set(ends))
     assert all(len(two) == 2 and two.isdisjoint(gone) for two in ends)
     assert all(BANDS.link_min <= edge.strength <= 1 for edge in plan.links)
-    figures = report(plan, pairs_seen=len(pairs), dry_run=True)
+    figures = plan_report(plan, pairs_seen=len(pairs), dry_run=True)
     assert 0 <= figures.duplicates_after == figures.duplicates_before - figures.merged
     assert len(figures.decisions) == figures.checked == len(verdicts)
     random.shuffle(verdicts)
@@ -239,7 +239,7 @@ def test_a_plan_carried_out_leaves_nothing_to_merge(some: list[Memory], numeric:
     categories = NUMERIC if numeric else ()
     plan = planned(*some, numeric=categories)
     left = consolidated(some, plan)
-    assert len(left) == len(some) - report(plan, pairs_seen=0).merged
+    assert len(left) == len(some) - plan_report(plan, pairs_seen=0).merged
     kept = {one.id: one.text for one in some}
     assert all(one.text == kept[one.id] for one in left)
     assert numeric or planned(*left).merges == ()

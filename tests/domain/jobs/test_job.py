@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.loader import load_policies
-from app.domain.jobs.job import JobPolicy, backoff_s, slot
+from app.domain.jobs.job import JobPolicy, backoff_s, period_slot
 
 POLICY = JobPolicy()
 JITTER = st.floats(0, 1, exclude_max=True)
@@ -34,25 +34,25 @@ def test_jitter_takes_at_most_half_away(attempt: int, jitter: float) -> None:
 def test_slots_never_go_back_while_time_does_not(a: datetime, b: datetime, period: int, offset: int) -> None:
     early, late = sorted((a, b))
     offset %= period
-    assert slot(early, period, offset) <= slot(late, period, offset)
+    assert period_slot(early, period, offset) <= period_slot(late, period, offset)
     if late - early >= timedelta(seconds=period + 1):
-        assert slot(early, period, offset) != slot(late, period, offset)
+        assert period_slot(early, period, offset) != period_slot(late, period, offset)
 
 
 @given(now=MOMENTS, period=st.integers(1, 10**6), offset=st.integers(0, 10**6))
 def test_a_slot_names_the_instant_its_period_begins(now: datetime, period: int, offset: int) -> None:
     offset %= period
-    begins = datetime.fromisoformat(slot(now, period, offset))
+    begins = datetime.fromisoformat(period_slot(now, period, offset))
     assert begins <= now < begins + timedelta(seconds=period)
     assert (int(begins.timestamp()) - offset) % period == 0
-    assert slot(begins, period, offset) == slot(begins + timedelta(seconds=period - 1), period, offset)
+    assert period_slot(begins, period, offset) == period_slot(begins + timedelta(seconds=period - 1), period, offset)
 
 
 def test_tenants_of_other_offsets_change_slots_at_other_times() -> None:
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    assert slot(noon, 3600, 0) == "2026-01-01T12:00:00+00:00"
-    assert slot(noon, 3600, 600) == "2026-01-01T11:10:00+00:00"
-    assert slot(noon.astimezone(), 3600, 0) == slot(noon, 3600, 0)
+    assert period_slot(noon, 3600, 0) == "2026-01-01T12:00:00+00:00"
+    assert period_slot(noon, 3600, 600) == "2026-01-01T11:10:00+00:00"
+    assert period_slot(noon.astimezone(), 3600, 0) == period_slot(noon, 3600, 0)
 
 
 @pytest.mark.parametrize(

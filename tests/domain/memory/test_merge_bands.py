@@ -13,10 +13,10 @@ from app.domain.memory.merge_bands import (
     Decision,
     MergeBands,
     Neighbour,
-    check_order,
-    decide,
+    decide_merge,
     lexical_overlap,
     merge_text,
+    neighbours_to_check,
     numeric_step,
     same_fact,
 )
@@ -371,7 +371,9 @@ def near(text: str, similarity: float, *, age: float = 1, equal: bool = False, i
 
 
 def choose(text: str, *neighbours: Neighbour, numeric: bool = False, fallback: bool = True, **bands: Any) -> Decision:
-    return decide(text, neighbours, MergeBands(**bands), now=NOW, numeric_update=numeric, fallback_allowed=fallback)
+    return decide_merge(
+        text, neighbours, MergeBands(**bands), now=NOW, numeric_update=numeric, fallback_allowed=fallback
+    )
 
 
 @pytest.mark.parametrize(
@@ -481,8 +483,8 @@ def test_decide_invariants(
     near_by: list[Neighbour], equality: bool, on_write: bool, numeric: bool, allowed: bool
 ) -> None:
     bands = MergeBands(auto_update_equality_only=equality, fallback_on_write=on_write)
-    decision = decide("User likes tea", near_by, bands, now=NOW, numeric_update=numeric, fallback_allowed=allowed)
-    assert decision == decide(
+    decision = decide_merge("User likes tea", near_by, bands, now=NOW, numeric_update=numeric, fallback_allowed=allowed)
+    assert decision == decide_merge(
         "User likes tea", near_by[::-1], bands, now=NOW, numeric_update=numeric, fallback_allowed=allowed
     )
     assert (decision.action == "update") == (decision.match is not None) == (decision.rule != "none")
@@ -498,7 +500,7 @@ def test_decide_invariants(
 @given(NEIGHBOURS)
 def test_check_order_is_bounded_and_best_first(near_by: list[Neighbour]) -> None:
     bands = MergeBands(fallback_on_write=True)
-    order = list(check_order("User likes tea", near_by, bands, now=NOW, fallback_allowed=True))
+    order = list(neighbours_to_check("User likes tea", near_by, bands, now=NOW, fallback_allowed=True))
     assert [one.similarity for one in order] == sorted((one.similarity for one in order), reverse=True)
     assert len(order) <= bands.neighbours
     assert sum(one.similarity < bands.check_low for one in order) <= bands.fallback_checks

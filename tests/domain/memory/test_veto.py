@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.domain.consolidation.comparison import by_model
-from app.domain.memory.veto import Told, Veto, veto
+from app.domain.consolidation.comparison import rule_from_verdict
+from app.domain.memory.veto import ModelVerdict, VetoReason, find_veto
 from bench.calibrate_merge import load_pairs
 from tests.consolidation_cases import memory
 from tests.consolidation_corpus import load_corpus
 
-FORBIDDEN: list[tuple[Veto, str, str]] = [
+FORBIDDEN: list[tuple[VetoReason, str, str]] = [
     ("negation", "The user likes wine.", "The user does not like wine."),
     ("fixed_pair", "The user likes fish.", "The user likes fish and chips."),
     ("fixed_pair", "Salt and pepper are on the user's list.", "Pepper is on the user's list."),
@@ -42,7 +42,7 @@ FORBIDDEN: list[tuple[Veto, str, str]] = [
     ("numbers", "The user goes to the gym twice a week.", "The user goes to the gym once a week."),
     ("numbers", "The user's first child lives in Oslo.", "The user's second child lives in Oslo."),
 ]
-ALLOWED: list[tuple[Told, str, str]] = [
+ALLOWED: list[tuple[ModelVerdict, str, str]] = [
     ("same", "The user keeps three hives of bees.", "Three hives of bees are kept by the user."),
     ("same", "Magda is the user's sister-in-law.", "The user's brother is married to Magda."),
     ("same", "The user was born in Kumasi.", "Kumasi is the user's birthplace."),
@@ -58,33 +58,33 @@ ALLOWED: list[tuple[Told, str, str]] = [
 ]
 
 
-def both(a: str, b: str, told: Told, *, numeric_update: bool = False) -> Veto | None:
+def both(a: str, b: str, told: ModelVerdict, *, numeric_update: bool = False) -> VetoReason | None:
     """The veto, which does not depend on the order."""
-    found = veto(a, b, told, numeric_update=numeric_update)
-    assert veto(b, a, told, numeric_update=numeric_update) == found
+    found = find_veto(a, b, told, numeric_update=numeric_update)
+    assert find_veto(b, a, told, numeric_update=numeric_update) == found
     return found
 
 
 @pytest.mark.parametrize(("why", "a", "b"), FORBIDDEN)
 @pytest.mark.parametrize("told", ["same", "new_value"])
-def test_no_yes_of_a_model_joins_these(why: Veto, a: str, b: str, told: Told) -> None:
+def test_no_yes_of_a_model_joins_these(why: VetoReason, a: str, b: str, told: ModelVerdict) -> None:
     assert both(a, b, told) == why
-    assert by_model(memory(1, a), memory(2, b), told) is None
+    assert rule_from_verdict(memory(1, a), memory(2, b), told) is None
 
 
 @pytest.mark.parametrize(("told", "a", "b"), ALLOWED)
-def test_a_yes_to_these_holds(told: Told, a: str, b: str) -> None:
+def test_a_yes_to_these_holds(told: ModelVerdict, a: str, b: str) -> None:
     assert both(a, b, told) is None
-    assert by_model(memory(1, a), memory(2, b), told) == {"same": "model", "new_value": "new_value"}[told]
-    assert by_model(memory(1, a), memory(2, b), "different") is None
+    assert rule_from_verdict(memory(1, a), memory(2, b), told) == {"same": "model", "new_value": "new_value"}[told]
+    assert rule_from_verdict(memory(1, a), memory(2, b), "different") is None
 
 
 def test_another_amount_is_a_new_value_where_the_category_says_so() -> None:
     older, newer = "The user's son is three years old.", "The user's son is 4 years old."
     for category, rule in (("profile", None), ("goals", "new_value")):
         pair = memory(1, older, category=category), memory(2, newer, category=category)
-        assert by_model(*pair, "new_value", ("goals",)) == rule
-        assert by_model(*pair, "same", ("goals",)) is None
+        assert rule_from_verdict(*pair, "new_value", ("goals",)) == rule
+        assert rule_from_verdict(*pair, "same", ("goals",)) is None
     for a, b in [
         ("The user has yoga at 3 on Friday.", "The user has yoga at 4 on Friday."),
         ("Chapter 3 is finished.", "Chapter 8 is finished."),

@@ -11,9 +11,9 @@ from app.domain.recall.delta_header import (
     MAX_BULLETS,
     SIGNS,
     DeltaEntry,
-    label_for,
+    category_label,
     render_header,
-    shrink,
+    shrink_header,
 )
 
 CREATED = DeltaEntry(8, "created", "personal", None, "Preferred name is Ana", 2)
@@ -129,7 +129,7 @@ def test_most_important_first_then_latest() -> None:
     ],
 )
 def test_labels(category: str, label: str | None, shown: str) -> None:
-    assert label_for(category, label) == shown
+    assert category_label(category, label) == shown
 
 
 def test_no_change_no_header() -> None:
@@ -156,4 +156,4 @@ def test_header_invariants(entries: list[DeltaEntry], max_bullets: int) -> None:
 def test_shrinking_is_rendering_with_fewer(entries: list[DeltaEntry], bullets: int) -> None:
     header = render_header(5, entries)
     if header is not None:
-        assert shrink(header, bullets) == render_header(5, entries, bullets)
+        assert shrink_header(header, bullets) == render_header(5, entries, bullets)

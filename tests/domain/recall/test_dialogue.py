@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.dialogue import Dialogue, standardised
+from app.domain.recall.dialogue import Dialogue, standardise_scores
 from tests.domain.recall.test_scoring import candidate
 
 
@@ -18,27 +18,33 @@ def turn(number: int, seq: int, actor: str = "Maya", asks: bool = False, thread:
 
 def test_who_is_named_is_preferred_and_facts_stay_in_the_middle() -> None:
     found = Dialogue([turn(1, 1), turn(2, 2, "Ben"), candidate(3)], "What does maya paint?")
-    assert found.named == {"Maya"}
-    assert found.actor().tolist() == [0.5, -0.5, 0.0]
-    assert not Dialogue([turn(1, 1), turn(2, 2, "Ben")], "Did Maya meet Ben?").actor().any()
-    assert not Dialogue([turn(1, 1, "Al"), turn(2, 2, "Ben")], "Also said by Benny").named
+    assert found.named_actors == {"Maya"}
+    assert found.actor_cue().tolist() == [0.5, -0.5, 0.0]
+    assert not Dialogue([turn(1, 1), turn(2, 2, "Ben")], "Did Maya meet Ben?").actor_cue().any()
+    assert not Dialogue([turn(1, 1, "Al"), turn(2, 2, "Ben")], "Also said by Benny").named_actors
 
 
 def test_who_only_asks_seldom_tells() -> None:
     found = Dialogue([turn(1, 1, asks=True), turn(2, 2), candidate(3)], "")
-    assert found.asks().tolist() == [0.5, -0.5, 0.0]
+    assert found.question_cue().tolist() == [0.5, -0.5, 0.0]
 
 
 def test_what_stands_beside_counts_within_a_thread_only() -> None:
     memories = [turn(1, 1), turn(2, 2), turn(3, 3), turn(4, 4, thread="u"), candidate(5)]
-    assert Dialogue(memories, "").beside(np.array([1.0, 2.0, 4.0, 8.0, 16.0])).tolist() == [2.0, 5.0, 2.0, 0.0, 0.0]
+    assert Dialogue(memories, "").neighbour_cue(np.array([1.0, 2.0, 4.0, 8.0, 16.0])).tolist() == [
+        2.0,
+        5.0,
+        2.0,
+        0.0,
+        0.0,
+    ]
 
 
 def test_a_thread_is_as_relevant_as_its_best_turn() -> None:
     memories = [turn(1, 1), turn(2, 2), turn(3, 1, thread="u"), candidate(4)]
-    found = Dialogue(memories, "").session(np.array([3.0, 1.0, 1.0, 9.0]))
+    found = Dialogue(memories, "").session_cue(np.array([3.0, 1.0, 1.0, 9.0]))
     assert found.tolist() == pytest.approx([1.0, 1.0, -1.0, 0.0])
-    assert not Dialogue(memories[:2], "").session(np.array([3.0, 1.0])).any()
+    assert not Dialogue(memories[:2], "").session_cue(np.array([3.0, 1.0])).any()
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(["Maya", "Ben", None]), st.booleans()), max_size=12))
@@ -47,12 +53,12 @@ def test_being_a_turn_is_neither_good_nor_bad(rows: list[tuple[bool, str | None,
         turn(n + 1, n, actor, asks) if is_turn else candidate(n + 1) for n, (is_turn, actor, asks) in enumerate(rows)
     ]
     found = Dialogue(memories, "Maya?")
-    for cue in (found.actor(), found.asks()):
+    for cue in (found.actor_cue(), found.question_cue()):
         assert cue.shape == (len(memories),)
         assert float(cue.sum()) == pytest.approx(0, abs=1e-9)
         assert all(value == 0 for value, (is_turn, *_) in zip(cue, rows, strict=True) if not is_turn)
 
 
 def test_equal_values_have_no_spread() -> None:
-    assert standardised([2.0, 2.0]).tolist() == [0.0, 0.0]
-    assert standardised([]).tolist() == []
+    assert standardise_scores([2.0, 2.0]).tolist() == [0.0, 0.0]
+    assert standardise_scores([]).tolist() == []

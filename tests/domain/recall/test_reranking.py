@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from app.config.loader import load_policies
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import Asked, Profile, keep_read, keep_relevant, relevance, score
+from app.domain.recall.scoring import (
+    RankingProfile,
+    RankingQuery,
+    candidate_relevance,
+    keep_relevant,
+    keep_reranked,
+    score_candidates,
+)
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SHIPPED = load_policies("all-MiniLM-L6-v2").profiles
@@ -30,16 +37,16 @@ def candidate(number: int, rerank: float | None, age_days: float = 0.0, similari
     return base._replace(similarity=similarity, rerank=rerank)
 
 
-def order(found: Sequence[Candidate], profile: Profile) -> list[int]:
+def order(found: Sequence[Candidate], profile: RankingProfile) -> list[int]:
     """Their numbers, best first."""
-    return [s.candidate.id.int for s in score(found, profile, NOW)]
+    return [s.candidate.id.int for s in score_candidates(found, profile, NOW)]
 
 
 @given(LOGITS, st.floats(0, 3650))
 def test_seed_002_blends_the_sigmoid_of_the_score_with_recency_and_drops_below_its_threshold(
     logit: float, age_days: float
 ) -> None:
-    scored = score([candidate(1, logit, age_days)], SEED, NOW)
+    scored = score_candidates([candidate(1, logit, age_days)], SEED, NOW)
     sigmoid = 1 / (1 + math.exp(-logit))
     assert scored[0].total == pytest.approx(0.8 * sigmoid + 0.2 * math.exp(-age_days / 30), abs=1e-12)
     assert scored[0].parts == pytest.approx(
@@ -51,26 +58,26 @@ def test_seed_002_blends_the_sigmoid_of_the_score_with_recency_and_drops_below_i
 
 @pytest.mark.parametrize("logit", [-1e308, -1000.0, 1000.0, 1e308])
 def test_no_score_is_too_large(logit: float) -> None:
-    assert relevance(candidate(1, logit), SEED) == (logit > 0)
-    assert score([candidate(1, logit)], SEED, NOW)[0].total == pytest.approx(0.8 * (logit > 0) + 0.2)
+    assert candidate_relevance(candidate(1, logit), SEED) == (logit > 0)
+    assert score_candidates([candidate(1, logit)], SEED, NOW)[0].total == pytest.approx(0.8 * (logit > 0) + 0.2)
 
 
 def test_of_the_seeds_pool_nothing_unread_is_answered() -> None:
     found = [candidate(1, 0.5), candidate(2, None, similarity=0.99), candidate(3, -0.5)]
-    kept, dropped = keep_read(score(found, SEED, NOW), SEED)
+    kept, dropped = keep_reranked(score_candidates(found, SEED, NOW), SEED)
     assert [s.candidate.id.int for s in kept] == [1, 3]
     assert [(d.scored.candidate.id.int, d.reason) for d in dropped] == [(2, "rank")]
-    unread = score([c._replace(rerank=None) for c in found], SEED, NOW)
-    assert keep_read(unread, SEED) == (unread, [])
-    fused = score(found, DEFAULT, NOW)
-    assert keep_read(fused, DEFAULT) == (fused, [])
+    unread = score_candidates([c._replace(rerank=None) for c in found], SEED, NOW)
+    assert keep_reranked(unread, SEED) == (unread, [])
+    fused = score_candidates(found, DEFAULT, NOW)
+    assert keep_reranked(fused, DEFAULT) == (fused, [])
 
 
 @given(st.lists(LOGITS, min_size=2, max_size=20))
 def test_where_nothing_else_differs_the_rerank_scores_are_the_order(logits: list[float]) -> None:
     assume(len(set(logits)) == 1 or np.std(logits) > 1e-6)
     found = [candidate(number, logit) for number, logit in enumerate(logits, start=1)]
-    scored = score(found, DEFAULT, NOW)
+    scored = score_candidates(found, DEFAULT, NOW)
     ordered = [s.candidate.rerank or 0.0 for s in scored]
     assert all(better >= worse - 1e-5 for better, worse in itertools.pairwise(ordered))
     for one in scored:
@@ -83,7 +90,7 @@ def test_where_nothing_else_differs_the_rerank_scores_are_the_order(logits: list
 
 def test_what_was_not_read_counts_as_the_worst_that_was() -> None:
     found = [candidate(1, 4.0), candidate(2, -4.0), candidate(3, None), candidate(4, 0.0)]
-    parts = {s.candidate.id.int: s.parts["rerank"] for s in score(found, DEFAULT, NOW)}
+    parts = {s.candidate.id.int: s.parts["rerank"] for s in score_candidates(found, DEFAULT, NOW)}
     assert parts[3] == parts[2] < parts[4] < parts[1]
     assert order(found, DEFAULT) == [1, 4, 2, 3]
 
@@ -92,20 +99,22 @@ def test_the_score_takes_the_place_of_late_interaction_and_only_of_it() -> None:
     rng = np.random.default_rng(7)
     tokens = [rng.integers(-60, 60, 96, np.int8).tobytes() for _ in range(4)]
     found = [candidate(n, float(n))._replace(tokens=tokens[n], similarity=0.1 * n, lexical=0.2 * n) for n in (1, 2, 3)]
-    asked = Asked("a question", tokens[0])
-    read = score(found, DEFAULT, NOW, asked)
-    unread = score([c._replace(rerank=None) for c in found], DEFAULT, NOW, asked)
+    asked = RankingQuery("a question", tokens[0])
+    read = score_candidates(found, DEFAULT, NOW, asked)
+    unread = score_candidates([c._replace(rerank=None) for c in found], DEFAULT, NOW, asked)
     assert {"dense", "lexical", "late"} <= set(unread[0].parts) == {*read[0].parts, "late"} - {"rerank"}
-    assert [s.parts for s in score(found, replace(DEFAULT, rerank=0.0), NOW, asked)] == [s.parts for s in unread]
+    assert [s.parts for s in score_candidates(found, replace(DEFAULT, rerank=0.0), NOW, asked)] == [
+        s.parts for s in unread
+    ]
     for part in ("dense", "lexical"):
         assert sorted(s.parts[part] for s in read) == sorted(s.parts[part] for s in unread)
 
 
 def test_how_many_are_read() -> None:
-    assert [SEED.reranked(top_k) for top_k in (1, 5, 50)] == [3, 15, 150]
-    assert [DEFAULT.reranked(top_k) for top_k in (1, 50, 60)] == [50, 50, 60]
-    assert replace(DEFAULT, rerank_candidates=4).reranked(2) == 4
-    assert replace(DEFAULT, rerank=0.0).reranked(5) == 0
+    assert [SEED.rerank_count(top_k) for top_k in (1, 5, 50)] == [3, 15, 150]
+    assert [DEFAULT.rerank_count(top_k) for top_k in (1, 50, 60)] == [50, 50, 60]
+    assert replace(DEFAULT, rerank_candidates=4).rerank_count(2) == 4
+    assert replace(DEFAULT, rerank=0.0).rerank_count(5) == 0
     for wrong in (0, -1, 1001):
         with pytest.raises(ValueError, match="rerank_candidates must be from 1 to 1000"):
             replace(DEFAULT, rerank_candidates=wrong)

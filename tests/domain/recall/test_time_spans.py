@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.recall.time_spans import Span, closeness, spans
+from app.domain.recall.time_spans import Span, find_spans, nearest_closeness
 
 NOW = datetime(2023, 8, 15, 12, tzinfo=UTC)  # a Tuesday
 
@@ -50,29 +50,29 @@ def span(first: str, last: str | None = None) -> Span:
     ],
 )
 def test_what_a_question_speaks_of(text: str, expected: list[Span]) -> None:
-    assert spans(text, NOW, UTC) == expected
+    assert find_spans(text, NOW, UTC) == expected
 
 
 def test_a_day_is_the_askers() -> None:
     late = datetime(2023, 8, 15, 23, 30, tzinfo=UTC)
-    assert spans("today", late, ZoneInfo("Asia/Tokyo")) == [span("2023-08-16")]
-    assert spans("today", late, ZoneInfo("America/Lima")) == [span("2023-08-15")]
-    assert closeness([span("2023-08-16")], late, ZoneInfo("Asia/Tokyo")) == 1
-    assert closeness([span("2023-08-16")], late, UTC) < 1
+    assert find_spans("today", late, ZoneInfo("Asia/Tokyo")) == [span("2023-08-16")]
+    assert find_spans("today", late, ZoneInfo("America/Lima")) == [span("2023-08-15")]
+    assert nearest_closeness([span("2023-08-16")], late, ZoneInfo("Asia/Tokyo")) == 1
+    assert nearest_closeness([span("2023-08-16")], late, UTC) < 1
 
 
 def test_closeness_fades_beside_a_short_span_and_ends_beside_a_long_one() -> None:
     day, month = [span("2023-05-07")], [span("2023-05-01", "2023-05-31")]
 
     def at(found: list[Span], text: str) -> float:
-        return closeness(found, datetime.fromisoformat(text).replace(tzinfo=UTC), UTC)
+        return nearest_closeness(found, datetime.fromisoformat(text).replace(tzinfo=UTC), UTC)
 
     assert at(day, "2023-05-07T23:59") == 1
     assert 1 > at(day, "2023-05-08") > at(day, "2023-05-10") > 0.1
     assert at(day, "2023-05-06") == at(day, "2023-05-08")
     assert at(day, "2023-09-01") == 0
     assert (at(month, "2023-05-31T12:00"), at(month, "2023-06-01")) == (1, 0)
-    assert closeness([], NOW, UTC) == 0
+    assert nearest_closeness([], NOW, UTC) == 0
 
 
 @given(
@@ -80,12 +80,12 @@ def test_closeness_fades_beside_a_short_span_and_ends_beside_a_long_one() -> Non
 )
 def test_no_text_and_no_time_breaks_it(text: str, at: datetime) -> None:
     for zone in (UTC, ZoneInfo("Pacific/Kiritimati"), ZoneInfo("Pacific/Niue")):
-        found = spans(text, NOW, zone)
+        found = find_spans(text, NOW, zone)
         assert all(s.first <= s.last for s in found)
-        assert 0 <= closeness([*found, span("2023-08-15")], at, zone) <= 1
+        assert 0 <= nearest_closeness([*found, span("2023-08-15")], at, zone) <= 1
 
 
 @given(st.integers(0, 999), st.sampled_from(["day", "week", "month", "year"]))
 def test_long_ago_is_long_ago(count: int, unit: str) -> None:
-    [found] = spans(f"{count} {unit}s ago", NOW, UTC)
+    [found] = find_spans(f"{count} {unit}s ago", NOW, UTC)
     assert found.first <= NOW.date() - timedelta(days=count * {"day": 1, "week": 6, "month": 27, "year": 364}[unit])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.recall.token_budget import Budget, line_tokens
+from app.domain.recall.token_budget import TokenBudget, line_tokens
 
 
 @pytest.mark.parametrize(
@@ -27,20 +27,20 @@ def test_lines_never_cost_less_than_their_bytes(lines: list[str], wordpieces: in
 
 @given(st.integers(0, 1000), st.lists(st.integers(0, 300)))
 def test_never_overdrawn_and_all_or_nothing(total: int, costs: list[int]) -> None:
-    budget = Budget(total)
+    budget = TokenBudget(total)
     spent = 0
     for cost in costs:
-        before = budget.left
-        taken = budget.take(cost)
+        before = budget.tokens_left
+        taken = budget.try_spend(cost)
         assert taken == (cost <= before)
         spent += cost if taken else 0
-        assert budget.left == before - (cost if taken else 0)
-    assert spent + budget.left == budget.total == total
-    assert budget.left >= 0
+        assert budget.tokens_left == before - (cost if taken else 0)
+    assert spent + budget.tokens_left == budget.total == total
+    assert budget.tokens_left >= 0
 
 
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ValueError, match="negative"):
-        Budget(-1)
+        TokenBudget(-1)
     with pytest.raises(ValueError, match="negative"):
-        Budget(1).take(-1)
+        TokenBudget(1).try_spend(-1)

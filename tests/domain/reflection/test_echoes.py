@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.loader import load_policies
-from app.domain.consent.patches import Value, profile
+from app.domain.consent.patches import ContextValue, profile_line
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
-from app.domain.memory.presentation import bullet
+from app.domain.memory.presentation import render_bullet
 from app.domain.recall.delta_header import DeltaEntry, render_header
-from app.domain.reflection.echoes import own_words
+from app.domain.reflection.echoes import strip_echoes
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-MARKS = load_policies("all-MiniLM-L6-v2").marks
+MARKS = load_policies("all-MiniLM-L6-v2").echo_marks
 
 
 def own(turn: str) -> str:
-    return own_words(turn, MARKS)
+    return strip_echoes(turn, MARKS)
 
 
 def lines(turn: str) -> list[str]:
@@ -45,8 +45,8 @@ def memory(text: str, category: str = "tasks", steps: str | None = None) -> Memo
     )
 
 
-def values(*pairs: tuple[str, str]) -> list[Value]:
-    return [Value(field, value, UUID(int=2), NOW) for field, value in pairs]
+def values(*pairs: tuple[str, str]) -> list[ContextValue]:
+    return [ContextValue(field, value, UUID(int=2), NOW) for field, value in pairs]
 
 
 ANA = values(("preferred_name", "Ana"), ("city", "Lisbon"), ("goals_add", "ship v1"), ("goals_add", "learn Greek"))
@@ -59,7 +59,10 @@ HEADER = render_header(6, ENTRIES)
 assert HEADER is not None
 DELETED = render_header(6, [DeltaEntry(9, "deleted", "goals", None, "", 2)])
 assert DELETED is not None
-BULLETS = [bullet(memory("Ana books the hall [really]")), bullet(memory("Tea", "procedural", "1. Boil.\n2. Pour."))]
+BULLETS = [
+    render_bullet(memory("Ana books the hall [really]")),
+    render_bullet(memory("Tea", "procedural", "1. Boil.\n2. Pour.")),
+]
 PROMPT = "\n".join([HEADER.text, *BULLETS])
 ANSWER = {
     "items": [{"id": str(UUID(int=1)), "category": "tasks", "text": BULLETS[0], "strength": None}],
@@ -71,7 +74,7 @@ ANSWER = {
 }
 WHOLE = {**ANSWER, "items": [{"id": "1", "category": "profile", "text": "Ana is {vegan}.", "metadata": {"a": [1]}}]}
 HISTORY = {"items": [{"id": "1", "memory_id": "2", "event": "ADD", "meta": {"after": {"text": "Ana is vegan."}}}]}
-KNOWN = {"user_id": "maya", "values": [{"field": "preferred_name", "value": "Ana"}], "profile": profile(ANA[:1])}
+KNOWN = {"user_id": "maya", "values": [{"field": "preferred_name", "value": "Ana"}], "profile": profile_line(ANA[:1])}
 OBJECTS = [
     ANSWER,
     WHOLE,
@@ -80,14 +83,14 @@ OBJECTS = [
     KNOWN,
     {"result": {"structuredContent": ANSWER}},
 ]
-ALONE = ["[M1] Ana was born in Oslo", "[user] I keep bees", profile(ANA[1:2])]
+ALONE = ["[M1] Ana was born in Oslo", "[user] I keep bees", profile_line(ANA[1:2])]
 """Known where they begin a line."""
 ANYWHERE = [
     *HEADER.lines,
     *DELETED.lines,
     *BULLETS,
-    profile(ANA),
-    profile(ANA[:2]),
+    profile_line(ANA),
+    profile_line(ANA[:2]),
     "2026-11-21 12:00:00 ADD by key 7: Ana is vegan.",
     *(json.dumps(one, ensure_ascii=ascii_) for one in OBJECTS for ascii_ in (True, False)),
 ]

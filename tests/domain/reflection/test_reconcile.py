@@ -6,36 +6,38 @@ from hypothesis import strategies as st
 
 from app.config.loader import load_policies
 from app.domain.reflection.reconcile import (
-    Decisions,
-    Forget,
-    OfFact,
-    OfMemory,
-    Plan,
+    FactDecision,
+    FactWrite,
+    MemoryDecision,
+    MemoryDeletion,
+    ReconcileDecisions,
+    ReconcilePlan,
     ReconcilePolicy,
-    Stored,
-    Write,
+    StoredNeighbour,
     broken_rule,
-    composed,
-    plan,
-    renumbered,
+    checked_composition,
+    plan_writes,
+    renumber_facts,
 )
 from app.domain.text_rules import TextLimits
-from app.prompts.reconcile import CONTROLS, Answer, read_reconcile, reconcile
+from app.prompts.reconcile import CONTROLS, Answer, read_reconcile, reconcile_prompt
 from tests.fake_llm.prompts import judge, question_of, wrong_notes
 
 LIMITS = TextLimits()
 NUMBERS = st.none() | st.integers(-2, 8)
 MEMORIES = st.builds(
-    OfMemory,
+    MemoryDecision,
     id=st.integers(0, 5),
     event=st.sampled_from(["NONE", "UPDATE", "DELETE"]),
     fact=NUMBERS,
     text=st.none() | st.text(),
 )
-FACTS = st.builds(OfFact, fact=st.integers(0, 5), event=st.sampled_from(["ADD", "NONE"]), memory=NUMBERS)
-ANYTHING = st.builds(Decisions, memories=st.lists(MEMORIES, max_size=8), facts=st.lists(FACTS, max_size=8))
+FACTS = st.builds(FactDecision, fact=st.integers(0, 5), event=st.sampled_from(["ADD", "NONE"]), memory=NUMBERS)
+ANYTHING = st.builds(ReconcileDecisions, memories=st.lists(MEMORIES, max_size=8), facts=st.lists(FACTS, max_size=8))
 STORED = st.lists(
-    st.builds(Stored, text=st.just("The user sails."), near=st.frozensets(st.integers(0, 5)), fixed=st.booleans()),
+    st.builds(
+        StoredNeighbour, text=st.just("The user sails."), near=st.frozensets(st.integers(0, 5)), fixed=st.booleans()
+    ),
     max_size=6,
 )
 
@@ -45,12 +47,12 @@ TEXTS = ["The user sails.", "The user does not sail.", "The user rows.", "The us
 
 @given(ANYTHING | st.none(), STORED, st.integers(0, 5), st.integers(-2, 6))
 def test_no_plan_leaves_its_bounds_whatever_is_answered(
-    answer: Decisions | None, stored: list[Stored], number: int, room: int
+    answer: ReconcileDecisions | None, stored: list[StoredNeighbour], number: int, room: int
 ) -> None:
     facts = dict(zip(range(number), TEXTS, strict=False))
     if answer is not None and broken_rule(answer, range(len(stored)), facts) is not None:
         answer = None
-    made = plan(facts, stored, answer, max(0, room))
+    made = plan_writes(facts, stored, answer, max(0, room))
     assert len(made.writes) + len(made.forgets) <= max(0, room)
     joined = [(one.memory, one.fact) for one in made.writes if one.memory is not None]
     gone = [(one.memory, one.fact) for one in made.forgets]
@@ -84,7 +86,7 @@ VALID = st.integers(0, 4).flatmap(
                 lambda order: st.tuples(
                     *(
                         st.builds(
-                            OfMemory,
+                            MemoryDecision,
                             id=st.just(id_),
                             event=st.sampled_from(["NONE", "UPDATE", "DELETE"] if facts else ["NONE"]),
                             fact=st.integers(0, facts - 1) if facts else st.none(),
@@ -96,7 +98,7 @@ VALID = st.integers(0, 4).flatmap(
             st.tuples(
                 *(
                     st.builds(
-                        OfFact,
+                        FactDecision,
                         fact=st.just(fact),
                         event=st.sampled_from(["ADD", "NONE"]),
                         memory=st.none() | st.integers(0, memories - 1) if memories else st.none(),
@@ -111,13 +113,13 @@ VALID = st.integers(0, 4).flatmap(
 
 @given(VALID, st.integers(0, 5))
 def test_of_a_whole_answer_no_fact_is_lost(
-    given_: tuple[int, int, tuple[OfMemory, ...], tuple[OfFact, ...]], room: int
+    given_: tuple[int, int, tuple[MemoryDecision, ...], tuple[FactDecision, ...]], room: int
 ) -> None:
     count, memories, of_memories, of_facts = given_
-    answer = Decisions(of_memories, of_facts)
+    answer = ReconcileDecisions(of_memories, of_facts)
     assert broken_rule(answer, range(memories), range(count)) is None
-    stored = [Stored("The user sails.", frozenset(range(count)))] * memories
-    made = plan(dict(zip(range(count), TEXTS, strict=False)), stored, answer, room)
+    stored = [StoredNeighbour("The user sails.", frozenset(range(count)))] * memories
+    made = plan_writes(dict(zip(range(count), TEXTS, strict=False)), stored, answer, room)
     events = {one.id: one.event for one in of_memories}
     for fact in set(range(count)) - {one.fact for one in made.writes} - set(made.left):
         assert events[made.known[fact]] == "NONE"
@@ -126,25 +128,30 @@ def test_of_a_whole_answer_no_fact_is_lost(
         assert not made.left
 
 
-WHOLE = Decisions([OfMemory(0), OfMemory(1, "UPDATE", 0, "x")], [OfFact(0), OfFact(1, "NONE", 0)])
+WHOLE = ReconcileDecisions(
+    [MemoryDecision(0), MemoryDecision(1, "UPDATE", 0, "x")], [FactDecision(0), FactDecision(1, "NONE", 0)]
+)
 BROKEN = [
-    ("unknown_ids", Decisions([*WHOLE.memories, OfMemory(2)], WHOLE.facts)),
-    ("unknown_ids", Decisions([OfMemory(0), OfMemory(-1)], WHOLE.facts)),
-    ("unknown_ids", Decisions([OfMemory(0, "UPDATE", 2), OfMemory(1)], WHOLE.facts)),
-    ("unknown_ids", Decisions(WHOLE.memories, [OfFact(0), OfFact(1, "NONE", 2)])),
-    ("unknown_ids", Decisions(WHOLE.memories, [OfFact(0), OfFact(7)])),
-    ("ids_twice", Decisions([OfMemory(0), OfMemory(1), OfMemory(1, "DELETE", 0)], WHOLE.facts)),
-    ("ids_twice", Decisions(WHOLE.memories, [OfFact(0), OfFact(1), OfFact(1)])),
-    ("ids_missing", Decisions([OfMemory(1)], WHOLE.facts)),
-    ("ids_missing", Decisions(WHOLE.memories, [OfFact(0)])),
-    ("ids_missing", Decisions([], [])),
-    ("no_fact", Decisions([OfMemory(0, "DELETE"), OfMemory(1)], WHOLE.facts)),
-    ("no_fact", Decisions([OfMemory(0, "UPDATE", None, "x"), OfMemory(1)], WHOLE.facts)),
+    ("unknown_ids", ReconcileDecisions([*WHOLE.memories, MemoryDecision(2)], WHOLE.facts)),
+    ("unknown_ids", ReconcileDecisions([MemoryDecision(0), MemoryDecision(-1)], WHOLE.facts)),
+    ("unknown_ids", ReconcileDecisions([MemoryDecision(0, "UPDATE", 2), MemoryDecision(1)], WHOLE.facts)),
+    ("unknown_ids", ReconcileDecisions(WHOLE.memories, [FactDecision(0), FactDecision(1, "NONE", 2)])),
+    ("unknown_ids", ReconcileDecisions(WHOLE.memories, [FactDecision(0), FactDecision(7)])),
+    (
+        "ids_twice",
+        ReconcileDecisions([MemoryDecision(0), MemoryDecision(1), MemoryDecision(1, "DELETE", 0)], WHOLE.facts),
+    ),
+    ("ids_twice", ReconcileDecisions(WHOLE.memories, [FactDecision(0), FactDecision(1), FactDecision(1)])),
+    ("ids_missing", ReconcileDecisions([MemoryDecision(1)], WHOLE.facts)),
+    ("ids_missing", ReconcileDecisions(WHOLE.memories, [FactDecision(0)])),
+    ("ids_missing", ReconcileDecisions([], [])),
+    ("no_fact", ReconcileDecisions([MemoryDecision(0, "DELETE"), MemoryDecision(1)], WHOLE.facts)),
+    ("no_fact", ReconcileDecisions([MemoryDecision(0, "UPDATE", None, "x"), MemoryDecision(1)], WHOLE.facts)),
 ]
 
 
 @pytest.mark.parametrize(("rule", "answer"), BROKEN)
-def test_every_memory_and_every_fact_is_accounted_for(rule: str, answer: Decisions) -> None:
+def test_every_memory_and_every_fact_is_accounted_for(rule: str, answer: ReconcileDecisions) -> None:
     assert broken_rule(WHOLE, range(2), range(2)) is None
     assert broken_rule(answer, range(2), range(2)) == rule
 
@@ -153,31 +160,33 @@ SAILS, ENDED, BOAT = "The user sails.", "The user no longer sails.", "The user s
 
 
 def test_what_is_planned() -> None:
-    stored = [Stored(SAILS, frozenset({0, 1, 2}))] * 3
-    answer = Decisions(
-        [OfMemory(0, "UPDATE", 1, "both"), OfMemory(1, "DELETE", 2), OfMemory(2)],
-        [OfFact(0, "NONE", 2), OfFact(1, "NONE", 0), OfFact(2)],
+    stored = [StoredNeighbour(SAILS, frozenset({0, 1, 2}))] * 3
+    answer = ReconcileDecisions(
+        [MemoryDecision(0, "UPDATE", 1, "both"), MemoryDecision(1, "DELETE", 2), MemoryDecision(2)],
+        [FactDecision(0, "NONE", 2), FactDecision(1, "NONE", 0), FactDecision(2)],
     )
     facts = {0: SAILS, 1: BOAT, 2: ENDED}
-    made = plan(facts, stored, answer, 3)
-    assert made.writes == [Write(1, 0, "both"), Write(2)]
-    assert (made.forgets, made.known, made.left) == ([Forget(1, 2)], {0: 2}, [])
-    tight = plan(facts, stored, answer, 2)
+    made = plan_writes(facts, stored, answer, 3)
+    assert made.writes == [FactWrite(1, 0, "both"), FactWrite(2)]
+    assert (made.forgets, made.known, made.left) == ([MemoryDeletion(1, 2)], {0: 2}, [])
+    tight = plan_writes(facts, stored, answer, 2)
     assert (tight.writes, tight.forgets) == (made.writes, []), "what is new comes before what goes"
 
 
 def test_only_deletes_lose_nothing_and_a_doomed_memory_knows_nothing() -> None:
-    stored = [Stored(SAILS, frozenset({0, 1}))] * 2
-    gone = [OfMemory(0, "DELETE", 0), OfMemory(1, "DELETE", 0)]
-    made = plan({0: ENDED, 1: SAILS}, stored, Decisions(gone, [OfFact(0, "NONE"), OfFact(1, "NONE", 1)]), 4)
-    assert made.writes == [Write(0), Write(1)]
-    assert made.forgets == [Forget(0, 0), Forget(1, 0)]
+    stored = [StoredNeighbour(SAILS, frozenset({0, 1}))] * 2
+    gone = [MemoryDecision(0, "DELETE", 0), MemoryDecision(1, "DELETE", 0)]
+    made = plan_writes(
+        {0: ENDED, 1: SAILS}, stored, ReconcileDecisions(gone, [FactDecision(0, "NONE"), FactDecision(1, "NONE", 1)]), 4
+    )
+    assert made.writes == [FactWrite(0), FactWrite(1)]
+    assert made.forgets == [MemoryDeletion(0, 0), MemoryDeletion(1, 0)]
 
 
 def test_a_fact_is_the_newer_form_of_one_memory_at_most() -> None:
-    stored = [Stored(SAILS, frozenset({0}))] * 2
-    answer = Decisions([OfMemory(0, "UPDATE", 0), OfMemory(1, "UPDATE", 0)], [OfFact(0)])
-    assert plan({0: BOAT}, stored, answer, 3).writes == [Write(0, 0)]
+    stored = [StoredNeighbour(SAILS, frozenset({0}))] * 2
+    answer = ReconcileDecisions([MemoryDecision(0, "UPDATE", 0), MemoryDecision(1, "UPDATE", 0)], [FactDecision(0)])
+    assert plan_writes({0: BOAT}, stored, answer, 3).writes == [FactWrite(0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -195,9 +204,9 @@ def test_a_fact_is_the_newer_form_of_one_memory_at_most() -> None:
     ],
 )
 def test_only_what_a_fact_denies_is_deleted(memory: str, fact: str, goes: bool) -> None:
-    answer = Decisions([OfMemory(0, "DELETE", 0)], [OfFact(0)])
-    made = plan({0: fact}, [Stored(memory, frozenset({0}))], answer, 3)
-    assert (made.writes, made.forgets) == ([Write(0)], [Forget(0, 0)] if goes else [])
+    answer = ReconcileDecisions([MemoryDecision(0, "DELETE", 0)], [FactDecision(0)])
+    made = plan_writes({0: fact}, [StoredNeighbour(memory, frozenset({0}))], answer, 3)
+    assert (made.writes, made.forgets) == ([FactWrite(0)], [MemoryDeletion(0, 0)] if goes else [])
 
 
 @pytest.mark.parametrize(
@@ -212,14 +221,16 @@ def test_only_what_a_fact_denies_is_deleted(memory: str, fact: str, goes: bool) 
     ],
 )
 def test_what_a_memory_does_not_have_it_does_not_know(memory: str, fact: str, known: bool) -> None:
-    answer = Decisions([OfMemory(0)], [OfFact(0, "NONE", 0)])
-    made = plan({0: fact}, [Stored(memory, frozenset({0}))], answer, 3)
-    assert (made.writes, made.known) == (([], {0: 0}) if known else ([Write(0)], {}))
+    answer = ReconcileDecisions([MemoryDecision(0)], [FactDecision(0, "NONE", 0)])
+    made = plan_writes({0: fact}, [StoredNeighbour(memory, frozenset({0}))], answer, 3)
+    assert (made.writes, made.known) == (([], {0: 0}) if known else ([FactWrite(0)], {}))
 
 
 def test_facts_keep_their_own_numbers() -> None:
-    answer = Decisions([OfMemory(0, "UPDATE", 1), OfMemory(1)], [OfFact(0), OfFact(1, "NONE", 0)])
-    told = renumbered(answer, [2, 4])
+    answer = ReconcileDecisions(
+        [MemoryDecision(0, "UPDATE", 1), MemoryDecision(1)], [FactDecision(0), FactDecision(1, "NONE", 0)]
+    )
+    told = renumber_facts(answer, [2, 4])
     assert [one.fact for one in told.memories] == [4, None]
     assert [one.fact for one in told.facts] == [2, 4]
 
@@ -259,12 +270,12 @@ INVENTED = [
 
 @pytest.mark.parametrize(("memory", "fact", "text"), GOOD)
 def test_a_text_that_says_both(memory: str, fact: str, text: str) -> None:
-    assert composed(f" {text}", memory, fact, LIMITS) == text
+    assert checked_composition(f" {text}", memory, fact, LIMITS) == text
 
 
 @pytest.mark.parametrize(("memory", "fact", "text"), INVENTED)
 def test_a_text_that_says_more_or_less_gives_way(memory: str, fact: str, text: str) -> None:
-    assert composed(text, memory, fact, LIMITS) is None
+    assert checked_composition(text, memory, fact, LIMITS) is None
 
 
 @given(
@@ -272,7 +283,7 @@ def test_a_text_that_says_more_or_less_gives_way(memory: str, fact: str, text: s
     st.lists(st.text(min_size=1, max_size=20).filter(lambda text: text not in CONTROLS), min_size=1, max_size=50),
 )
 def test_a_prompt_and_its_answer_fit(facts: list[str], memories: list[str]) -> None:
-    prompt = reconcile(facts, memories)
+    prompt = reconcile_prompt(facts, memories)
     question = question_of(prompt.question)
     assert not list(wrong_notes(question))
     reading = read_reconcile(facts, memories, Answer.model_validate(judge(question)))
@@ -286,7 +297,7 @@ def test_a_prompt_and_its_answer_fit(facts: list[str], memories: list[str]) -> N
 )
 def test_a_changed_control_spoils_the_answer_and_ids_are_those_of_the_memories(memories: list[str]) -> None:
     facts = ["The user sails to Crete."]
-    asked = question_of(reconcile(facts, memories).question)["memories"]
+    asked = question_of(reconcile_prompt(facts, memories).question)["memories"]
     control = next(one["id"] for one in asked if one["text"] in CONTROLS)
     sails = next(one["id"] for one in asked if one["text"] == "The user sails.")
 
@@ -321,9 +332,9 @@ def test_a_wrong_policy_is_refused(wrong: dict[str, float]) -> None:
 
 
 def test_of_a_plan_that_is_too_large_facts_are_kept_first() -> None:
-    whole = Plan([Write(0), Write(1, 2)], [Forget(3, 0)], {4: 5}, [6])
-    assert whole.size == 3
-    assert whole.within(3) == whole
-    assert whole.within(2) == Plan(whole.writes, [], {4: 5}, [6])
-    assert whole.within(1) == Plan([Write(0)], [], {4: 5}, [1, 6])
-    assert whole.within(0) == Plan([], [], {4: 5}, [0, 1, 6])
+    whole = ReconcilePlan([FactWrite(0), FactWrite(1, 2)], [MemoryDeletion(3, 0)], {4: 5}, [6])
+    assert whole.write_count == 3
+    assert whole.limit_writes(3) == whole
+    assert whole.limit_writes(2) == ReconcilePlan(whole.writes, [], {4: 5}, [6])
+    assert whole.limit_writes(1) == ReconcilePlan([FactWrite(0)], [], {4: 5}, [1, 6])
+    assert whole.limit_writes(0) == ReconcilePlan([], [], {4: 5}, [0, 1, 6])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.reflection.self_disclosure import tells_of_self
+from app.domain.reflection.self_disclosure import discloses_fact
 from tests.telling_corpus import CHAT, FACTS, UNSEEN_CHAT, UNSEEN_FACTS, WORK
 
 PRECISION, RECALL = 0.95, 0.7
@@ -16,11 +16,11 @@ PRECISION, RECALL = 0.95, 0.7
 def test_of_a_labelled_list_nearly_all_facts_are_found_and_hardly_anything_else(
     facts: tuple[str, ...], chat: tuple[str, ...]
 ) -> None:
-    found, wrong = sum(map(tells_of_self, facts)), [text for text in chat if tells_of_self(text)]
+    found, wrong = sum(map(discloses_fact, facts)), [text for text in chat if discloses_fact(text)]
     precision, recall = found / (found + len(wrong)), found / len(facts)
     print(f"{len(facts)} facts, {len(chat)} others: precision {precision:.3f}, recall {recall:.3f}")
     assert precision >= PRECISION, wrong
-    assert recall >= RECALL, [text for text in facts if not tells_of_self(text)]
+    assert recall >= RECALL, [text for text in facts if not discloses_fact(text)]
 
 
 def test_the_lists_are_long_enough_and_have_nothing_twice() -> None:
@@ -40,12 +40,12 @@ def test_the_lists_are_long_enough_and_have_nothing_twice() -> None:
     ],
 )
 def test_one_clause_is_enough(text: str) -> None:
-    assert tells_of_self(text)
+    assert discloses_fact(text)
 
 
 @pytest.mark.parametrize("text", ["", " ", "?", "I", "my", "I am", "I have", "My dog", "I was", "I got", "I i i"])
 def test_what_does_not_end_tells_nothing(text: str) -> None:
-    assert not tells_of_self(text)
+    assert not discloses_fact(text)
 
 
 starts = st.sampled_from(["I ", "I'm ", "My ", "I have ", "I want to ", "I was ", "We ", "I can't "])
@@ -53,5 +53,5 @@ starts = st.sampled_from(["I ", "I'm ", "My ", "I have ", "I want to ", "I was "
 
 @given(st.builds(str.__add__, starts, st.text(max_size=300)) | st.text(max_size=300))
 def test_it_can_be_asked_of_any_text_and_a_question_is_never_a_fact(text: str) -> None:
-    assert tells_of_self(text) in (True, False)
-    assert not tells_of_self(" ".join(text.replace(".", "").replace("!", "").split()).rstrip("?") + " or?")
+    assert discloses_fact(text) in (True, False)
+    assert not discloses_fact(" ".join(text.replace(".", "").replace("!", "").split()).rstrip("?") + " or?")

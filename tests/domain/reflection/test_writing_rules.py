@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.memory.memory import MemoryType
-from app.domain.reflection.writing_rules import COMPLAINTS, GUARDS, MAX_SENTENCES, Rule, broken_rule, mended
-from app.domain.text_rules import TextLimits, normalise
+from app.domain.reflection.writing_rules import COMPLAINTS, MAX_SENTENCES, PROMPT_RULES, Rule, broken_rule, shorten_text
+from app.domain.text_rules import TextLimits, normalise_text
 
 LIMITS = TextLimits()
 SEMANTIC, EPISODIC, INSIGHT = MemoryType.semantic, MemoryType.episodic, MemoryType.insight
@@ -155,19 +155,19 @@ BAD: list[tuple[MemoryType, str, Rule]] = [
 def test_there_are_enough_of_them() -> None:
     assert len(GOOD) + len(BAD) >= 60
     assert {rule for _, _, rule in BAD} == set(COMPLAINTS), "every rule is shown to be broken"
-    assert set(GUARDS) == {type_ for type_, _ in GOOD}
+    assert set(PROMPT_RULES) == {type_ for type_, _ in GOOD}
 
 
 @pytest.mark.parametrize(("type_", "text"), GOOD)
 def test_a_good_text_passes(type_: MemoryType, text: str) -> None:
     assert broken_rule(text, type_, LIMITS) is None
-    assert mended(text, type_, LIMITS) == normalise(text)
+    assert shorten_text(text, type_, LIMITS) == normalise_text(text)
 
 
 @pytest.mark.parametrize(("type_", "text", "rule"), BAD)
 def test_a_bad_text_breaks_its_rule(type_: MemoryType, text: str, rule: Rule) -> None:
     assert broken_rule(text, type_, LIMITS) == rule
-    kept = mended(text, type_, LIMITS)
+    kept = shorten_text(text, type_, LIMITS)
     assert (kept is not None) == (rule in ("too_long", "too_many_sentences"))
     if kept is not None:
         assert broken_rule(kept, type_, LIMITS) is None
@@ -181,7 +181,7 @@ def test_quoted_words_may_be_as_they_were_said(marks: str) -> None:
 
 @given(st.text(max_size=600), st.sampled_from([SEMANTIC, EPISODIC, INSIGHT]))
 def test_what_is_mended_keeps_its_bounds(text: str, type_: MemoryType) -> None:
-    kept = mended(text, type_, LIMITS)
+    kept = shorten_text(text, type_, LIMITS)
     if kept is None:
         assert broken_rule(text, type_, LIMITS) is not None
     else:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.tenancy.limits import SECOND_US, Allowance, Ceiling, Limited, LimitPolicy, Tally, retry_after_s
+from app.domain.tenancy.limits import SECOND_US, Allowance, Ceiling, LimitKind, LimitPolicy, Tally, retry_after_s
 
 WINDOW = 60 * SECOND_US
 START = 1_800_000_000 * SECOND_US  # a border
@@ -16,9 +16,9 @@ steps = st.lists(st.integers(0, 2 * WINDOW), min_size=1, max_size=60)
 
 def arrive(tally: Tally, most: int, at: int) -> int:
     """One arrives: counted if there is room. How long it has to wait."""
-    tally.roll(at)
+    tally.advance_window(at)
     if not (wait := tally.wait_us(most, at)):
-        tally.add(1)
+        tally.add_count(1)
     return wait
 
 
@@ -29,7 +29,7 @@ def test_who_waits_as_long_as_told_finds_room_and_not_a_microsecond_before(most:
         at += gap // most
         if wait := arrive(tally, most, at):
             assert wait <= 2 * WINDOW
-            tally.roll(at + wait - 1)
+            tally.advance_window(at + wait - 1)
             assert tally.wait_us(most, at + wait - 1) == 1
             at += wait
             assert arrive(tally, most, at) == 0
@@ -46,12 +46,12 @@ def test_several_at_once_wait_until_there_is_room_for_all_of_them(
         count = data.draw(st.integers(1, most))
         if wait := tally.wait_us(most, at, count):
             assert wait <= 2 * WINDOW
-            tally.roll(at + wait - 1)
+            tally.advance_window(at + wait - 1)
             assert tally.wait_us(most, at + wait - 1, count) == 1
             at += wait
-            tally.roll(at)
+            tally.advance_window(at)
             assert tally.wait_us(most, at, count) == 0
-            tally.add(count)
+            tally.add_count(count)
 
 
 @given(most=st.integers(1, 50), first=st.integers(0, WINDOW - 1), second=st.integers(0, WINDOW - 1))
@@ -83,9 +83,9 @@ def test_a_clock_that_is_put_back_blocks_nobody() -> None:
 def test_what_is_given_back_leaves_room_and_no_debt() -> None:
     tally = Tally("t", WINDOW, START)
     arrive(tally, 1, START)
-    tally.add(-1)
+    tally.add_count(-1)
     assert arrive(tally, 1, START) == 0
-    tally.add(-5)
+    tally.add_count(-5)
     assert (tally.now, tally.untold) == (0, 0)
 
 
@@ -96,12 +96,12 @@ class Board:
         self.totals: Counter[int] = Counter()
 
     def exchange(self, tally: Tally, at: int) -> None:
-        tally.roll(at)
+        tally.advance_window(at)
         told = [(tally.index - 1, tally.untold_before), (tally.index, tally.untold)]
         tally.untold = tally.untold_before = 0
         for index, count in told:
             self.totals[index] += count
-            tally.learn(index, self.totals[index])
+            tally.merge_total(index, self.totals[index])
 
 
 @settings(max_examples=200)
@@ -118,8 +118,8 @@ def test_replicas_that_exchange_know_one_count_and_lose_none(events: list[tuple[
         border = at // WINDOW != (at + gap) // WINDOW
         at += gap
         if event == "arrive":
-            replicas[number].roll(at)
-            replicas[number].add(1)
+            replicas[number].advance_window(at)
+            replicas[number].add_count(1)
             truth[at // WINDOW] += 1
         if border:  # what was counted is told while it matters
             for tally in replicas:
@@ -135,25 +135,25 @@ def test_replicas_that_exchange_know_one_count_and_lose_none(events: list[tuple[
 
 def test_what_the_others_forgot_one_still_knows() -> None:
     tally = Tally("t", WINDOW, START)
-    tally.add(3)
+    tally.add_count(3)
     tally.untold = 0
-    tally.learn(tally.index, 7)
-    tally.learn(tally.index, 0)
+    tally.merge_total(tally.index, 7)
+    tally.merge_total(tally.index, 0)
     assert tally.now == 7
-    tally.roll(START + WINDOW)
-    tally.learn(tally.index - 1, 9)
+    tally.advance_window(START + WINDOW)
+    tally.merge_total(tally.index - 1, 9)
     assert (tally.before, tally.now) == (9, 0)
-    tally.learn(tally.index - 5, 100)
-    tally.owe(tally.index - 5, 100)
+    tally.merge_total(tally.index - 5, 100)
+    tally.restore_unsent(tally.index - 5, 100)
     assert (tally.before, tally.now, tally.untold, tally.untold_before) == (9, 0, 0, 0)
 
 
 def test_what_could_not_be_told_is_told_later_as_long_as_it_matters() -> None:
     tally = Tally("t", WINDOW, START)
-    tally.owe(tally.index, 2)
-    tally.owe(tally.index - 1, 3)
+    tally.restore_unsent(tally.index, 2)
+    tally.restore_unsent(tally.index - 1, 3)
     assert (tally.untold, tally.untold_before) == (2, 3)
-    tally.roll(START + WINDOW)
+    tally.advance_window(START + WINDOW)
     assert (tally.untold, tally.untold_before) == (0, 2)
 
 
@@ -165,10 +165,10 @@ def test_retry_after_is_whole_seconds_and_never_too_early(wait_us: int, seconds:
 def test_a_tenant_is_found_by_id_before_name() -> None:
     tenant, mine, named, usual = uuid4(), *(Allowance(Ceiling(key)) for key in (1, 2, 3))
     policy = LimitPolicy(usual, {str(tenant): mine, "acme": named})
-    assert policy.of(tenant, "acme") == mine
-    assert policy.of(UUID(int=1), "acme") == named
-    assert policy.of(UUID(int=1), "other") == usual
-    assert policy.by_name
-    assert not LimitPolicy(usual, {str(tenant): mine}).by_name
-    assert mine.of(Limited.requests).key == 1
-    assert mine.of(Limited.memories).key is None
+    assert policy.allowance_for(tenant, "acme") == mine
+    assert policy.allowance_for(UUID(int=1), "acme") == named
+    assert policy.allowance_for(UUID(int=1), "other") == usual
+    assert policy.has_named_tenants
+    assert not LimitPolicy(usual, {str(tenant): mine}).has_named_tenants
+    assert mine.ceiling_for(LimitKind.requests).key == 1
+    assert mine.ceiling_for(LimitKind.memories).key is None

@@ -5,15 +5,15 @@ from itertools import product
 
 import asyncpg
 
-from app.domain.principal import Scope
-from app.storage.agent_state.store_items import bounds
-from app.storage.statements import statements
+from app.domain.principal import Principal
+from app.storage.agent_state.store_items import path_bounds
+from app.storage.statements import load_statements
 from tests.storage.building import bind
 
-STATEMENTS = statements("agent_state/store_items.sql")
+STATEMENTS = load_statements("agent_state/store_items.sql")
 
 
-async def plan(raw: asyncpg.Connection, scope: Scope, statement: str, *args: object) -> str:
+async def plan(raw: asyncpg.Connection, scope: Principal, statement: str, *args: object) -> str:
     """How the server's role would run it, were reading the whole table as dear as it becomes."""
     async with raw.transaction():
         await bind(raw, scope.tenant_id)
@@ -21,25 +21,25 @@ async def plan(raw: asyncpg.Connection, scope: Scope, statement: str, *args: obj
         return "\n".join(row[0] for row in await raw.fetch(f"EXPLAIN {statement}", scope.tenant_id, *args))
 
 
-async def test_a_place_is_one_look_into_the_index(raw: asyncpg.Connection, a: Scope) -> None:
+async def test_a_place_is_one_look_into_the_index(raw: asyncpg.Connection, a: Principal) -> None:
     for name in ("get", "delete"):
         args = ['[{"n": 0, "path": "a\\u0001", "key": "k"}]'] + [None] * (name == "get")
         assert "(path = " in await plan(raw, a, STATEMENTS[name], *args), name
 
 
-async def test_a_prefix_is_a_range_of_the_index(raw: asyncpg.Connection, a: Scope) -> None:
+async def test_a_prefix_is_a_range_of_the_index(raw: asyncpg.Connection, a: Principal) -> None:
     statement = STATEMENTS["search"].format(filtered="$4::jsonb IS NULL")
-    found = await plan(raw, a, statement, *bounds(("a", "b")), None, 10, 0, None)
+    found = await plan(raw, a, statement, *path_bounds(("a", "b")), None, 10, 0, None)
     assert "(path >= " in found
     assert "(path < " in found
 
 
 def test_a_prefix_holds_what_begins_with_it_and_nothing_else() -> None:
-    first, behind = bounds(("a", "b"))
+    first, behind = path_bounds(("a", "b"))
     inside = ["a\x01b\x01", "a\x01b\x01c\x01", "a\x01b\x01\U0010ffff\x01"]
     outside = ["a\x01", "a\x01bb\x01", "a\x01a\x01", "a\x01b \x01", "b\x01", "a b\x01", "a\x01b\x02\x01"]
     assert [first <= path < behind for path in inside + outside] == [True] * len(inside) + [False] * len(outside)
-    everything = bounds(())
+    everything = path_bounds(())
     assert all(everything[0] <= path < everything[1] for path in [*inside, *outside, "\U0010ffff" * 200 + "\x01"])
 
 

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from app.domain.memory.memory import MemoryType
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from tests.storage.building import bind, creation, remembered
@@ -64,7 +64,7 @@ def applied(*memories: str, way: str = "signals") -> list[str]:
     return [benign, history(), decide(state="applied", way=way), put(value="warm", field="tone")]
 
 
-async def evidence(journal: Journal, scope: Scope) -> dict[str, str]:
+async def evidence(journal: Journal, scope: Principal) -> dict[str, str]:
     """Memories of maya's by what they are; their ids."""
     made = {
         "turn": creation(scope, WARM[0], type=TURN, role="user"),
@@ -91,7 +91,7 @@ DECIDED = (proposal(), history(), decide(), put())
 
 
 @pytest.fixture
-async def run(raw: asyncpg.Connection, journal: Journal, a: Scope) -> Run:
+async def run(raw: asyncpg.Connection, journal: Journal, a: Principal) -> Run:
     """Runs statements as the application's role, in one transaction of a tenant that knows maya; answers the SQLSTATE
     they or their commit failed with."""
     await remembered(journal, a)
@@ -186,7 +186,7 @@ AGREE: list[tuple[str, list[str], bool]] = [
 
 
 async def test_signals_put_a_benign_value_if_their_memories_say_it(
-    run: Run, values: Callable[[], Awaitable[list[str]]], journal: Journal, a: Scope
+    run: Run, values: Callable[[], Awaitable[list[str]]], journal: Journal, a: Principal
 ) -> None:
     made = await evidence(journal, a)
     for way, names, agree in sorted(AGREE, key=lambda row: row[2]):  # those that apply come last

@@ -9,7 +9,7 @@ from app.domain.changes import Edge, Observation
 from app.domain.errors import ConfigError, VersionConflict
 from app.domain.idempotency import IdempotencyKey
 from app.domain.outages import DatabaseUnavailable
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.engine import Engine
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord
@@ -52,7 +52,7 @@ async def tables(superuser: asyncpg.Connection) -> list[Table]:
     return [Table(n, "id" if n == "tenants" else "tenant_id", **dict(r)) for n, r in zip(names, rights, strict=True)]
 
 
-async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
+async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
     """At least one row of this tenant in every tenant table."""
     first = creation(scope, "Maya drinks oat milk.", threads=["t"])
     second = creation(scope, "Maya plays chess.", threads=["t"])
@@ -62,7 +62,7 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
         scope, [first, second], keys=[KeyRecord(IdempotencyKey("POST /memory", "k", b"h"), {}, "maya")]
     )
     async with uow.write(scope) as tx:
-        await DeltaStorage().advance(tx, scope, "t", "planner", 1, "maya")
+        await DeltaStorage().advance_cursor(tx, scope, "t", "planner", 1, "maya")
         await tx.execute("INSERT INTO tombstones (tenant_id, hash) VALUES ($1, '\\x00')", scope.tenant_id)
         await tx.execute(
             "INSERT INTO memory_access (tenant_id, memory_id, last_accessed) VALUES ($1, $2, now())",
@@ -123,7 +123,7 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Scope) -> None:
         await know_city(tx, scope)
 
 
-async def know_city(tx: WriteTx, scope: Scope) -> None:
+async def know_city(tx: WriteTx, scope: Principal) -> None:
     """A value of maya's context, with the proposal it comes from and the question that was asked."""
     patch = new_id()
     at = (scope.tenant_id, patch)
@@ -144,7 +144,9 @@ async def know_city(tx: WriteTx, scope: Scope) -> None:
 
 
 @pytest.fixture
-async def filled(uow: UnitOfWork, journal: Journal, a: Scope, b: Scope, superuser: asyncpg.Connection) -> list[Table]:
+async def filled(
+    uow: UnitOfWork, journal: Journal, a: Principal, b: Principal, superuser: asyncpg.Connection
+) -> list[Table]:
     """Every tenant table, with rows of both tenants in each."""
     await fill(uow, journal, a)
     await fill(uow, journal, b)
@@ -162,7 +164,7 @@ async def test_without_a_tenant_every_table_is_empty(filled: list[Table], raw: a
 
 
 async def test_without_a_tenant_no_table_takes_a_row(
-    filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Scope
+    filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     for table in filled:
         row = await row_of(superuser, table, a)
@@ -170,7 +172,7 @@ async def test_without_a_tenant_no_table_takes_a_row(
             await insert(raw, table, row)
 
 
-async def row_of(superuser: asyncpg.Connection, table: Table, scope: Scope) -> str:
+async def row_of(superuser: asyncpg.Connection, table: Table, scope: Principal) -> str:
     row = await superuser.fetchval(
         f"SELECT to_jsonb(t) FROM {table} t WHERE {table.tenant} = $1 LIMIT 1", scope.tenant_id
     )
@@ -189,7 +191,7 @@ async def test_without_a_tenant_no_row_can_be_changed_or_deleted(filled: list[Ta
         assert (table.name, await touched(raw, table, "true")) == (table.name, [0, 0])
 
 
-async def test_a_tenant_sees_its_own_rows_only(filled: list[Table], raw: asyncpg.Connection, a: Scope) -> None:
+async def test_a_tenant_sees_its_own_rows_only(filled: list[Table], raw: asyncpg.Connection, a: Principal) -> None:
     async with raw.transaction():
         await bind(raw, a.tenant_id)
         for table in filled:
@@ -198,7 +200,7 @@ async def test_a_tenant_sees_its_own_rows_only(filled: list[Table], raw: asyncpg
 
 
 async def test_a_tenant_cannot_change_or_delete_anothers_rows(
-    filled: list[Table], raw: asyncpg.Connection, a: Scope, b: Scope
+    filled: list[Table], raw: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:
     async with raw.transaction():
         await bind(raw, a.tenant_id)
@@ -208,7 +210,7 @@ async def test_a_tenant_cannot_change_or_delete_anothers_rows(
 
 
 async def test_an_update_of_everything_is_one_of_its_own_rows(
-    filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Scope
+    filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Principal
 ) -> None:
     transaction = raw.transaction()
     await transaction.start()
@@ -221,7 +223,7 @@ async def test_an_update_of_everything_is_one_of_its_own_rows(
 
 
 async def test_a_tenant_cannot_write_rows_in_anothers_name(
-    filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Scope, b: Scope
+    filled: list[Table], raw: asyncpg.Connection, superuser: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:
     for table in filled:
         row = await row_of(superuser, table, b)
@@ -234,7 +236,7 @@ async def test_a_tenant_cannot_write_rows_in_anothers_name(
 
 
 async def test_a_tenant_cannot_hand_its_rows_to_another(
-    filled: list[Table], raw: asyncpg.Connection, a: Scope, b: Scope
+    filled: list[Table], raw: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:
     for table in filled:
         transaction = raw.transaction()
@@ -264,7 +266,7 @@ async def touched(raw: asyncpg.Connection, table: Table, where: str, delete: boo
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 async def test_the_tenant_ends_with_the_transaction(
-    raw: asyncpg.Connection, journal: Journal, a: Scope, end: str
+    raw: asyncpg.Connection, journal: Journal, a: Principal, end: str
 ) -> None:
     await remembered(journal, a)
     await raw.execute("BEGIN")
@@ -275,7 +277,7 @@ async def test_the_tenant_ends_with_the_transaction(
     assert await raw.fetchval("SELECT count(*) FROM memories") == 0
 
 
-async def test_rolling_back_to_a_savepoint_keeps_the_tenant(uow: UnitOfWork, journal: Journal, a: Scope) -> None:
+async def test_rolling_back_to_a_savepoint_keeps_the_tenant(uow: UnitOfWork, journal: Journal, a: Principal) -> None:
     await remembered(journal, a)
     async with uow.write(a) as tx:
         for statement in ("SAVEPOINT s", "SELECT 1", "ROLLBACK TO s"):
@@ -283,13 +285,13 @@ async def test_rolling_back_to_a_savepoint_keeps_the_tenant(uow: UnitOfWork, jou
         assert await tx.fetchval("SELECT count(*) FROM memories") == 1
 
 
-async def test_a_connection_goes_back_to_the_pool_without_a_tenant(database: Database, a: Scope) -> None:
+async def test_a_connection_goes_back_to_the_pool_without_a_tenant(database: Database, a: Principal) -> None:
     engine = Engine(database.app, min_size=1, max_size=1)
     uow = UnitOfWork(engine)
     journal = journal_of(uow)
 
     async def visible() -> int:
-        rows = await uow.definer("SELECT count(*) AS n FROM memories")
+        rows = await uow.call_definer("SELECT count(*) AS n FROM memories")
         return int(rows[0]["n"])
 
     memory = await remembered(journal, a)  # a call
@@ -307,7 +309,7 @@ async def test_a_connection_goes_back_to_the_pool_without_a_tenant(database: Dat
     await engine.close()
 
 
-async def test_a_reader_may_not_write(uow: UnitOfWork, a: Scope) -> None:
+async def test_a_reader_may_not_write(uow: UnitOfWork, a: Principal) -> None:
     with pytest.raises(RuntimeError, match="a read-only unit of work tried to write"):
         async with uow.read(a) as tx:
             await tx.fetchval("DELETE FROM users RETURNING 1")
@@ -317,7 +319,7 @@ async def test_a_reader_may_not_write(uow: UnitOfWork, a: Scope) -> None:
 async def test_the_engine_refuses_to_serve_as_a_privileged_role(database: Database, role: str) -> None:
     engine = Engine(getattr(database, role), min_size=1, max_size=1)
     with pytest.raises(ConfigError, match="refusing to serve"):
-        await engine.pool()
+        await engine.get_pool()
     await engine.close()
 
 
@@ -335,7 +337,7 @@ async def test_the_engine_refuses_a_role_that_could_step_around_the_policies(
     engine = Engine(database_url(database.superuser, database.name, role, "p"), min_size=1, max_size=1)
     try:
         with pytest.raises(ConfigError, match="refusing to serve"):
-            await engine.pool()
+            await engine.get_pool()
     finally:
         await engine.close()
         await superuser.execute(f"REASSIGN OWNED BY {role} TO mnema_owner; DROP OWNED BY {role}; DROP ROLE {role}")
@@ -345,9 +347,9 @@ async def test_the_engine_refuses_a_role_that_could_step_around_the_policies(
 async def test_the_engine_reports_a_login_that_cannot_work(database: Database, login: str, name: str | None) -> None:
     engine = Engine(database_url(database.superuser, name or database.name, "mnema_app", login), min_size=1, max_size=1)
     with pytest.raises(ConfigError, match="refuses this login"):
-        await engine.pool()
+        await engine.get_pool()
 
 
 async def test_the_engine_reports_a_server_that_is_away() -> None:
     with pytest.raises(DatabaseUnavailable):
-        await Engine("postgresql://mnema_app:p@127.0.0.1:1/none", min_size=1, max_size=1).pool()
+        await Engine("postgresql://mnema_app:p@127.0.0.1:1/none", min_size=1, max_size=1).get_pool()

@@ -8,7 +8,7 @@ import pytest
 from app.bootstrap import Application
 from app.config.settings import Settings
 from app.domain.consent.patches import Patch
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from tests.fake_llm import FakeLlm, reflections
 from tests.usecases.conftest import Configured
 from tests.usecases.consenting import known, say, work_off
@@ -44,9 +44,9 @@ def finds(llm: FakeLlm, *facts: tuple[str, str, str]) -> None:
     llm.scripts.append(lambda _: {"facts": found})
 
 
-async def patches(app: Application, scope: Scope) -> list[Patch]:
+async def patches(app: Application, scope: Principal) -> list[Patch]:
     """Maya's proposals, oldest first."""
-    return (await app.consent.page(scope, "maya", None, None, 50)).items[::-1]
+    return (await app.consent.list_patches(scope, "maya", None, None, 50)).items[::-1]
 
 
 def told(found: list[Patch]) -> dict[str, tuple[str, str]]:
@@ -54,7 +54,7 @@ def told(found: list[Patch]) -> dict[str, tuple[str, str]]:
 
 
 async def test_sensitive_facts_of_a_turn_become_proposals_and_no_memories(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     finds(llm, *FACTS)
     turn = await say(app, scope, TURN)
@@ -74,12 +74,12 @@ async def test_sensitive_facts_of_a_turn_become_proposals_and_no_memories(
     stored = await sql.fetch("SELECT text FROM memories WHERE type = 'semantic'")
     assert [row["text"] for row in stored] == [FACTS[-1][0]]
     assert await known(app, scope) == {}
-    await app.consent.decide(scope, "maya", found[2].id, approve=True)
+    await app.consent.decide_patch(scope, "maya", found[2].id, approve=True)
     assert await known(app, scope) == {"city": "Oslo"}
 
 
 async def test_a_fact_about_a_sensitive_field_without_a_plain_value_is_withheld(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     finds(llm, ("The user no longer lives in Porto.", "profile", "I no longer live in Porto"), GOATS)
     await say(app, scope, "I no longer live in Porto. I keep two goats.")
@@ -89,7 +89,7 @@ async def test_a_fact_about_a_sensitive_field_without_a_plain_value_is_withheld(
 
 
 async def test_a_turn_that_an_agent_without_profiles_brought_proposes_nothing(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     finds(llm, ("The user moved to Oslo.", "goals", "I moved to Oslo"))
     await say(app, scope, "I moved to Oslo with two goats.", agent_id="planner")
@@ -99,21 +99,21 @@ async def test_a_turn_that_an_agent_without_profiles_brought_proposes_nothing(
 
 
 async def test_a_job_that_runs_again_proposes_nothing_twice(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     for _ in range(2):
         finds(llm, ("The user moved to Oslo.", "profile", "I moved to Oslo"))
     await say(app, scope, "I moved to Oslo with two goats.")
     await work_off(app, scope)
     await sql.execute("DELETE FROM idempotency_keys")  # it ended before it said so
-    [job] = (await app.jobs.page(scope, None, "reflect_turn", None, 10)).items
-    await app.jobs.replay(scope, job.id)
+    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.replay_job(scope, job.id)
     await work_off(app, scope)
     [patch] = await patches(app, scope)
     assert (patch.value, len(patch.signals)) == ("Oslo", 1)
 
 
-async def test_what_two_turns_say_of_tone_and_goals_applies(app: Application, scope: Scope, llm: FakeLlm) -> None:
+async def test_what_two_turns_say_of_tone_and_goals_applies(app: Application, scope: Principal, llm: FakeLlm) -> None:
     for sentence in ("I prefer short answers.", "As I said, I prefer short answers."):
         finds(llm, ("The user prefers short answers.", "preferences", "I prefer short answers"))
         await say(app, scope, f"{sentence} My sister is vegan.")
@@ -132,7 +132,7 @@ def guesses(confidence: float, *texts: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("confidence", "state"), [(0.95, "applied"), (0.6, "pending")])
 async def test_an_insight_of_the_job_applies_a_tone_if_it_is_sure(
-    configured: Configured, scope: Scope, llm: FakeLlm, confidence: float, state: str, sql: asyncpg.Connection
+    configured: Configured, scope: Principal, llm: FakeLlm, confidence: float, state: str, sql: asyncpg.Connection
 ) -> None:
     app = await configured(policies={"multi_fact": {"min_characters": 4000, "confident_characters": 4000}})
     found = guesses(confidence, "The user perhaps prefers short answers.", "The user perhaps lives in Oslo.")

@@ -14,7 +14,7 @@ from app.bootstrap import Application
 from app.domain.errors import ConfigError, InvalidInput, NotFound, TerminalJobError, WrongState
 from app.domain.jobs.job import Job, JobKind, JobPolicy, JobState, NewJob
 from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.tenancy.tenants import TenantStorage
@@ -34,7 +34,7 @@ def embedder() -> SeededEmbedder:
 
 
 @pytest.fixture
-def scope(caller: Caller) -> Scope:
+def scope(caller: Caller) -> Principal:
     """Whose jobs they are."""
     return caller.scope
 
@@ -51,7 +51,7 @@ Work = Callable[[], Awaitable[Mapping[str, Any]]]
 def runner(app: Application, work: Work | None = None, policy: JobPolicy = QUICK, **kinds: Handler) -> RunJobs:
     """Runs `work` for jobs of kind ttl, and other handlers by kind."""
 
-    async def handler(_scope: Scope, _job: Job) -> Mapping[str, Any]:
+    async def handler(_scope: Principal, _job: Job) -> Mapping[str, Any]:
         return await work() if work else {}
 
     handlers = {JobKind.ttl: handler} | {JobKind(name): made for name, made in kinds.items()}
@@ -59,14 +59,14 @@ def runner(app: Application, work: Work | None = None, policy: JobPolicy = QUICK
     return RunJobs(JobStorage(app.uow, policy), TenantStorage(app.uow), journal, handlers, policy)
 
 
-async def queued(store: JobStorage, scope: Scope, kind: JobKind = JobKind.ttl, **fields: Any) -> UUID:
+async def queued(store: JobStorage, scope: Principal, kind: JobKind = JobKind.ttl, **fields: Any) -> UUID:
     """A job that is due."""
-    [job_id] = await store.enqueue(scope, [NewJob(kind, **fields)])
+    [job_id] = await store.enqueue_jobs(scope, [NewJob(kind, **fields)])
     return job_id
 
 
-async def got(store: JobStorage, scope: Scope, job_id: UUID) -> Job:
-    job = await store.get(scope, job_id)
+async def got(store: JobStorage, scope: Principal, job_id: UUID) -> Job:
+    job = await store.get_job(scope, job_id)
     assert job is not None
     return job
 
@@ -81,7 +81,7 @@ async def raising(error: BaseException) -> Mapping[str, Any]:
 
 
 async def test_a_job_is_published_once_run_once_and_its_report_is_kept(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     job_id = await queued(store, scope)
 
@@ -89,17 +89,17 @@ async def test_a_job_is_published_once_run_once_and_its_report_is_kept(
         return {"memories": 3}
 
     run_jobs = runner(app, work, replace(QUICK, republish_s=60))
-    assert await run_jobs.sweep() == [(scope.tenant_id, job_id, "ttl")]
-    assert await run_jobs.sweep() == []
-    assert await run_jobs.run(scope.tenant_id, job_id, "w") == "done"
-    assert await run_jobs.run(scope.tenant_id, job_id, "w") == "skipped"
+    assert await run_jobs.collect_due_jobs() == [(scope.tenant_id, job_id, "ttl")]
+    assert await run_jobs.collect_due_jobs() == []
+    assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "done"
+    assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "skipped"
     job = await got(store, scope, job_id)
     assert (job.state, job.report, job.attempts, job.lease_until) == (JobState.done, {"memories": 3}, 1, None)
     assert await events(sql) == []
 
 
 async def test_of_two_runs_and_of_two_sweeps_at_once_one_has_the_job(
-    app: Application, scope: Scope, store: JobStorage
+    app: Application, scope: Principal, store: JobStorage
 ) -> None:
     ran = 0
 
@@ -111,9 +111,9 @@ async def test_of_two_runs_and_of_two_sweeps_at_once_one_has_the_job(
 
     run_jobs = runner(app, work)
     ids = [await queued(store, scope) for _ in range(5)]
-    swept = await asyncio.gather(*(run_jobs.sweep() for _ in range(4)))
+    swept = await asyncio.gather(*(run_jobs.collect_due_jobs() for _ in range(4)))
     assert sorted(job.job_id for sweep in swept for job in sweep) == sorted(ids)
-    outcomes = await asyncio.gather(*(run_jobs.run(scope.tenant_id, ids[0], "w") for _ in range(6)))
+    outcomes = await asyncio.gather(*(run_jobs.run_job(scope.tenant_id, ids[0], "w") for _ in range(6)))
     assert (sorted(outcomes), ran) == (["done"] + ["skipped"] * 5, 1)
 
 
@@ -130,17 +130,17 @@ async def test_of_two_runs_and_of_two_sweeps_at_once_one_has_the_job(
     ids=lambda error: type(error).__name__,
 )
 async def test_what_may_pass_is_tried_again_later_and_then_set_aside(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, error: Exception
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, error: Exception
 ) -> None:
     job_id = await queued(store, scope)
     run_jobs = runner(app, lambda: raising(error), replace(QUICK, max_attempts=3))
     outcomes = []
     for _ in range(3):
         await asyncio.sleep(0.01)  # the back-off
-        assert (scope.tenant_id, job_id, "ttl") in await run_jobs.sweep()
-        outcomes.append(await run_jobs.run(scope.tenant_id, job_id, "w"))
+        assert (scope.tenant_id, job_id, "ttl") in await run_jobs.collect_due_jobs()
+        outcomes.append(await run_jobs.run_job(scope.tenant_id, job_id, "w"))
     assert outcomes == ["retry", "retry", "dead"]
-    assert await run_jobs.sweep() == []
+    assert await run_jobs.collect_due_jobs() == []
     job = await got(store, scope, job_id)
     assert (job.state, job.attempts) == (JobState.dead, 3)
     assert job.last_error
@@ -148,30 +148,32 @@ async def test_what_may_pass_is_tried_again_later_and_then_set_aside(
     assert await events(sql) == [("worker", "ttl")] * 3
 
 
-async def test_a_failed_job_is_not_due_before_its_back_off(app: Application, scope: Scope, store: JobStorage) -> None:
+async def test_a_failed_job_is_not_due_before_its_back_off(
+    app: Application, scope: Principal, store: JobStorage
+) -> None:
     job_id = await queued(store, scope)
     run_jobs = runner(app, lambda: raising(OSError()), JobPolicy())
-    assert await run_jobs.run(scope.tenant_id, job_id, "w") == "retry"
+    assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "retry"
     job = await got(store, scope, job_id)
     assert timedelta(seconds=5) <= job.next_run - job.updated_at <= timedelta(seconds=10)
     assert (job.state, job.published_at) == (JobState.queued, None)
-    assert await run_jobs.sweep() == []
-    assert await run_jobs.run(scope.tenant_id, job_id, "w") == "skipped"
+    assert await run_jobs.collect_due_jobs() == []
+    assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "skipped"
 
 
 @pytest.mark.parametrize("error", [TerminalJobError("no such turn"), ConfigError("wrong"), InvalidInput()])
 async def test_what_cannot_pass_is_set_aside_at_once(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, error: Exception
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, error: Exception
 ) -> None:
     job_id = await queued(store, scope)
-    assert await runner(app, lambda: raising(error)).run(scope.tenant_id, job_id, "w") == "dead"
+    assert await runner(app, lambda: raising(error)).run_job(scope.tenant_id, job_id, "w") == "dead"
     job = await got(store, scope, job_id)
     assert (job.state, job.attempts) == (JobState.dead, 1)
     assert await events(sql) == [("worker", "ttl")]
 
 
-async def test_a_poison_job_does_not_hold_up_the_others(app: Application, scope: Scope, store: JobStorage) -> None:
-    async def poisoned(_scope: Scope, job: Job) -> Mapping[str, Any]:
+async def test_a_poison_job_does_not_hold_up_the_others(app: Application, scope: Principal, store: JobStorage) -> None:
+    async def poisoned(_scope: Principal, job: Job) -> Mapping[str, Any]:
         if job.payload["number"] == 0:
             raise RuntimeError
         return {}
@@ -180,13 +182,13 @@ async def test_a_poison_job_does_not_hold_up_the_others(app: Application, scope:
     ids = [await queued(store, scope, JobKind.embed, payload={"number": n}) for n in range(5)]
     ended: dict[UUID, list[str]] = {}
     for _ in range(12):
-        for tenant_id, job_id, _kind in await run_jobs.sweep():
-            ended.setdefault(job_id, []).append(await run_jobs.run(tenant_id, job_id, "w"))
+        for tenant_id, job_id, _kind in await run_jobs.collect_due_jobs():
+            ended.setdefault(job_id, []).append(await run_jobs.run_job(tenant_id, job_id, "w"))
         await asyncio.sleep(0.01)
     assert ended == {ids[0]: ["retry"] * 4 + ["dead"]} | {job_id: ["done"] for job_id in ids[1:]}
 
 
-async def test_a_long_job_keeps_its_lease(app: Application, scope: Scope, store: JobStorage) -> None:
+async def test_a_long_job_keeps_its_lease(app: Application, scope: Principal, store: JobStorage) -> None:
     job_id = await queued(store, scope)
 
     async def work() -> Mapping[str, Any]:
@@ -194,15 +196,15 @@ async def test_a_long_job_keeps_its_lease(app: Application, scope: Scope, store:
         return {}
 
     run_jobs = runner(app, work)
-    running = asyncio.create_task(run_jobs.run(scope.tenant_id, job_id, "w"))
+    running = asyncio.create_task(run_jobs.run_job(scope.tenant_id, job_id, "w"))
     for _ in range(6):
         await asyncio.sleep(0.2)
-        assert await run_jobs.run(scope.tenant_id, job_id, "w") == "skipped"
+        assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "skipped"
     assert await running == "done"
 
 
 async def test_who_loses_the_lease_is_stopped_and_changes_nothing(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     job_id = await queued(store, scope)
     stopped = asyncio.Event()
@@ -215,16 +217,16 @@ async def test_who_loses_the_lease_is_stopped_and_changes_nothing(
             raise
         return {}
 
-    slow = asyncio.create_task(runner(app, work).run(scope.tenant_id, job_id, "w"))
+    slow = asyncio.create_task(runner(app, work).run_job(scope.tenant_id, job_id, "w"))
     await asyncio.sleep(0.15)
     await sql.execute("UPDATE jobs SET lease_until = now() - interval '1 s' WHERE id = $1", job_id)
-    taken = await store.start(scope, job_id, "another")
+    taken = await store.start_job(scope, job_id, "another")
     assert taken is not None
     assert await slow == "skipped"
     assert stopped.is_set()
     job = await got(store, scope, job_id)
     assert (job.state, job.worker, job.attempts) == (JobState.running, "another", 2)
-    assert await store.finish(scope, job_id, "another", {}) is True
+    assert await store.finish_job(scope, job_id, "another", {}) is True
 
 
 class Cut(JobStorage):
@@ -232,22 +234,22 @@ class Cut(JobStorage):
 
     cut = True
 
-    async def extend(self, scope: Scope, job_id: UUID, worker: str) -> bool:
+    async def extend_lease(self, scope: Principal, job_id: UUID, worker: str) -> bool:
         """As the real one, or DatabaseUnavailable."""
         if self.cut:
             raise DatabaseUnavailable
-        return await super().extend(scope, job_id, worker)
+        return await super().extend_lease(scope, job_id, worker)
 
 
 @pytest.mark.parametrize("back", [True, False])
 async def test_a_worker_cut_off_from_the_database_goes_on_as_long_as_its_lease(
-    app: Application, scope: Scope, store: JobStorage, back: bool
+    app: Application, scope: Principal, store: JobStorage, back: bool
 ) -> None:
     job_id = await queued(store, scope)
     stopped = asyncio.Event()
     cut = Cut(app.uow, QUICK)
 
-    async def handler(_scope: Scope, _job: Job) -> Mapping[str, Any]:
+    async def handler(_scope: Principal, _job: Job) -> Mapping[str, Any]:
         try:
             await asyncio.sleep(0.3)
             cut.cut = not back
@@ -259,47 +261,49 @@ async def test_a_worker_cut_off_from_the_database_goes_on_as_long_as_its_lease(
 
     journal = Journal(app.uow, SPACE, SECRET)
     run_jobs = RunJobs(cut, TenantStorage(app.uow), journal, {JobKind.ttl: handler}, QUICK)
-    assert await run_jobs.run(scope.tenant_id, job_id, "w") == ("done" if back else "skipped")
+    assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == ("done" if back else "skipped")
     assert stopped.is_set() is not back
 
 
 async def test_a_result_that_comes_after_the_lease_was_lost_is_not_kept(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     job_id = await queued(store, scope)
 
     async def work() -> Mapping[str, Any]:
         await sql.execute("UPDATE jobs SET lease_until = now() - interval '1 s' WHERE id = $1", job_id)
-        await store.start(scope, job_id, "another")
+        await store.start_job(scope, job_id, "another")
         return {"mine": True}
 
-    assert await runner(app, work).run(scope.tenant_id, job_id, "w") == "skipped"
+    assert await runner(app, work).run_job(scope.tenant_id, job_id, "w") == "skipped"
     assert (await got(store, scope, job_id)).report is None
 
 
 async def test_a_job_that_takes_its_workers_along_ends_dead(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     job_id = await queued(store, scope)
     dying = JobStorage(app.uow, replace(QUICK, lease_s=0.02, heartbeat_s=0.01, max_attempts=2, republish_s=60))
     run_jobs = runner(app, policy=replace(QUICK, max_attempts=2, republish_s=60))
     for attempt in (1, 2):
-        assert await run_jobs.sweep() == [(scope.tenant_id, job_id, "ttl")], attempt
-        started = await dying.start(scope, job_id, f"victim {attempt}")
+        assert await run_jobs.collect_due_jobs() == [(scope.tenant_id, job_id, "ttl")], attempt
+        started = await dying.start_job(scope, job_id, f"victim {attempt}")
         assert started is not None
         assert (started.attempts, started.state) == (attempt, JobState.running)
         await asyncio.sleep(0.05)
-    assert await run_jobs.sweep() == [(scope.tenant_id, job_id, "ttl")]
-    outcomes = await asyncio.gather(*(run_jobs.run(scope.tenant_id, job_id, "w") for _ in range(3)))
+    assert await run_jobs.collect_due_jobs() == [(scope.tenant_id, job_id, "ttl")]
+    outcomes = await asyncio.gather(*(run_jobs.run_job(scope.tenant_id, job_id, "w") for _ in range(3)))
     assert sorted(outcomes) == ["dead", "skipped", "skipped"]
     job = await got(store, scope, job_id)
     assert (job.state, job.last_error) == (JobState.dead, "no worker lived to the end of it; last victim 2")
     assert await events(sql) == [("worker", "ttl")]
-    await app.jobs.replay(scope, job_id)
-    assert await run_jobs.run(scope.tenant_id, job_id, "w") == "done"
+    await app.jobs.replay_job(scope, job_id)
+    assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "done"
 
 
-async def test_a_stopped_worker_hands_its_job_back_at_once(app: Application, scope: Scope, store: JobStorage) -> None:
+async def test_a_stopped_worker_hands_its_job_back_at_once(
+    app: Application, scope: Principal, store: JobStorage
+) -> None:
     job_id = await queued(store, scope)
     policy = replace(QUICK, max_attempts=2, lease_s=60)
 
@@ -308,7 +312,7 @@ async def test_a_stopped_worker_hands_its_job_back_at_once(app: Application, sco
         return {}
 
     for state in (JobState.queued, JobState.dead):
-        running = asyncio.create_task(runner(app, work, policy).run(scope.tenant_id, job_id, "w"))
+        running = asyncio.create_task(runner(app, work, policy).run_job(scope.tenant_id, job_id, "w"))
         await asyncio.sleep(0.1)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -319,26 +323,28 @@ async def test_a_stopped_worker_hands_its_job_back_at_once(app: Application, sco
 
 
 async def test_a_kind_no_handler_knows_waits_for_a_worker_that_does(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     job_id = await queued(store, scope, JobKind.consolidate)
     other = await queued(store, scope)
     await sql.execute("UPDATE jobs SET kind = 'from the future' WHERE id = $1", other)
     run_jobs = runner(app)
     for unknown in (job_id, other):
-        assert await run_jobs.run(scope.tenant_id, unknown, "w") == "retry"
+        assert await run_jobs.run_job(scope.tenant_id, unknown, "w") == "retry"
     assert (await got(store, scope, other)).last_error == "this worker does not know the kind of job"
 
 
-async def test_a_report_that_is_no_json_is_the_jobs_failure(app: Application, scope: Scope, store: JobStorage) -> None:
+async def test_a_report_that_is_no_json_is_the_jobs_failure(
+    app: Application, scope: Principal, store: JobStorage
+) -> None:
     async def work() -> Mapping[str, Any]:
         return {"at": object()}
 
-    assert await runner(app, work).run(scope.tenant_id, await queued(store, scope), "w") == "retry"
+    assert await runner(app, work).run_job(scope.tenant_id, await queued(store, scope), "w") == "retry"
 
 
 async def test_a_tenant_deleted_meanwhile_raises_nothing(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection, caller: Caller
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection, caller: Caller
 ) -> None:
     other = await make_caller(app)
     remaining = await queued(store, other.scope)
@@ -357,15 +363,15 @@ async def test_a_tenant_deleted_meanwhile_raises_nothing(
         return {}
 
     for number, work in enumerate((gone, gone_and_broken, gone_and_slow)):
-        scope = Scope((await app.tenants.create(f"short-lived {number}")).id)
+        scope = Principal((await app.tenants.create_tenant(f"short-lived {number}")).id)
         job_id = await queued(store, scope)
         run_jobs = runner(app, work)
-        assert await run_jobs.run(scope.tenant_id, job_id, "w") == "skipped", work
-        assert await run_jobs.run(scope.tenant_id, job_id, "w") == "skipped"
+        assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "skipped", work
+        assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "skipped"
     assert (await got(store, other.scope, remaining)).state is JobState.queued
 
 
-async def test_paused_jobs_wait_and_go_on_when_resumed(app: Application, scope: Scope, store: JobStorage) -> None:
+async def test_paused_jobs_wait_and_go_on_when_resumed(app: Application, scope: Principal, store: JobStorage) -> None:
     other = await make_caller(app)
     ours, embed, theirs = (
         await queued(store, scope),
@@ -373,18 +379,18 @@ async def test_paused_jobs_wait_and_go_on_when_resumed(app: Application, scope: 
         await queued(store, other.scope),
     )
     run_jobs = runner(app)
-    assert await app.jobs.pause(scope, "ttl") == ["ttl"]
-    assert {job.job_id for job in await run_jobs.sweep()} == {embed, theirs}
-    assert await run_jobs.run(scope.tenant_id, ours, "w") == "skipped"
-    assert await app.jobs.pause(scope, "*") == ["*", "ttl"]
-    assert await app.jobs.pause(scope, "*") == ["*", "ttl"]
-    assert await app.jobs.resume(scope, "ttl") == ["*"]
-    assert await run_jobs.run(scope.tenant_id, ours, "w") == "skipped"
-    await app.jobs.pause(scope, "ttl")
-    assert await app.jobs.resume(scope, "*") == []
-    assert await run_jobs.run(scope.tenant_id, ours, "w") == "done"
+    assert await app.jobs.pause_jobs(scope, "ttl") == ["ttl"]
+    assert {job.job_id for job in await run_jobs.collect_due_jobs()} == {embed, theirs}
+    assert await run_jobs.run_job(scope.tenant_id, ours, "w") == "skipped"
+    assert await app.jobs.pause_jobs(scope, "*") == ["*", "ttl"]
+    assert await app.jobs.pause_jobs(scope, "*") == ["*", "ttl"]
+    assert await app.jobs.resume_jobs(scope, "ttl") == ["*"]
+    assert await run_jobs.run_job(scope.tenant_id, ours, "w") == "skipped"
+    await app.jobs.pause_jobs(scope, "ttl")
+    assert await app.jobs.resume_jobs(scope, "*") == []
+    assert await run_jobs.run_job(scope.tenant_id, ours, "w") == "done"
     with pytest.raises(InvalidInput):
-        await app.jobs.pause(scope, "sleep")
+        await app.jobs.pause_jobs(scope, "sleep")
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -397,21 +403,21 @@ async def made(sql: asyncpg.Connection) -> int:
 
 
 async def test_each_period_is_scheduled_once_for_each_tenant_whatever_the_clocks_say(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     other = await make_caller(app)
     run_jobs = runner(app, policy=HOURLY)
 
     async def all_run() -> None:
-        for tenant_id, job_id, _kind in await run_jobs.sweep():
-            assert await run_jobs.run(tenant_id, job_id, "w") == "done"
+        for tenant_id, job_id, _kind in await run_jobs.collect_due_jobs():
+            assert await run_jobs.run_job(tenant_id, job_id, "w") == "done"
 
-    at_once = await asyncio.gather(*(run_jobs.schedule(NOON) for _ in range(5)))
+    at_once = await asyncio.gather(*(run_jobs.schedule_jobs(NOON) for _ in range(5)))
     assert (sum(at_once), await made(sql)) == (2, 2)
     await all_run()
-    assert await run_jobs.schedule(NOON) == 0
+    assert await run_jobs.schedule_jobs(NOON) == 0
     for hours, total in ((1, 4), (-1, 6), (1, 6), (0, 6), (48, 8), (0, 8), (2, 10)):  # a clock that jumps to and fro
-        await run_jobs.schedule(NOON + timedelta(hours=hours))
+        await run_jobs.schedule_jobs(NOON + timedelta(hours=hours))
         await all_run()
         assert await made(sql) == total, hours
     rows = await sql.fetch("SELECT tenant_id, slot FROM jobs")
@@ -421,35 +427,35 @@ async def test_each_period_is_scheduled_once_for_each_tenant_whatever_the_clocks
 
 
 async def test_a_kind_that_is_behind_is_not_queued_on_top(
-    app: Application, scope: Scope, store: JobStorage, sql: asyncpg.Connection
+    app: Application, scope: Principal, store: JobStorage, sql: asyncpg.Connection
 ) -> None:
     run_jobs = runner(app, policy=HOURLY)
-    await app.jobs.pause(scope, "ttl")
+    await app.jobs.pause_jobs(scope, "ttl")
     for hours in range(5):
-        await run_jobs.schedule(NOON + timedelta(hours=hours))
+        await run_jobs.schedule_jobs(NOON + timedelta(hours=hours))
     assert await made(sql) == 1
-    await app.jobs.resume(scope, "ttl")
-    for _tenant, job_id, _kind in await run_jobs.sweep():
-        assert await run_jobs.run(scope.tenant_id, job_id, "w") == "done"
-    assert await run_jobs.schedule(NOON + timedelta(hours=5)) == 1
+    await app.jobs.resume_jobs(scope, "ttl")
+    for _tenant, job_id, _kind in await run_jobs.collect_due_jobs():
+        assert await run_jobs.run_job(scope.tenant_id, job_id, "w") == "done"
+    assert await run_jobs.schedule_jobs(NOON + timedelta(hours=5)) == 1
 
 
 async def test_only_what_has_a_handler_is_scheduled_by_the_databases_clock(
-    app: Application, scope: Scope, sql: asyncpg.Connection
+    app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
-    await runner(app, policy=QUICK).schedule()
+    await runner(app, policy=QUICK).schedule_jobs()
     [row] = await sql.fetch("SELECT kind, slot, created_at FROM jobs")
     assert row["kind"] == "ttl"
     assert timedelta() <= row["created_at"] - datetime.fromisoformat(row["slot"]) < timedelta(hours=1)
 
 
-async def test_the_shipped_schedule_runs_to_its_end(app: Application, scope: Scope, store: JobStorage) -> None:
-    await app.run_jobs.schedule()
-    swept = await app.run_jobs.sweep()
+async def test_the_shipped_schedule_runs_to_its_end(app: Application, scope: Principal, store: JobStorage) -> None:
+    await app.run_jobs.schedule_jobs()
+    swept = await app.run_jobs.collect_due_jobs()
     assert {kind for _tenant, _job, kind in swept} >= {"ttl", "purge", "evict", "retention", "embed", "consolidate"}
     for tenant_id, job_id, kind in swept:
-        assert await app.run_jobs.run(tenant_id, job_id, "w") == "done", kind
-    reports = {kind: (await app.jobs.get(scope, job_id)).report for _tenant, job_id, kind in swept}
+        assert await app.run_jobs.run_job(tenant_id, job_id, "w") == "done", kind
+    reports = {kind: (await app.jobs.get_job(scope, job_id)).report for _tenant, job_id, kind in swept}
     assert reports["consolidate"] is not None
     assert reports["ttl"] == {"job": "ttl", "dry_run": False, "counts": {"memories": 0}, "sample": []}
     assert reports["embed"] == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0}

@@ -6,13 +6,13 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.bootstrap.spaces import embedding
+from app.bootstrap.spaces import build_embed_missing
 from app.domain.agent_state.store_items import Batch, PutItem
 from app.domain.errors import NotFound
 from app.domain.outages import ChatModelUnavailable, EmbedderRefused, EmbedderUnavailable
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedding
-from app.usecases.jobs.runner import describe
+from app.usecases.jobs.runner import describe_error
 from app.usecases.operations import embed_missing as embedding_of
 from tests.factories import Caller, draft
 from tests.usecases.crowd import SeededEmbedder
@@ -26,11 +26,11 @@ class Fastidious(SeededEmbedder):
         self.word = word
         self.calls: list[list[str]] = []
 
-    async def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         self.calls.append(list(texts))
         if any(self.word in text for text in texts):
             raise EmbedderRefused("The embedding endpoint answered HTTP 400.")
-        return await super().encode(texts)
+        return await super().encode_texts(texts)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def embedder() -> SeededEmbedder:
 
 async def without_vectors(app: Application, caller: Caller, sql: asyncpg.Connection, texts: Sequence[str]) -> None:
     for text in texts:
-        await app.write.remember(caller.scope, draft(text))
+        await app.write.write_memory(caller.scope, draft(text))
     await sql.execute("DELETE FROM vec_minilm_l6_v2")
 
 
@@ -53,12 +53,12 @@ async def test_a_refused_text_holds_up_no_other(app: Application, caller: Caller
     texts = [f"Maya owns thing{n} {n}q." for n in range(12)]
     await without_vectors(app, caller, sql, texts)
     values = [PutItem(("notes",), str(n), {"text": texts[n]}, ("text",)) for n in range(8)]
-    await app.store.run(caller.scope, Batch(puts=tuple(values)))
+    await app.store.run_batch(caller.scope, Batch(puts=tuple(values)))
     await sql.execute("DELETE FROM store_vectors")
     model = Fastidious("thing7 ")
-    scope = Scope(caller.scope.tenant_id)
-    fill = embedding(app.uow, "minilm_l6_v2", model, 5000)
-    report = await fill.all(scope)
+    scope = Principal(caller.scope.tenant_id)
+    fill = build_embed_missing(app.uow, "minilm_l6_v2", model, 5000)
+    report = await fill.embed_all(scope)
     assert report["embedded"] == 11
     assert report["refused"] >= 1
     assert await embedded_texts(sql) == {text for text in texts if "thing7 " not in text}
@@ -68,7 +68,7 @@ async def test_a_refused_text_holds_up_no_other(app: Application, caller: Caller
     refused = await sql.fetchval("SELECT id::text FROM memories WHERE text LIKE '%thing7 %'")
     assert refused in {row["memory_id"] for row in events}
     assert {row["status"] for row in events} == {"error"}
-    again = await fill.all(scope)
+    again = await fill.embed_all(scope)
     assert (again["embedded"], again["refused"]) == (0, report["refused"])
 
 
@@ -77,8 +77,8 @@ async def test_a_turn_that_is_refused_does_not_fail_its_job(
 ) -> None:
     await without_vectors(app, caller, sql, ["Maya owns thing7 today."])
     memory_id = await sql.fetchval("SELECT id FROM memories")
-    fill = embedding(app.uow, "minilm_l6_v2", Fastidious("thing7 "), 5000)
-    assert await fill.one(Scope(caller.scope.tenant_id), memory_id) == 0
+    fill = build_embed_missing(app.uow, "minilm_l6_v2", Fastidious("thing7 "), 5000)
+    assert await fill.embed_one(Principal(caller.scope.tenant_id), memory_id) == 0
 
 
 async def test_where_everything_is_refused_a_run_ends(
@@ -87,9 +87,9 @@ async def test_where_everything_is_refused_a_run_ends(
     monkeypatch.setattr(embedding_of, "MOST_REFUSED", 3)
     await without_vectors(app, caller, sql, [f"Maya owns thing{n} {n}q." for n in range(6)])
     model = Fastidious("")
-    fill = embedding(app.uow, "minilm_l6_v2", model, 5000)
+    fill = build_embed_missing(app.uow, "minilm_l6_v2", model, 5000)
     with pytest.raises(EmbedderRefused, match="refused 3 texts"):
-        await fill.all(Scope(caller.scope.tenant_id))
+        await fill.embed_all(Principal(caller.scope.tenant_id))
     assert [call for call in model.calls if len(call) == 1][-1] == ["ready"]
     assert sum(len(call) == 1 for call in model.calls) == 4
 
@@ -99,12 +99,14 @@ async def test_texts_that_are_always_refused_hold_up_no_other(
 ) -> None:
     monkeypatch.setattr(embedding_of, "MOST_REFUSED", 3)
     await without_vectors(app, caller, sql, [f"Maya owns thing{n} {n}q." for n in range(6)] + ["Ben drinks tea."])
-    report = await embedding(app.uow, "minilm_l6_v2", Fastidious("Maya"), 5000).all(Scope(caller.scope.tenant_id))
+    report = await build_embed_missing(app.uow, "minilm_l6_v2", Fastidious("Maya"), 5000).embed_all(
+        Principal(caller.scope.tenant_id)
+    )
     assert (report["embedded"], report["refused"]) == (1, 6)
 
 
 def test_a_failed_job_says_what_the_endpoint_answered() -> None:
     said = "The chat model's endpoint answered HTTP 401."
-    assert describe(ChatModelUnavailable(said)) == f"chat_model_unavailable: {said}"
-    assert describe(EmbedderUnavailable("x HTTP 404.")) == "embedder_unavailable: x HTTP 404."
-    assert describe(NotFound("of user maya")) == "not_found: No such memory."  # others' words are not kept
+    assert describe_error(ChatModelUnavailable(said)) == f"chat_model_unavailable: {said}"
+    assert describe_error(EmbedderUnavailable("x HTTP 404.")) == "embedder_unavailable: x HTTP 404."
+    assert describe_error(NotFound("of user maya")) == "not_found: No such memory."  # others' words are not kept

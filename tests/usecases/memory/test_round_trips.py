@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, application
+from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType
@@ -31,13 +31,13 @@ async def proxy(database: Database) -> AsyncIterator[CountingProxy]:
 @pytest.fixture
 async def proxied(proxy: CountingProxy, settings: Settings, embedder: Embedder) -> AsyncIterator[Application]:
     """The application on one connection through the proxy."""
-    one = settings.model_copy(update={"database_url": SecretStr(proxy.url), "pool_max": 1})
-    async with application(one, Doubles(embedder=embedder)) as app:
+    one = settings.model_copy(update={"database_url": SecretStr(proxy.proxy_url), "pool_max": 1})
+    async with build_application(one, Doubles(embedder=embedder)) as app:
         yield app
 
 
 async def test_the_proxy_counts_a_flight_for_every_time_the_client_waits(proxy: CountingProxy) -> None:
-    connection = await asyncpg.connect(proxy.url)
+    connection = await asyncpg.connect(proxy.proxy_url)
     before = proxy.flights
     for _ in range(3):
         await connection.execute("SELECT 1; SELECT 2")
@@ -65,7 +65,7 @@ async def test_a_write_with_everything_takes_no_more(
     texts = ("Maya plays chess.", "Maya plays chess and tennis.", "Maya wants to win a chess tournament.")
     for warm_up in ("ana", "ben"):
         for text in texts:
-            await proxied.write.remember(caller.scope, draft(text, user_id=warm_up, thread_id="t1"))
+            await proxied.write.write_memory(caller.scope, draft(text, user_id=warm_up, thread_id="t1"))
     taken = [await _flights(proxy, proxied, caller, text) for text in texts]
     assert taken == [2, 2, 2]
     assert len(await edges(sql)) == 3
@@ -73,7 +73,7 @@ async def test_a_write_with_everything_takes_no_more(
 
 async def _flights(proxy: CountingProxy, app: Application, caller: Caller, text: str) -> int:
     before = proxy.flights
-    written = await app.write.remember(
+    written = await app.write.write_memory(
         caller.scope, draft(text, thread_id="t2", tags=("game",), source={"turn": str(uuid4())})
     )
     assert written.revision is not None
@@ -89,15 +89,15 @@ async def test_a_query_takes_a_bounded_number_of_round_trips_whatever_it_finds(
     taken = []
     for size in (0, 1, 8):
         for number in range(size):
-            await proxied.write.remember(caller.scope, draft(f"Chess move {number}.", type=MemoryType.turn))
+            await proxied.write.write_memory(caller.scope, draft(f"Chess move {number}.", type=MemoryType.turn))
         for _ in range(2):
             before = proxy.flights
-            answer = await proxied.query.ask(caller.scope, query)
+            answer = await proxied.query.answer_query(caller.scope, query)
             taken.append(proxy.flights - before)
     assert len(answer.items) == 5
     assert taken[3] == taken[5]
     assert taken[5] <= 7
-    await proxied.query.ask(caller.scope, plain)
+    await proxied.query.answer_query(caller.scope, plain)
     before = proxy.flights
-    await proxied.query.ask(caller.scope, plain)
+    await proxied.query.answer_query(caller.scope, plain)
     assert proxy.flights - before == 2

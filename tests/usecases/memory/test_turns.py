@@ -13,7 +13,7 @@ from app.bootstrap import Application
 from app.domain.filters import Filters
 from app.domain.jobs.job import JobKind, JobPolicy, JobState, NewJob
 from app.domain.memory.memory import MemoryType
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from app.usecases.memory.turns import StoredTurn
 from app.usecases.recall.query import Query
@@ -30,47 +30,47 @@ def embedder() -> SeededEmbedder:
 
 
 @pytest.fixture
-def scope(caller: Caller) -> Scope:
+def scope(caller: Caller) -> Principal:
     """Whose turns they are."""
     return caller.scope
 
 
-async def say(app: Application, scope: Scope, text: str, **fields: Any) -> StoredTurn:
+async def say(app: Application, scope: Principal, text: str, **fields: Any) -> StoredTurn:
     """Store a turn of the thread `talk`."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
-    return await app.turns.store(scope, draft(text, **turn | fields))
+    return await app.turns.store_turn(scope, draft(text, **turn | fields))
 
 
-async def run_all(app: Application, scope: Scope) -> Mapping[str, Any]:
+async def run_all(app: Application, scope: Principal) -> Mapping[str, Any]:
     """Run what is due to its end; the reports' numbers, added up."""
     total: dict[str, int] = {}
-    while swept := await app.run_jobs.sweep():
+    while swept := await app.run_jobs.collect_due_jobs():
         for tenant_id, job_id, kind in swept:
-            assert await app.run_jobs.run(tenant_id, job_id, "test") == "done", kind
-            report = (await app.jobs.get(scope, job_id)).report or {}
+            assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "done", kind
+            report = (await app.jobs.get_job(scope, job_id)).report or {}
             total = {name: total.get(name, 0) + report[name] for name in ("embedded", "evicted") if name in report}
     return total
 
 
 async def test_the_oldest_turns_of_a_full_thread_go_one_user_at_a_time(
-    configured: Configured, scope: Scope, sql: asyncpg.Connection
+    configured: Configured, scope: Principal, sql: asyncpg.Connection
 ) -> None:
     app = await configured(policies={"lifecycle": {"max_entries": 3}})
     pinned = await say(app, scope, "Pinned.", pinned=True)
     turns = [await say(app, scope, f"Turn {n}.") for n in range(5)]
     others = [await say(app, scope, "Elsewhere.", thread_id="other"), await say(app, scope, "Ben.", user_id="ben")]
-    summary = await app.write.remember(scope, draft("In short.", type=MemoryType.summary, thread_id="talk"))
+    summary = await app.write.write_memory(scope, draft("In short.", type=MemoryType.summary, thread_id="talk"))
     assert await run_all(app, scope) == {"embedded": 0, "evicted": 3}
     kept = {row["id"] for row in await sql.fetch("SELECT id FROM memories WHERE state = 'active'")}
     assert kept == {pinned.id, summary.id, *(turn.id for turn in [*turns[3:], *others])}
-    again = await JobStorage(app.uow, JobPolicy()).page(scope, JobState.done, None, None, 10)
+    again = await JobStorage(app.uow, JobPolicy()).list_jobs(scope, JobState.done, None, None, 10)
     for job in again:
-        await app.jobs.replay(scope, job.id)
+        await app.jobs.replay_job(scope, job.id)
     assert await run_all(app, scope) == {"embedded": 0, "evicted": 0}
 
 
 async def test_many_turns_without_a_vector_get_theirs_in_batches_and_only_once(
-    app: Application, scope: Scope, sql: asyncpg.Connection, embedder: SeededEmbedder
+    app: Application, scope: Principal, sql: asyncpg.Connection, embedder: SeededEmbedder
 ) -> None:
     embedder.failing = True
     for n in range(130):
@@ -79,13 +79,13 @@ async def test_many_turns_without_a_vector_get_theirs_in_batches_and_only_once(
     embedder.failing = False
     store = JobStorage(app.uow, JobPolicy())
     for expected in (130, 0):
-        await store.enqueue(scope, [NewJob(JobKind.embed)])
+        await store.enqueue_jobs(scope, [NewJob(JobKind.embed)])
         assert await run_all(app, scope) == {"embedded": expected}
     assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS}") == 130
 
 
 async def test_turns_are_answered_before_they_have_a_vector(
-    app: Application, scope: Scope, embedder: SeededEmbedder
+    app: Application, scope: Principal, embedder: SeededEmbedder
 ) -> None:
     embedder.failing = True
     for n in range(6):
@@ -93,7 +93,7 @@ async def test_turns_are_answered_before_they_have_a_vector(
     embedder.failing = False
     for profile, threshold in product(("default", "facts", "dense"), (None, 0.9)):
         query = Query("supervisor", "Which violin was it?", filters=Filters(user_id="maya"), profile=profile)
-        answer = await app.query.ask(scope, replace(query, top_k=5, threshold=threshold, explain=True))
+        answer = await app.query.answer_query(scope, replace(query, top_k=5, threshold=threshold, explain=True))
         assert (len(answer.items), [d.reason for d in answer.dropped], answer.degraded) == (5, ["rank"], None)
         for item in answer.items:
             assert item.scored is not None
@@ -103,23 +103,23 @@ async def test_turns_are_answered_before_they_have_a_vector(
 
 @pytest.mark.parametrize("payload", [{}, {"memory_id": "x", "thread_id": "t"}, {"memory_id": None, "thread_id": "t"}])
 async def test_a_job_that_names_no_turn_is_set_aside_at_once(
-    app: Application, scope: Scope, payload: dict[str, Any]
+    app: Application, scope: Principal, payload: dict[str, Any]
 ) -> None:
     await say(app, scope, "Good morning.")
-    [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue(scope, [NewJob(JobKind.after_turn, "maya", payload)])
-    assert await app.run_jobs.run(scope.tenant_id, job_id, "test") == "dead"
-    assert (await app.jobs.get(scope, job_id)).last_error == "job_failed: its payload names no turn"
+    [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.after_turn, "maya", payload)])
+    assert await app.run_jobs.run_job(scope.tenant_id, job_id, "test") == "dead"
+    assert (await app.jobs.get_job(scope, job_id)).last_error == "job_failed: its payload names no turn"
 
 
-async def test_a_turn_that_is_gone_is_no_error(app: Application, scope: Scope) -> None:
+async def test_a_turn_that_is_gone_is_no_error(app: Application, scope: Principal) -> None:
     turn = await say(app, scope, "Gone soon.")
     assert turn.id is not None
-    await app.edit.purge(scope, turn.id)
+    await app.edit.purge_memory(scope, turn.id)
     assert await run_all(app, scope) == {"embedded": 0, "evicted": 0}
 
 
 async def test_a_turn_is_embedded_with_who_speaks(
-    app: Application, scope: Scope, sql: asyncpg.Connection, embedder: SeededEmbedder
+    app: Application, scope: Principal, sql: asyncpg.Connection, embedder: SeededEmbedder
 ) -> None:
     held: dict[UUID | None, str] = {}
     for failing in (False, True):

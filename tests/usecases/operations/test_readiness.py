@@ -8,18 +8,18 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, application, diagnose
+from app.bootstrap import Application, Doubles, build_application, diagnose_installation
 from app.bootstrap.operators import change_secret
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
-from app.providers.chat_models.none import NoModel
+from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
-from app.providers.rerankers.none import NoReranker
+from app.providers.rerankers.none import NullReranker
 from app.storage.engine import Engine, refuse_privileged
 from app.storage.identity import new_id
 from app.storage.operations.administration import head_revision
-from app.storage.operations.secret import DIFFERENT
+from app.storage.operations.secret import MISMATCH_TEXT
 from app.storage.uow import UnitOfWork
 from app.usecases.operations.readiness import Readiness
 from tests.conftest import Database, database_url
@@ -48,15 +48,15 @@ async def test_a_role_that_can_step_around_the_policies_by_now_is_told(
     database: Database, sql: asyncpg.Connection, role: str
 ) -> None:
     engine = Engine(database_url(database.superuser, database.name, role, "p"), min_size=1, max_size=4)
-    readiness = Readiness(UnitOfWork(engine), SeededEmbedder(), NoReranker(), NoModel(), lambda: None)
-    assert (await readiness.checks())["role"] == "ok"
+    readiness = Readiness(UnitOfWork(engine), SeededEmbedder(), NullReranker(), NullChatModel(), lambda: None)
+    assert (await readiness.run_checks())["role"] == "ok"
     for power, (given, taken) in POWERS.items():
         await sql.execute(given.format(role))
-        checks = await readiness.checks()
+        checks = await readiness.run_checks()
         assert power in checks["role"], "the connections were open before"
         assert (checks["database"], "role" in readiness.OPTIONAL) == ("ok", False)
         await sql.execute(taken.format(role))
-        assert (await readiness.checks())["role"] == "ok"
+        assert (await readiness.run_checks())["role"] == "ok"
     await engine.close()
 
 
@@ -75,41 +75,41 @@ def test_how_to_mend_it_is_said(power: str, cure: str) -> None:
 
 def readiness_of(app: Application, chat: ChatModel | None = None) -> Readiness:
     """The checks on the test's database, with no models but this one."""
-    return Readiness(app.uow, SeededEmbedder(), NoReranker(), chat or NoModel(), lambda: None)
+    return Readiness(app.uow, SeededEmbedder(), NullReranker(), chat or NullChatModel(), lambda: None)
 
 
 async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Application) -> None:
     readiness, scopes = readiness_of(app), [(await make_caller(app)).scope for _ in range(2)]
-    assert (await readiness.checks())["pauses"] == "ok"
+    assert (await readiness.run_checks())["pauses"] == "ok"
     for scope, kind in ((scopes[0], "embed"), (scopes[1], "embed"), (scopes[1], "*")):
-        await app.jobs.pause(scope, kind)
-    checks = await readiness.checks()
+        await app.jobs.pause_jobs(scope, kind)
+    checks = await readiness.run_checks()
     assert "* (1), embed (2); `mnema jobs resume`" in checks["pauses"]
-    assert readiness.wrong(checks) == {"pauses"} <= readiness.OPTIONAL
+    assert readiness.failed_checks(checks) == {"pauses"} <= readiness.OPTIONAL
     for scope in scopes:
-        await app.jobs.resume(scope, "*")
-    assert (await readiness.checks())["pauses"] == "ok"
+        await app.jobs.resume_jobs(scope, "*")
+    assert (await readiness.run_checks())["pauses"] == "ok"
 
 
 async def test_no_model_one_that_answers_and_one_that_does_not_are_told_apart(app: Application) -> None:
     async with fake_llm() as llm:
         model = OpenAIModel(llm.base_url, "", "scripted", 5.0)
-        verdicts = [await readiness_of(app, chat).checks() for chat in (NoModel(), model)]
-    verdicts.append(await readiness_of(app, model).checks())
+        verdicts = [await readiness_of(app, chat).run_checks() for chat in (NullChatModel(), model)]
+    verdicts.append(await readiness_of(app, model).run_checks())
     await model.close()
     assert [checks["llm"] for checks in verdicts[:2]] == ["none", "ok"]
     assert verdicts[2]["llm"].startswith("The chat model's endpoint cannot be reached.")
-    assert [Readiness.wrong(checks) for checks in verdicts] == [set(), set(), {"llm"}]
+    assert [Readiness.failed_checks(checks) for checks in verdicts] == [set(), set(), {"llm"}]
 
 
 async def test_a_schema_that_is_behind_is_told_whatever_it_lacks(app: Application, sql: asyncpg.Connection) -> None:
     await sql.execute("DROP FUNCTION paused_jobs(); UPDATE alembic_version SET version_num = '0000'")
-    checks = await readiness_of(app).checks()
+    checks = await readiness_of(app).run_checks()
     assert "run `mnema migrate`" in checks["migrations"]
     assert checks["pauses"] == "cannot be asked of this schema"
     await sql.execute(f"UPDATE alembic_version SET version_num = '{head_revision()}'")
     with pytest.raises(asyncpg.UndefinedFunctionError):
-        await readiness_of(app).checks()
+        await readiness_of(app).run_checks()
 
 
 async def test_a_replica_with_another_secret_is_told_until_its_secret_is_accepted(
@@ -117,26 +117,26 @@ async def test_a_replica_with_another_secret_is_told_until_its_secret_is_accepte
 ) -> None:
     another = settings.model_copy(update={"secret_key": SecretStr("another secret, and as long as it has to be")})
     doubles = Doubles(embedder=embedder)
-    async with application(settings, doubles) as first, application(another, doubles) as second:
-        assert (await diagnose(another))["secret"] == "ok", "the doctor looks and settles nothing"
-        assert (await diagnose(settings))["secret"] == "ok"
-        at_once = await asyncio.gather(*(one.readiness.checks() for one in (first, first, second)))
-        assert {checks["secret"] for checks in at_once} == {"ok", DIFFERENT}
-        one, other = (first, second) if (await first.readiness.checks())["secret"] == "ok" else (second, first)
-        assert (await one.readiness.checks())["secret"] == "ok"
-        assert (await other.readiness.checks())["secret"] == DIFFERENT
+    async with build_application(settings, doubles) as first, build_application(another, doubles) as second:
+        assert (await diagnose_installation(another))["secret"] == "ok", "the doctor looks and settles nothing"
+        assert (await diagnose_installation(settings))["secret"] == "ok"
+        at_once = await asyncio.gather(*(one.readiness.run_checks() for one in (first, first, second)))
+        assert {checks["secret"] for checks in at_once} == {"ok", MISMATCH_TEXT}
+        one, other = (first, second) if (await first.readiness.run_checks())["secret"] == "ok" else (second, first)
+        assert (await one.readiness.run_checks())["secret"] == "ok"
+        assert (await other.readiness.run_checks())["secret"] == MISMATCH_TEXT
         assert "secret" not in Readiness.OPTIONAL
-        assert (await diagnose(other.settings))["secret"] == DIFFERENT
+        assert (await diagnose_installation(other.settings))["secret"] == MISMATCH_TEXT
         await change_secret(other.settings, database.admin)
-        assert (await one.readiness.checks())["secret"] == DIFFERENT
-        assert (await other.readiness.checks())["secret"] == "ok"
+        assert (await one.readiness.run_checks())["secret"] == MISMATCH_TEXT
+        assert (await other.readiness.run_checks())["secret"] == "ok"
 
 
 async def test_the_database_knows_the_secret_by_a_mark_alone(
     settings: Settings, embedder: SeededEmbedder, sql: asyncpg.Connection
 ) -> None:
-    async with application(settings, Doubles(embedder=embedder)) as app:
-        await app.readiness.checks()
+    async with build_application(settings, Doubles(embedder=embedder)) as app:
+        await app.readiness.run_checks()
     [row] = await sql.fetch("SELECT * FROM installation")
     secret = settings.erasure_secret()
     assert len(row["secret_fingerprint"]) == 32

@@ -12,16 +12,22 @@ import asyncpg
 import numpy as np
 import pytest
 
-from app.bootstrap import Application, Doubles, application
-from app.bootstrap.spaces import add_space, drop_space, filling, spaces, switch_space
+from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.spaces import (
+    add_space,
+    build_standalone_space_filler,
+    build_standalone_spaces,
+    drop_space,
+    switch_space,
+)
 from app.config.settings import Settings
 from app.domain.agent_state.store_items import Batch, PutItem, SearchItems
 from app.domain.errors import ConfigError, NotFound, WrongState
 from app.domain.filters import Filters
 from app.domain.outages import EmbedderUnavailable
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.recall.search import Search, SearchStorage
-from app.usecases.operations.spaces import Filled
+from app.usecases.operations.spaces import FillReport
 from app.usecases.recall.query import Query
 from migrations.describe import describe
 from tests.architecture import catalog
@@ -54,10 +60,10 @@ class Town:
         """A space for the model."""
         return await add_space(self.database.admin, model.model, model.dimension, partitions=2)
 
-    async def fill(self, name: str, model: WordsEmbedder) -> tuple[Filled, int]:
+    async def fill(self, name: str, model: WordsEmbedder) -> tuple[FillReport, int]:
         """What one run did, and what it left."""
-        async with filling(self.settings, name, model) as fill:
-            return await fill.run(lambda _done: None), await fill.lacking()
+        async with build_standalone_space_filler(self.settings, name, model) as fill:
+            return await fill.fill_space(lambda _done: None), await fill.count_missing()
 
     async def switch(self, name: str, *, force: bool = False) -> None:
         await switch_space(self.settings, self.database.admin, name, force=force)
@@ -67,7 +73,7 @@ class Town:
 
     async def server(self, model: WordsEmbedder) -> Application:
         """A server of the model."""
-        return await self.stack.enter_async_context(application(self.settings, Doubles(embedder=model)))
+        return await self.stack.enter_async_context(build_application(self.settings, Doubles(embedder=model)))
 
     async def is_whole(self, name: str, model: WordsEmbedder) -> None:
         """Each memory of every tenant has one vector, of its present text, that says where the memory stands."""
@@ -94,7 +100,7 @@ async def town(
 
 
 async def remember(app: Application, caller: Caller, text: str, user: str = "ana", **fields: Any) -> UUID:
-    written = await app.write.remember(caller.scope, draft(text, user_id=user, **fields))
+    written = await app.write.write_memory(caller.scope, draft(text, user_id=user, **fields))
     assert written.id is not None
     return written.id
 
@@ -102,16 +108,16 @@ async def remember(app: Application, caller: Caller, text: str, user: str = "ana
 async def ask(app: Application, caller: Caller, words: str, user: str | None = "ana") -> list[UUID]:
     """Ids, best first."""
     asked = Query("supervisor", words, ("preferences", "goals"), Filters(user_id=user), top_k=30, budget_tokens=8192)
-    answer = await app.query.ask(caller.scope, asked)
+    answer = await app.query.answer_query(caller.scope, asked)
     assert answer.degraded is None
     return [item.memory.id for item in answer.items]
 
 
-async def similarity(app: Application, space: str, scope: Scope, vector: np.ndarray) -> dict[UUID, float | None]:
+async def similarity(app: Application, space: str, scope: Principal, vector: np.ndarray) -> dict[UUID, float | None]:
     """What a space holds for a tenant, by nearness."""
     async with app.uow.calls(scope) as tx:
         search = Search(Filters(), ("preferences", "goals"), "the of", vector, 100, 0)
-        return {c.id: c.similarity for c in await SearchStorage(space).candidates(tx, scope, search)}
+        return {c.id: c.similarity for c in await SearchStorage(space).find_candidates(tx, scope, search)}
 
 
 async def settle(app: Application, caller: Caller, user: str = "ana") -> dict[str, UUID]:
@@ -126,9 +132,9 @@ async def busy(app: Application, caller: Caller, ended: asyncio.Event) -> int:
             return step
         first, second = [await remember(app, caller, f"ben {word}{step} {step}x", "ben") for word in ("keep", "drop")]
         assert first in await ask(app, caller, f"keep{step}", "ben")
-        await app.edit.patch(caller.scope, first, {"text": f"ben changed{step} {step}y"}, version=None)
-        await app.edit.patch(caller.scope, first, {"category": "goals"}, version=None)
-        await app.edit.soft_delete(caller.scope, second)
+        await app.edit.patch_memory(caller.scope, first, {"text": f"ben changed{step} {step}y"}, version=None)
+        await app.edit.patch_memory(caller.scope, first, {"category": "goals"}, version=None)
+        await app.edit.soft_delete_memory(caller.scope, second)
         found = await ask(app, caller, f"changed{step} drop{step}", "ben")
         assert first in found
         assert second not in found
@@ -181,7 +187,7 @@ async def test_servers_go_on_as_before_while_another_model_is_filled_and_taken_u
     assert held[late] == pytest.approx(1, abs=2e-3)
     assert not set(held) & {row["id"] for row in await town.sql.fetch("SELECT id FROM memories WHERE user_id = 'eve'")}
     # what the new server edits is stale in neither space
-    await fresh.edit.patch(caller.scope, late, {"text": "ana sold the binoculars"}, version=None)
+    await fresh.edit.patch_memory(caller.scope, late, {"text": "ana sold the binoculars"}, version=None)
     for space, model in ((OLD, WordsEmbedder("all-MiniLM-L6-v2", 384)), (name, new)):
         await town.fill(space, model)
         await town.is_whole(space, model)
@@ -195,9 +201,9 @@ async def test_what_changes_between_reading_and_filling_is_embedded_anew(town: T
 
     async def edit(_texts: Sequence[str]) -> None:
         new.before = None
-        await town.old.edit.patch(caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None)
-        await town.old.edit.soft_delete(caller.scope, ids["amber"])
-        await town.old.edit.purge(caller.scope, ids["willow"])
+        await town.old.edit.patch_memory(caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None)
+        await town.old.edit.soft_delete_memory(caller.scope, ids["amber"])
+        await town.old.edit.purge_memory(caller.scope, ids["willow"])
 
     new.before = edit
     filled, lacking = await town.fill(name, new)
@@ -218,16 +224,16 @@ async def test_a_model_that_fails_is_asked_again_and_a_run_that_gave_up_is_taken
     async def wait(seconds: float) -> None:
         waited.append(seconds)
 
-    async with filling(town.settings, name, new) as fill:
+    async with build_standalone_space_filler(town.settings, name, new) as fill:
         fill._wait = wait
         new.failures = 100
         with pytest.raises(EmbedderUnavailable):
-            await fill.run(lambda _done: None)
+            await fill.fill_space(lambda _done: None)
         assert waited == sorted(waited)
-        assert (len(waited), await fill.lacking()) == (4, len(SUBJECTS))
+        assert (len(waited), await fill.count_missing()) == (4, len(SUBJECTS))
         new.failures = 4
-        assert (await fill.run(lambda _done: None)).embedded == len(SUBJECTS)
-        assert (await fill.run(lambda _done: None)).embedded == 0
+        assert (await fill.fill_space(lambda _done: None)).embedded == len(SUBJECTS)
+        assert (await fill.fill_space(lambda _done: None)).embedded == 0
     await town.is_whole(name, new)
 
 
@@ -235,11 +241,11 @@ async def test_following_fills_what_the_old_servers_write(town: Town) -> None:
     caller = await make_caller(town.old)
     new = WordsEmbedder("acme/words", 768)
     name = await town.add(new)
-    async with filling(town.settings, name, new) as fill:
-        following = asyncio.create_task(fill.follow(lambda _done: None, 0.05))
+    async with build_standalone_space_filler(town.settings, name, new) as fill:
+        following = asyncio.create_task(fill.fill_repeatedly(lambda _done: None, 0.05))
         await settle(town.old, caller)
         async with asyncio.timeout(60):
-            while await fill.lacking():  # noqa: ASYNC110  # the database tells no event
+            while await fill.count_missing():  # noqa: ASYNC110  # the database tells no event
                 await asyncio.sleep(0.05)
         following.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -258,13 +264,13 @@ async def test_every_dimension_writes_merges_asks_and_goes_back(town: Town, dime
     await town.switch(name)
     fresh = await town.server(new)
     first = await remember(fresh, caller, "Bea plays chess.", "bea")
-    again = await fresh.write.remember(caller.scope, draft("Bea plays chess and tennis.", user_id="bea"))
+    again = await fresh.write.write_memory(caller.scope, draft("Bea plays chess and tennis.", user_id="bea"))
     assert (again.id, again.action) == (first, "updated")
     other = await remember(fresh, caller, "Bea keeps bees on the roof.", "bea")
     assert (await ask(fresh, caller, "who plays tennis", "bea"))[0] == first
     assert set(await ask(fresh, caller, "chess roof bees", None)) >= {first, other}
     assert (await ask(fresh, caller, "bees on the roof", None))[0] == other
-    await fresh.edit.patch(caller.scope, other, {"text": "Bea keeps hens in the garden."}, version=None)
+    await fresh.edit.patch_memory(caller.scope, other, {"text": "Bea keeps hens in the garden."}, version=None)
     assert (await ask(fresh, caller, "hens in the garden", None))[0] == other
     assert (await town.fill(OLD, old))[1] == 0
     for space, model in ((OLD, old), (name, new)):
@@ -285,12 +291,12 @@ async def test_what_agents_keep_is_found_by_meaning_in_the_new_space(town: Town)
 
     keys = [put(f"k{n}", f"{word} of the day") for n, word in enumerate(SUBJECTS)]
     plain = [put("plain", "not indexed", ()), put("empty", "", ("nowhere",))]
-    await town.old.store.run(caller.scope, Batch(puts=(*keys, *plain)))
-    await town.old.store.run(stranger.scope, Batch(puts=(put("theirs", "violin of the day"),)))
+    await town.old.store.run_batch(caller.scope, Batch(puts=(*keys, *plain)))
+    await town.old.store.run_batch(stranger.scope, Batch(puts=(put("theirs", "violin of the day"),)))
 
     async def change(_texts: Sequence[str]) -> None:
         new.before = None
-        await town.old.store.run(caller.scope, Batch(puts=(put("k0", "trombone of the night"),)))
+        await town.old.store.run_batch(caller.scope, Batch(puts=(put("k0", "trombone of the night"),)))
 
     new.before = change
     filled, lacking = await town.fill(name, new)
@@ -303,13 +309,15 @@ async def test_what_agents_keep_is_found_by_meaning_in_the_new_space(town: Town)
     fresh = await town.server(new)
     for words, key in (("violin of the day", "k1"), ("trombone of the night", "k0")):
         search = SearchItems(("a",), query=words, limit=3)
-        [found] = (await fresh.store.run(caller.scope, Batch(searches=(search,)))).searches
+        [found] = (await fresh.store.run_batch(caller.scope, Batch(searches=(search,)))).searches
         assert (found[0].item.key, round(found[0].score or 0, 2)) == (key, 1.0)
     parts = await town.sql.fetch("SELECT item_id, part FROM store_vectors WHERE space = $1", name)
     assert len(parts) == len(set(map(tuple, parts))) == 2 * (len(SUBJECTS) + 1)
     await town.drop(OLD)
     assert await town.sql.fetchval("SELECT count(*) FROM store_vectors WHERE space = $1", OLD) == 0
-    [found] = (await fresh.store.run(caller.scope, Batch(searches=(SearchItems(("a",), query="violin"),)))).searches
+    [found] = (
+        await fresh.store.run_batch(caller.scope, Batch(searches=(SearchItems(("a",), query="violin"),)))
+    ).searches
     assert len(found) == 10
 
 
@@ -324,7 +332,7 @@ async def test_a_server_needs_a_space_that_was_taken_up(town: Town) -> None:
     with pytest.raises(ConfigError, match=f"mnema embeddings migrate {name}"):
         await town.server(new)
     with pytest.raises(ConfigError, match="set MNEMA_EMBEDDER"):
-        async with filling(town.settings, name, WordsEmbedder("acme/words", 769)):
+        async with build_standalone_space_filler(town.settings, name, WordsEmbedder("acme/words", 769)):
             pass
     for wrong in (town.switch, town.drop):
         with pytest.raises(NotFound, match="no embedding space 'x'"):
@@ -336,8 +344,8 @@ async def test_a_server_needs_a_space_that_was_taken_up(town: Town) -> None:
         await town.drop(name)
     with pytest.raises(WrongState, match="10 memories or agents' values have no vector"):
         await town.drop(OLD)
-    assert (await town.old.readiness.checks())["embedding_space"] == "ok"
-    assert (await (await town.server(new)).readiness.checks())["embedding_space"] == "ok"
+    assert (await town.old.readiness.run_checks())["embedding_space"] == "ok"
+    assert (await (await town.server(new)).readiness.run_checks())["embedding_space"] == "ok"
 
 
 async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -> None:
@@ -352,11 +360,11 @@ async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -
     for check in CHECKS:
         assert await check(town.sql) == [], check.__name__
     assert {f"vec_{name}" for name in names.values()} <= set(await catalog.tenant_tables(town.sql))
-    await town.old.edit.patch(caller.scope, ids["violin"], {"category": "goals"}, version=None)
+    await town.old.edit.patch_memory(caller.scope, ids["violin"], {"category": "goals"}, version=None)
     for name in names.values():
         assert await town.sql.fetchval(f"SELECT count(*) FROM vec_{name} WHERE category = 'goals'") == 1
-    async with spaces(town.settings) as found:
-        held = {r.registered.space.name: (r.memories, r.embedded, r.missing) for r in await found.reports()}
+    async with build_standalone_spaces(town.settings) as found:
+        held = {r.registered.space.name: (r.memories, r.embedded, r.missing) for r in await found.list_reports()}
     assert held == dict.fromkeys([OLD, *names.values()], (10, 10, 0))
     ended = asyncio.Event()
     working = asyncio.create_task(busy(town.old, caller, ended))
@@ -365,7 +373,7 @@ async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -
     ended.set()
     assert await working
     assert await describe(town.database.superuser) == before
-    await town.old.edit.patch(caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None)
+    await town.old.edit.patch_memory(caller.scope, ids["violin"], {"text": "ana plays the trombone"}, version=None)
     assert (await ask(town.old, caller, "trombone"))[0] == ids["violin"]
 
 
@@ -380,4 +388,4 @@ async def test_a_tenant_sees_its_own_vectors_in_every_space(town: Town) -> None:
         assert len(await similarity(town.old, space, caller.scope, model.vector("the violin"))) == len(SUBJECTS)
         async with town.old.uow.read(stranger.scope) as tx:
             assert await tx.fetchval(f"SELECT count(*) FROM vec_{space}") == 0
-        assert await town.old.uow.definer(f"SELECT 1 FROM vec_{space}") == []
+        assert await town.old.uow.call_definer(f"SELECT 1 FROM vec_{space}") == []

@@ -15,7 +15,7 @@ from pgvector.asyncpg import register_vector
 
 from app.bootstrap import Application
 from app.domain.filters import Filters
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
 from app.storage.operations.vectors import VectorStorage
 from app.storage.recall.search import Search, SearchStorage
@@ -41,7 +41,7 @@ class Town:
     """One tenant of many memories, in a small space whose vectors are all in the index."""
 
     app: Application
-    scope: Scope
+    scope: Principal
     sql: asyncpg.Connection
     vectors: np.ndarray
 
@@ -49,7 +49,7 @@ class Town:
         """The candidates beside the memory of this number."""
         search = Search(filters, categories, "the of", self.vectors[at], WANTED, 0, exact=5000)
         async with self.app.uow.calls(self.scope) as tx:
-            found = await SearchStorage(SPACE).candidates(tx, self.scope, search)
+            found = await SearchStorage(SPACE).find_candidates(tx, self.scope, search)
             await tx.fetchval("SELECT pg_stat_force_next_flush()")  # else what was used is told a second later
             return found
 
@@ -91,7 +91,7 @@ def clustered(rng: np.random.Generator, rows: int, dimension: int, latent: int =
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-async def fill(sql: asyncpg.Connection, scope: Scope, space: str, vectors: np.ndarray, *, indexed: bool) -> None:
+async def fill(sql: asyncpg.Connection, scope: Principal, space: str, vectors: np.ndarray, *, indexed: bool) -> None:
     """Memories and their vectors, as a superuser may, past journal and tripwire; then the index in one go."""
     await register_vector(sql)
     async with sql.transaction():
@@ -131,13 +131,13 @@ async def fill(sql: asyncpg.Connection, scope: Scope, space: str, vectors: np.nd
 
 
 @pytest.fixture
-def scope(caller: Caller) -> Scope:
+def scope(caller: Caller) -> Principal:
     """Whose memories they are."""
     return caller.scope
 
 
 @pytest.fixture
-async def town(app: Application, scope: Scope, database: Database) -> AsyncIterator[Town]:
+async def town(app: Application, scope: Principal, database: Database) -> AsyncIterator[Town]:
     """It takes a while to make."""
     sql = await asyncpg.connect(database.superuser)
     await sql.execute(f"SELECT add_embedding_space('{SPACE}', 'tiny', {DIMENSION}, 2)")
@@ -195,18 +195,18 @@ async def _what_is_new_is_found_and_what_is_gone_is_not(town: Town) -> None:
         HalfVector(town.vectors[4]),
     )
     assert target in {c.id for c in await town.find(Filters(), 4)}
-    assert await vectors.more_than(town.scope, 5000)
-    assert [await vectors.index(town.scope, 50) for _ in range(2)] == [1, 0]
+    assert await vectors.has_more_than(town.scope, 5000)
+    assert [await vectors.index_vectors(town.scope, 50) for _ in range(2)] == [1, 0]
     assert target in {c.id for c in await town.find(Filters(), 4)}
     await town.sql.execute(f"UPDATE vec_{SPACE} SET state = 'soft_deleted' WHERE memory_id = $1", target)
     assert target not in {c.id for c in await town.find(Filters(), 4)}
 
 
 async def _another_tenant_finds_nothing(town: Town) -> None:
-    other = Scope((await town.app.tenants.create("another")).id)
+    other = Principal((await town.app.tenants.create_tenant("another")).id)
     search = Search(Filters(), CATEGORIES, "the of", town.vectors[3], WANTED, 0, exact=0)
     async with town.app.uow.calls(other) as tx:
-        assert await SearchStorage(SPACE).candidates(tx, other, search) == []
+        assert await SearchStorage(SPACE).find_candidates(tx, other, search) == []
 
 
 async def test_a_large_tenant_is_searched_approximately_and_never_gets_less_than_there_is(town: Town) -> None:
@@ -217,7 +217,7 @@ async def test_a_large_tenant_is_searched_approximately_and_never_gets_less_than
 
 
 async def test_wide_vectors_are_compared_by_their_signs_first(
-    app: Application, scope: Scope, database: Database
+    app: Application, scope: Principal, database: Database
 ) -> None:
     sql = await asyncpg.connect(database.superuser)
     await sql.execute("SELECT add_embedding_space('wide', 'wide', 1536, 2)")
@@ -229,7 +229,7 @@ async def test_wide_vectors_are_compared_by_their_signs_first(
         near = {ids[n] for n in np.argsort(-(vectors @ vectors[at]), kind="stable")[:WANTED]}
         search = Search(Filters(), CATEGORIES, "the of", vectors[at], WANTED, 0)
         async with app.uow.calls(scope) as tx:
-            found = await SearchStorage("wide").candidates(tx, scope, search)
+            found = await SearchStorage("wide").find_candidates(tx, scope, search)
         right += len({c.id for c in found} & near)
     assert right >= 0.99 * 20 * WANTED
     await sql.close()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.bootstrap import Application, Doubles, application
+from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.storage.recall.search import Search, SearchStorage
@@ -52,19 +52,19 @@ class Town:
     async def candidates(self, search: Search) -> list[Any]:
         """What storage answers."""
         async with self.app.uow.read(self.caller.scope) as tx:
-            return await STORAGE.candidates(tx, self.caller.scope, search)
+            return await STORAGE.find_candidates(tx, self.caller.scope, search)
 
     async def ask(self, query: str, **fields: Any) -> Answer:
         """What the agent `supervisor` is answered, with all the room a budget can give."""
         asked = Query(agent="supervisor", query=query, budget_tokens=8192, **fields)
-        return await self.app.query.ask(self.caller.scope, asked)
+        return await self.app.query.answer_query(self.caller.scope, asked)
 
 
 @pytest.fixture
 async def town(settings: Settings, clock: Clock, sql: asyncpg.Connection) -> AsyncIterator[Town]:
     """The crowd, and another tenant's crowd of the same users that must never be seen."""
     embedder = SeededEmbedder()
-    async with application(settings, Doubles(embedder=embedder, clock=clock)) as app:
+    async with build_application(settings, Doubles(embedder=embedder, clock=clock)) as app:
         caller, stranger = await make_caller(app), await make_caller(app)
         crowd = await settle(sql, caller.scope.tenant_id, SIZE)
         await settle(sql, stranger.scope.tenant_id, 500)
@@ -220,7 +220,9 @@ async def test_the_category_filter_is_a_filter_like_the_others(town: Town) -> No
 
 
 async def test_a_big_category_does_not_crowd_a_small_one_out_of_a_long_answer(town: Town) -> None:
-    lengths = {name: town.app.policies.categories.get(name).rag_length for name in ("preferences", "tasks", "goals")}
+    lengths = {
+        name: town.app.policies.categories.get_category(name).rag_length for name in ("preferences", "tasks", "goals")
+    }
     matching = {name: len(town.crowd.matching(Filters(), [name])) for name in lengths}
     room = sum(min(lengths[name], matching[name]) for name in lengths)
     assert room > 50
@@ -241,7 +243,7 @@ async def test_only_what_is_similar_enough_passes_the_threshold(town: Town) -> N
 async def test_a_bound_key_finds_only_its_agents_categories(town: Town) -> None:
     planner = await make_caller(town.app, ("query",), ["planner"], tenant=town.caller)
     query = Query(agent="planner", query="violin", top_k=50, budget_tokens=8192)
-    answer = await town.app.query.ask(planner.scope, query)
+    answer = await town.app.query.answer_query(planner.scope, query)
     assert {item.memory.category for item in [*answer.items, *answer.related]} == {"goals", "tasks"}
 
 

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.bootstrap.spaces import embedding
+from app.bootstrap.spaces import build_embed_missing
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.usecases.recall.answer import Answer
@@ -28,7 +28,7 @@ def turn(text: str, seq: int, actor: str = "Maya", thread: str = "t", at: dateti
 
 async def said(app: Application, caller: Caller, *turns: NewMemory) -> None:
     """Store them as they are."""
-    embeddings = await app.write.embed(caller.scope, turns)
+    embeddings = await app.write.embed_drafts(caller.scope, turns)
     for answer in await app.write.store_many(
         caller.scope, [(t, e, None) for t, e in zip(turns, embeddings, strict=True)]
     ):
@@ -39,7 +39,7 @@ async def ask(app: Application, caller: Caller, question: str, top_k: int = 3, *
     """Ask of Maya's talk, explained."""
     of_maya = Filters(user_id="maya", **filters)
     query = Query("supervisor", question, ("activity",), of_maya, top_k, 8192, explain=True)
-    return await app.query.ask(caller.scope, query)
+    return await app.query.answer_query(caller.scope, query)
 
 
 @pytest.fixture
@@ -95,6 +95,6 @@ async def test_what_has_no_tokens_yet_is_found_all_the_same(
     await sql.execute(f"UPDATE {VECTORS} SET tokens = NULL WHERE memory_id IN (SELECT id FROM memories WHERE seq = 1)")
     answer = await ask(app, caller, "Where did Maya buy the boat?", 1)
     assert [item.memory.seq for item in answer.items] == [1]
-    embed = embedding(app.uow, VECTORS.removeprefix("vec_"), app.embedder, 100)
-    assert await embed.all(caller.scope) == {"embedded": 1, "items": 0, "indexed": 0, "refused": 0}
-    assert await embed.all(caller.scope) == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0}
+    embed = build_embed_missing(app.uow, VECTORS.removeprefix("vec_"), app.embedder, 100)
+    assert await embed.embed_all(caller.scope) == {"embedded": 1, "items": 0, "indexed": 0, "refused": 0}
+    assert await embed.embed_all(caller.scope) == {"embedded": 0, "items": 0, "indexed": 0, "refused": 0}

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 import yaml
 
-from app.bootstrap import Application, Doubles, application
+from app.bootstrap import Application, Doubles, build_application
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
 from app.domain.filters import Filters
@@ -52,7 +52,7 @@ def settings(settings: Settings, model: RerankServer) -> Settings:
 async def plain(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Application]:
     """The same without a reranker that reads."""
     usual = settings.model_copy(update={"reranker": "late_interaction"})
-    async with application(usual, Doubles(embedder=embedder, clock=clock)) as built:
+    async with build_application(usual, Doubles(embedder=embedder, clock=clock)) as built:
         yield built
 
 
@@ -68,7 +68,7 @@ _SAID: dict[UUID, str] = {}
 
 async def remember(app: Application, caller: Caller, **fields: Any) -> dict[str, UUID]:
     """Write TEXTS; ids by text."""
-    written = {text: await app.write.remember(caller.scope, draft(text, **fields)) for text in TEXTS}
+    written = {text: await app.write.write_memory(caller.scope, draft(text, **fields)) for text in TEXTS}
     _SAID.update({one.id: text for text, one in written.items() if one.id is not None})
     return {text: one.id for text, one in written.items() if one.id is not None}
 
@@ -76,7 +76,7 @@ async def remember(app: Application, caller: Caller, **fields: Any) -> dict[str,
 async def ask(app: Application, caller: Caller, **fields: Any) -> Answer:
     """Ask of Maya, explained."""
     usual = {"filters": Filters(user_id="maya"), "top_k": 3, "budget_tokens": 8192, "explain": True}
-    return await app.query.ask(caller.scope, Query("supervisor", QUESTION, **(usual | fields)))
+    return await app.query.answer_query(caller.scope, Query("supervisor", QUESTION, **(usual | fields)))
 
 
 def scores(answer: Answer) -> dict[str, Mapping[str, float]]:
@@ -157,9 +157,9 @@ async def test_it_reads_what_the_asker_may_see_and_nothing_else(
 ) -> None:
     other = await make_caller(app)
     await remember(app, other, category="event")
-    await app.write.remember(caller.scope, draft("Nadia drinks oat milk.", user_id="nadia"))
-    await app.write.remember(caller.scope, draft("Maya knows oat milk.", category="knowledge"))
-    pinned = await app.write.remember(caller.scope, draft("Maya pinned the milk.", pinned=True))
+    await app.write.write_memory(caller.scope, draft("Nadia drinks oat milk.", user_id="nadia"))
+    await app.write.write_memory(caller.scope, draft("Maya knows oat milk.", category="knowledge"))
+    pinned = await app.write.write_memory(caller.scope, draft("Maya pinned the milk.", pinned=True))
     await ask(app, caller)
     assert sorted(model.requests.pop()["texts"]) == sorted([*TEXTS, "Maya pinned the milk."])
     answer = await ask(app, caller, filters=Filters(user_id="maya", pinned=True))
@@ -177,11 +177,11 @@ async def test_what_is_gone_meanwhile_is_not_answered(
 ) -> None:
     scope, gone = caller.scope, memories["Oat milk is what Maya will drink."]
     ways = {
-        "soft_delete": lambda: app.edit.soft_delete(scope, gone),
-        "purge": lambda: app.edit.purge(scope, gone),
-        "other category": lambda: app.edit.patch(scope, gone, {"category": "knowledge"}, version=None),
-        "filter": lambda: app.edit.pin(scope, gone, True),
-        "erase": lambda: app.erase.erase(scope, "maya"),
+        "soft_delete": lambda: app.edit.soft_delete_memory(scope, gone),
+        "purge": lambda: app.edit.purge_memory(scope, gone),
+        "other category": lambda: app.edit.patch_memory(scope, gone, {"category": "knowledge"}, version=None),
+        "filter": lambda: app.edit.pin_memory(scope, gone, True),
+        "erase": lambda: app.erase.erase_user(scope, "maya"),
     }
     model.meanwhile = ways[way]  # on the only connection there is: none is held while the model reads
     answer = await ask(app, caller, filters=Filters(user_id="maya", pinned=False), top_k=6)
@@ -195,7 +195,7 @@ async def test_what_is_changed_meanwhile_is_answered_as_it_is_now(
     app: Application, caller: Caller, model: RerankServer, memories: dict[str, UUID]
 ) -> None:
     best = memories["Oat milk is what Maya will drink."]
-    model.meanwhile = lambda: app.edit.patch(caller.scope, best, {"text": "Oat milk no more."}, version=None)
+    model.meanwhile = lambda: app.edit.patch_memory(caller.scope, best, {"text": "Oat milk no more."}, version=None)
     answer = await ask(app, caller)
     assert answer.items[0].memory.id == best
     assert answer.items[0].text == "[preferences] Oat milk no more."
@@ -215,10 +215,10 @@ async def test_a_failure_gives_the_answer_without_it(
         i.scored.parts.keys() for i in expected.items if i.scored
     ]
     assert (await ask(app, caller, profile=profile)).degraded is None
-    await app.access.flush()
+    await app.access.flush_pending()
     asked = [status for node, op, status in await events_of(sql) if (node, op) == ("context", "search")]
     assert asked == ["error", "ok"]
-    assert b"mnema_reranker_failures_total 1.0" in app.metrics.text()
+    assert b"mnema_reranker_failures_total 1.0" in app.metrics.render_text()
 
 
 @pytest.mark.usefixtures("memories")
@@ -243,7 +243,7 @@ async def test_the_header_tells_what_happened_meanwhile_and_once(
     ids = await remember(app, caller, thread_id="t")
     assert len((await ask(app, caller, thread_id="t")).header.splitlines()) == 4
     assert (await ask(app, caller, thread_id="t")).header == ""
-    model.meanwhile = lambda: app.edit.soft_delete(caller.scope, ids["A dairy farm."])
+    model.meanwhile = lambda: app.edit.soft_delete_memory(caller.scope, ids["A dairy farm."])
     assert "~soft_deleted: [Preferences] A dairy farm." in (await ask(app, caller, thread_id="t")).header
     assert (await ask(app, caller, thread_id="t")).header == ""
 
@@ -251,11 +251,11 @@ async def test_the_header_tells_what_happened_meanwhile_and_once(
 @pytest.mark.usefixtures("memories")
 async def test_readiness_says_when_it_is_away(app: Application, model: RerankServer) -> None:
     model.faults.append(Fault.UNAUTHORISED)
-    told = (await app.readiness.checks())["reranker"]
+    told = (await app.readiness.run_checks())["reranker"]
     assert told.startswith("The reranker's endpoint answered HTTP 401. Check MNEMA_RERANKER_BASE_URL")
     assert "reranker" in app.readiness.OPTIONAL
     for _ in range(3):
-        assert (await app.readiness.checks())["reranker"] == "ok"
+        assert (await app.readiness.run_checks())["reranker"] == "ok"
     assert len(model.requests) == 2
 
 
@@ -272,7 +272,7 @@ async def test_only_a_model_that_reads_costs_a_second_transaction(
     opened, calls = [], UnitOfWork.calls
     monkeypatch.setattr(UnitOfWork, "calls", lambda *given: opened.append(given) or calls(*given))
     usual = settings.model_copy(update={"reranker": "none"})
-    async with application(usual, Doubles(embedder=embedder, clock=clock)) as none:
+    async with build_application(usual, Doubles(embedder=embedder, clock=clock)) as none:
         opened.clear()
         counts = []
         for one in (app, plain, none):

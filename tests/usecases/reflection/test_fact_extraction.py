@@ -8,11 +8,11 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from app.bootstrap import Application, Doubles, application
+from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.jobs.job import JobKind, JobState, NewJob
 from app.domain.memory.memory import MemoryType
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedder
 from app.storage.jobs.jobs import JobStorage
 from tests.factories import Clock, draft, make_caller
@@ -41,22 +41,22 @@ def settings(settings: Settings, llm: FakeLlm) -> Settings:
     return with_model(settings, llm, timeout_s=2.0)
 
 
-async def say(app: Application, scope: Scope, text: str = TURN, **fields: Any) -> UUID:
+async def say(app: Application, scope: Principal, text: str = TURN, **fields: Any) -> UUID:
     """Store a turn of the thread `talk`."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
-    stored = await app.turns.store(scope, draft(text, **turn | fields))
+    stored = await app.turns.store_turn(scope, draft(text, **turn | fields))
     assert stored.id is not None
     return stored.id
 
 
-async def work(app: Application, scope: Scope, expected: str = "done") -> Mapping[str, Any]:
+async def work(app: Application, scope: Principal, expected: str = "done") -> Mapping[str, Any]:
     """Run what is due once; the report of the last job on facts."""
     report: Mapping[str, Any] = {}
-    while swept := await app.run_jobs.sweep():
+    while swept := await app.run_jobs.collect_due_jobs():
         for tenant_id, job_id, kind in swept:
-            outcome = await app.run_jobs.run(tenant_id, job_id, "test")
+            outcome = await app.run_jobs.run_job(tenant_id, job_id, "test")
             assert outcome == (expected if kind == "reflect_turn" else "done")
-            report = ((await app.jobs.get(scope, job_id)).report or {}).get("multi_fact", report)
+            report = ((await app.jobs.get_job(scope, job_id)).report or {}).get("multi_fact", report)
     return report
 
 
@@ -72,7 +72,7 @@ async def facts(sql: asyncpg.Connection, user_id: str = "maya") -> list[str]:
 
 
 async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     turn = await say(app, scope)
     report = await work(app, scope)
@@ -93,21 +93,21 @@ async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
 
 
 async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope)
     await work(app, scope)
-    [job] = (await app.jobs.page(scope, None, "reflect_turn", None, 10)).items
-    await app.jobs.replay(scope, job.id)
+    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.replay_job(scope, job.id)
     assert (await work(app, scope))["why"] == "done"
     assert len(llm.asked) == 1
     await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:%'")  # it ended before it said so
     llm.always = lambda question: {"facts": list(reversed(extract(question)["facts"]))}
-    await app.jobs.replay(scope, job.id)
+    await app.jobs.replay_job(scope, job.id)
     assert (await work(app, scope))["why"] == "done", "there is no room left, so nobody is asked"
     assert len(llm.asked) == 1
     await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:0'")  # it ended after the first
-    await app.jobs.replay(scope, job.id)
+    await app.jobs.replay_job(scope, job.id)
     assert (await work(app, scope))["facts"] == 2
     assert len(llm.asked) == 2
     assert await facts(sql) == FACTS
@@ -126,7 +126,7 @@ async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
     ],
 )
 async def test_what_is_no_source_is_not_asked_about(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, fields: dict[str, Any], why: str
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, fields: dict[str, Any], why: str
 ) -> None:
     await say(app, scope, **{"text": TURN} | fields)
     assert (await work(app, scope))["why"] == why
@@ -135,7 +135,7 @@ async def test_what_is_no_source_is_not_asked_about(
 
 
 async def test_a_short_turn_that_plainly_tells_of_its_speaker_is_read(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     quotes = {
         "The user rents a house by the sea.": "I rent a house by the sea",
@@ -150,7 +150,7 @@ async def test_a_short_turn_that_plainly_tells_of_its_speaker_is_read(
 
 
 async def test_of_a_very_long_turn_all_is_read_in_pieces(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     noise = "The river is long and has boats. " * 600
     await say(app, scope, f"I work as a nurse in Porto. {noise} My daughter Lena is allergic to peanuts.")
@@ -162,14 +162,14 @@ async def test_of_a_very_long_turn_all_is_read_in_pieces(
 
 
 async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
-    configured: Configured, scope: Scope, sql: asyncpg.Connection, clock: Clock
+    configured: Configured, scope: Principal, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     app = await configured(policies={"multi_fact": {"per_user_day": 4}})
     for n, (name, verb) in enumerate([("Lena", "trains"), ("Mia", "boats"), ("Ida", "buses"), ("Eva", "mules")] * 2):
         await say(app, scope, TURN.replace("Lena", f"{name}{n}").replace("trains", f"{verb}{n}"))
     for kind in ("after_turn", "reflect_turn"):
-        jobs = [(tenant, job) for tenant, job, of in await app.run_jobs.sweep() if of == kind]
-        assert set(await asyncio.gather(*(app.run_jobs.run(*job, "test") for job in jobs))) == {"done"}
+        jobs = [(tenant, job) for tenant, job, of in await app.run_jobs.collect_due_jobs() if of == kind]
+        assert set(await asyncio.gather(*(app.run_jobs.run_job(*job, "test") for job in jobs))) == {"done"}
     assert (await events_of(sql)).count(("worker", "extract", "ok")) == 4
     assert await sql.fetchval("SELECT rev FROM reflections WHERE thread_id = 'facts'") == 4
     clock.move(days=1)
@@ -178,7 +178,7 @@ async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
 
 
 async def test_what_was_taken_of_the_day_and_not_written_is_given_back(
-    configured: Configured, scope: Scope, sql: asyncpg.Connection
+    configured: Configured, scope: Principal, sql: asyncpg.Connection
 ) -> None:
     app = await configured(policies={"write": {"min_importance": 4}})
     await say(app, scope)
@@ -188,7 +188,7 @@ async def test_what_was_taken_of_the_day_and_not_written_is_given_back(
 
 
 async def test_what_somebody_else_says_changes_nothing_that_is_known_of_the_user(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, actor_id="maya")
     await work(app, scope)
@@ -204,7 +204,7 @@ async def test_what_somebody_else_says_changes_nothing_that_is_known_of_the_user
 
 
 async def test_of_a_turn_with_memories_in_it_only_the_rest_is_read(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     injected = "Memory updates since rev 2:\n- +created: [Goals] I sail to Crete (imp=2)\n[tasks] I keep nine bees"
     await say(app, scope, f"{injected}\n{TURN}")
@@ -233,9 +233,9 @@ BAD = [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.FOUR_HUNDRED, Fa
 
 
 async def test_facts_that_prove_nothing_are_asked_for_once_more_and_then_left(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
-    await app.write.remember(scope, draft("Maya drinks oat milk."))
+    await app.write.write_memory(scope, draft("Maya drinks oat milk."))
     await say(app, scope)
     llm.always = invented
     assert (await work(app, scope))["facts"] == 0
@@ -246,7 +246,7 @@ async def test_facts_that_prove_nothing_are_asked_for_once_more_and_then_left(
 
 @pytest.mark.parametrize("bad", [*BAD, deleting], ids=lambda bad: getattr(bad, "__name__", str(bad)))
 async def test_after_nonsense_the_turn_is_read_when_the_model_answers(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
 ) -> None:
     await say(app, scope)
     if isinstance(bad, Fault):
@@ -263,7 +263,9 @@ async def test_after_nonsense_the_turn_is_read_when_the_model_answers(
     assert await facts(sql) == FACTS
 
 
-async def test_a_model_that_says_there_are_no_facts_is_believed(app: Application, scope: Scope, llm: FakeLlm) -> None:
+async def test_a_model_that_says_there_are_no_facts_is_believed(
+    app: Application, scope: Principal, llm: FakeLlm
+) -> None:
     await say(app, scope)
     llm.always = lambda _question: {"facts": []}
     assert (await work(app, scope))["candidates"] == 0
@@ -281,7 +283,7 @@ async def hasty(configured: Configured) -> Application:
 
 
 async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and_can_be_replayed(
-    hasty: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await say(hasty, scope)
     llm.always = babbling
@@ -290,27 +292,27 @@ async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and
     assert (await work(hasty, scope))["facts"] == 3, "others are not held up"
     await due(sql)
     await work(hasty, scope, "dead")
-    [dead] = (await hasty.jobs.page(scope, JobState.dead, None, None, 10)).items
+    [dead] = (await hasty.jobs.list_jobs(scope, JobState.dead, None, None, 10)).items
     assert (dead.last_error or "").startswith("unusable_answer: ")
     tried = sum("peanuts" in str(one.question) for one in llm.asked)
     assert tried == 4, "twice an attempt"
     assert (await quiet(hasty, scope)).get("revived") is None
     assert sum(one.version == "multi_fact.v1" and "peanuts" in str(one.question) for one in llm.asked) == tried
     llm.always = None
-    await hasty.jobs.replay(scope, dead.id)
+    await hasty.jobs.replay_job(scope, dead.id)
     assert (await work(hasty, scope))["candidates"] > 0
 
 
-async def quiet(app: Application, scope: Scope, expected: str = "done") -> Mapping[str, Any]:
+async def quiet(app: Application, scope: Principal, expected: str = "done") -> Mapping[str, Any]:
     """Run the job of the hour alone; its report."""
-    [job_id] = await JobStorage(app.uow, app.policies.jobs).enqueue(scope, [NewJob(JobKind.reflect)])
-    assert await app.run_jobs.run(scope.tenant_id, job_id, "test") == expected
-    return (await app.jobs.get(scope, job_id)).report or {}
+    [job_id] = await JobStorage(app.uow, app.policies.jobs).enqueue_jobs(scope, [NewJob(JobKind.reflect)])
+    assert await app.run_jobs.run_job(scope.tenant_id, job_id, "test") == expected
+    return (await app.jobs.get_job(scope, job_id)).report or {}
 
 
 @pytest.mark.parametrize("away", [Fault.PROSE, Fault.OTHER, Fault.UNAVAILABLE], ids=str)
 async def test_turns_of_an_outage_longer_than_their_attempts_come_back_by_themselves(
-    hasty: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
+    hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
 ) -> None:
     llm.broken = away
     await say(hasty, scope)
@@ -329,7 +331,7 @@ async def test_turns_of_an_outage_longer_than_their_attempts_come_back_by_themse
 
 
 async def test_a_turn_is_not_brought_back_for_ever(
-    hasty: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
+    hasty: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     llm.broken = Fault.UNAVAILABLE
     await say(hasty, scope)
@@ -342,16 +344,16 @@ async def test_a_turn_is_not_brought_back_for_ever(
 
 
 async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_again(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     llm.broken = Fault.HANG
     await say(app, scope)
-    [(tenant_id, job_id, _kind)] = await app.run_jobs.sweep()
-    assert await app.run_jobs.run(tenant_id, job_id, "test") == "done", "what needs no model is not held up either"
-    [(tenant_id, job_id, _kind)] = await app.run_jobs.sweep()
-    running = asyncio.create_task(app.run_jobs.run(tenant_id, job_id, "test"))
+    [(tenant_id, job_id, _kind)] = await app.run_jobs.collect_due_jobs()
+    assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "done", "what needs no model is not held up either"
+    [(tenant_id, job_id, _kind)] = await app.run_jobs.collect_due_jobs()
+    running = asyncio.create_task(app.run_jobs.run_job(tenant_id, job_id, "test"))
     await asyncio.wait_for(llm.hanging.wait(), 30)
-    written = await app.write.remember(scope, draft("Maya drinks oat milk."))
+    written = await app.write.write_memory(scope, draft("Maya drinks oat milk."))
     assert written.action == "created", "and meanwhile everything else goes on"
     assert await running == "retry"
     assert await facts(sql) == ["Maya drinks oat milk."]
@@ -365,7 +367,7 @@ async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_ag
 
 
 async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
-    configured: Configured, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
+    configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     app = await configured(policies={"multi_fact": {"per_user_day": 4}})
     await say(app, scope)
@@ -387,10 +389,10 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     await say(app, other.scope)
     assert (await work(app, other.scope))["facts"] == 3
     assert await facts(sql, "eve") == []
-    [job] = (await app.jobs.page(scope, JobState.queued, "reflect_turn", None, 10)).items
+    [job] = (await app.jobs.list_jobs(scope, JobState.queued, "reflect_turn", None, 10)).items
     waits = (job.next_run - job.updated_at).total_seconds()
     assert (job.attempts, (job.last_error or "").split(":")[0]) == (0, "tokens_spent")
-    await app.jobs.replay(scope, job.id)
+    await app.jobs.replay_job(scope, job.id)
     await work(app, scope, "retry")
     assert waits <= 25 * 3600
     clock.move(days=1)
@@ -399,7 +401,9 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     assert len(await facts(sql, "eve")) == 3, "the next day it is read"
 
 
-async def test_the_same_said_again_joins_what_is_known(app: Application, scope: Scope, sql: asyncpg.Connection) -> None:
+async def test_the_same_said_again_joins_what_is_known(
+    app: Application, scope: Principal, sql: asyncpg.Connection
+) -> None:
     await say(app, scope)
     await work(app, scope)
     await say(app, scope, thread_id="another")
@@ -409,7 +413,7 @@ async def test_the_same_said_again_joins_what_is_known(app: Application, scope: 
 
 
 async def test_of_an_agents_turn_facts_go_where_that_agent_may_look(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, agent_id="planner")
     await work(app, scope)
@@ -418,14 +422,14 @@ async def test_of_an_agents_turn_facts_go_where_that_agent_may_look(
 
 
 async def test_an_erased_users_turn_and_facts_do_not_come_back(
-    app: Application, scope: Scope, sql: asyncpg.Connection
+    app: Application, scope: Principal, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope)
     await work(app, scope)
-    await app.erase.erase(scope, "maya")
+    await app.erase.erase_user(scope, "maya")
     assert await facts(sql) == []
     assert await sql.fetchval("SELECT count(*) FROM idempotency_keys WHERE route = 'multi_fact'") == 0
-    again = await app.write.remember(scope, draft(FACTS[1], category="relationships"))
+    again = await app.write.write_memory(scope, draft(FACTS[1], category="relationships"))
     assert again.action == "skipped"
 
 
@@ -433,12 +437,12 @@ async def test_without_a_model_a_turn_is_what_it_was(
     settings: Settings, embedder: Embedder, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     plain = settings.model_copy(update={"llm": "none"})
-    async with application(plain, Doubles(embedder=embedder)) as app:
+    async with build_application(plain, Doubles(embedder=embedder)) as app:
         scope = (await make_caller(app)).scope
         await say(app, scope)
         await work(app, scope)
-        [job] = (await app.jobs.page(scope, None, None, None, 10)).items
-        assert (await app.jobs.get(scope, job.id)).report == {
+        [job] = (await app.jobs.list_jobs(scope, None, None, None, 10)).items
+        assert (await app.jobs.get_job(scope, job.id)).report == {
             "embedded": 0,
             "evicted": 0,
             "reflect": {"why": "no_model"},

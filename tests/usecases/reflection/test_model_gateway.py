@@ -8,10 +8,10 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent
-from app.domain.reflection.model_usage import Reading, guessed_tokens
-from app.prompts.same_fact import Answer, read_same_fact, same_fact
-from app.storage.reflection.model_calls import LlmStorage
-from app.usecases.reflection.model_gateway import Asked, AskModel
+from app.domain.reflection.model_usage import CheckedAnswer, estimate_tokens
+from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
+from app.storage.reflection.model_calls import ModelCallStorage
+from app.usecases.reflection.model_gateway import ModelAnswer, ModelGateway
 from tests.factories import Caller, Clock, make_caller
 from tests.fake_llm import FakeLlm, Fault
 from tests.usecases.crowd import SeededEmbedder
@@ -19,8 +19,8 @@ from tests.usecases.reflecting import asker, budget, calls, unmeasured
 from tests.usecases.stored import events_of
 
 PAIRS = [("The user sails.", "The user rows."), ("The user's cat is 3.", "The user's cat is 4.")]
-PROMPT = same_fact(PAIRS)
-NEEDED = guessed_tokens(PROMPT.rules, PROMPT.question) + PROMPT.max_tokens
+PROMPT = same_fact_prompt(PAIRS)
+NEEDED = estimate_tokens(PROMPT.rules, PROMPT.question) + PROMPT.max_tokens
 GOOD = ("same_fact", 1, 1, True, "ok", None)
 
 
@@ -30,9 +30,9 @@ def embedder() -> SeededEmbedder:
     return SeededEmbedder()
 
 
-async def ask(way: AskModel, caller: Caller) -> Asked[object]:
+async def ask(way: ModelGateway, caller: Caller) -> ModelAnswer[object]:
     """The question of PAIRS."""
-    return await way.ask(caller.scope, PROMPT, lambda answer: read_same_fact(PAIRS, answer))
+    return await way.ask_model(caller.scope, PROMPT, lambda answer: read_same_fact(PAIRS, answer))
 
 
 async def test_a_call_is_kept_with_its_price_and_without_a_word_of_anybodys(
@@ -44,7 +44,7 @@ async def test_a_call_is_kept_with_its_price_and_without_a_word_of_anybodys(
     [row] = await sql.fetch("SELECT * FROM llm_calls")
     kept = dict(row)
     assert (kept["model"], kept["tenant_id"]) == ("scripted", caller.scope.tenant_id)
-    assert kept["input_tokens"] + kept["output_tokens"] == asked.usage.tokens == await budget(sql) < NEEDED
+    assert kept["input_tokens"] + kept["output_tokens"] == asked.usage.total_tokens == await budget(sql) < NEEDED
     assert await calls(sql) == [GOOD]
     assert "cat" not in str(kept)
     assert await events_of(sql) == []
@@ -66,7 +66,7 @@ async def test_a_bad_answer_is_refused_once_and_asked_again(
         assert "refused" in second.complaint
         expected = [("same_fact", 1, 1, False, "refused", rule), ("same_fact", 1, 2, False, "ok", None)]
         assert await calls(sql) == expected
-        assert await budget(sql) == asked.usage.tokens
+        assert await budget(sql) == asked.usage.total_tokens
         llm.broken = fault
         assert (await ask(way, caller)).value is None
     assert len(llm.asked) == 4, "twice, and no more"
@@ -75,18 +75,18 @@ async def test_a_bad_answer_is_refused_once_and_asked_again(
 async def test_of_an_answer_refused_twice_what_may_be_used_is(
     app: Application, caller: Caller, llm: FakeLlm, clock: Clock
 ) -> None:
-    def half(answer: Answer) -> Reading[str]:
-        return Reading(f"{len(answer.verdicts)} verdicts", "short", "More.", items=5, items_ok=2)
+    def half(answer: Answer) -> CheckedAnswer[str]:
+        return CheckedAnswer(f"{len(answer.verdicts)} verdicts", "short", "More.", items=5, items_ok=2)
 
     async with asker(app, llm, clock) as way:
-        asked = await way.ask(caller.scope, PROMPT, half)
+        asked = await way.ask_model(caller.scope, PROMPT, half)
         llm.faults.extend([Fault.NO_USAGE, Fault.PROSE])
-        assert (await way.ask(caller.scope, PROMPT, half)).value == "3 verdicts", "the second answer is no answer"
-        [report] = await LlmStorage(app.uow).report(caller.scope, clock.now() - timedelta(days=1))
+        assert (await way.ask_model(caller.scope, PROMPT, half)).value == "3 verdicts", "the second answer is no answer"
+        [report] = await ModelCallStorage(app.uow).load_reports(caller.scope, clock.now() - timedelta(days=1))
     assert asked.value == "3 verdicts"
     assert llm.asked[1].complaint.endswith("More.")
     assert (report.calls, report.first_passes, report.first_pass_ok) == (4, 2, 0)
-    assert (report.items, report.items_ok, report.rate) == (10, 4, 0.4)
+    assert (report.items, report.items_ok, report.pass_rate) == (10, 4, 0.4)
 
 
 async def test_a_model_that_is_away_is_an_event_and_costs_nothing(
@@ -106,7 +106,7 @@ async def test_a_tenant_that_spent_its_tokens_stops_until_tomorrow_and_others_go
 ) -> None:
     other = await make_caller(app)
     async with asker(app, llm, clock, daily_tokens=NEEDED) as way:
-        spent = (await ask(way, caller)).usage.tokens
+        spent = (await ask(way, caller)).usage.total_tokens
         assert 0 < spent < NEEDED
         with pytest.raises(TokensSpent):
             await ask(way, caller)
@@ -115,18 +115,18 @@ async def test_a_tenant_that_spent_its_tokens_stops_until_tomorrow_and_others_go
         assert (await ask(way, other)).value is not None
         clock.move(days=1)
         assert (await ask(way, caller)).value is not None
-    storage = LlmStorage(app.uow)
-    assert await storage.spent(caller.scope, clock.now().date()) == spent
-    assert len(await storage.report(other.scope, clock.now() - timedelta(days=9))) == 1
+    storage = ModelCallStorage(app.uow)
+    assert await storage.load_spent_tokens(caller.scope, clock.now().date()) == spent
+    assert len(await storage.load_reports(other.scope, clock.now() - timedelta(days=9))) == 1
 
 
 async def test_no_tokens_are_reserved_twice(app: Application, caller: Caller, clock: Clock) -> None:
-    storage, today = LlmStorage(app.uow), clock.now().date()
-    taken = await asyncio.gather(*(storage.reserve(caller.scope, today, 100, 350) for _ in range(30)))
+    storage, today = ModelCallStorage(app.uow), clock.now().date()
+    taken = await asyncio.gather(*(storage.reserve_tokens(caller.scope, today, 100, 350) for _ in range(30)))
     assert sum(taken) == 3
-    assert await storage.spent(caller.scope, today) == 300
-    assert not await storage.reserve(caller.scope, today + timedelta(days=1), 351, 350)
-    assert await storage.spent(caller.scope, today + timedelta(days=1)) == 0
+    assert await storage.load_spent_tokens(caller.scope, today) == 300
+    assert not await storage.reserve_tokens(caller.scope, today + timedelta(days=1), 351, 350)
+    assert await storage.load_spent_tokens(caller.scope, today + timedelta(days=1)) == 0
 
 
 async def test_a_budget_of_nothing_asks_nothing(app: Application, caller: Caller, llm: FakeLlm, clock: Clock) -> None:
@@ -153,7 +153,7 @@ async def test_without_a_model_it_says_so_and_keeps_nothing(
     app: Application, caller: Caller, clock: Clock, sql: asyncpg.Connection
 ) -> None:
     way = unmeasured(app, clock)
-    assert not way.able
+    assert not way.has_model
     with pytest.raises(NoChatModel):
         await ask(way, caller)
     assert (await calls(sql), await budget(sql), await events_of(sql)) == ([], 0, [])
@@ -167,8 +167,8 @@ async def test_calls_and_days_are_dropped_with_the_events_of_their_time(
         clock.move(days=60)
         await ask(way, caller)
     clock.move(days=40)
-    assert (await app.lifecycle.retention(caller.scope, dry_run=True)).counts["llm_calls"] == 1
+    assert (await app.lifecycle.delete_old_records(caller.scope, dry_run=True)).counts["llm_calls"] == 1
     assert len(await calls(sql)) == 2
-    assert (await app.lifecycle.retention(caller.scope)).counts["llm_calls"] == 1
+    assert (await app.lifecycle.delete_old_records(caller.scope)).counts["llm_calls"] == 1
     assert len(await calls(sql)) == 1
     assert await sql.fetchval("SELECT count(*) FROM llm_budget") == 1

@@ -8,7 +8,7 @@ import pytest
 from app.bootstrap import Application
 from app.config.settings import Settings
 from app.domain.memory.memory import MemoryType
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.prompts import episode, summary
 from tests.factories import Clock
 from tests.fake_llm import FakeLlm, Fault
@@ -54,7 +54,9 @@ def nothing(question: dict[str, Any]) -> Any:
     return {"summary": ""} if "summary" in question else {"episodes": []}
 
 
-async def test_of_an_agents_work_every_turn_of_the_user_is_read(app: Application, scope: Scope, llm: FakeLlm) -> None:
+async def test_of_an_agents_work_every_turn_of_the_user_is_read(
+    app: Application, scope: Principal, llm: FakeLlm
+) -> None:
     talk = []
     for n in range(6):
         talk += [f"I have fact number {n} about my town.", f"Answer {n}."]
@@ -67,14 +69,14 @@ async def test_of_an_agents_work_every_turn_of_the_user_is_read(app: Application
 
 
 async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock
+    app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
     talk = [f"On day {n} I saw the {word}{n} of town {n}." for n, word in enumerate(["sea", "mill", "cave"] * 20)]
     await say(app, scope, *talk)
     [first, *_] = await due(app, "after_turn")
-    await app.run_jobs.run(scope.tenant_id, first, "test")
+    await app.run_jobs.run_job(scope.tenant_id, first, "test")
     [reading] = await due(app, "reflect_turn")
-    await app.run_jobs.run(scope.tenant_id, reading, "test")
+    await app.run_jobs.run_job(scope.tenant_id, reading, "test")
     assert rounds(llm, episode.VERSION) == [talk[at : at + 10] for at in (0, 10, 20, 30)], "four rounds a job"
     assert rounds(llm, summary.VERSION) == [talk[:40], talk[40:]]
     episodes = await made(app, scope, MemoryType.episodic)
@@ -95,11 +97,11 @@ async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days
 
 async def due(app: Application, kind: str) -> list[Any]:
     """Ids of the jobs of a kind that can begin."""
-    return [job_id for _tenant, job_id, of in await app.run_jobs.sweep() if of == kind]
+    return [job_id for _tenant, job_id, of in await app.run_jobs.collect_due_jobs() if of == kind]
 
 
 async def test_long_turns_are_read_whole_and_only_one_that_fits_nowhere_is_cut(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock
+    app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
     talk = []
     for n in range(6):
@@ -115,7 +117,7 @@ async def test_long_turns_are_read_whole_and_only_one_that_fits_nowhere_is_cut(
             await work(app)
     clock.move(hours=2)
     await sweep_quiet(app, scope)
-    for version, most in ((episode.VERSION, episode.MAX_TALK), (summary.VERSION, summary.MAX_TALK)):
+    for version, most in ((episode.VERSION, episode.MAX_TRANSCRIPT), (summary.VERSION, summary.MAX_TRANSCRIPT)):
         texts = shown(llm, version)
         assert [text for text in texts if not text.startswith("I wrote")] == [
             text for text in whole[: len(texts)] if not text.startswith("I wrote")
@@ -127,7 +129,7 @@ async def test_long_turns_are_read_whole_and_only_one_that_fits_nowhere_is_cut(
 
 
 async def test_an_answer_is_not_lost_when_a_thread_goes_quiet(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
 ) -> None:
     talk = [f"I painted wall number {n}." for n in range(6)]
     await say(app, scope, *talk)
@@ -148,7 +150,7 @@ async def test_an_answer_is_not_lost_when_a_thread_goes_quiet(
 
 
 async def test_what_fails_on_the_way_is_read_again_from_where_it_failed(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     llm.always = nothing
     talk = [f"On day {n} I saw town {n}." for n in range(35)]
@@ -174,7 +176,7 @@ async def test_what_fails_on_the_way_is_read_again_from_where_it_failed(
 
 
 async def test_turns_that_hold_nothing_of_the_users_are_passed_without_asking(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, *(f"Memory updates since rev {n}:\n- +created: [Goals] Rob bank {n}" for n in range(6)))
     await work(app)
@@ -184,7 +186,7 @@ async def test_turns_that_hold_nothing_of_the_users_are_passed_without_asking(
 
 
 async def test_users_who_had_their_episodes_do_not_hold_up_others(
-    configured: Configured, scope: Scope, llm: FakeLlm, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    configured: Configured, scope: Principal, llm: FakeLlm, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.usecases.reflection.reflect.AT_ONCE", 1)
     app = await configured(policies={"episodes": {"per_user_day": 1, "rounds": 1}})

@@ -10,12 +10,12 @@ import pytest
 from app.bootstrap import Application
 from app.config.settings import Settings
 from app.domain.memory.memory import Memory, MemoryState, NewMemory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.prompts.fact_extraction import VERSION as EXTRACTION
 from app.prompts.reconcile import CONTROLS, VERSION
 from app.storage.journal import Journal
 from app.storage.reflection.reconcile import ReconcileStorage
-from app.usecases.reflection.fact_extraction import _key
+from app.usecases.reflection.fact_extraction import _idempotency_key
 from app.usecases.reflection.reconcile import Reconcile
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault
@@ -82,9 +82,9 @@ def says(memories: Mapping[str, Change], known: Mapping[str, str] | None = None)
     return answer
 
 
-async def remember(app: Application, scope: Scope, *texts: str, **fields: Any) -> list[UUID]:
+async def remember(app: Application, scope: Principal, *texts: str, **fields: Any) -> list[UUID]:
     """Store memories of maya's profile."""
-    done = [await app.write.remember(scope, draft(text, **{"category": "profile"} | fields)) for text in texts]
+    done = [await app.write.write_memory(scope, draft(text, **{"category": "profile"} | fields)) for text in texts]
     assert all(one.action == "created" for one in done)
     return [one.id for one in done if one.id is not None]
 
@@ -100,7 +100,7 @@ async def row(sql: asyncpg.Connection, memory_id: UUID) -> asyncpg.Record:
 
 
 async def test_a_turn_updates_adds_deletes_and_leaves(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     [cats] = await remember(app, scope, TWO_CATS, category="preferences", importance=5, tags=("pets",), thread_id="old")
     plays, lena, violin = await remember(app, scope, PLAYS, ALL_OF_LENA, VIOLIN)
@@ -127,7 +127,7 @@ async def test_a_turn_updates_adds_deletes_and_leaves(
     assert (meta | {"incoming": TENNIS}).items() <= gone["meta"].items()
     deleted = await row(sql, plays)
     assert (deleted["state"], (deleted["purge_at"] - deleted["updated_at"]).days) == ("soft_deleted", 30)
-    assert (await app.edit.restore(scope, plays)).state is MemoryState.active
+    assert (await app.edit.restore_memory(scope, plays)).state is MemoryState.active
     for untouched in (lena, violin):
         assert (await row(sql, untouched))["version"] == 1
     noted = await events_of(sql)
@@ -138,7 +138,7 @@ async def test_a_turn_updates_adds_deletes_and_leaves(
 
 
 async def test_the_model_sees_numbers_and_texts_of_near_memories_alone(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     ids = await remember(app, scope, TWO_CATS, ALL_OF_LENA, VIOLIN)
     await remember(app, scope, TWO_CATS.replace("2", "9"), user_id="ben")
@@ -157,7 +157,7 @@ async def test_the_model_sees_numbers_and_texts_of_near_memories_alone(
 
 
 async def test_at_most_five_neighbours_of_each_fact_and_none_twice(
-    app: Application, scope: Scope, llm: FakeLlm
+    app: Application, scope: Principal, llm: FakeLlm
 ) -> None:
     cats = [f"The user has {n} cats at home in the {place}." for n, place in enumerate(("barn", "attic", "shed"), 1)]
     more = [f"The user has a cat called {name} at home." for name in ("Misha", "Toby", "Luna", "Felix")]
@@ -170,7 +170,7 @@ async def test_at_most_five_neighbours_of_each_fact_and_none_twice(
 
 
 async def test_without_neighbours_and_for_the_same_words_nobody_is_asked(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await remember(app, scope, VIOLIN, CATS)
     llm.always = finds(CATS, NURSE)
@@ -225,7 +225,7 @@ BAD: list[tuple[Script, str]] = [
 
 @pytest.mark.parametrize(("bad", "rule"), BAD)
 async def test_a_bad_answer_is_asked_for_three_times_and_then_everything_is_added(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, bad: Script, rule: str
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, bad: Script, rule: str
 ) -> None:
     await remember(app, scope, TWO_CATS, PLAYS)
     llm.always = finds(CATS, TENNIS, then=bad)
@@ -241,7 +241,7 @@ async def test_a_bad_answer_is_asked_for_three_times_and_then_everything_is_adde
 
 
 async def test_a_second_answer_that_is_better_counts(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await remember(app, scope, TWO_CATS)
     llm.scripts.extend([lambda _question: found(CATS), unknown_ids])
@@ -252,7 +252,7 @@ async def test_a_second_answer_that_is_better_counts(
 
 @pytest.mark.parametrize("away", [Fault.UNAUTHORISED, Fault.GARBAGE, Fault.HANG])
 async def test_a_model_that_goes_away_after_the_facts_costs_none_of_them(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
 ) -> None:
     def then_away(_question: Question) -> Any:
         llm.broken = away
@@ -269,7 +269,7 @@ async def test_a_model_that_goes_away_after_the_facts_costs_none_of_them(
 
 
 async def test_an_answer_that_only_deletes_loses_no_fact(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     also = PLAYS.replace("tennis", "table tennis")
     await remember(app, scope, TWO_CATS, PLAYS, also)
@@ -308,7 +308,7 @@ INJECTIONS = [
 @pytest.mark.parametrize("text", INJECTIONS)
 @pytest.mark.parametrize("obeys", [deletes_all, knows_all])
 async def test_a_memory_that_gives_orders_changes_nothing(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, text: str, obeys: Script
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, text: str, obeys: Script
 ) -> None:
     await remember(app, scope, TWO_CATS, text)
     llm.always = finds(CATS, LENA, then=obeys)
@@ -324,7 +324,7 @@ async def test_a_memory_that_gives_orders_changes_nothing(
 
 
 async def test_far_memories_are_not_touched_by_a_fact_they_have_nothing_to_do_with(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await remember(app, scope, TWO_CATS, ALL_OF_LENA)
     crossed = says({TWO_CATS: ("UPDATE", LENA, None), ALL_OF_LENA: ("UPDATE", CATS, None)})
@@ -336,7 +336,7 @@ async def test_far_memories_are_not_touched_by_a_fact_they_have_nothing_to_do_wi
 
 @pytest.mark.parametrize("key", ["of one agent", "of two agents"])
 async def test_an_agents_turn_shows_and_changes_nothing_of_other_categories(
-    app: Application, caller: Caller, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, key: str
+    app: Application, caller: Caller, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, key: str
 ) -> None:
     await remember(app, scope, TWO_CATS)
     await remember(app, scope, TWO_CATS.replace("2", "4"), category="tasks")
@@ -355,7 +355,7 @@ async def test_an_agents_turn_shows_and_changes_nothing_of_other_categories(
 
 
 async def test_of_an_agent_without_an_allowlist_no_memory_is_shown(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await remember(app, scope, TWO_CATS)
     llm.always = finds(CATS)
@@ -366,7 +366,7 @@ async def test_of_an_agent_without_an_allowlist_no_memory_is_shown(
 
 
 async def test_what_is_pinned_or_newer_than_the_turn_stays(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     await remember(app, scope, TWO_CATS, pinned=True)
     said = clock.now()
@@ -380,7 +380,7 @@ async def test_what_is_pinned_or_newer_than_the_turn_stays(
 
 
 async def test_a_text_made_of_both_stands_and_an_invented_one_gives_way(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     ginger, both = "The user has 2 ginger cats at home.", "The user has 3 cats at home, of which 2 are ginger."
     nurse, invented = "The user works as a nurse.", "The user works as a nurse in Porto for Doctor Evil."
@@ -395,7 +395,7 @@ async def test_a_text_made_of_both_stands_and_an_invented_one_gives_way(
 
 
 async def test_a_text_that_another_memory_has_makes_no_second_of_it(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     both = "The user has 3 cats at home, of which 2 are ginger."
     ginger, _other = await remember(app, scope, "The user has 2 ginger cats at home.", both)
@@ -407,7 +407,7 @@ async def test_a_text_that_another_memory_has_makes_no_second_of_it(
 
 
 async def test_in_recreate_mode_the_old_one_gives_way_to_a_new_one_of_its_category(
-    configured: Configured, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     app = await configured(policies={"write": {"merge_mode": "recreate"}})
     [cats] = await remember(app, scope, TWO_CATS, category="preferences")
@@ -422,7 +422,7 @@ async def test_in_recreate_mode_the_old_one_gives_way_to_a_new_one_of_its_catego
 
 
 async def test_relations_are_renewed_with_the_text(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     [cats] = await remember(app, scope, TWO_CATS)
     [feed] = await remember(app, scope, "The user feeds the 3 cats at home every morning.", category="tasks")
@@ -433,15 +433,15 @@ async def test_relations_are_renewed_with_the_text(
     assert {frozenset(pair) for pair in await edges(sql)} == {frozenset({cats, feed})}
 
 
-async def run_again(app: Application, scope: Scope) -> Mapping[str, Any]:
+async def run_again(app: Application, scope: Principal) -> Mapping[str, Any]:
     """The turn's job, as if its worker had been lost before it said that it was done."""
-    [job] = (await app.jobs.page(scope, None, "reflect_turn", None, 10)).items
-    await app.jobs.replay(scope, job.id)
+    [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
+    await app.jobs.replay_job(scope, job.id)
     return await work(app, scope)
 
 
 async def test_a_job_that_runs_twice_does_nothing_twice_whatever_the_model_says_then(
-    configured: Configured, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     app = await configured(policies={"multi_fact": {"per_turn": 4}})
     _cats, plays, _lena = await remember(app, scope, TWO_CATS, PLAYS, ALL_OF_LENA)
@@ -449,7 +449,7 @@ async def test_a_job_that_runs_twice_does_nothing_twice_whatever_the_model_says_
     await say(app, scope, TURN)
     first = await work(app, scope)
     assert (first["facts"], first["known"], first["forgotten"]) == (2, 1, 1)
-    await app.edit.restore(scope, plays)
+    await app.edit.restore_memory(scope, plays)
     before = [tuple(one) for one in await sql.fetch("SELECT id, version, text, state FROM memories ORDER BY id")]
     assert (await run_again(app, scope))["why"] == "done"
     await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:%'")
@@ -461,7 +461,7 @@ async def test_a_job_that_runs_twice_does_nothing_twice_whatever_the_model_says_
 
 
 async def test_a_run_that_ended_early_is_taken_up_where_it_ended(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     _cats, plays = await remember(app, scope, TWO_CATS, PLAYS)
     llm.always = finds(TENNIS)
@@ -476,13 +476,13 @@ async def test_a_run_that_ended_early_is_taken_up_where_it_ended(
 
 
 async def test_an_erased_user_leaves_no_key_behind(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await remember(app, scope, TWO_CATS, PLAYS, ALL_OF_LENA)
     llm.always = finds(CATS, TENNIS, LENA)
     await say(app, scope, TURN)
     await work(app, scope)
-    await app.erase.erase(scope, "maya")
+    await app.erase.erase_user(scope, "maya")
     assert await sql.fetchval("SELECT count(*) FROM idempotency_keys WHERE route = 'multi_fact'") == 0
     left = [str(tuple(one)) for one in await sql.fetch("SELECT meta FROM history")]
     assert not any("cats" in one or "tennis" in one for one in left)
@@ -501,44 +501,44 @@ def new(text: str, turn: Memory) -> NewMemory:
     return draft(text, category="profile", source={"turn_id": str(turn.id), "quote": QUOTES[text]})
 
 
-async def stored_turn(app: Application, scope: Scope) -> Memory:
+async def stored_turn(app: Application, scope: Principal) -> Memory:
     """TURN, as it is read."""
     turn_id = await say(app, scope, TURN)
-    return await app.read.get(scope, turn_id)
+    return await app.read.get_memory(scope, turn_id)
 
 
-async def pinned(app: Application, scope: Scope, memory_id: UUID) -> None:
-    await app.edit.pin(scope, memory_id, True)
+async def pinned(app: Application, scope: Principal, memory_id: UUID) -> None:
+    await app.edit.pin_memory(scope, memory_id, True)
 
 
-async def edited(app: Application, scope: Scope, memory_id: UUID) -> None:
-    await app.edit.patch(scope, memory_id, {"text": "The user prefers dogs to cats."}, version=None)
+async def edited(app: Application, scope: Principal, memory_id: UUID) -> None:
+    await app.edit.patch_memory(scope, memory_id, {"text": "The user prefers dogs to cats."}, version=None)
 
 
-async def deleted(app: Application, scope: Scope, memory_id: UUID) -> None:
-    await app.edit.soft_delete(scope, memory_id)
+async def deleted(app: Application, scope: Principal, memory_id: UUID) -> None:
+    await app.edit.soft_delete_memory(scope, memory_id)
 
 
-async def purged(app: Application, scope: Scope, memory_id: UUID) -> None:
-    await app.edit.purge(scope, memory_id)
+async def purged(app: Application, scope: Principal, memory_id: UUID) -> None:
+    await app.edit.purge_memory(scope, memory_id)
 
 
 @pytest.mark.parametrize("change", [pinned, edited, deleted, purged])
 async def test_what_changed_meanwhile_is_left_alone_and_the_fact_is_written_all_the_same(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, reconcile: Reconcile, change: Any
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, reconcile: Reconcile, change: Any
 ) -> None:
     [cats, plays] = await remember(app, scope, TWO_CATS, PLAYS)
     turn = await stored_turn(app, scope)
-    made = await reconcile.decide(scope, turn, {0: new(CATS, turn), 1: new(TENNIS, turn)}, None, 3)
+    made = await reconcile.decide_writes(scope, turn, {0: new(CATS, turn), 1: new(TENNIS, turn)}, None, 3)
     assert [(one.fact, one.memory) for one in made.plan.writes] == [(0, 0), (1, None)]
     assert [(one.fact, one.memory) for one in made.plan.forgets] == [(1, 1)]
     for memory_id in (cats, plays):
         if change is not edited or memory_id == cats:
             await change(app, scope, memory_id)
     if change is edited:
-        await app.edit.patch(scope, plays, {"importance": 5}, version=None)
+        await app.edit.patch_memory(scope, plays, {"importance": 5}, version=None)
     before = {memory_id: await row(sql, memory_id) for memory_id in (cats, plays)}
-    done = await reconcile.carry_out(scope, turn, made, lambda name: _key(turn, f"{turn.id}:{name}"))
+    done = await reconcile.carry_out(scope, turn, made, lambda name: _idempotency_key(turn, f"{turn.id}:{name}"))
     assert [one.action for one in done.written.values()] == ["created", "created"]
     assert not done.forgotten
     assert {memory_id: await row(sql, memory_id) for memory_id in (cats, plays)} == before
@@ -546,15 +546,15 @@ async def test_what_changed_meanwhile_is_left_alone_and_the_fact_is_written_all_
 
 
 async def test_when_the_tokens_are_spent_everything_is_added(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     await remember(app, scope, TWO_CATS, PLAYS)
     turn = await stored_turn(app, scope)
     journal = Journal(app.uow, SPACE, SECRET)
     async with asker(app, llm, clock, daily_tokens=10) as way:
         poor = Reconcile(way, app.write, ReconcileStorage(app.uow, SPACE), journal, app.policies, clock)
-        made = await poor.decide(scope, turn, {0: new(CATS, turn), 1: new(TENNIS, turn)}, None, 3)
-        await poor.carry_out(scope, turn, made, lambda name: _key(turn, f"{turn.id}:{name}"))
+        made = await poor.decide_writes(scope, turn, {0: new(CATS, turn), 1: new(TENNIS, turn)}, None, 3)
+        await poor.carry_out(scope, turn, made, lambda name: _idempotency_key(turn, f"{turn.id}:{name}"))
     assert not llm.requests
     assert await facts(sql) == [TWO_CATS, PLAYS, CATS, TENNIS]
     noted = await events_of(sql)
@@ -563,13 +563,16 @@ async def test_when_the_tokens_are_spent_everything_is_added(
 
 
 async def test_two_workers_at_once_write_once(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, reconcile: Reconcile
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, reconcile: Reconcile
 ) -> None:
     await remember(app, scope, TWO_CATS, PLAYS)
     turn = await stored_turn(app, scope)
     drafts = {0: new(CATS, turn), 1: new(TENNIS, turn)}
-    made = [await reconcile.decide(scope, turn, drafts, None, 3) for _ in range(2)]
-    done = [await reconcile.carry_out(scope, turn, one, lambda name: _key(turn, f"{turn.id}:{name}")) for one in made]
+    made = [await reconcile.decide_writes(scope, turn, drafts, None, 3) for _ in range(2)]
+    done = [
+        await reconcile.carry_out(scope, turn, one, lambda name: _idempotency_key(turn, f"{turn.id}:{name}"))
+        for one in made
+    ]
     assert [len(one.forgotten) for one in done] == [1, 0]
     assert done[0].written[0].id == done[1].written[0].id
     rows = await sql.fetch("SELECT version FROM memories WHERE type = 'semantic' ORDER BY id")
@@ -577,7 +580,7 @@ async def test_two_workers_at_once_write_once(
 
 
 async def test_where_it_is_switched_off_nobody_is_asked(
-    configured: Configured, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    configured: Configured, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     app = await configured(policies={"reconcile": {"neighbours": 0}})
     await remember(app, scope, TWO_CATS)
@@ -589,7 +592,7 @@ async def test_where_it_is_switched_off_nobody_is_asked(
 
 
 async def test_what_was_said_in_turn_and_read_late_counts_in_turn(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     for number in (2, 3, 4, 5):
         await say(app, scope, f"{TURN.split('.')[0].replace('3', str(number))}. {'And so on and so forth. ' * 10}")

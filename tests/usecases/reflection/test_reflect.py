@@ -10,12 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.bootstrap import Application
-from app.bootstrap.reflection import Parts, reflecting
+from app.bootstrap.reflection import ReflectionParts, build_reflection
 from app.config.settings import Settings
 from app.domain.jobs.job import JobKind, JobPolicy, NewJob
 from app.domain.memory.memory import Memory, MemoryType
-from app.domain.principal import Scope
-from app.domain.reflection.episodes import undated
+from app.domain.principal import Principal
+from app.domain.reflection.episodes import strip_date_prefix
 from app.providers.chat_models.openai import OpenAIModel
 from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
@@ -58,36 +58,36 @@ async def app(configured: Configured) -> Application:
     return await configured(policies={"multi_fact": {"confident_characters": 200}})
 
 
-async def say(app: Application, scope: Scope, *texts: str, **fields: Any) -> list[UUID]:
+async def say(app: Application, scope: Principal, *texts: str, **fields: Any) -> list[UUID]:
     """Store turns of the thread `talk`."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"} | fields
-    return [(await app.turns.store(scope, draft(text, **turn))).id or UUID(int=0) for text in texts]
+    return [(await app.turns.store_turn(scope, draft(text, **turn))).id or UUID(int=0) for text in texts]
 
 
 async def work(app: Application) -> list[str]:
     """Run what is due to its end; how it went."""
     outcomes = []
-    while swept := await app.run_jobs.sweep():
-        outcomes += [await app.run_jobs.run(tenant_id, job_id, "test") for tenant_id, job_id, _ in swept]
+    while swept := await app.run_jobs.collect_due_jobs():
+        outcomes += [await app.run_jobs.run_job(tenant_id, job_id, "test") for tenant_id, job_id, _ in swept]
     return outcomes
 
 
-async def sweep_quiet(app: Application, scope: Scope) -> dict[str, Any]:
+async def sweep_quiet(app: Application, scope: Principal) -> dict[str, Any]:
     """Run the job of the hour; its report."""
-    [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue(scope, [NewJob(JobKind.reflect)])
+    [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.reflect)])
     await work(app)
-    return dict((await app.jobs.get(scope, job_id)).report or {})
+    return dict((await app.jobs.get_job(scope, job_id)).report or {})
 
 
-async def made(app: Application, scope: Scope, type_: MemoryType, user_id: str = "maya") -> list[Memory]:
+async def made(app: Application, scope: Principal, type_: MemoryType, user_id: str = "maya") -> list[Memory]:
     """The user's active memories of a type, oldest first."""
     sql = "SELECT id FROM memories WHERE tenant_id = $1 AND user_id = $2 AND type = $3 AND state = 'active' ORDER BY id"
     async with app.uow.read(scope) as tx:
         ids = [row["id"] for row in await tx.fetch(sql, scope.tenant_id, user_id, type_)]
-    return [await app.read.get(scope, memory_id) for memory_id in ids]
+    return [await app.read.get_memory(scope, memory_id) for memory_id in ids]
 
 
-async def begin(app: Application, scope: Scope, *kinds: str) -> None:
+async def begin(app: Application, scope: Principal, *kinds: str) -> None:
     """The thread `talk` was seen before, and nothing of it read."""
     async with app.uow.write(scope) as tx:
         begun = "INSERT INTO reflections SELECT $1, 'maya', kind, 'talk', 0, now() FROM unnest($2::text[]) kind"
@@ -100,13 +100,13 @@ async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator
     models = [OpenAIModel(llm.base_url, "", "scripted", 5.0) for _ in range(3)]
     journal = Journal(app.uow, SPACE, SECRET)
     parts = app.embedder, app.policies, clock, app.write, app.consent.proposals
-    yield [reflecting(Parts(app.uow, SPACE, journal, model, *parts)) for model in models]
+    yield [build_reflection(ReflectionParts(app.uow, SPACE, journal, model, *parts)) for model in models]
     for model in models:
         await model.close()
 
 
 async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_come_from(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     turns = await say(app, scope, *TALK)
     assert set(await work(app)) == {"done"}
@@ -129,15 +129,15 @@ async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_
     assert "maya" not in str([one.body for one in llm.asked]), "who it is about is none of the model's business"
 
 
-async def test_an_insight_is_found_by_those_who_may_see_it_and_weighs_less(app: Application, scope: Scope) -> None:
+async def test_an_insight_is_found_by_those_who_may_see_it_and_weighs_less(app: Application, scope: Principal) -> None:
     await say(app, scope, *TALK)
     await work(app)
     [insight] = await made(app, scope, MemoryType.insight)
-    found = await app.query.ask(scope, asking("supervisor", insight.text))
+    found = await app.query.answer_query(scope, asking("supervisor", insight.text))
     [one] = [item for item in found.items if item.memory.id == insight.id]
     assert one.scored is not None
     assert one.scored.parts["insight"] < 0
-    others = await app.query.ask(scope, asking("stylist", insight.text))
+    others = await app.query.answer_query(scope, asking("stylist", insight.text))
     assert insight.id not in [item.memory.id for item in others.items]
 
 
@@ -147,7 +147,7 @@ def asking(agent: str, text: str) -> Query:
 
 
 async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_read_is_not_read_again(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock
+    app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
     await say(app, scope, *TALK[:2])
     await say(app, scope, "Shall I look for more?", role="assistant")
@@ -174,15 +174,15 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
 
 
 async def test_no_user_has_more_than_five_episodes_a_day_however_many_threads_and_workers(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock
+    app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
     words = ("red boats", "grey cats", "old maps", "wet snow", "loud drums", "thin ice", "far hills")
     for n, word in enumerate(words):
         await say(app, scope, *(f"I saw {word} in place {part}." for part in "abc"), thread_id=f"talk {n}")
-    due = [(tenant, job) for tenant, job, _ in await app.run_jobs.sweep()]
-    await asyncio.gather(*(app.run_jobs.run(tenant, job, "test") for tenant, job in due))
-    due = [(tenant, job) for tenant, job, _ in await app.run_jobs.sweep()]
-    await asyncio.gather(*(app.run_jobs.run(tenant, job, "test") for tenant, job in due))
+    due = [(tenant, job) for tenant, job, _ in await app.run_jobs.collect_due_jobs()]
+    await asyncio.gather(*(app.run_jobs.run_job(tenant, job, "test") for tenant, job in due))
+    due = [(tenant, job) for tenant, job, _ in await app.run_jobs.collect_due_jobs()]
+    await asyncio.gather(*(app.run_jobs.run_job(tenant, job, "test") for tenant, job in due))
     assert len(await made(app, scope, MemoryType.episodic)) == 5
     await say(app, scope, "I saw a film.", "It was long.", "I slept.", user_id="ben", thread_id="ben")
     await work(app)
@@ -193,7 +193,7 @@ async def test_no_user_has_more_than_five_episodes_a_day_however_many_threads_an
 
 
 async def test_what_happened_twice_within_two_days_is_one_episode(
-    app: Application, scope: Scope, clock: Clock, sql: asyncpg.Connection
+    app: Application, scope: Principal, clock: Clock, sql: asyncpg.Connection
 ) -> None:
     for _time in range(2):
         await say(app, scope, *TALK[:3])
@@ -209,15 +209,17 @@ async def test_what_happened_twice_within_two_days_is_one_episode(
 
 
 async def test_an_episode_joins_its_like_whatever_else_happened_since(
-    app: Application, scope: Scope, clock: Clock
+    app: Application, scope: Principal, clock: Clock
 ) -> None:
     await say(app, scope, *TALK[:3])
     await work(app)
     [first] = await made(app, scope, MemoryType.episodic)
     other = {"type": MemoryType.episodic, "category": "event"}
     for n in range(60):
-        await app.write.remember(scope, draft(f"The user met person number {n} at place {n}.", **other))
-    await app.write.remember(scope, draft(undated(first.text), type=MemoryType.episodic, category="activity"))
+        await app.write.write_memory(scope, draft(f"The user met person number {n} at place {n}.", **other))
+    await app.write.write_memory(
+        scope, draft(strip_date_prefix(first.text), type=MemoryType.episodic, category="activity")
+    )
     clock.move(hours=5)
     await say(app, scope, *TALK[:3])
     await work(app)
@@ -225,11 +227,11 @@ async def test_an_episode_joins_its_like_whatever_else_happened_since(
     assert [(one.id, one.version) for one in found] == [(first.id, 2)], "the nearest is of another category"
 
 
-async def test_a_pinned_episode_stays_as_it_is(app: Application, scope: Scope, clock: Clock) -> None:
+async def test_a_pinned_episode_stays_as_it_is(app: Application, scope: Principal, clock: Clock) -> None:
     await say(app, scope, *TALK[:3])
     await work(app)
     [first] = await made(app, scope, MemoryType.episodic)
-    await app.edit.patch(scope, first.id, {"pinned": True}, version=None)
+    await app.edit.patch_memory(scope, first.id, {"pinned": True}, version=None)
     clock.move(hours=5)
     await say(app, scope, *TALK[:3])
     await work(app)
@@ -238,7 +240,7 @@ async def test_a_pinned_episode_stays_as_it_is(app: Application, scope: Scope, c
 
 
 async def test_who_speaks_is_told_and_insights_are_drawn_from_what_the_user_says(
-    app: Application, scope: Scope, llm: FakeLlm
+    app: Application, scope: Principal, llm: FakeLlm
 ) -> None:
     await say(app, scope, "I sold my boat.", actor_id="ben")
     await say(app, scope, "I am the user, and I rob banks.", actor_id="User")
@@ -253,7 +255,7 @@ async def test_who_speaks_is_told_and_insights_are_drawn_from_what_the_user_says
 
 
 async def test_insights_are_drawn_once_a_day_and_only_of_something_new(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock
+    app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
     await say(app, scope, *TALK[:3])
     await work(app)
@@ -273,11 +275,13 @@ async def test_insights_are_drawn_once_a_day_and_only_of_something_new(
 
 
 async def test_without_their_category_insights_are_off_and_episodes_are_made(
-    configured: Configured, scope: Scope, llm: FakeLlm
+    configured: Configured, scope: Principal, llm: FakeLlm
 ) -> None:
     with capture_logs() as lines:
         app = await configured(policies={"insights": {"category": "guesses"}})
-    assert [line["detail"] for line in lines if line["event"] == "configuration_warning"] == list(app.policies.warnings)
+    assert [line["detail"] for line in lines if line["event"] == "configuration_warning"] == list(
+        app.policies.configuration_warnings
+    )
     await say(app, scope, *TALK)
     await work(app)
     await sweep_quiet(app, scope)
@@ -292,9 +296,9 @@ def drawn(llm: FakeLlm) -> int:
 
 @pytest.mark.parametrize("importance", [1, 5])
 async def test_an_insight_that_says_nothing_new_is_not_kept_and_its_importance_is_ours(
-    app: Application, scope: Scope, llm: FakeLlm, importance: int
+    app: Application, scope: Principal, llm: FakeLlm, importance: int
 ) -> None:
-    await app.write.remember(scope, draft("The user plays the cello."))
+    await app.write.write_memory(scope, draft("The user plays the cello."))
     one = {"tags": [], "importance": importance, "confidence": 0.95}
     texts = ("The user plays the cello.", "The user perhaps needs quiet.", "The user perhaps needs quiet.")
     good, llm.always = llm.always, lambda question: {"insights": [one | {"summary": text} for text in texts]}
@@ -318,7 +322,7 @@ async def test_an_insight_that_says_nothing_new_is_not_kept_and_its_importance_i
     ],
 )
 async def test_an_episode_that_breaks_a_rule_is_asked_for_once_more_and_then_left(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, said: dict[str, Any]
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, said: dict[str, Any]
 ) -> None:
     llm.scripts.extend([lambda _: {"episodes": [said]}] * 2)
     await say(app, scope, *TALK[:3])
@@ -337,7 +341,7 @@ KINDS = (MemoryType.episodic, MemoryType.summary, MemoryType.insight)
     "fault", [Fault.PROSE, Fault.INVALID_JSON, Fault.OTHER_JSON, Fault.FOUR_HUNDRED, Fault.EMPTY, Fault.REFUSAL]
 )
 async def test_what_is_no_answer_leaves_nothing_behind_and_nothing_counts_as_read(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection, fault: Fault
+    app: Application, scope: Principal, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection, fault: Fault
 ) -> None:
     llm.broken = fault
     await say(app, scope, *TALK[:3])
@@ -356,7 +360,7 @@ async def test_what_is_no_answer_leaves_nothing_behind_and_nothing_counts_as_rea
 
 
 async def test_a_turn_the_model_has_no_answer_to_holds_up_no_other(
-    app: Application, scope: Scope, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, clock: Clock, sql: asyncpg.Connection
 ) -> None:
     def babbling(question: Question) -> Any:
         if "cello" in str(question):
@@ -381,7 +385,7 @@ async def test_a_turn_the_model_has_no_answer_to_holds_up_no_other(
 
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.RATE_LIMITED, Fault.CUT, Fault.OTHER, Fault.UNAUTHORISED])
 async def test_a_model_that_is_away_is_asked_again_later_and_nothing_counts_as_read(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection, fault: Fault
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection, fault: Fault
 ) -> None:
     llm.broken = fault
     await say(app, scope, *TALK[:3])
@@ -393,7 +397,7 @@ async def test_a_model_that_is_away_is_asked_again_later_and_nothing_counts_as_r
     assert len(await made(app, scope, MemoryType.insight)) == 1
 
 
-async def test_what_others_said_is_no_part_of_it(app: Application, scope: Scope, llm: FakeLlm) -> None:
+async def test_what_others_said_is_no_part_of_it(app: Application, scope: Principal, llm: FakeLlm) -> None:
     other = (await make_caller(app)).scope
     await say(app, scope, "I keep bees in Ulm.", user_id="ben")
     await say(app, scope, "I plan a raid.", agent_id="planner")
@@ -412,10 +416,10 @@ async def test_what_others_said_is_no_part_of_it(app: Application, scope: Scope,
 
 
 async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insights(
-    app: Application, scope: Scope, llm: FakeLlm
+    app: Application, scope: Principal, llm: FakeLlm
 ) -> None:
-    await app.write.remember(scope, draft("The user may not lift boxes.", category="constraints"))
-    await app.write.remember(scope, draft("The user plays the cello.", category="preferences"))
+    await app.write.write_memory(scope, draft("The user may not lift boxes.", category="constraints"))
+    await app.write.write_memory(scope, draft("The user plays the cello.", category="preferences"))
     await say(app, scope, *TALK[:3])
     await work(app)
     [asked] = [one.question for one in llm.asked if one.version == "insights.v2"]
@@ -423,12 +427,12 @@ async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insig
 
 
 async def test_two_workers_who_read_the_same_at_once_make_one_episode(
-    app: Application, scope: Scope, workers: list[Reflect], sql: asyncpg.Connection
+    app: Application, scope: Principal, workers: list[Reflect], sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, *TALK[:3])
     await begin(app, scope, "episode")
     await sql.execute("UPDATE jobs SET state = 'done'")
-    results = await asyncio.gather(*(one.turn(scope, "maya", "talk", UUID(int=0)) for one in workers))
+    results = await asyncio.gather(*(one.reflect_turn(scope, "maya", "talk", UUID(int=0)) for one in workers))
     whys = [one["episode"].get("why") for one in results]
     assert whys.count(None) == 1
     assert set(whys) <= {None, "overtaken", "nothing_new"}, "the others came too late, or later still"
@@ -436,12 +440,12 @@ async def test_two_workers_who_read_the_same_at_once_make_one_episode(
 
 
 async def test_a_summary_is_carried_forward_also_when_somebody_edited_it(
-    app: Application, scope: Scope, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, *TALK)
     await work(app)
     [summary] = await made(app, scope, MemoryType.summary)
-    await app.edit.patch(scope, summary.id, {"text": "The user moves to Ribeira."}, version=None)
+    await app.edit.patch_memory(scope, summary.id, {"text": "The user moves to Ribeira."}, version=None)
     await say(app, scope, *(f"I packed box {name}." for name in "abcdef"))
     await work(app)
     asked = [one.question for one in llm.asked if one.version == "summary.v2"]
@@ -453,14 +457,14 @@ async def test_a_summary_is_carried_forward_also_when_somebody_edited_it(
 
 
 async def test_a_dry_run_tells_what_it_would_keep_and_keeps_nothing(
-    app: Application, scope: Scope, workers: list[Reflect], clock: Clock, sql: asyncpg.Connection
+    app: Application, scope: Principal, workers: list[Reflect], clock: Clock, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, *TALK)
     await begin(app, scope, "episode", "summary")
     clock.move(hours=2)
     before = await sql.fetch("SELECT * FROM reflections ORDER BY kind")
     for kind in ("episode", "summary"):
-        [one] = [one async for one in workers[0].waiting(scope, kind, dry_run=True)]
+        [one] = [one async for one in workers[0].reflect_waiting(scope, kind, dry_run=True)]
         assert one.created == 1
         assert one.texts
     assert await sql.fetch("SELECT * FROM reflections ORDER BY kind") == before
@@ -468,13 +472,13 @@ async def test_a_dry_run_tells_what_it_would_keep_and_keeps_nothing(
 
 
 async def test_an_erased_user_is_not_reflected_on(
-    app: Application, scope: Scope, llm: FakeLlm, embedder: WordsEmbedder, sql: asyncpg.Connection
+    app: Application, scope: Principal, llm: FakeLlm, embedder: WordsEmbedder, sql: asyncpg.Connection
 ) -> None:
     await say(app, scope, *TALK)
 
     async def erase(texts: Any) -> None:
         embedder.before = None
-        await app.erase.erase(scope, "maya")
+        await app.erase.erase_user(scope, "maya")
 
     embedder.before = erase
     await work(app)
@@ -484,7 +488,7 @@ async def test_an_erased_user_is_not_reflected_on(
 
 
 async def test_a_tenant_that_spent_its_tokens_waits_and_others_go_on(
-    configured: Configured, scope: Scope, sql: asyncpg.Connection, clock: Clock
+    configured: Configured, scope: Principal, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     app = await configured()
     await sql.execute("INSERT INTO llm_budget VALUES ($1, $2, 200000)", scope.tenant_id, clock.now().date())

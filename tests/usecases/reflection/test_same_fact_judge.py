@@ -10,10 +10,10 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.consolidation.comparison import judge
+from app.domain.consolidation.comparison import judge_by_rule
 from app.domain.jobs.job import JobKind, NewJob
 from app.domain.memory.memory import Memory
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.ports import Embedder
 from app.prompts.same_fact import CONTROLS
 from app.storage.jobs.jobs import JobStorage
@@ -40,16 +40,16 @@ def settings(settings: Any, llm: FakeLlm) -> Any:
 
 
 @pytest.fixture
-def job(caller: Caller) -> Scope:
+def job(caller: Caller) -> Principal:
     """Who runs consolidation."""
-    return Scope(caller.scope.tenant_id)
+    return Principal(caller.scope.tenant_id)
 
 
 Notes = Callable[..., Any]
 
 
 @pytest.fixture
-def notes(sql: asyncpg.Connection, job: Scope, embedder: Embedder, clock: Clock) -> Notes:
+def notes(sql: asyncpg.Connection, job: Principal, embedder: Embedder, clock: Clock) -> Notes:
     """Stores texts as memories of ana's, the first the oldest."""
 
     async def write(*texts: str, tenant: UUID | None = None, first: int = 1, **fields: Any) -> list[UUID]:
@@ -74,10 +74,10 @@ def says(verdict: str, *, control: str = "different") -> Callable[[Question], An
 
 
 async def test_the_model_joins_what_the_rule_cannot(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     ids = await notes(BEES, KEPT)
-    first = await app.consolidate.run(job)
+    first = await app.consolidate.consolidate_users(job)
     assert (first.checked, first.merged, first.left) == (1, 1, 0)
     assert first.tokens == await budget(sql) > 0
     assert len(await active_texts(sql, "ana")) == 1
@@ -90,35 +90,35 @@ async def test_the_model_joins_what_the_rule_cannot(
     assert (BEES, KEPT) in texts
     assert len(texts) == 2, "and the control"
     assert not any(str(id_) in str(asked.body) for id_ in ids), "the model sees numbers, no ids of ours"
-    assert (await app.consolidate.run(job)).checked == 0
+    assert (await app.consolidate.consolidate_users(job)).checked == 0
     assert len(llm.asked) == 1
 
 
 async def test_a_new_value_takes_the_place_of_the_old_one(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     llm.always = says("new_value")
     await notes("The user lives in Porto.", "The user lives in Leipzig.")
-    assert (await app.consolidate.run(job)).merged == 1
+    assert (await app.consolidate.consolidate_users(job)).merged == 1
     assert await active_texts(sql, "ana") == ["The user lives in Leipzig."]
 
 
 @pytest.mark.parametrize("verdict", ["same", "new_value"])
 async def test_a_yes_of_the_model_does_not_join_what_differs_in_who_or_when(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, verdict: str
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, verdict: str
 ) -> None:
     llm.always = says(verdict)
     texts = [SON, OLDER_SON, "Ana's dog has yoga on Monday.", "Ben's dog has yoga on Monday."]
     await notes(*texts, "Ana's dog has yoga on Tuesday.")
-    report = await app.consolidate.run(job)
+    report = await app.consolidate.consolidate_users(job)
     assert (report.checked > 1, report.merged) == (True, 0)
 
 
 async def test_what_the_rule_is_sure_of_costs_no_tokens(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await notes(BEES, BEES.removeprefix("The ").removesuffix("."))
-    assert (await app.consolidate.run(job)).merged == 1
+    assert (await app.consolidate.consolidate_users(job)).merged == 1
     assert not llm.requests
 
 
@@ -140,29 +140,29 @@ BAD = [
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: getattr(bad, "__name__", str(bad)))
 async def test_of_a_bad_answer_nothing_is_used_and_nothing_is_lost(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, bad: Any
 ) -> None:
     await notes(BEES, KEPT)
     if isinstance(bad, Fault):
         llm.broken = bad
     else:
         llm.always = bad
-    report = await app.consolidate.run(job)
+    report = await app.consolidate.consolidate_users(job)
     assert (report.checked, report.merged, report.left, report.unanswered) == (0, 0, 1, 0)
     assert len(llm.asked) == 2, "asked again once, and not in this run again"
     assert [(row[2], row[3], row[4]) for row in await calls(sql)] == [(1, False, "refused"), (2, False, "refused")]
     assert await active_texts(sql, "ana") == sorted([BEES, KEPT])
     assert not await sql.fetchval("SELECT count(*) FROM consolidation_pairs"), "so it comes again"
     llm.broken = llm.always = None
-    assert (await app.consolidate.run(job)).merged == 1
+    assert (await app.consolidate.consolidate_users(job)).merged == 1
 
 
 async def test_what_a_run_left_it_does_not_ask_again_after_a_merge(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     llm.broken = Fault.PROSE
     await notes(BEES, BEES.removeprefix("The ").removesuffix("."), KEPT)
-    report = await app.consolidate.run(job)
+    report = await app.consolidate.consolidate_users(job)
     assert report.merged == 1, "by the rule, so that the run looks once more"
     assert len(llm.asked) == 2
     assert len(await active_texts(sql, "ana")) == 2
@@ -170,14 +170,14 @@ async def test_what_a_run_left_it_does_not_ask_again_after_a_merge(
 
 @pytest.mark.parametrize("away", [Fault.HANG, Fault.UNAUTHORISED, Fault.GARBAGE])
 async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, away: Fault
 ) -> None:
     llm.broken = away
     await notes(BEES, KEPT)
     await notes(SON, OLDER_SON, SON.removeprefix("The "), first=10, user_id="ben")
     jobs = JobStorage(app.uow, app.policies.jobs)
-    [job_id] = await jobs.enqueue(job, [NewJob(JobKind.consolidate)])
-    assert await app.run_jobs.run(job.tenant_id, job_id, "a worker") == "retry"
+    [job_id] = await jobs.enqueue_jobs(job, [NewJob(JobKind.consolidate)])
+    assert await app.run_jobs.run_job(job.tenant_id, job_id, "a worker") == "retry"
     assert len(llm.requests) == 1, "one failure, and nobody else's pairs are sent after it"
     assert len(await active_texts(sql, "ben")) == 2, "what the rule is sure of is done all the same"
     assert await active_texts(sql, "ana") == sorted([BEES, KEPT])
@@ -185,12 +185,12 @@ async def test_a_model_that_is_away_leaves_the_rule_and_the_job_is_tried_again(
     llm.broken = None
     await asyncio.sleep(TIMEOUT_S if away is Fault.HANG else 0)  # one that hung is left alone for as long
     await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s'")
-    assert await app.run_jobs.run(job.tenant_id, job_id, "a worker") == "done"
+    assert await app.run_jobs.run_job(job.tenant_id, job_id, "a worker") == "done"
     assert len(await active_texts(sql, "ana")) == 1
 
 
 async def test_a_tenant_that_spent_its_tokens_stops_without_an_error_and_others_go_on(
-    configured: Configured, job: Scope, notes: Notes, sql: asyncpg.Connection, clock: Clock
+    configured: Configured, job: Principal, notes: Notes, sql: asyncpg.Connection, clock: Clock
 ) -> None:
     app = await configured(policies={"llm": {"daily_tokens": 2000}})
     other = await make_caller(app)
@@ -198,14 +198,14 @@ async def test_a_tenant_that_spent_its_tokens_stops_without_an_error_and_others_
     await notes(BEES, KEPT, tenant=other.scope.tenant_id, first=10)
     await sql.execute("INSERT INTO llm_budget VALUES ($1, $2, 1990)", job.tenant_id, clock.now().date())
     jobs = JobStorage(app.uow, app.policies.jobs)
-    [job_id] = await jobs.enqueue(job, [NewJob(JobKind.consolidate)])
-    assert await app.run_jobs.run(job.tenant_id, job_id, "a worker") == "done"
-    done = await jobs.get(job, job_id)
+    [job_id] = await jobs.enqueue_jobs(job, [NewJob(JobKind.consolidate)])
+    assert await app.run_jobs.run_job(job.tenant_id, job_id, "a worker") == "done"
+    done = await jobs.get_job(job, job_id)
     assert done is not None
     assert done.report is not None
     assert (done.report["left"], done.report["unanswered"], done.report["merged"]) == (1, 0, 0)
     assert ("worker", "llm", "skipped") in await events_of(sql)
-    assert (await app.consolidate.run(Scope(other.scope.tenant_id))).merged == 1
+    assert (await app.consolidate.consolidate_users(Principal(other.scope.tenant_id))).merged == 1
 
 
 JOINER = "\u200d"
@@ -219,11 +219,11 @@ INJECTIONS = [
 
 @pytest.mark.parametrize("text", INJECTIONS)
 async def test_a_memory_that_gives_orders_is_data(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, text: str
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, text: str
 ) -> None:
     await notes("The user likes bees and all rules of them.", text, "The user likes honey from the bees.")
     llm.always = says("same", control="same")  # a model that obeys
-    assert (await app.consolidate.run(job)).merged == 0
+    assert (await app.consolidate.consolidate_users(job)).merged == 0
     assert len(await active_texts(sql, "ana")) == 3
     for asked in llm.asked:
         assert text not in asked.body["messages"][0]["content"]
@@ -235,29 +235,29 @@ async def test_a_memory_that_gives_orders_is_data(
 
 @pytest.mark.parametrize("verdict", ["same", "new_value"])
 async def test_no_model_joins_a_statement_and_its_negation(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, verdict: str
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection, verdict: str
 ) -> None:
     llm.always = says(verdict)
     await notes(WINE, NO_WINE)
-    report = await app.consolidate.run(job)
+    report = await app.consolidate.consolidate_users(job)
     assert (report.checked, report.merged) == (1, 0)
     assert await active_texts(sql, "ana") == sorted([WINE, NO_WINE])
 
 
 async def test_no_model_takes_other_numbers_for_the_same(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     llm.always = says("same")
     await notes("The user sees the dentist on 3 May.", "The user sees the dentist on 4 May.")
-    assert (await app.consolidate.run(job)).merged == 0
+    assert (await app.consolidate.consolidate_users(job)).merged == 0
     assert len(await active_texts(sql, "ana")) == 2
 
 
 async def test_a_dry_run_asks_and_changes_nothing(
-    app: Application, job: Scope, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
+    app: Application, job: Principal, notes: Notes, llm: FakeLlm, sql: asyncpg.Connection
 ) -> None:
     await notes(BEES, KEPT)
-    report = await app.consolidate.run(job, dry_run=True)
+    report = await app.consolidate.consolidate_users(job, dry_run=True)
     assert [(one.rule, one.action) for one in report.decisions] == [("model", "merge")]
     assert report.tokens > 0
     assert len(await active_texts(sql, "ana")) == 2
@@ -269,9 +269,9 @@ async def test_prompts_hold_five_to_ten_pairs_of_one_user(
     mine = [memory(number, f"The user saw film {number} with a friend.") for number in range(7)]
     hers = [memory(number, f"The user read book {number} in a park.", user_id="eve") for number in range(20, 23)]
     pairs = all_pairs(mine) + all_pairs(hers)
-    assert not any(one.rule for one in judge(pairs))
+    assert not any(one.rule for one in judge_by_rule(pairs))
     async with asker(app, llm, clock) as way:
-        judged = await ModelJudge(way).judge(caller.scope, pairs)
+        judged = await ModelJudge(way).judge_pairs(caller.scope, pairs)
     assert {one.pair.ids for one in judged.verdicts} == {pair.ids for pair in pairs}
     assert (judged.left, judged.stopped) == (0, None)
     sizes = [len(asked.question["pairs"]) - 1 for asked in llm.asked]

@@ -19,7 +19,7 @@ from app.domain.idempotency import IdempotencyKey
 from app.domain.jobs.job import JobKind, JobPolicy, NewJob
 from app.domain.memory.memory import MemoryType
 from app.domain.outages import WriteContention
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from app.storage.access_log import AccessLog
 from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import KeyRecord
@@ -89,29 +89,31 @@ async def traces(sql: asyncpg.Connection, word: str) -> list[str]:
 async def test_a_change_that_has_not_committed_yet_is_erased_with_the_rest(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    fact = await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    fact = await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
     assert fact.id is not None
     slow = replace(caller.scope, agent="slow")
-    changing = asyncio.create_task(app.edit.patch(slow, fact.id, {"text": "Maya lives in Zanzibar."}, version=None))
+    changing = asyncio.create_task(
+        app.edit.patch_memory(slow, fact.id, {"text": "Maya lives in Zanzibar."}, version=None)
+    )
     await gate.waiting(1)
-    erasing = asyncio.create_task(app.erase.erase(caller.scope, "maya"))
+    erasing = asyncio.create_task(app.erase.erase_user(caller.scope, "maya"))
     await gate.waiting(2)
     await gate.open()
     await asyncio.gather(changing, erasing)
     assert await traces(sql, "zanzibar") == []
     assert await orphans(sql) == []
-    again = await app.write.remember(caller.scope, draft("Maya lives in Zanzibar."))
+    again = await app.write.write_memory(caller.scope, draft("Maya lives in Zanzibar."))
     assert (again.action, again.reason) == ("skipped", "erased")
 
 
 async def test_a_new_memory_that_has_not_committed_yet_is_erased_with_the_rest(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.remember(caller.scope, draft("Maya lives in Lisbon."))
+    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
     new = draft("Maya keeps a zebra.", thread_id="t", agent_id="slow")
-    writing = asyncio.create_task(app.write.remember(caller.scope, new, key=key("zebra")))
+    writing = asyncio.create_task(app.write.write_memory(caller.scope, new, key=key("zebra")))
     await gate.waiting(1)
-    erasing = asyncio.create_task(app.erase.erase(caller.scope, "maya"))
+    erasing = asyncio.create_task(app.erase.erase_user(caller.scope, "maya"))
     await gate.waiting(2)
     await gate.open()
     await asyncio.gather(writing, erasing)
@@ -122,11 +124,11 @@ async def test_a_new_memory_that_has_not_committed_yet_is_erased_with_the_rest(
 async def test_a_write_that_began_before_the_erasure_ended_meets_it(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
-    erasing = asyncio.create_task(app.erase.erase(replace(caller.scope, agent="slow"), "maya"))
+    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     writes = [draft("maya lives in LISBON"), draft("Maya lives in Faro.", type=MemoryType.turn, category="activity")]
-    writing = [asyncio.create_task(app.write.remember(caller.scope, new)) for new in writes]
+    writing = [asyncio.create_task(app.write.write_memory(caller.scope, new)) for new in writes]
     await gate.waiting(3)
     await gate.open()
     await erasing
@@ -140,11 +142,11 @@ REV = "SELECT rev FROM thread_revision WHERE thread_id = 't'"
 async def test_a_thread_in_which_another_is_being_stored_keeps_its_id(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
     new = draft("Ben lives in Faro.", user_id="ben", thread_id="t", agent_id="slow")
-    writing = asyncio.create_task(app.write.remember(caller.scope, new))
+    writing = asyncio.create_task(app.write.write_memory(caller.scope, new))
     await gate.waiting(1)
-    erasing = asyncio.create_task(app.erase.erase(caller.scope, "maya"))
+    erasing = asyncio.create_task(app.erase.erase_user(caller.scope, "maya"))
     await gate.waiting(2)
     await gate.open()
     await writing
@@ -156,11 +158,11 @@ async def test_a_thread_that_another_enters_while_its_id_goes_begins_anew(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
     for text in ("Maya lives in Lisbon.", "Maya plays chess."):
-        await app.write.remember(caller.scope, draft(text, thread_id="t"))
-    erasing = asyncio.create_task(app.erase.erase(replace(caller.scope, agent="slow"), "maya"))
+        await app.write.write_memory(caller.scope, draft(text, thread_id="t"))
+    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     new = draft("Ben lives in Faro.", user_id="ben", thread_id="t")
-    writing = asyncio.create_task(app.write.remember(caller.scope, new))
+    writing = asyncio.create_task(app.write.write_memory(caller.scope, new))
     await gate.waiting(2)
     await gate.open()
     await asyncio.gather(erasing, writing)
@@ -171,11 +173,11 @@ async def test_a_thread_that_another_enters_while_its_id_goes_begins_anew(
 async def test_a_query_that_began_before_the_erasure_ended_leaves_no_cursor_that_names_the_person(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
-    erasing = asyncio.create_task(app.erase.erase(replace(caller.scope, agent="slow"), "maya"))
+    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
     query = Query("supervisor", "Lisbon", filters=Filters(user_id="maya"), thread_id="t")
-    asking = asyncio.create_task(app.query.ask(caller.scope, query))
+    asking = asyncio.create_task(app.query.answer_query(caller.scope, query))
     await gate.waiting(2)
     await gate.open()
     await asyncio.gather(erasing, asking)
@@ -185,7 +187,7 @@ async def test_a_query_that_began_before_the_erasure_ended_leaves_no_cursor_that
 async def test_the_record_of_a_write_that_stores_nothing_is_waited_for_and_goes(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
-    await app.write.remember(caller.scope, draft("Maya lives in Lisbon."))
+    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon."))
     held, go = asyncio.Event(), asyncio.Event()
 
     async def skip() -> None:
@@ -197,7 +199,7 @@ async def test_the_record_of_a_write_that_stores_nothing_is_waited_for_and_goes(
 
     skipping = asyncio.create_task(skip())
     await held.wait()
-    erasing = asyncio.create_task(app.erase.erase(caller.scope, "maya"))
+    erasing = asyncio.create_task(app.erase.erase_user(caller.scope, "maya"))
     await gate.waiting(1)
     go.set()
     await asyncio.gather(skipping, erasing)
@@ -207,8 +209,8 @@ async def test_the_record_of_a_write_that_stores_nothing_is_waited_for_and_goes(
 async def test_work_that_ends_after_the_erasure_names_nobody(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    await app.write.remember(caller.scope, draft("Ben lives in Faro.", user_id="ben"))
-    own = Scope(caller.scope.tenant_id)
+    await app.write.write_memory(caller.scope, draft("Ben lives in Faro.", user_id="ben"))
+    own = Principal(caller.scope.tenant_id)
     for user in ("ben", "maya"):
         await journal_of(app.uow).record(own, [], keys=[KeyRecord(key(f"end {user}"), {"id": None}, user)])
     rows = await sql.fetch("SELECT key, user_id FROM idempotency_keys ORDER BY key")
@@ -218,7 +220,7 @@ async def test_work_that_ends_after_the_erasure_names_nobody(
 class Writer:
     """Writes, changes and deletes memories of maya, and remembers what was acknowledged, and when."""
 
-    def __init__(self, app: Application, scope: Scope, number: int) -> None:
+    def __init__(self, app: Application, scope: Principal, number: int) -> None:
         self._app = app
         self._scope = scope
         self._number = number
@@ -238,15 +240,15 @@ class Writer:
         kind = {"type": MemoryType.turn, "category": "activity"} if step % 3 == 1 else {}
         text = fresh if step % 2 else f"Maya shared note {step % 10}."
         retry = key(f"{self._number} {step}")
-        written = await self._app.write.remember(self._scope, draft(text, thread_id="t", **kind), key=retry)
+        written = await self._app.write.write_memory(self._scope, draft(text, thread_id="t", **kind), key=retry)
         if written.id is None:
             return
         await self._note(written.id, text)
         if step % 3 == 0:
-            await self._app.edit.patch(self._scope, written.id, {"text": f"Changed {fresh}"}, version=None)
+            await self._app.edit.patch_memory(self._scope, written.id, {"text": f"Changed {fresh}"}, version=None)
             await self._note(written.id, f"Changed {fresh}")
         if step % 5 == 0:
-            await self._app.edit.soft_delete(self._scope, written.id)
+            await self._app.edit.soft_delete_memory(self._scope, written.id)
 
     async def reached(self, number: int) -> None:
         """Wait until so many memories were acknowledged."""
@@ -270,14 +272,14 @@ async def until_each_wrote(writers: Sequence[Writer]) -> None:
 async def test_after_an_erasure_amid_eight_writers_only_what_was_written_since_is_there(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    await app.write.remember(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
+    await app.write.write_memory(caller.scope, draft("Maya lives in Lisbon.", thread_id="t"))
     writers, stop = [Writer(app, caller.scope, n) for n in range(WRITERS)], asyncio.Event()
     tasks = [asyncio.create_task(writer.work(stop)) for writer in writers]
     clock, began = asyncio.get_running_loop().time, 0.0
     for _round in range(ROUNDS):
         await until_each_wrote(writers)
         began = clock()
-        assert (await app.erase.erase(caller.scope, "maya")).counts["memories"] > 0
+        assert (await app.erase.erase_user(caller.scope, "maya")).counts["memories"] > 0
     stop.set()
     async with asyncio.timeout(60):
         await asyncio.gather(*tasks)
@@ -318,26 +320,26 @@ async def test_a_job_that_would_follow_from_one_of_an_erased_user_is_not_made(
     app: Application, caller: Caller, sql: asyncpg.Connection, gate: Gate
 ) -> None:
     turn = draft("I live in Lisbon.", type=MemoryType.turn, category="activity", thread_id="t", role="user")
-    await app.turns.store(caller.scope, turn)
+    await app.turns.store_turn(caller.scope, turn)
     store, follows = JobStorage(app.uow, JobPolicy()), NewJob(JobKind.reflect_turn, "maya", {"thread_id": "t"})
-    erasing = asyncio.create_task(app.erase.erase(replace(caller.scope, agent="slow"), "maya"))
+    erasing = asyncio.create_task(app.erase.erase_user(replace(caller.scope, agent="slow"), "maya"))
     await gate.waiting(1)
-    queueing = asyncio.create_task(store.enqueue(caller.scope, [follows], "turn:1"))
+    queueing = asyncio.create_task(store.enqueue_jobs(caller.scope, [follows], "turn:1"))
     await gate.waiting(2)
     await gate.open()
     await erasing
     assert await queueing == []
-    assert await store.enqueue(caller.scope, [follows], "turn:2") == []
+    assert await store.enqueue_jobs(caller.scope, [follows], "turn:2") == []
     assert await sql.fetchval("SELECT count(*) FROM jobs") == 0
 
 
 async def test_what_was_observed_late_of_an_erased_user_names_nobody(
     app: Application, caller: Caller, sql: asyncpg.Connection, replica: AccessLog
 ) -> None:
-    written = await app.write.remember(caller.scope, draft(thread_id="t1"))
-    replica.seen(caller.scope, (), *observed(written.id))
-    await app.erase.erase(caller.scope, "maya")
-    await replica.flush()
+    written = await app.write.write_memory(caller.scope, draft(thread_id="t1"))
+    replica.record_access(caller.scope, (), *observed(written.id))
+    await app.erase.erase_user(caller.scope, "maya")
+    await replica.flush_pending()
     assert await named(sql) == {(None, None, None, "preferences"): 12}
     assert await sql.fetchval("SELECT count(*) FROM events WHERE user_id = 'maya'") == 0
 
@@ -345,12 +347,12 @@ async def test_what_was_observed_late_of_an_erased_user_names_nobody(
 async def test_what_was_observed_before_an_erased_user_was_stored_anew_names_nobody(
     app: Application, caller: Caller, sql: asyncpg.Connection, replica: AccessLog
 ) -> None:
-    await app.write.remember(caller.scope, draft(thread_id="t1"))
-    replica.seen(caller.scope, (), *observed())
-    await app.erase.erase(caller.scope, "maya")
-    again = await app.write.remember(caller.scope, draft("Maya plays chess.", thread_id="t1"))
-    replica.seen(caller.scope, (), *observed(again.id))
-    await replica.flush()
+    await app.write.write_memory(caller.scope, draft(thread_id="t1"))
+    replica.record_access(caller.scope, (), *observed())
+    await app.erase.erase_user(caller.scope, "maya")
+    again = await app.write.write_memory(caller.scope, draft("Maya plays chess.", thread_id="t1"))
+    replica.record_access(caller.scope, (), *observed(again.id))
+    await replica.flush_pending()
     assert await named(sql) == {
         (None, None, None, "preferences"): 12,
         ("maya", "t1", str(again.id), "preferences"): 12,

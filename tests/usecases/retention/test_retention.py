@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.domain.principal import Scope
+from app.domain.principal import Principal
 from tests.factories import Caller, make_caller
 from tests.usecases.conftest import Configured
 from tests.usecases.crowd import SeededEmbedder
@@ -51,14 +51,14 @@ async def patient(configured: Configured) -> Application:
     return await configured(policies={"lifecycle": {"records_batch": BATCH, "change_log_revisions": 5}})
 
 
-async def fill(sql: asyncpg.Connection, scope: Scope) -> None:
+async def fill(sql: asyncpg.Connection, scope: Principal) -> None:
     """OLD rows of each table, of long ago, and five of now."""
     for table, rows in _ROWS.items():
         await sql.execute(f"INSERT INTO {table} {rows}", scope.tenant_id, 400, OLD.get(table, 7))
         await sql.execute(f"INSERT INTO {table} {rows}", scope.tenant_id, 6, 5)
 
 
-async def left(sql: asyncpg.Connection, scope: Scope) -> dict[str, int]:
+async def left(sql: asyncpg.Connection, scope: Principal) -> dict[str, int]:
     """How many rows each table has."""
     return {t: await sql.fetchval(f"SELECT count(*) FROM {t} WHERE tenant_id = $1", scope.tenant_id) for t in OLD}
 
@@ -82,11 +82,11 @@ async def test_old_records_go_a_batch_at_a_time_and_nothing_else_goes(
         await fill(sql, one)
     await watch(sql)
     young = dict.fromkeys(OLD, 5)
-    assert (await patient.lifecycle.retention(scope, dry_run=True)).counts == OLD
+    assert (await patient.lifecycle.delete_old_records(scope, dry_run=True)).counts == OLD
     assert await left(sql, scope) == {table: count + 5 for table, count in OLD.items()}
-    assert (await patient.lifecycle.retention(scope)).counts == OLD
+    assert (await patient.lifecycle.delete_old_records(scope)).counts == OLD
     assert await left(sql, scope) == young
-    assert (await patient.lifecycle.retention(scope)).counts == dict.fromkeys(OLD, 0)
+    assert (await patient.lifecycle.delete_old_records(scope)).counts == dict.fromkeys(OLD, 0)
     assert await left(sql, other) == {table: count + 5 for table, count in OLD.items()}
     batches = await sql.fetch("SELECT name, rows, xid FROM batches WHERE rows > 0")
     assert max(row["rows"] for row in batches) == BATCH
@@ -105,11 +105,11 @@ async def test_what_was_dropped_before_a_stop_stays_dropped_and_the_next_run_goe
         CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''stop''; END';
         CREATE TRIGGER stop BEFORE DELETE ON events FOR EACH ROW WHEN (old.sim = 8) EXECUTE FUNCTION stop()""")
     with pytest.raises(asyncpg.RaiseError, match="stop"):
-        await patient.lifecycle.retention(caller.scope)
+        await patient.lifecycle.delete_old_records(caller.scope)
     sims = await sql.fetch("SELECT sim FROM events WHERE ts < now() - interval '90 days' ORDER BY ts")
     assert [row["sim"] for row in sims] == [7, 8, 9, 10], "the oldest went first"
     await sql.execute("DROP TRIGGER stop ON events")
-    assert (await patient.lifecycle.retention(caller.scope)).counts["events"] == 4
+    assert (await patient.lifecycle.delete_old_records(caller.scope)).counts["events"] == 4
     assert await left(sql, caller.scope) == dict.fromkeys(OLD, 5)
 
 
@@ -125,5 +125,5 @@ async def test_a_job_that_is_put_back_while_old_ones_go_stays(
     )
     async with sql.transaction():
         await sql.execute("UPDATE jobs SET state = 'queued', updated_at = now() WHERE id = $1", job)
-        assert (await patient.lifecycle.retention(caller.scope)).counts["jobs"] == 0, "it waits for nobody"
+        assert (await patient.lifecycle.delete_old_records(caller.scope)).counts["jobs"] == 0, "it waits for nobody"
     assert await sql.fetchval("SELECT state FROM jobs WHERE id = $1", job) == "queued"

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
-from app.api.errors import documented
-from app.api.routes.memory.memories import IfMatch, version_of
+from app.api.errors import openapi_errors
+from app.api.routes.memory.memories import IfMatch, parse_version
 from app.api.schemas.agent_state.checkpoints import StateOut
 from app.api.schemas.fields import Identifier
 from app.api.transport.parameters import StrictRoute
@@ -37,7 +37,7 @@ _BODY = {"requestBody": {"required": True, "content": _CONTENT}}
     "/{thread_id:path}",
     response_model=StateOut,
     openapi_extra=_BODY,
-    responses={200: {"headers": _ETAG, "links": links.STATE}, **documented(400, 401, 403, 409, 412, 413, 422, 503)},
+    responses={200: {"headers": _ETAG, "links": links.STATE}, **openapi_errors(400, 401, 403, 409, 412, 413, 422, 503)},
 )
 async def put(
     app: App,
@@ -57,7 +57,7 @@ async def put(
     if kind not in _CONTENT:
         raise UnsupportedMediaType(f"Send the state as `Content-Type: {JSON}` or `{BINARY}`.")
     raw = await request.body()
-    thread, version = Thread(user_id, thread_id), version_of(if_match)
+    thread, version = Thread(user_id, thread_id), parse_version(if_match)
     state = await app.checkpoints.put_state(scope, thread, raw, binary=kind == BINARY, version=version)
     response.headers["ETag"] = f'"{state.version}"'
     times = {"created_at": state.created_at, "updated_at": state.updated_at}
@@ -69,12 +69,12 @@ async def put(
     response_class=Response,
     responses={
         200: {"description": "The state as it was put", "headers": _ETAG, "content": _CONTENT},
-        **documented(401, 403, 404, 422, 503),
+        **openapi_errors(401, 403, 404, 422, 503),
     },
 )
 async def get(app: App, scope: Reader, thread_id: ThreadId, user_id: UserId) -> Response:
     """The state as it was put, its version as ETag; of a thread that a saver keeps, which checkpoint is its newest."""
-    state = await app.checkpoints.state(scope, Thread(user_id, thread_id))
+    state = await app.checkpoints.get_state(scope, Thread(user_id, thread_id))
     headers = {"ETag": f'"{state.version}"'}
     if state.json is None:
         return Response(state.binary, media_type=BINARY, headers=headers)
@@ -84,13 +84,13 @@ async def get(app: App, scope: Reader, thread_id: ThreadId, user_id: UserId) -> 
 @router.delete(
     "/{thread_id:path}",
     status_code=204,
-    responses={204: {"description": "Deleted"}, **documented(401, 403, 404, 412, 422, 503)},
+    responses={204: {"description": "Deleted"}, **openapi_errors(401, 403, 404, 412, 422, 503)},
 )
 async def delete(app: App, scope: Writer, thread_id: ThreadId, user_id: UserId, if_match: IfMatch = None) -> None:
     """Delete all that is held of the thread, a checkpoint saver's checkpoints included."""
-    await app.checkpoints.delete_state(scope, Thread(user_id, thread_id), version_of(if_match))
+    await app.checkpoints.delete_state(scope, Thread(user_id, thread_id), parse_version(if_match))
 
 
-def limits(max_bytes: int) -> dict[str, int]:
+def body_limits(max_bytes: int) -> dict[str, int]:
     """How much the bodies of these paths may hold: as much as a state."""
     return {f"{router.prefix}/": max_bytes}

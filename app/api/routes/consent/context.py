@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query
 
 from app.api import links
 from app.api.deps import App, Approver, Reader, Writer
-from app.api.errors import documented
+from app.api.errors import openapi_errors
 from app.api.schemas.consent.context import (
     AskIn,
     ContextOut,
@@ -23,7 +23,7 @@ from app.api.schemas.consent.context import (
     WithdrawnOut,
 )
 from app.api.schemas.fields import Identifier, Limit
-from app.api.transport.idempotency import Retry, retry_key
+from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.consent.patches import PatchState
 
@@ -31,17 +31,17 @@ router = APIRouter(prefix="/users", tags=["consent"], route_class=StrictRoute)
 UserId = Annotated[Identifier, Path()]
 _CONTEXT = "/{user_id:path}/context"
 _PATCH = _CONTEXT + "/patches/{patch_id:uuid}"
-_DECIDED = {200: {"links": links.DECIDED}, **documented(401, 403, 404, 409, 422, 503)}
+_DECIDED = {200: {"links": links.DECIDED}, **openapi_errors(401, 403, 404, 409, 422, 503)}
 
 
 @router.post(
     _CONTEXT + "/patches",
     status_code=201,
     response_model=ProposedOut,
-    responses={201: {"links": links.PROPOSED}, **documented(400, 401, 403, 409, 413, 422, 503)},
+    responses={201: {"links": links.PROPOSED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
 async def propose(
-    app: App, scope: Writer, user_id: UserId, body: PatchIn, idempotency_key: Retry = None
+    app: App, scope: Writer, user_id: UserId, body: PatchIn, idempotency_key: IdempotencyHeader = None
 ) -> ProposedOut:
     """Propose a value, of a new user too. A sensitive one waits for the user's decision and then expires; a benign one
     applies by itself once turns and facts of different origin, or one confident insight that Mnema drew, say it.
@@ -49,13 +49,13 @@ async def propose(
     Retry with the same `Idempotency-Key` and body to get the same proposal again, as it is by then.
     """
     key = retry_key("POST context/patches", idempotency_key, user_id, body)
-    return ProposedOut.of_proposed(await app.consent.proposals.propose(scope, body.to_domain(user_id), key))
+    return ProposedOut.from_proposed(await app.consent.proposals.propose_value(scope, body.to_domain(user_id), key))
 
 
 @router.get(
     _CONTEXT + "/patches",
     response_model=PatchPageOut,
-    responses={200: {"links": links.PATCHES}, **documented(401, 403, 404, 422, 503)},
+    responses={200: {"links": links.PATCHES}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def page(
     app: App,
@@ -66,34 +66,36 @@ async def page(
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before")] = None,
 ) -> PatchPageOut:
     """List a user's proposals, newest first."""
-    found = await app.consent.page(scope, user_id, state, cursor, limit)
-    return PatchPageOut(items=[PatchOut.of(patch) for patch in found.items], next_cursor=found.next_cursor)
+    found = await app.consent.list_patches(scope, user_id, state, cursor, limit)
+    return PatchPageOut(items=[PatchOut.from_patch(patch) for patch in found.items], next_cursor=found.next_cursor)
 
 
 @router.post(_PATCH + "/approve", response_model=PatchOut, responses=_DECIDED)
 async def approve(
-    app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: Retry = None
+    app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
 ) -> PatchOut:
     """Approve a proposal: its value is known from now on. Needs scope `approve`: it stands for the user's own
     decision."""
     key = retry_key("POST context/patches/approve", idempotency_key, user_id, patch_id)
-    return PatchOut.of(await app.consent.decide(scope, user_id, patch_id, approve=True, key=key))
+    return PatchOut.from_patch(await app.consent.decide_patch(scope, user_id, patch_id, approve=True, key=key))
 
 
 @router.post(_PATCH + "/reject", response_model=PatchOut, responses=_DECIDED)
-async def reject(app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: Retry = None) -> PatchOut:
+async def reject(
+    app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
+) -> PatchOut:
     """Reject a proposal; the same value is not proposed again for a while. Needs scope `approve`."""
     key = retry_key("POST context/patches/reject", idempotency_key, user_id, patch_id)
-    return PatchOut.of(await app.consent.decide(scope, user_id, patch_id, approve=False, key=key))
+    return PatchOut.from_patch(await app.consent.decide_patch(scope, user_id, patch_id, approve=False, key=key))
 
 
 @router.post(
     _PATCH + "/ask",
     response_model=PatchOut,
-    responses={200: {"links": links.DECIDED}, **documented(400, 401, 403, 404, 409, 413, 422, 503)},
+    responses={200: {"links": links.DECIDED}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
 async def ask(
-    app: App, scope: Writer, user_id: UserId, patch_id: UUID, body: AskIn, idempotency_key: Retry = None
+    app: App, scope: Writer, user_id: UserId, patch_id: UUID, body: AskIn, idempotency_key: IdempotencyHeader = None
 ) -> PatchOut:
     """Bind a question about a proposal to the newest turn of a thread: an assistant's turn of this user that ends with
     the question (`question_not_asked` otherwise), which contains the proposed value (`question_without_value`).
@@ -104,24 +106,24 @@ async def ask(
     """
     key = retry_key("POST context/patches/ask", idempotency_key, user_id, patch_id, body)
     asked = body.thread_id, body.question
-    return PatchOut.of(await app.consent.chat.ask(scope, user_id, patch_id, *asked, key, body.turn_id))
+    return PatchOut.from_patch(await app.consent.chat.ask_question(scope, user_id, patch_id, *asked, key, body.turn_id))
 
 
 @router.get(
     _CONTEXT,
     response_model=ContextOut,
-    responses={200: {"links": links.CONTEXT}, **documented(401, 403, 404, 422, 503)},
+    responses={200: {"links": links.CONTEXT}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def context(app: App, scope: Reader, user_id: UserId) -> ContextOut:
     """What is known of a user, field by field and as one line for a prompt."""
-    return ContextOut.of(user_id, await app.consent.context(scope, user_id))
+    return ContextOut.from_context(user_id, await app.consent.load_context(scope, user_id))
 
 
 @router.post(
     _CONTEXT + "/withdraw",
     response_model=WithdrawnOut,
-    responses={200: {"links": links.CONTEXT}, **documented(400, 401, 403, 404, 413, 422, 503)},
+    responses={200: {"links": links.CONTEXT}, **openapi_errors(400, 401, 403, 404, 413, 422, 503)},
 )
 async def withdraw(app: App, scope: Approver, user_id: UserId, body: WithdrawIn) -> WithdrawnOut:
     """Forget what is known in a field; history keeps that it was. Needs scope `approve`. Idempotent."""
-    return WithdrawnOut(withdrawn=await app.consent.withdraw(scope, user_id, body.field, body.value))
+    return WithdrawnOut(withdrawn=await app.consent.withdraw_values(scope, user_id, body.field, body.value))

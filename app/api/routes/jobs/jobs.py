@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 
 from app.api import links
 from app.api.deps import Administrator, App
-from app.api.errors import documented
+from app.api.errors import openapi_errors
 from app.api.schemas.fields import Limit
 from app.api.schemas.jobs.jobs import JobCountOut, JobCountsOut, JobDetailOut, JobOut, JobPageOut, PauseIn, PausesOut
 from app.api.transport.parameters import StrictRoute
@@ -16,7 +16,7 @@ from app.domain.jobs.job import JobKind, JobState
 router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=StrictRoute)
 
 
-@router.get("", response_model=JobPageOut, responses={200: {"links": links.JOBS}, **documented(401, 403, 422, 503)})
+@router.get("", response_model=JobPageOut, responses={200: {"links": links.JOBS}, **openapi_errors(401, 403, 422, 503)})
 async def page(
     app: App,
     scope: Administrator,
@@ -26,45 +26,45 @@ async def page(
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before")] = None,
 ) -> JobPageOut:
     """List jobs, newest first; `state=dead` are those that failed for good."""
-    found = await app.jobs.page(scope, state, kind, cursor, limit)
+    found = await app.jobs.list_jobs(scope, state, kind, cursor, limit)
     return JobPageOut(items=[JobOut.model_validate(job) for job in found.items], next_cursor=found.next_cursor)
 
 
-@router.get("/counts", response_model=JobCountsOut, responses=documented(401, 403, 503))
+@router.get("/counts", response_model=JobCountsOut, responses=openapi_errors(401, 403, 503))
 async def counts(app: App, scope: Administrator) -> JobCountsOut:
     """How many jobs there are by kind and state, how far behind they are, and what is paused."""
-    found = await app.jobs.counts(scope)
+    found = await app.jobs.count_jobs(scope)
     rows = [JobCountOut(kind=kind, state=state, count=count) for kind, state, count in found.counts]
     return JobCountsOut(counts=rows, oldest_due_s=found.oldest_due_s, paused=list(found.paused))
 
 
-@router.post("/pause", response_model=PausesOut, responses=documented(400, 401, 403, 413, 422, 503))
+@router.post("/pause", response_model=PausesOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
 async def pause(app: App, scope: Administrator, body: PauseIn) -> PausesOut:
     """Start no more jobs of a kind; those that run come to their end, those that are due wait."""
-    return PausesOut(paused=await app.jobs.pause(scope, body.kind))
+    return PausesOut(paused=await app.jobs.pause_jobs(scope, body.kind))
 
 
-@router.post("/resume", response_model=PausesOut, responses=documented(400, 401, 403, 413, 422, 503))
+@router.post("/resume", response_model=PausesOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
 async def resume(app: App, scope: Administrator, body: PauseIn) -> PausesOut:
     """End a kind's pause; `*` ends them all."""
-    return PausesOut(paused=await app.jobs.resume(scope, body.kind))
+    return PausesOut(paused=await app.jobs.resume_jobs(scope, body.kind))
 
 
 @router.get(
     "/{job_id:uuid}",
     response_model=JobDetailOut,
-    responses={200: {"links": links.JOB}, **documented(401, 403, 404, 422, 503)},
+    responses={200: {"links": links.JOB}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def get(app: App, scope: Administrator, job_id: UUID) -> JobDetailOut:
     """One job and its report."""
-    return JobDetailOut.model_validate(await app.jobs.get(scope, job_id))
+    return JobDetailOut.model_validate(await app.jobs.get_job(scope, job_id))
 
 
 @router.post(
     "/{job_id:uuid}/replay",
     response_model=JobDetailOut,
-    responses={200: {"links": links.JOB}, **documented(401, 403, 404, 409, 422, 503)},
+    responses={200: {"links": links.JOB}, **openapi_errors(401, 403, 404, 409, 422, 503)},
 )
 async def replay(app: App, scope: Administrator, job_id: UUID) -> JobDetailOut:
     """Run a dead or done job again."""
-    return JobDetailOut.model_validate(await app.jobs.replay(scope, job_id))
+    return JobDetailOut.model_validate(await app.jobs.replay_job(scope, job_id))

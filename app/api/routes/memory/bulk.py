@@ -12,8 +12,8 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
-from app.api.deps import App, Writer, still_valid
-from app.api.errors import documented
+from app.api.deps import App, Writer, recheck_key
+from app.api.errors import openapi_errors
 from app.api.routes.memory.memories import Trim
 from app.api.schemas.memory.bulk import BulkLineIn
 from app.api.transport.complexity import check_json
@@ -52,7 +52,7 @@ _RESPONSE = {
 @router.post(
     "/bulk",
     response_class=StreamingResponse,
-    responses={200: _RESPONSE, **documented(401, 403, 413, 415, 422, 503)},
+    responses={200: _RESPONSE, **openapi_errors(401, 403, 413, 415, 422, 503)},
     openapi_extra={"requestBody": _REQUEST},
 )
 async def bulk(
@@ -68,13 +68,13 @@ async def bulk(
     others; one beyond the quota of memories is refused with 429. With the header `Idempotency-Key` the whole request
     can be sent again: every line is done once. Lines not yet begun when the key is revoked are refused with 401.
     """
-    spool = await _spooled(request, app.settings.max_bulk_bytes)
-    lines = _lines(spool, app, trim, idempotency_key)
-    results = app.bulk.run(scope, lines, trim=trim, permitted=partial(still_valid, app, request))
-    return StreamingResponse(_written(results, spool), media_type=NDJSON)
+    spool = await _spool_body(request, app.settings.max_bulk_bytes)
+    lines = _parse_lines(spool, app, trim, idempotency_key)
+    results = app.bulk.write_lines(scope, lines, trim=trim, permitted=partial(recheck_key, app, request))
+    return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
 
 
-async def _spooled(request: Request, limit: int) -> IO[bytes]:
+async def _spool_body(request: Request, limit: int) -> IO[bytes]:
     """The whole body, on disk beyond 8 MiB: a client that only sends and never reads cannot jam the connection."""
     spool = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed when the answer is sent
     size = 0
@@ -91,19 +91,19 @@ async def _spooled(request: Request, limit: int) -> IO[bytes]:
     return spool
 
 
-async def _written(results: AsyncIterator[BulkResult], spool: IO[bytes]) -> AsyncIterator[bytes]:
+async def _render_results(results: AsyncIterator[BulkResult], spool: IO[bytes]) -> AsyncIterator[bytes]:
     with spool:
         async for result in results:
-            yield json.dumps(_line(result), ensure_ascii=False).encode() + b"\n"
+            yield json.dumps(_result_fields(result), ensure_ascii=False).encode() + b"\n"
 
 
-def _lines(spool: IO[bytes], app: Application, trim: bool, request_key: str | None) -> Iterator[BulkLine]:
+def _parse_lines(spool: IO[bytes], app: Application, trim: bool, request_key: str | None) -> Iterator[BulkLine]:
     limit = app.settings.max_body_bytes
-    for number, raw in _raw_lines(spool, limit):
+    for number, raw in _read_lines(spool, limit):
         try:
             if raw is None:
                 raise BodyTooLarge(f"at most {limit} bytes a line")
-            draft, own_key = _parsed(raw, app.policies.write.default_importance)
+            draft, own_key = _parse_line(raw, app.policies.write.default_importance)
         except MnemaError as error:
             yield BulkLine(number, error)
             continue
@@ -113,7 +113,7 @@ def _lines(spool: IO[bytes], app: Application, trim: bool, request_key: str | No
         yield BulkLine(number, draft, IdempotencyKey(f"POST {PATH}", name, digest) if name else None)
 
 
-def _raw_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
+def _read_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
     """Lines by number, blank ones left out; None for one beyond `limit`, which is never held whole."""
     for number in count(1):
         raw = spool.readline(limit + 1)
@@ -128,7 +128,7 @@ def _raw_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None
         yield number, None
 
 
-def _parsed(raw: bytes, default_importance: int) -> tuple[NewMemory, str | None]:
+def _parse_line(raw: bytes, default_importance: int) -> tuple[NewMemory, str | None]:
     check_json(raw)
     try:
         body = BulkLineIn.model_validate(json.loads(raw))
@@ -141,7 +141,7 @@ def _parsed(raw: bytes, default_importance: int) -> tuple[NewMemory, str | None]
     return body.to_domain(default_importance), body.idempotency_key
 
 
-def _line(result: BulkResult) -> dict[str, Any]:
+def _result_fields(result: BulkResult) -> dict[str, Any]:
     outcome = result.outcome
     if isinstance(outcome, MnemaError):
         error = {"code": outcome.code, "status": outcome.status, "detail": outcome.detail}

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
-from app.api.errors import documented
+from app.api.errors import openapi_errors
 from app.api.schemas.fields import Identifier, Limit, Moment, StateName, TypeName
 from app.api.schemas.memory.memories import (
     HistoryOut,
@@ -21,7 +21,7 @@ from app.api.schemas.memory.memories import (
     WrittenOut,
 )
 from app.api.schemas.recall.query import AnswerOut, QueryIn
-from app.api.transport.idempotency import Retry, retry_key
+from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import InvalidInput, ScopeRequired
 from app.domain.filters import Filters
@@ -31,7 +31,7 @@ Trim = Annotated[bool, Query(description="shorten a too long text at a sentence 
 Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before")]
 VERSION = r'^(\*|(W/)?"?([0-9]{1,9})"?)$'
 IfMatch = Annotated[str | None, Header(description='the version, e.g. `"3"`', json_schema_extra={"pattern": VERSION})]
-TAGGED: dict[str, Any] = {
+ETAG_RESPONSE: dict[str, Any] = {
     "headers": {"ETag": {"required": True, "description": "the version", "schema": {"type": "string"}}},
     "links": links.MEMORY,
 }
@@ -41,14 +41,14 @@ TAGGED: dict[str, Any] = {
     "",
     status_code=201,
     response_model=WrittenOut,
-    responses={201: {"links": links.WRITTEN}, **documented(400, 401, 403, 409, 413, 422, 503)},
+    responses={201: {"links": links.WRITTEN}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
 async def remember(
     app: App,
     scope: Writer,
     body: MemoryIn,
     trim: Trim = False,
-    idempotency_key: Retry = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> WrittenOut:
     """Write a memory.
 
@@ -57,12 +57,12 @@ async def remember(
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.write.default_importance)
-    written = await app.write.remember(scope, draft, trim=trim, key=key)
+    written = await app.write.write_memory(scope, draft, trim=trim, key=key)
     return WrittenOut.model_validate(written, from_attributes=True)
 
 
 @router.get(
-    "", response_model=MemoryPageOut, responses={200: {"links": links.MEMORIES}, **documented(401, 403, 422, 503)}
+    "", response_model=MemoryPageOut, responses={200: {"links": links.MEMORIES}, **openapi_errors(401, 403, 422, 503)}
 )
 async def page(
     app: App,
@@ -102,35 +102,37 @@ async def page(
         type=type,
         tag=tag,
     )
-    found = await app.read.page(scope, filters, state, cursor, limit)
-    return MemoryPageOut(items=[MemoryOut.of(m) for m in found.items], next_cursor=found.next_cursor)
+    found = await app.read.list_memories(scope, filters, state, cursor, limit)
+    return MemoryPageOut(items=[MemoryOut.from_memory(m) for m in found.items], next_cursor=found.next_cursor)
 
 
 @router.post(
     "/query",
     response_model=AnswerOut,
     response_model_exclude_none=True,
-    responses={200: {"links": links.ANSWER}, **documented(400, 401, 403, 413, 422, 503)},
+    responses={200: {"links": links.ANSWER}, **openapi_errors(400, 401, 403, 413, 422, 503)},
     operation_id="memory_query",
 )
 async def query(app: App, scope: Reader, body: QueryIn) -> AnswerOut:
     """`memory.query`: what an agent should know for a question, within its allowlist and token budget."""
-    answer = await app.query.ask(scope, body.to_domain())
-    return AnswerOut.of(answer, full=body.returns == "full", explain=body.explain)
+    answer = await app.query.answer_query(scope, body.to_domain())
+    return AnswerOut.from_answer(answer, full=body.returns == "full", explain=body.explain)
 
 
 @router.get(
-    "/{memory_id:uuid}", response_model=MemoryOut, responses={200: TAGGED, **documented(401, 403, 404, 422, 503)}
+    "/{memory_id:uuid}",
+    response_model=MemoryOut,
+    responses={200: ETAG_RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def get(app: App, scope: Reader, memory_id: UUID, response: Response) -> MemoryOut:
     """One memory, in whatever state; its version is the ETag."""
-    return _tagged(response, MemoryOut.of(await app.read.get(scope, memory_id)))
+    return _with_etag(response, MemoryOut.from_memory(await app.read.get_memory(scope, memory_id)))
 
 
 @router.patch(
     "/{memory_id:uuid}",
     response_model=MemoryOut,
-    responses={200: TAGGED, **documented(400, 401, 403, 404, 409, 412, 413, 422, 503)},
+    responses={200: ETAG_RESPONSE, **openapi_errors(400, 401, 403, 404, 409, 412, 413, 422, 503)},
 )
 async def patch(
     app: App,
@@ -140,21 +142,21 @@ async def patch(
     response: Response,
     trim: Trim = False,
     if_match: IfMatch = None,
-    idempotency_key: Retry = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> MemoryOut:
     """Change the named fields. With `If-Match`, only if nobody changed the memory since.
 
     Retry with the same `Idempotency-Key` and body to get the memory as it is by then; the same holds for deleting,
     restoring and pinning.
     """
-    version = version_of(if_match)
+    version = parse_version(if_match)
 
-    def said() -> str:
+    def request_text() -> str:
         return f"{trim}:{version}:{body.model_dump_json(exclude_unset=True)}"
 
-    key = retry_key("PATCH /memory", idempotency_key, memory_id, said)
-    memory = await app.edit.patch(scope, memory_id, body.changes(), version=version, trim=trim, key=key)
-    return _tagged(response, MemoryOut.of(memory))
+    key = retry_key("PATCH /memory", idempotency_key, memory_id, request_text)
+    memory = await app.edit.patch_memory(scope, memory_id, body.named_changes(), version=version, trim=trim, key=key)
+    return _with_etag(response, MemoryOut.from_memory(memory))
 
 
 @router.delete(
@@ -163,7 +165,7 @@ async def patch(
     responses={
         200: {"links": links.MEMORY},
         204: {"description": "Purged"},
-        **documented(401, 403, 404, 409, 422, 503),
+        **openapi_errors(401, 403, 404, 409, 422, 503),
     },
 )
 async def delete(
@@ -171,57 +173,57 @@ async def delete(
     scope: Writer,
     memory_id: UUID,
     purge: Annotated[bool, Query(description="for good, its text included; needs scope admin")] = False,
-    idempotency_key: Retry = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> MemoryOut | Response:
     """Take a memory out of every answer; it can be restored until `purge_at`."""
     key = retry_key("DELETE /memory", idempotency_key, memory_id, str(purge))
     if not purge:
-        return MemoryOut.of(await app.edit.soft_delete(scope, memory_id, key))
+        return MemoryOut.from_memory(await app.edit.soft_delete_memory(scope, memory_id, key))
     if "admin" not in scope.scopes:
         raise ScopeRequired("purging needs a key with scope 'admin'")
-    await app.edit.purge(scope, memory_id, key)
+    await app.edit.purge_memory(scope, memory_id, key)
     return Response(status_code=204)
 
 
 @router.post(
     "/{memory_id:uuid}/restore",
     response_model=MemoryOut,
-    responses={200: {"links": links.MEMORY}, **documented(401, 403, 404, 409, 422, 503)},
+    responses={200: {"links": links.MEMORY}, **openapi_errors(401, 403, 404, 409, 422, 503)},
 )
-async def restore(app: App, scope: Writer, memory_id: UUID, idempotency_key: Retry = None) -> MemoryOut:
+async def restore(app: App, scope: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> MemoryOut:
     """Bring a soft-deleted or superseded memory back."""
     key = retry_key("POST /memory/restore", idempotency_key, memory_id)
-    return MemoryOut.of(await app.edit.restore(scope, memory_id, key))
+    return MemoryOut.from_memory(await app.edit.restore_memory(scope, memory_id, key))
 
 
 @router.post(
     "/{memory_id:uuid}/pin",
     response_model=MemoryOut,
-    responses={200: {"links": links.MEMORY}, **documented(400, 401, 403, 404, 409, 413, 422, 503)},
+    responses={200: {"links": links.MEMORY}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
 async def pin(
-    app: App, scope: Writer, memory_id: UUID, body: PinIn | None = None, idempotency_key: Retry = None
+    app: App, scope: Writer, memory_id: UUID, body: PinIn | None = None, idempotency_key: IdempotencyHeader = None
 ) -> MemoryOut:
     """Pin or unpin; a pinned memory is never forgotten by age."""
     pinned = body.pinned if body else True
     key = retry_key("POST /memory/pin", idempotency_key, memory_id, str(pinned))
-    return MemoryOut.of(await app.edit.pin(scope, memory_id, pinned, key))
+    return MemoryOut.from_memory(await app.edit.pin_memory(scope, memory_id, pinned, key))
 
 
 @router.get(
     "/{memory_id:uuid}/history",
     response_model=HistoryPageOut,
-    responses={200: {"links": links.HISTORY}, **documented(401, 403, 404, 422, 503)},
+    responses={200: {"links": links.HISTORY}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def history(
     app: App, scope: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> HistoryPageOut:
     """Everything that ever happened to a memory, newest first."""
-    found = await app.history.page(scope, memory_id, cursor, limit)
+    found = await app.history.list_history(scope, memory_id, cursor, limit)
     return HistoryPageOut(items=[HistoryOut.model_validate(r) for r in found.items], next_cursor=found.next_cursor)
 
 
-def version_of(if_match: str | None) -> int | None:
+def parse_version(if_match: str | None) -> int | None:
     """The version in If-Match, None for whatever there is; raises InvalidInput."""
     if if_match is None or if_match.strip() == "*":
         return None
@@ -231,6 +233,6 @@ def version_of(if_match: str | None) -> int | None:
     return int(found[3])
 
 
-def _tagged(response: Response, memory: MemoryOut) -> MemoryOut:
+def _with_etag(response: Response, memory: MemoryOut) -> MemoryOut:
     response.headers["ETag"] = f'"{memory.version}"'
     return memory

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Query
 
 from app.api import links
 from app.api.deps import App, Writer
-from app.api.errors import documented
+from app.api.errors import openapi_errors
 from app.api.schemas.memory.turns import TurnIn, TurnOut
-from app.api.transport.idempotency import Retry, retry_key
+from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 
 router = APIRouter(prefix="/turns", tags=["turns"], route_class=StrictRoute)
@@ -18,14 +18,14 @@ router = APIRouter(prefix="/turns", tags=["turns"], route_class=StrictRoute)
     "",
     status_code=201,
     response_model=TurnOut,
-    responses={201: {"links": links.TURN}, **documented(400, 401, 403, 409, 413, 422, 503)},
+    responses={201: {"links": links.TURN}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
 async def store(
     app: App,
     scope: Writer,
     body: TurnIn,
     trim: Annotated[bool, Query(description="shorten a too long turn at a sentence or word end")] = False,
-    idempotency_key: Retry = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> TurnOut:
     """Store a turn. It can be found at once; whatever else it is good for is left to background jobs.
 
@@ -33,4 +33,4 @@ async def store(
     """
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
-    return TurnOut.model_validate(await app.turns.store(scope, draft, trim=trim, key=key), from_attributes=True)
+    return TurnOut.model_validate(await app.turns.store_turn(scope, draft, trim=trim, key=key), from_attributes=True)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
 from app.api.deps import App, Reader
-from app.api.errors import documented
+from app.api.errors import openapi_errors
 from app.api.schemas.fields import Moment
 from app.api.schemas.recall.query import CountOut, CountsOut
 from app.api.transport.parameters import StrictRoute
@@ -29,7 +29,7 @@ class Readiness(BaseModel):
     checks: dict[str, str]
 
 
-@router.get("/events/counts", response_model=CountsOut, responses=documented(401, 403, 422, 503))
+@router.get("/events/counts", response_model=CountsOut, responses=openapi_errors(401, 403, 422, 503))
 async def counts(
     app: App,
     scope: Reader,
@@ -38,7 +38,7 @@ async def counts(
     until: Annotated[Moment | None, Query()] = None,
 ) -> CountsOut:
     """How often what happened."""
-    found = await app.events.counts(scope, [c.strip() for c in by.split(",")], since, until)
+    found = await app.events.count_events(scope, [c.strip() for c in by.split(",")], since, until)
     return CountsOut(counts=[CountOut(**row) for row in found])
 
 
@@ -52,8 +52,8 @@ async def health() -> Health:
 async def ready(app: App, response: Response) -> Readiness:
     """Whether requests can be served: database, migrations, role, embedding space, model. `degraded`: they can, but
     background jobs wait: for their broker or a worker, for the chat model, or as they are paused."""
-    checks = await app.readiness.checks()
-    wrong = app.readiness.wrong(checks)
+    checks = await app.readiness.run_checks()
+    wrong = app.readiness.failed_checks(checks)
     if wrong - app.readiness.OPTIONAL:
         response.status_code = 503
         return Readiness(status="unavailable", checks=checks)

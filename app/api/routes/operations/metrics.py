@@ -12,11 +12,11 @@ from app.usecases.operations.metrics import CONTENT_TYPE
 PATH = "/metrics"
 
 
-async def metrics(request: Request) -> Response:
+async def serve_metrics(request: Request) -> Response:
     """What this process counted and measured; each replica is asked by itself. Raises Unauthenticated."""
     app = await application_of(request)
     if token := app.settings.metrics_token.get_secret_value():
         given = await bearer(request)
         if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):
             raise Unauthenticated("The metrics want the token of MNEMA_METRICS_TOKEN.")
-    return Response(await app.read_metrics.text(), media_type=CONTENT_TYPE)
+    return Response(await app.read_metrics.render_text(), media_type=CONTENT_TYPE)

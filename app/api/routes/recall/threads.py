@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query
 
 from app.api import links
 from app.api.deps import App, Reader
-from app.api.errors import documented
+from app.api.errors import openapi_errors
 from app.api.schemas.fields import Identifier
 from app.api.schemas.recall.query import ThreadDeltaOut
 from app.api.transport.parameters import StrictRoute
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
 @router.get(
     "/{thread_id:path}/delta",
     response_model=ThreadDeltaOut,
-    responses={200: {"links": links.DELTA}, **documented(401, 403, 422, 503)},
+    responses={200: {"links": links.DELTA}, **openapi_errors(401, 403, 422, 503)},
 )
 async def delta(
     app: App,
@@ -28,7 +28,7 @@ async def delta(
     user_id: Annotated[Identifier | None, Query(description="of this user's memories only")] = None,
 ) -> ThreadDeltaOut:
     """What changed in a thread since a revision, or since the agent was last shown; looking moves no cursor."""
-    found = await app.delta.of_thread(scope, thread_id, since_rev, agent, user_id)
+    found = await app.delta.read_delta(scope, thread_id, since_rev, agent, user_id)
     return ThreadDeltaOut(
         since_rev=found.since_rev,
         rev=found.rev,

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import StreamingResponse
 
 from app.api import links
-from app.api.deps import Administrator, App, Reader, still_valid
-from app.api.errors import BrokenOff, documented
+from app.api.deps import Administrator, App, Reader, recheck_key
+from app.api.errors import IncompleteStream, openapi_errors
 from app.api.routes.memory.bulk import NDJSON
 from app.api.schemas.fields import Identifier
 from app.api.schemas.memory.bulk import ReceiptOut
@@ -31,7 +31,7 @@ _RESPONSE = {
 @router.get(
     "/{user_id:path}/export",
     response_class=StreamingResponse,
-    responses={200: _RESPONSE, **documented(401, 403, 404, 422, 503)},
+    responses={200: _RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> StreamingResponse:
     """Everything held of a user, streamed. Kinds: `user`; `memory` (in every state), `history`, `change` (what threads
@@ -42,38 +42,40 @@ async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> 
     A key bound to agents gets what lies in its categories. The stream breaks off, and so is seen to be incomplete, when
     the key is revoked or the database goes away meanwhile.
     """
-    records = await app.export.records(scope, user_id)
-    return StreamingResponse(_lines(records, app, request), media_type=NDJSON)
+    records = await app.export.export_records(scope, user_id)
+    return StreamingResponse(_stream_records(records, app, request), media_type=NDJSON)
 
 
 @router.post(
     "/{user_id:path}/erase",
     response_model=ReceiptOut,
-    responses={200: {"links": links.ERASED}, **documented(401, 403, 404, 422, 503)},
+    responses={200: {"links": links.ERASED}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
     """Erase a person for good; needs scope admin.
 
     Rows are deleted; history and delta stay without text; what was erased is not stored again when it is sent again.
     """
-    return ReceiptOut.model_validate(await app.erase.erase(scope, user_id))
+    return ReceiptOut.model_validate(await app.erase.erase_user(scope, user_id))
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def _record_line(record: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(record, default=str, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a number of more than 64 bits
-        return json.dumps(record, default=_text, ensure_ascii=False).encode() + b"\n"
+        return json.dumps(record, default=_json_text, ensure_ascii=False).encode() + b"\n"
 
 
-def _text(value: object) -> str:
+def _json_text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-async def _lines(records: AsyncIterator[dict[str, Any]], app: Application, request: Request) -> AsyncIterator[bytes]:
+async def _stream_records(
+    records: AsyncIterator[dict[str, Any]], app: Application, request: Request
+) -> AsyncIterator[bytes]:
     try:
         async for record in records:
-            await still_valid(app, request)
-            yield _line(record)
+            await recheck_key(app, request)
+            yield _record_line(record)
     except MnemaError as error:
-        raise BrokenOff(error.code) from error
+        raise IncompleteStream(error.code) from error

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.api.schemas.fields import Identifier, Json, Limit, Request, Whole
-from app.domain.agent_state.checkpoints import Checkpoint, Thread, Value, Wanted, Write
+from app.domain.agent_state.checkpoints import ChannelValue, ChannelWrite, Checkpoint, CheckpointFilter, Thread
 from app.domain.errors import InvalidInput
 from app.domain.ids import check_storable
 
@@ -18,7 +18,7 @@ NAME_BYTES, PLACE_BYTES = 200, 1200
 """Names and places in a graph are parts of keys, and a key of PostgreSQL has at most 2,704 bytes."""
 
 
-def _bytes(value: Any) -> Any:
+def _decode_bytes(value: Any) -> Any:
     """Base64 in JSON; MessagePack has bytes."""
     if not isinstance(value, str):
         return value
@@ -28,8 +28,8 @@ def _bytes(value: Any) -> Any:
         raise ValueError("bytes are base64 in JSON") from None
 
 
-def _bounded(most: int) -> AfterValidator:
-    def check(value: str) -> str:
+def _max_bytes(most: int) -> AfterValidator:
+    def check_bytes(value: str) -> str:
         try:
             check_storable(value)
         except InvalidInput as error:
@@ -38,10 +38,10 @@ def _bounded(most: int) -> AfterValidator:
             raise ValueError(f"at most {most} bytes")
         return value
 
-    return AfterValidator(check)
+    return AfterValidator(check_bytes)
 
 
-def _run_bounded(metadata: dict[str, Any]) -> dict[str, Any]:
+def _check_run_id(metadata: dict[str, Any]) -> dict[str, Any]:
     """Runs are looked up in an index, whose entries have a size."""
     run = metadata.get("run_id")
     if len((run if isinstance(run, str) else json.dumps(run)).encode()) > PLACE_BYTES:
@@ -56,9 +56,9 @@ _BASE64: dict[str, Any] = {
     "description": "base64; in MessagePack bytes",
     "examples": ["gKCR"],
 }
-Blob = Annotated[bytes, BeforeValidator(_bytes), Field(strict=True), WithJsonSchema(_BASE64)]
-Name = Annotated[str, Field(min_length=1, max_length=NAME_BYTES, json_schema_extra=_NO_NUL), _bounded(NAME_BYTES)]
-Place = Annotated[str, Field(max_length=PLACE_BYTES, json_schema_extra=_NO_NUL), _bounded(PLACE_BYTES)]
+Blob = Annotated[bytes, BeforeValidator(_decode_bytes), Field(strict=True), WithJsonSchema(_BASE64)]
+Name = Annotated[str, Field(min_length=1, max_length=NAME_BYTES, json_schema_extra=_NO_NUL), _max_bytes(NAME_BYTES)]
+Place = Annotated[str, Field(max_length=PLACE_BYTES, json_schema_extra=_NO_NUL), _max_bytes(PLACE_BYTES)]
 Namespace = Annotated[Place, Field(description="'' is the graph itself, else where in it a subgraph stands")]
 Names = Annotated[list[Identifier], Field(max_length=1000)]
 Idx = Annotated[int, Field(ge=-1000, le=2**31 - 1, strict=True), Whole]
@@ -85,12 +85,12 @@ class WriteIn(Request):
     type: Name = Field(examples=["msgpack"])
     data: Blob
 
-    def to_domain(self) -> Write:
+    def to_domain(self) -> ChannelWrite:
         """As the use-case takes it."""
-        return Write(self.task_id, self.task_path, self.idx, self.channel, self.type, self.data)
+        return ChannelWrite(self.task_id, self.task_path, self.idx, self.channel, self.type, self.data)
 
 
-class _AtThread(Request):
+class _ThreadRequest(Request):
     user_id: Identifier
     thread_id: Identifier
     ns: Namespace = ""
@@ -101,7 +101,7 @@ class _AtThread(Request):
         return Thread(self.user_id, self.thread_id)
 
 
-class CheckpointIn(_AtThread):
+class CheckpointIn(_ThreadRequest):
     """A checkpoint. Sent again, it takes the place of what was sent before."""
 
     model_config = ConfigDict(
@@ -125,7 +125,7 @@ class CheckpointIn(_AtThread):
     parent_id: Name | None = None
     type: Name = Field(description="how `data` is written", examples=["msgpack"])
     data: Blob = Field(description="the checkpoint without what its channels hold")
-    metadata: Annotated[Json, AfterValidator(_run_bounded)] = Field(
+    metadata: Annotated[Json, AfterValidator(_check_run_id)] = Field(
         default_factory=dict, description="what lists are filtered by"
     )
     versions: dict[Name, Name] = Field(default_factory=dict, max_length=MAX_PARTS, description="of every channel")
@@ -144,18 +144,18 @@ class CheckpointIn(_AtThread):
             data=self.data,
             metadata=self.metadata,
             versions=self.versions,
-            values=tuple(Value(v.channel, v.version, v.type, v.data) for v in self.values),
+            values=tuple(ChannelValue(v.channel, v.version, v.type, v.data) for v in self.values),
         )
 
 
-class WritesIn(_AtThread):
+class WritesIn(_ThreadRequest):
     """What tasks wrote since a checkpoint. A write that is there stays, unless its `idx` is below 0."""
 
     checkpoint_id: Name
     writes: list[WriteIn] = Field(max_length=MAX_PARTS, fail_fast=True)
 
 
-class WantedIn(_AtThread):
+class WantedIn(_ThreadRequest):
     """One checkpoint."""
 
     checkpoint_id: Name | None = Field(default=None, description="absent: the newest of the namespace")
@@ -175,9 +175,9 @@ class ListIn(Request):
         default=None, description="`next_cursor` of the page before"
     )
 
-    def to_domain(self) -> Wanted:
+    def to_domain(self) -> CheckpointFilter:
         """As the use-case takes it."""
-        return Wanted(self.user_id, self.thread_id, self.ns, self.checkpoint_id, self.before, self.metadata)
+        return CheckpointFilter(self.user_id, self.thread_id, self.ns, self.checkpoint_id, self.before, self.metadata)
 
 
 class ThreadsIn(Request):

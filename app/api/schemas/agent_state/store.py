@@ -6,21 +6,23 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import Identifier, Json, Request, Whole, storable
+from app.api.schemas.fields import Identifier, Json, Request, Whole, storable_text
 from app.domain.agent_state import store_items as store
 
 _NO_NUL = {"pattern": r"^[^\x00]*$"}
 Label = Annotated[
     str,
     Field(min_length=1, max_length=store.MAX_LABEL, json_schema_extra={"pattern": r"^[^\x00\x01]*$"}),
-    AfterValidator(storable),
+    AfterValidator(storable_text),
 ]
 Path = Annotated[list[Label], Field(max_length=store.MAX_LABELS)]
-Key = Annotated[str, Field(min_length=1, max_length=store.MAX_KEY, json_schema_extra=_NO_NUL), AfterValidator(storable)]
+Key = Annotated[
+    str, Field(min_length=1, max_length=store.MAX_KEY, json_schema_extra=_NO_NUL), AfterValidator(storable_text)
+]
 Most = Annotated[int, Field(ge=0, le=store.MAX_ANSWERED, strict=True), Whole]
 Offset = Annotated[int, Field(ge=0, le=store.MAX_OFFSET, strict=True), Whole]
-Query = Annotated[str, Field(min_length=1, max_length=8000, json_schema_extra=_NO_NUL), AfterValidator(storable)]
-IndexPath = Annotated[str, Field(max_length=200, json_schema_extra=_NO_NUL), AfterValidator(storable)]
+Query = Annotated[str, Field(min_length=1, max_length=8000, json_schema_extra=_NO_NUL), AfterValidator(storable_text)]
+IndexPath = Annotated[str, Field(max_length=200, json_schema_extra=_NO_NUL), AfterValidator(storable_text)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -126,7 +128,7 @@ class BatchIn(Request):
     puts: Annotated[list[PutIn], Field(max_length=store.MAX_OPERATIONS)] = Field(default_factory=list)
 
     @property
-    def reads(self) -> bool:
+    def has_reads(self) -> bool:
         """Whether anything is asked for."""
         return bool(self.gets or self.searches or self.lists)
 
@@ -164,17 +166,19 @@ class BatchOut(BaseModel):
     lists: list[list[list[str]]]
 
 
-def rendered(answer: store.BatchAnswer) -> bytes:
+def render_batch(answer: store.BatchAnswer) -> bytes:
     """The JSON of a BatchOut; values go into it as they are."""
     shown = {
-        "gets": [None if item is None else _item(item) for item in answer.gets],
-        "searches": [[_item(found.item) | {"score": found.score} for found in search] for search in answer.searches],
+        "gets": [None if item is None else _item_fields(item) for item in answer.gets],
+        "searches": [
+            [_item_fields(found.item) | {"score": found.score} for found in search] for search in answer.searches
+        ],
         "lists": answer.lists,
     }
     return orjson.dumps(shown, option=orjson.OPT_UTC_Z)
 
 
-def _item(item: store.StoreItem) -> dict[str, Any]:
+def _item_fields(item: store.StoreItem) -> dict[str, Any]:
     return {
         "namespace": item.namespace,
         "key": item.key,

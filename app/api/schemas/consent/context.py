@@ -6,9 +6,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import NOT_EMPTY, Identifier, Request, storable
-from app.domain.consent.patches import MAX_QUESTION, Context, Patch
-from app.usecases.consent.proposals import Proposal, Proposed
+from app.api.schemas.fields import NOT_EMPTY, Identifier, Request, storable_text
+from app.domain.consent.patches import MAX_QUESTION, Patch, UserContext
+from app.usecases.consent.proposals import Proposal, ProposalResult
 
 FieldName = Annotated[
     str,
@@ -19,7 +19,7 @@ FieldName = Annotated[
         description="sensitive: preferred_name, pronouns, city, language; benign: tone, goals_add; or as configured",
     ),
 ]
-ContextText = Annotated[str, AfterValidator(storable)]
+ContextText = Annotated[str, AfterValidator(storable_text)]
 
 
 class PatchIn(Request):
@@ -127,7 +127,7 @@ class PatchOut(BaseModel):
     question: QuestionOut | None
 
     @classmethod
-    def of(cls, patch: Patch) -> "PatchOut":
+    def from_patch(cls, patch: Patch) -> "PatchOut":
         """From the domain object."""
         return cls.model_validate(patch)
 
@@ -140,9 +140,9 @@ class ProposedOut(PatchOut):
     )
 
     @classmethod
-    def of_proposed(cls, proposed: Proposed) -> "ProposedOut":
+    def from_proposed(cls, proposed: ProposalResult) -> "ProposedOut":
         """From the use-case's answer."""
-        return cls(**PatchOut.of(proposed.patch).model_dump(), action=proposed.action)
+        return cls(**PatchOut.from_patch(proposed.patch).model_dump(), action=proposed.action)
 
 
 class PatchPageOut(BaseModel):
@@ -172,7 +172,7 @@ class ContextOut(BaseModel):
     )
 
     @classmethod
-    def of(cls, user_id: str, context: Context) -> "ContextOut":
+    def from_context(cls, user_id: str, context: UserContext) -> "ContextOut":
         """From the domain object."""
         values = [KnownOut.model_validate(known) for known in context.values]
         return cls(user_id=user_id, values=values, profile=context.profile)

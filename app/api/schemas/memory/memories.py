@@ -18,7 +18,7 @@ from app.api.schemas.fields import (
     Tags,
     Text,
     TypeName,
-    absent,
+    is_absent,
 )
 from app.domain.memory.memory import Memory, MemoryType, NewMemory
 
@@ -96,7 +96,7 @@ class MemoryPatchIn(Request):
     tags: Tags = Field(default_factory=list)
     metadata: Json = Field(default_factory=dict)
 
-    def changes(self) -> dict[str, Any]:
+    def named_changes(self) -> dict[str, Any]:
         """Only what the caller named."""
         return self.model_dump(include=self.model_fields_set)
 
@@ -119,14 +119,14 @@ class WrittenOut(BaseModel):
     )
     id: UUID | None = Field(description="null when skipped")
     action: Literal["created", "updated", "merged", "skipped"]
-    matched_id: UUID | None = Field(default=None, exclude_if=absent)
+    matched_id: UUID | None = Field(default=None, exclude_if=is_absent)
     similarity: float | None = Field(
-        default=None, exclude_if=absent, description="best cosine among the compared memories"
+        default=None, exclude_if=is_absent, description="best cosine among the compared memories"
     )
     related: int = Field(default=0, description="relations made, or renewed with the text")
-    revision: int | None = Field(default=None, exclude_if=absent, description="of the thread, when one was named")
+    revision: int | None = Field(default=None, exclude_if=is_absent, description="of the thread, when one was named")
     reason: str | None = Field(
-        default=None, exclude_if=absent, description="why it was skipped: below_min_importance or erased"
+        default=None, exclude_if=is_absent, description="why it was skipped: below_min_importance or erased"
     )
 
 
@@ -161,7 +161,7 @@ class MemoryOut(BaseModel):
     hits: int = 0
 
     @classmethod
-    def of(cls, memory: Memory) -> "MemoryOut":
+    def from_memory(cls, memory: Memory) -> "MemoryOut":
         """From the domain object."""
         return cls.model_validate(memory)
 

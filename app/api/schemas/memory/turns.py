@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.fields import NOT_EMPTY, Identifier, Json, Moment, Request, Sequence, absent
+from app.api.schemas.fields import NOT_EMPTY, Identifier, Json, Moment, Request, Sequence, is_absent
 from app.domain.memory.memory import MemoryType, NewMemory
 
 
@@ -65,6 +65,6 @@ class TurnOut(BaseModel):
         }
     )
     id: UUID | None = Field(description="of the memory; null when it was not stored")
-    revision: int | None = Field(default=None, exclude_if=absent, description="of the thread")
+    revision: int | None = Field(default=None, exclude_if=is_absent, description="of the thread")
     jobs: list[UUID] = Field(description="GET /jobs/{id}")
-    reason: str | None = Field(default=None, exclude_if=absent, description="why it was not stored: erased")
+    reason: str | None = Field(default=None, exclude_if=is_absent, description="why it was not stored: erased")

@@ -11,8 +11,8 @@ from app.api.schemas.fields import Identifier, Importance, Moment, Request, Sequ
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import Scored
-from app.usecases.recall.answer import Answer, Item
+from app.domain.recall.scoring import ScoredCandidate
+from app.usecases.recall.answer import Answer, AnswerItem
 from app.usecases.recall.query import Query
 
 SEED_EXAMPLE: dict[str, Any] = {
@@ -160,18 +160,18 @@ class AnswerOut(BaseModel):
     dropped: list[DroppedOut] | None = Field(default=None, description="with explain")
 
     @classmethod
-    def of(cls, answer: Answer, *, full: bool, explain: bool) -> "AnswerOut":
+    def from_answer(cls, answer: Answer, *, full: bool, explain: bool) -> "AnswerOut":
         """From the use-case's answer, validated once and as a whole."""
         return cls.model_validate(
             {
-                "items": [_item(i, full, explain) for i in answer.items],
-                "related": [_item(i, full, explain) for i in answer.related],
+                "items": [_item_fields(i, full, explain) for i in answer.items],
+                "related": [_item_fields(i, full, explain) for i in answer.related],
                 "header": answer.header,
                 "delta": answer.delta or None,
                 "tokens": answer.tokens,
                 "took_ms": answer.took_ms,
                 "degraded": answer.degraded,
-                "dropped": _dropped(answer) if explain else None,
+                "dropped": _all_dropped(answer) if explain else None,
             }
         )
 
@@ -179,28 +179,28 @@ class AnswerOut(BaseModel):
 _FULL = set(ItemOut.model_fields) - {"score", "strength"}
 
 
-def _item(item: Item, full: bool, explain: bool) -> dict[str, Any]:
+def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
     memory = item.memory
     values: dict[str, Any] = {"id": memory.id, "category": memory.category, "text": item.text}
     if full:
         values = {name: getattr(memory, name) for name in _FULL} | {"tags": list(memory.tags)}
     if item.scored is not None and (full or explain):
-        values["score"] = _score(item.scored)
+        values["score"] = _score_out(item.scored)
     return values | {"strength": item.strength}
 
 
-def _score(scored: Scored) -> ScoreOut:
+def _score_out(scored: ScoredCandidate) -> ScoreOut:
     return ScoreOut(total=scored.total, parts=scored.parts, similarity=scored.candidate.similarity)
 
 
-def _dropped(answer: Answer) -> list[DroppedOut]:
+def _all_dropped(answer: Answer) -> list[DroppedOut]:
     early = [_dropped_out(d.scored.candidate, d.reason, d.scored) for d in answer.dropped]
     late = answer.left_out.keys() - {dropped.id for dropped in early}  # those may be related to the best
     return early + [_dropped_out(i.memory, "budget", i.scored) for id_, i in answer.left_out.items() if id_ in late]
 
 
-def _dropped_out(what: Candidate | Memory, reason: Reason, scored: Scored | None) -> DroppedOut:
-    return DroppedOut(id=what.id, category=what.category, reason=reason, score=_score(scored) if scored else None)
+def _dropped_out(what: Candidate | Memory, reason: Reason, scored: ScoredCandidate | None) -> DroppedOut:
+    return DroppedOut(id=what.id, category=what.category, reason=reason, score=_score_out(scored) if scored else None)
 
 
 class ThreadDeltaOut(DeltaOut):
