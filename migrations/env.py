@@ -1,4 +1,4 @@
-"""Alembic environment: connects as `mnema_admin`, works as `mnema_owner`, one migrator at a time."""
+"""The Alembic environment. It connects as `mnema_admin` and works as `mnema_owner`, one migrator at a time."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ LOCK = 7_305_211_904  # advisory lock: any constant, the same for every migrator
 
 
 def url() -> str:
-    """The admin's database URL, from the caller's config or the environment."""
+    """Return the admin's database URL, from the caller's config or the environment."""
     found = context.config.get_main_option("sqlalchemy.url") or AdminSettings().admin_database_url.get_secret_value()
     if not found:
         raise SystemExit("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin")
@@ -22,15 +22,15 @@ def url() -> str:
 
 
 def include_name(name: str | None, type_: str, _parents: Any) -> bool:
-    """Vector tables and their partitions come and go with embedding spaces, not with migrations."""
+    """Leave out vector tables: embedding spaces make and drop them, not migrations."""
     return not (type_ == "table" and (name or "").startswith("vec_"))
 
 
 def migrate(connection: Connection) -> None:
-    """Run the asked-for revisions in one transaction."""
+    """Run the requested revisions in one transaction."""
     for statement in (
         "SET ROLE mnema_owner",
-        f"SELECT pg_advisory_lock({LOCK})",  # before the time limits: another migrator is waited for
+        f"SELECT pg_advisory_lock({LOCK})",  # before the time limits, to wait for another migrator
         "SET lock_timeout = '10s'",
         "SET statement_timeout = '15min'",
     ):
@@ -48,7 +48,7 @@ def migrate(connection: Connection) -> None:
 
 
 async def main() -> None:
-    """Open the only connection and hand it to Alembic."""
+    """Run the migrations on a single connection."""
     engine = create_async_engine(url(), poolclass=pool.NullPool)
     async with engine.connect() as connection:
         await connection.run_sync(migrate)

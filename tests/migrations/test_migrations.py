@@ -1,4 +1,4 @@
-"""From nothing to the newest revision and back, and what the result looks like."""
+"""Migrations up and down from an empty database, and the schema that they make."""
 
 import asyncio
 import sys

@@ -6,7 +6,7 @@ DECLARE
     v_related jsonb;
 BEGIN
     IF p_retold <> '{}' THEN
-        -- all of them, in order, so that two transactions never wait for each other in a circle
+        -- lock all of them in order, so that two transactions cannot deadlock
         PERFORM 1 FROM relations WHERE tenant_id = p_tenant AND (from_id = ANY (p_retold) OR to_id = ANY (p_retold))
             ORDER BY id FOR UPDATE;
         DELETE FROM relations r WHERE r.tenant_id = p_tenant AND (r.from_id = ANY (p_retold) OR r.to_id = ANY (p_retold))

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION public.add_embedding_space(p_name text, p_model text,
 AS $function$
 BEGIN
     PERFORM create_embedding_space(p_name, p_model, p_dimension, p_partitions);
-    PERFORM add_tokens(p_name), index_space(p_name, p_dimension);
-    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each knows all the others
+    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each function names all other spaces
     PERFORM create_journal(p_name), create_recall(p_name);
 END $function$;

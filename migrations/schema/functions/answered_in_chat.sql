@@ -16,6 +16,6 @@ SELECT EXISTS (
       AND t.memory_id = p.answer_id AND t.role = 'user' AND t.user_id = p.user_id
       AND coalesce(t.actor_id, t.user_id) = p.user_id AND t.version = 1 AND t.active
       AND t.key_id IS NOT NULL AND t.key_id <> ALL (p.keys) AND t.key_id IS DISTINCT FROM q.key_id
-      AND t.rev - q.rev = (SELECT count(*) FROM change_log l  -- none was dropped from the log
+      AND t.rev - q.rev = (SELECT count(*) FROM change_log l  -- no revision was deleted from the log
                            WHERE l.tenant_id = p.tenant_id AND l.thread_id = q.thread_id AND l.rev > q.rev AND l.rev <= t.rev))
 $function$;

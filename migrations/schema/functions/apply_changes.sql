@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION public.apply_changes_minilm_l6_v2(p_tenant uuid, p_ba
  RETURNS jsonb
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
-AS $function$  -- planning would cost what writing does
+AS $function$  -- planning costs as much as writing
 DECLARE
     v_images jsonb := '{}';
     v_related jsonb := coalesce(p_batch->'related', '{}');
@@ -11,9 +11,9 @@ DECLARE
     v_erased boolean;
     v_known boolean;
 BEGIN
-    v_known := set_config('app.tenant_id', p_tenant::text, true) = '';  -- an assignment: no statement to start
-    -- users before anything else, and in order, so that two transactions never wait for each other in a circle: whoever relates
-    -- a user's memories shares the lock with the like, whoever purges one has it alone
+    v_known := set_config('app.tenant_id', p_tenant::text, true) = '';  -- an assignment starts no statement
+    -- Lock users first and in order, so that two transactions cannot deadlock. Transactions that relate memories of a
+    -- user share the lock; one that purges a memory has it alone.
     IF p_batch @? '$.updates[*].op ? (@ == "purge")' THEN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
             SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
@@ -32,11 +32,11 @@ BEGIN
         v_revs := claim_keys(p_tenant, p_keys);
         IF v_revs IS NOT NULL THEN RETURN v_revs; END IF;
     END IF;
-    -- one known user is the usual
+    -- a batch usually has one user, who exists already
     SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_tombstones)),
            EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0) INTO v_erased, v_known;
     IF v_erased THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
-    -- what a call does not bring is not asked for: starting a statement costs as much as writing a row
+    -- each statement runs only if the batch needs it: starting one costs as much as writing a row
     IF p_batch ? 'users' AND (NOT v_known OR jsonb_array_length(p_batch->'users') > 1) THEN
         PERFORM know_users(p_tenant, p_batch->'users');
     END IF;

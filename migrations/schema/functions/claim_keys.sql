@@ -6,12 +6,12 @@ DECLARE
     r idempotency_keys;
     v_count int;
 BEGIN
-    WITH known AS MATERIALIZED (  -- an erasure waits for this, or this for it
+    WITH known AS MATERIALIZED (  -- locks the user's row against an erasure
         SELECT user_id FROM users WHERE tenant_id = p_tenant
         AND user_id IN (SELECT k->>'user_id' FROM jsonb_array_elements(p_keys) k) ORDER BY user_id FOR KEY SHARE)
     INSERT INTO idempotency_keys (tenant_id, key_id, route, key, body_hash, user_id, response)
         SELECT p_tenant, k.key_id, k.route, k.key, k.body_hash,
-               -- work of our own (no API key) may end after the erasure: it does not name them again
+               -- Mnema's own work (no API key) may end after an erasure: it must not name the user again
                CASE WHEN k.key_id = '00000000-0000-0000-0000-000000000000' THEN n.user_id ELSE k.user_id END, '{}'
         FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, body_hash bytea, user_id text)
         LEFT JOIN known n ON n.user_id = k.user_id

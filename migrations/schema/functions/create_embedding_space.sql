@@ -4,20 +4,26 @@ CREATE OR REPLACE FUNCTION public.create_embedding_space(p_name text, p_model te
 AS $function$
 DECLARE
     v_table text := 'vec_' || p_name;
+    v_wide boolean := p_dimension > widest_exact();
 BEGIN
     IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
     EXECUTE format('CREATE TABLE %I (
         tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL, category text NOT NULL,
-        state text NOT NULL, embedding halfvec(%s) NOT NULL, PRIMARY KEY (tenant_id, memory_id),
+        state text NOT NULL, embedding halfvec(%s) NOT NULL, tokens bytea STORAGE EXTERNAL,
+        indexed boolean NOT NULL DEFAULT false%s, PRIMARY KEY (tenant_id, memory_id),
         FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
-    ) PARTITION BY HASH (tenant_id)', v_table, p_dimension);
+    ) PARTITION BY HASH (tenant_id)', v_table, p_dimension, CASE WHEN v_wide THEN format(
+        ', signs bit(%s) GENERATED ALWAYS AS (binary_quantize(embedding)::bit(%1$s)) STORED', p_dimension) ELSE '' END);
     FOR i IN 0 .. p_partitions - 1 LOOP
-        EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
-                       v_table || '_p' || i, v_table, p_partitions, i);
+        EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)
+                        WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
     END LOOP;
-    -- exact search of one user reads this index alone; a btree entry holds at most 2,704 bytes, 2 a dimension
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category%s) WHERE state = ''active''',
-                   v_table, CASE WHEN p_dimension <= 1152 THEN ', embedding' ELSE '' END);
+    -- an exact search for one user reads only this index
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, %s) WHERE state = ''active''',
+                   v_table, CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END);
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active''', v_table);
+    EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active''', v_table,
+                   CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END);
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', v_table);
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', v_table);
     EXECUTE format($p$CREATE POLICY tenant ON %I

@@ -3,9 +3,9 @@ CREATE OR REPLACE FUNCTION public.create_journal(p_space text)
  LANGUAGE plpgsql
 AS $function$
 BEGIN
-    -- New memories with their relations, and the only writer of history, change_log, thread_revision and events. What parts
-    -- of the statement need of each other they look up row by row: to start hash joins costs 5 % of a call that brings one
-    -- memory, at 16 they make no difference, at 256 they would save an eighth.
+    -- record_changes inserts new memories with their relations, and is the only writer of history, change_log,
+    -- thread_revision and events. The parts of its statement look each other up row by row, without joins: to start hash
+    -- joins costs 5 % of a call with one memory; with 16 they make no difference, with 256 they would save an eighth.
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
                      p_images jsonb)
@@ -13,8 +13,8 @@ CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[
 DECLARE
     v_revs jsonb;
 BEGIN
-    -- threads first, and sorted, so that two transactions never wait for each other; the row lock makes revision
-    -- order = commit order
+    -- Threads are locked first and in order, so that two transactions cannot deadlock. The row lock makes the order of
+    -- revisions the order of commits.
     WITH threads AS MATERIALIZED (
         INSERT INTO thread_revision AS t (tenant_id, thread_id, rev)
             SELECT p_tenant, n.key, n.value::bigint FROM jsonb_each_text(p_batch->'threads') n ORDER BY n.key
@@ -24,7 +24,7 @@ BEGIN
         INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type,
                 category, text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, version,
                 created_at, updated_at)
-            -- 0: the user was erased meanwhile, which the foreign key tells
+            -- 0: the user was erased meanwhile, so the foreign key fails
             SELECT p_tenant, r.id,
                 coalesce((SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = r.user_id), 0),
                 r.user_id, r.thread_id, r.seq, r.agent_id, r.run_id, r.actor_id, r.role, r.type, r.category, r.text,
@@ -34,12 +34,12 @@ BEGIN
                 run_id text, actor_id text, role text, type text, category text, text text, steps_text text, text_hash bytea,
                 importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
                 updated_at timestamptz)
-            WHERE (SELECT count(*) FROM threads) >= 0  -- not before the threads are locked
+            WHERE (SELECT count(*) FROM threads) >= 0  -- after the threads are locked
             RETURNING m.id, m.user_pk, m.type, m.category, jsonb_build_object('after', memory_json(m)) AS image),
     embedded AS (
         INSERT INTO %2$I (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
             SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', p_vectors[f.place], p_tokens[f.place]
-            FROM (SELECT *, array_position(p_vector_ids, id) AS place FROM fresh OFFSET 0) f  -- 0: looked for once
+            FROM (SELECT *, array_position(p_vector_ids, id) AS place FROM fresh OFFSET 0) f  -- OFFSET 0: searched once
             WHERE f.place IS NOT NULL),
     noted AS (
         INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
@@ -67,7 +67,7 @@ BEGIN
                    d.memory_id::text, d.event, p_images#>>ARRAY[d.memory_id::text, 'before', 'category'],
                    coalesce((SELECT f.category FROM fresh f WHERE f.id = d.memory_id LIMIT 1),
                             p_images#>>ARRAY[d.memory_id::text, 'after', 'category']),
-                   -- of a changed memory the text and importance it has now: who composed the change may have read older ones
+                   -- the current text and importance: the caller may have composed the change from an older version
                    CASE WHEN p_images->d.memory_id::text ? 'after' THEN jsonb_build_object(
                         'text', left(p_images#>>ARRAY[d.memory_id::text, 'after', 'text'], 300),
                         'importance', p_images#>ARRAY[d.memory_id::text, 'after', 'importance']) ELSE '{}' END
@@ -83,7 +83,7 @@ END $fn$
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_batch jsonb, p_vector_ids uuid[], p_vectors halfvec[], p_tokens bytea[],
                      p_tombstones bytea[], p_keys jsonb)
-    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$  -- planning would cost what writing does
+    RETURNS jsonb LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $fn$  -- planning costs as much as writing
 DECLARE
     v_images jsonb := '{}';
     v_related jsonb := coalesce(p_batch->'related', '{}');
@@ -91,9 +91,9 @@ DECLARE
     v_erased boolean;
     v_known boolean;
 BEGIN
-    v_known := set_config('app.tenant_id', p_tenant::text, true) = '';  -- an assignment: no statement to start
-    -- users before anything else, and in order, so that two transactions never wait for each other in a circle: whoever relates
-    -- a user's memories shares the lock with the like, whoever purges one has it alone
+    v_known := set_config('app.tenant_id', p_tenant::text, true) = '';  -- an assignment starts no statement
+    -- Lock users first and in order, so that two transactions cannot deadlock. Transactions that relate memories of a
+    -- user share the lock; one that purges a memory has it alone.
     IF p_batch @? '$.updates[*].op ? (@ == "purge")' THEN
         PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_pk = ANY (ARRAY (
             SELECT m.user_pk FROM memories m WHERE m.tenant_id = p_tenant AND m.id = ANY (ARRAY (
@@ -112,11 +112,11 @@ BEGIN
         v_revs := claim_keys(p_tenant, p_keys);
         IF v_revs IS NOT NULL THEN RETURN v_revs; END IF;
     END IF;
-    -- one known user is the usual
+    -- a batch usually has one user, who exists already
     SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = p_tenant AND hash = ANY (p_tombstones)),
            EXISTS (SELECT 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_batch->'users'->>0) INTO v_erased, v_known;
     IF v_erased THEN RAISE EXCEPTION 'this text was erased' USING ERRCODE = 'MN410'; END IF;
-    -- what a call does not bring is not asked for: starting a statement costs as much as writing a row
+    -- each statement runs only if the batch needs it: starting one costs as much as writing a row
     IF p_batch ? 'users' AND (NOT v_known OR jsonb_array_length(p_batch->'users') > 1) THEN
         PERFORM know_users(p_tenant, p_batch->'users');
     END IF;

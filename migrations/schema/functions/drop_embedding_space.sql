@@ -8,7 +8,7 @@ BEGIN
     LOCK TABLE memories IN ACCESS EXCLUSIVE MODE;
     DELETE FROM embedding_spaces WHERE name = p_name AND NOT active;
     IF NOT FOUND THEN RAISE EXCEPTION 'no embedding space % that is not active', p_name; END IF;
-    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- they keep it in step no longer
+    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- without the dropped space
     FOREACH v_part IN ARRAY ARRAY['neighbours', 'put_vectors', 'fill_vectors', 'index_vectors', 'record_changes', 'apply_changes',
                                   'near', 'recall'] LOOP
         EXECUTE format('DROP FUNCTION %I', v_part || '_' || p_name);

@@ -13,7 +13,7 @@ DECLARE
         UNION SELECT thread_id FROM delta_cursors WHERE tenant_id = p_tenant AND user_id = p_user);
     v_new jsonb;
 BEGIN
-    -- sorted, as writers lock them; one that is being written is waited for, and counts below if it is another's
+    -- Lock the threads in the order of writers. This waits for a concurrent write, which then counts below.
     PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads) ORDER BY thread_id FOR UPDATE;
     SELECT coalesce(jsonb_object_agg(t, 'erased:' || gen_random_uuid()), '{}') INTO v_new FROM unnest(v_threads) t;
     UPDATE change_log c SET thread_id = v_new->>c.thread_id

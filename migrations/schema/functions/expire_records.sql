@@ -33,7 +33,7 @@ BEGIN
     DELETE FROM jobs WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM jobs WHERE tenant_id = p_tenant AND state IN ('done', 'dead')
             AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_events END AND updated_at < greatest(p_keys, p_events)
-        ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- what is put back just now is not taken
+        ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- skips a job that is being queued again
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
     RETURN v_done;
 END $function$;

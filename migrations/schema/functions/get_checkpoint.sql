@@ -20,7 +20,7 @@ BEGIN
         SELECT max(l.checkpoint_id) INTO v_newest FROM checkpoint_lineage l
             WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread AND l.ns = p_ns;
     END IF;
-    -- by variables: row security lets an index be asked for them, for what a subquery answers it would not
+    -- variables, not a subquery: only for them does the planner use the index under row-level security
     SELECT l.parent_id, l.type, l.data, l.versions INTO v_parent, v_type, v_data, v_versions FROM checkpoint_lineage l
         WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread AND l.ns = p_ns AND l.checkpoint_id = v_newest;
     IF NOT FOUND THEN RETURN; END IF;

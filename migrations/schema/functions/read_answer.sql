@@ -34,7 +34,7 @@ BEGIN
                             WHERE r.tenant_id = p_tenant AND r.to_id = ANY (v_texts)) b
                     WHERE NOT b.other = ANY (v_all) ORDER BY b.other, b.strength DESC, b.via) d
                   ORDER BY d.strength DESC, d.other OFFSET 0) e
-            CROSS JOIN LATERAL (  -- looked up from the strongest down, until there are enough
+            CROSS JOIN LATERAL (  -- from the strongest down, until there are enough
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
                 AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters) OFFSET 0) o
             ORDER BY e.strength DESC, e.other LIMIT p_related) x;

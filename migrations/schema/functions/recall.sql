@@ -9,7 +9,7 @@ DECLARE
     v_user bigint;
     v_first bigint;
     v_last bigint;
-    v_few CONSTANT int := 500;  -- memories are looked up one by one
+    v_few CONSTANT int := 500;  -- up to so many memories are looked up one by one
     v_signs bit(384);
     v_dense uuid[];
     v_found uuid[];
@@ -23,7 +23,8 @@ BEGIN
         v_dense := '{}';
     ELSIF v_user IS NOT NULL AND p_filters IS NULL THEN
         v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.category = ANY (p_categories) AND v.user_pk = v_user ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
-        IF cardinality(v_dense) < p_dense THEN  -- without filters in the statement, which would take longer to get ready than to run
+        IF cardinality(v_dense) < p_dense THEN
+            -- without memory_matches: preparing it would take longer than running the statement
             v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
                              AND m.state = 'active' AND m.category = ANY (p_categories));
         END IF;
@@ -37,7 +38,7 @@ BEGIN
         IF cardinality(v_found) <= v_few THEN
             v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
         ELSE
-            v_found := NULL;  -- not all of them
+            v_found := NULL;  -- incomplete
             IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
                                       AND m.state = 'active' LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := near_minilm_l6_v2(p_tenant, p_vector, p_categories, p_filters, p_dense);
@@ -46,14 +47,14 @@ BEGIN
             END IF;
             IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
                 v_dense := ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = 'active'
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active' AND memory_matches(m, p_filters) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);  -- not large, or so large that the search gave up
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active' AND memory_matches(m, p_filters) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);  -- a small tenant, or the approximate search found too few
             END IF;
         END IF;
     END IF;
-    -- A query fills its slots also with what has no vector yet, or if it has none itself. Fewer than p_dense are all that have one;
-    -- v_found is all that matches, NULL where that is not known.
+    -- Fill free places with memories that have no vector yet, also if the query has none. Here v_dense has all matching
+    -- memories with a vector, and v_found has all matching memories, or is NULL if they are not known.
     IF cardinality(v_dense) < p_dense AND cardinality(v_found) IS DISTINCT FROM cardinality(v_dense) THEN
-        v_first := coalesce(v_user, 0);  -- of one user or of all: as expressions they would not be looked up in an index
+        v_first := coalesce(v_user, 0);  -- bounds in variables, so that the index is used
         v_last := coalesce(v_user, 9223372036854775807);
         v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
             WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
@@ -80,7 +81,7 @@ BEGIN
         SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id, m.seq, m.actor_id,
                m.text LIKE '%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
                CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
-                   -- tried from the strongest down, one is enough
+                   -- from the strongest down; the first visible one is enough
                    SELECT e.strength FROM (SELECT x.other, x.strength FROM (
                        SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.from_id = i.id::text
                        UNION ALL

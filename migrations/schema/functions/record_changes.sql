@@ -6,8 +6,8 @@ AS $function$
 DECLARE
     v_revs jsonb;
 BEGIN
-    -- threads first, and sorted, so that two transactions never wait for each other; the row lock makes revision
-    -- order = commit order
+    -- Threads are locked first and in order, so that two transactions cannot deadlock. The row lock makes the order of
+    -- revisions the order of commits.
     WITH threads AS MATERIALIZED (
         INSERT INTO thread_revision AS t (tenant_id, thread_id, rev)
             SELECT p_tenant, n.key, n.value::bigint FROM jsonb_each_text(p_batch->'threads') n ORDER BY n.key
@@ -17,7 +17,7 @@ BEGIN
         INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type,
                 category, text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, version,
                 created_at, updated_at)
-            -- 0: the user was erased meanwhile, which the foreign key tells
+            -- 0: the user was erased meanwhile, so the foreign key fails
             SELECT p_tenant, r.id,
                 coalesce((SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = r.user_id), 0),
                 r.user_id, r.thread_id, r.seq, r.agent_id, r.run_id, r.actor_id, r.role, r.type, r.category, r.text,
@@ -27,12 +27,12 @@ BEGIN
                 run_id text, actor_id text, role text, type text, category text, text text, steps_text text, text_hash bytea,
                 importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
                 updated_at timestamptz)
-            WHERE (SELECT count(*) FROM threads) >= 0  -- not before the threads are locked
+            WHERE (SELECT count(*) FROM threads) >= 0  -- after the threads are locked
             RETURNING m.id, m.user_pk, m.type, m.category, jsonb_build_object('after', memory_json(m)) AS image),
     embedded AS (
         INSERT INTO vec_minilm_l6_v2 (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
             SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', p_vectors[f.place], p_tokens[f.place]
-            FROM (SELECT *, array_position(p_vector_ids, id) AS place FROM fresh OFFSET 0) f  -- 0: looked for once
+            FROM (SELECT *, array_position(p_vector_ids, id) AS place FROM fresh OFFSET 0) f  -- OFFSET 0: searched once
             WHERE f.place IS NOT NULL),
     noted AS (
         INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
@@ -60,7 +60,7 @@ BEGIN
                    d.memory_id::text, d.event, p_images#>>ARRAY[d.memory_id::text, 'before', 'category'],
                    coalesce((SELECT f.category FROM fresh f WHERE f.id = d.memory_id LIMIT 1),
                             p_images#>>ARRAY[d.memory_id::text, 'after', 'category']),
-                   -- of a changed memory the text and importance it has now: who composed the change may have read older ones
+                   -- the current text and importance: the caller may have composed the change from an older version
                    CASE WHEN p_images->d.memory_id::text ? 'after' THEN jsonb_build_object(
                         'text', left(p_images#>>ARRAY[d.memory_id::text, 'after', 'text'], 300),
                         'importance', p_images#>ARRAY[d.memory_id::text, 'after', 'importance']) ELSE '{}' END

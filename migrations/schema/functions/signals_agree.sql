@@ -11,5 +11,5 @@ WITH said AS (
 SELECT CASE p.way
     WHEN 'signals' THEN (SELECT count(DISTINCT root) >= 2 FROM said WHERE kind IN ('turn', 'semantic'))
     WHEN 'insight' THEN EXISTS (SELECT FROM said WHERE kind = 'insight' AND confidence BETWEEN 0.5 AND 1)
-    ELSE true END  -- no other way applies: the table's own check
+    ELSE true END  -- the table's CHECK allows no other way for `applied`
 $function$;

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION public.told_since(p_tenant uuid, p_thread text, p_rev
 AS $function$
 SELECT c.rev, c.memory_id::uuid, c.event = 'created' AND (m.id IS NULL OR m.type = 'turn'), m.user_id, m.actor_id, m.role,
        left(m.text, 1000), m.version,
-       coalesce(m.state = 'active' AND m.created_at >= asked.at, false),  -- what was said before it was asked answers nothing
+       coalesce(m.state = 'active' AND m.created_at >= asked.at, false),  -- said before the question: no answer
        k.key_id
 FROM change_log c
 CROSS JOIN (

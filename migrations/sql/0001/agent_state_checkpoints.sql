@@ -221,7 +221,7 @@ CREATE FUNCTION checkpoint_contents(p_tenant uuid, p_thread uuid, p_ns text, p_c
                    write_channels text[], write_types text[], write_values bytea[]) LANGUAGE sql STABLE AS $$
     SELECT h.*, w.* FROM (
         SELECT array_agg(n.key), array_agg(v.type), array_agg(v.data)
-        FROM jsonb_each_text(p_versions) n CROSS JOIN LATERAL (  -- probes, however many versions the thread holds
+        FROM jsonb_each_text(p_versions) n CROSS JOIN LATERAL (  -- one index probe each, however many versions there are
             SELECT c.type, c.data FROM checkpoint_values c
             WHERE c.tenant_id = p_tenant AND c.thread_pk = p_thread AND c.ns = p_ns AND c.channel = n.key AND c.version = n.value
             LIMIT 1) v) h,
@@ -253,7 +253,7 @@ BEGIN
         SELECT max(l.checkpoint_id) INTO v_newest FROM checkpoint_lineage l
             WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread AND l.ns = p_ns;
     END IF;
-    -- by variables: row security lets an index be asked for them, for what a subquery answers it would not
+    -- variables, not a subquery: only for them does the planner use the index under row-level security
     SELECT l.parent_id, l.type, l.data, l.versions INTO v_parent, v_type, v_data, v_versions FROM checkpoint_lineage l
         WHERE l.tenant_id = p_tenant AND l.thread_pk = v_thread AND l.ns = p_ns AND l.checkpoint_id = v_newest;
     IF NOT FOUND THEN RETURN; END IF;

@@ -40,7 +40,7 @@ CREATE FUNCTION store_compares(v jsonb, p_operator text, w jsonb) RETURNS boolea
     AS $$
 DECLARE
     v_number constant text := '^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?$';
-    v_longest constant int := 5000;  -- JSON's numbers are shorter, and a numeric holds far more digits
+    v_longest constant int := 5000;  -- longer than any JSON number; a numeric can have far more digits
     v_text text := v#>>'{}';
     w_text text := w#>>'{}';
     v_order int;

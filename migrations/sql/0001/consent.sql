@@ -110,7 +110,7 @@ CREATE FUNCTION told_since(p_tenant uuid, p_thread text, p_rev bigint, p_limit i
     LANGUAGE sql STABLE AS $$
 SELECT c.rev, c.memory_id::uuid, c.event = 'created' AND (m.id IS NULL OR m.type = 'turn'), m.user_id, m.actor_id, m.role,
        left(m.text, 1000), m.version,
-       coalesce(m.state = 'active' AND m.created_at >= asked.at, false),  -- what was said before it was asked answers nothing
+       coalesce(m.state = 'active' AND m.created_at >= asked.at, false),  -- said before the question: no answer
        k.key_id
 FROM change_log c
 CROSS JOIN (
@@ -136,7 +136,7 @@ WITH said AS (
 SELECT CASE p.way
     WHEN 'signals' THEN (SELECT count(DISTINCT root) >= 2 FROM said WHERE kind IN ('turn', 'semantic'))
     WHEN 'insight' THEN EXISTS (SELECT FROM said WHERE kind = 'insight' AND confidence BETWEEN 0.5 AND 1)
-    ELSE true END  -- no other way applies: the table's own check
+    ELSE true END  -- the table's CHECK allows no other way for `applied`
 $$;
 
 -- Return whether the turn `answer_id` is the user's next turn after an assistant's turn that asks about the value. The API
@@ -155,7 +155,7 @@ SELECT EXISTS (
       AND t.memory_id = p.answer_id AND t.role = 'user' AND t.user_id = p.user_id
       AND coalesce(t.actor_id, t.user_id) = p.user_id AND t.version = 1 AND t.active
       AND t.key_id IS NOT NULL AND t.key_id <> ALL (p.keys) AND t.key_id IS DISTINCT FROM q.key_id
-      AND t.rev - q.rev = (SELECT count(*) FROM change_log l  -- none was dropped from the log
+      AND t.rev - q.rev = (SELECT count(*) FROM change_log l  -- no revision was deleted from the log
                            WHERE l.tenant_id = p.tenant_id AND l.thread_id = q.thread_id AND l.rev > q.rev AND l.rev <= t.rev))
 $$;
 GRANT EXECUTE ON FUNCTION ascii_words(text), has_words(text, text), evidence_of(uuid, text, uuid[]),

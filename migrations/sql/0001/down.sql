@@ -6,7 +6,7 @@ DECLARE
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
           AND pg_get_userbyid(relowner) = 'mnema_owner' AND relname <> 'alembic_version');
 BEGIN
-    EXECUTE format('DROP TABLE %s CASCADE', v_tables);  -- with the functions that take a row of one
+    EXECUTE format('DROP TABLE %s CASCADE', v_tables);  -- and the functions that take a row of one
     EXECUTE (
         SELECT format('DROP FUNCTION %s', string_agg(oid::regprocedure::text, ', ')) FROM pg_proc
         WHERE pronamespace = 'public'::regnamespace

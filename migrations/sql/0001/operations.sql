@@ -22,7 +22,7 @@ GRANT UPDATE (thread_id) ON events TO mnema_app;  -- erase_threads
 
 CREATE TABLE installation (                         -- one row, of no tenant
     only_row            boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    secret_fingerprint  bytea NOT NULL              -- of MNEMA_SECRET_KEY: a replica with another key is refused
+    secret_fingerprint  bytea NOT NULL              -- of MNEMA_SECRET_KEY; readiness compares it on every replica
 );
 GRANT SELECT, INSERT ON installation TO mnema_app;
 
@@ -43,26 +43,35 @@ GRANT SELECT ON embedding_spaces TO mnema_app;
 -- Return the largest dimension of a vector that fits into a btree entry (2,704 bytes), from which an exact search reads it.
 CREATE FUNCTION widest_exact() RETURNS int LANGUAGE sql IMMUTABLE RETURN 1152;
 
--- Make the table of a space. To insert a vector into an HNSW index costs fifty times as much as storing it, so a vector
--- enters the index later, in the background and only for large tenants; `indexed` says that it has.
+-- Make the table of a space. `tokens` has the token vectors of a text: one int8 vector of 96 numbers for each token, about
+-- 1.4 KB for a turn. They stay in the row up to the size of a page, so that reading a hundred candidates does not read
+-- another table. To insert a vector into an HNSW index costs fifty times as much as storing it, so a vector enters the
+-- index later, in the background and only for large tenants; `indexed` says that it has. Of a wide vector, the indexes hold
+-- the signs: one bit for each dimension.
 CREATE FUNCTION create_embedding_space(p_name text, p_model text, p_dimension int, p_partitions int)
     RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE
     v_table text := 'vec_' || p_name;
+    v_wide boolean := p_dimension > widest_exact();
 BEGIN
     IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
     EXECUTE format('CREATE TABLE %I (
         tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL, category text NOT NULL,
-        state text NOT NULL, embedding halfvec(%s) NOT NULL, PRIMARY KEY (tenant_id, memory_id),
+        state text NOT NULL, embedding halfvec(%s) NOT NULL, tokens bytea STORAGE EXTERNAL,
+        indexed boolean NOT NULL DEFAULT false%s, PRIMARY KEY (tenant_id, memory_id),
         FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
-    ) PARTITION BY HASH (tenant_id)', v_table, p_dimension);
+    ) PARTITION BY HASH (tenant_id)', v_table, p_dimension, CASE WHEN v_wide THEN format(
+        ', signs bit(%s) GENERATED ALWAYS AS (binary_quantize(embedding)::bit(%1$s)) STORED', p_dimension) ELSE '' END);
     FOR i IN 0 .. p_partitions - 1 LOOP
-        EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
-                       v_table || '_p' || i, v_table, p_partitions, i);
+        EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)
+                        WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
     END LOOP;
-    -- exact search of one user reads this index alone; a btree entry holds at most 2,704 bytes, 2 a dimension
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category%s) WHERE state = ''active''',
-                   v_table, CASE WHEN p_dimension <= 1152 THEN ', embedding' ELSE '' END);
+    -- an exact search for one user reads only this index
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, %s) WHERE state = ''active''',
+                   v_table, CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END);
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active''', v_table);
+    EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active''', v_table,
+                   CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END);
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', v_table);
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', v_table);
     EXECUTE format($p$CREATE POLICY tenant ON %I
@@ -72,39 +81,6 @@ BEGIN
     PERFORM create_neighbours(p_name);
     INSERT INTO embedding_spaces (name, model, dimension, active)
         VALUES (p_name, p_model, p_dimension, NOT EXISTS (SELECT 1 FROM embedding_spaces WHERE active));
-END $space$;
-
--- Add the column for the token vectors of a text: one int8 vector of 96 numbers for each token, about 1.4 KB for a turn.
--- They stay in the row up to the size of a page, so that reading a hundred candidates does not read another table.
-CREATE FUNCTION add_tokens(p_name text) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    v_partition text;
-BEGIN
-    EXECUTE format('ALTER TABLE %I ADD COLUMN tokens bytea STORAGE EXTERNAL', 'vec_' || p_name);
-    FOR v_partition IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = ('vec_' || p_name)::regclass LOOP
-        EXECUTE format('ALTER TABLE %s ALTER COLUMN tokens SET STORAGE EXTERNAL, SET (toast_tuple_target = 8160)', v_partition);
-    END LOOP;
-END $$;
-
--- Add the columns and indexes of approximate search. Of a wide vector, the index holds the signs: one bit a dimension.
-CREATE FUNCTION index_space(p_name text, p_dimension int) RETURNS void LANGUAGE plpgsql AS $space$
-DECLARE
-    v_table text := 'vec_' || p_name;
-    v_index text;
-BEGIN
-    EXECUTE format('ALTER TABLE %I ADD COLUMN indexed boolean NOT NULL DEFAULT false', v_table);
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active''', v_table);
-    IF p_dimension <= widest_exact() THEN
-        EXECUTE format('CREATE INDEX ON %I USING hnsw (embedding halfvec_cosine_ops) WHERE indexed AND state = ''active''', v_table);
-        RETURN;
-    END IF;
-    EXECUTE format('ALTER TABLE %I ADD COLUMN signs bit(%s) GENERATED ALWAYS AS (binary_quantize(embedding)::bit(%2$s)) STORED',
-                   v_table, p_dimension);
-    FOR v_index IN SELECT indexrelid::regclass FROM pg_index WHERE indrelid = v_table::regclass AND indnkeyatts = 2 AND indnatts = 5 LOOP
-        EXECUTE format('DROP INDEX %s', v_index);
-    END LOOP;
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, signs) WHERE state = ''active''', v_table);
-    EXECUTE format('CREATE INDEX ON %I USING hnsw (signs bit_hamming_ops) WHERE indexed AND state = ''active''', v_table);
 END $space$;
 
 -- Make the functions of a space that store vectors.
@@ -181,8 +157,7 @@ CREATE FUNCTION add_embedding_space(p_name text, p_model text, p_dimension int, 
     RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM create_embedding_space(p_name, p_model, p_dimension, p_partitions);
-    PERFORM add_tokens(p_name), index_space(p_name, p_dimension);
-    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each knows all the others
+    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each function names all other spaces
     PERFORM create_journal(p_name), create_recall(p_name);
 END $$;
 
@@ -194,7 +169,7 @@ BEGIN
     LOCK TABLE memories IN ACCESS EXCLUSIVE MODE;
     DELETE FROM embedding_spaces WHERE name = p_name AND NOT active;
     IF NOT FOUND THEN RAISE EXCEPTION 'no embedding space % that is not active', p_name; END IF;
-    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- they keep it in step no longer
+    PERFORM create_put_vectors(name) FROM embedding_spaces;  -- without the dropped space
     FOREACH v_part IN ARRAY ARRAY['neighbours', 'put_vectors', 'fill_vectors', 'index_vectors', 'record_changes', 'apply_changes',
                                   'near', 'recall'] LOOP
         EXECUTE format('DROP FUNCTION %I', v_part || '_' || p_name);

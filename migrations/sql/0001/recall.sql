@@ -100,7 +100,7 @@ DECLARE
     v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
         WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND memory_matches(m, p_filters)', v_table);
 BEGIN
-    PERFORM '[1]'::halfvec;  -- loads the extension, whose settings are named below
+    PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_vector halfvec, p_categories text[], p_filters jsonb, p_dense int) RETURNS uuid[]
     LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = 200
@@ -136,7 +136,7 @@ DECLARE
     v_user bigint;
     v_first bigint;
     v_last bigint;
-    v_few CONSTANT int := 500;  -- memories are looked up one by one
+    v_few CONSTANT int := 500;  -- up to so many memories are looked up one by one
     v_signs bit(%7$s);
     v_dense uuid[];
     v_found uuid[];
@@ -150,7 +150,8 @@ BEGIN
         v_dense := '{}';
     ELSIF v_user IS NOT NULL AND p_filters IS NULL THEN
         v_dense := ARRAY(%3$s);
-        IF cardinality(v_dense) < p_dense THEN  -- without filters in the statement, which would take longer to get ready than to run
+        IF cardinality(v_dense) < p_dense THEN
+            -- without memory_matches: preparing it would take longer than running the statement
             v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
                              AND m.state = 'active' AND m.category = ANY (p_categories));
         END IF;
@@ -164,7 +165,7 @@ BEGIN
         IF cardinality(v_found) <= v_few THEN
             v_dense := ARRAY(%9$s);
         ELSE
-            v_found := NULL;  -- not all of them
+            v_found := NULL;  -- incomplete
             IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
                                       AND m.state = 'active' LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := %6$I(p_tenant, p_vector, p_categories, p_filters, p_dense);
@@ -172,14 +173,14 @@ BEGIN
                 v_dense := ARRAY(%4$s);
             END IF;
             IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
-                v_dense := ARRAY(%5$s);  -- not large, or so large that the search gave up
+                v_dense := ARRAY(%5$s);  -- a small tenant, or the approximate search found too few
             END IF;
         END IF;
     END IF;
-    -- A query fills its slots also with what has no vector yet, or if it has none itself. Fewer than p_dense are all that have one;
-    -- v_found is all that matches, NULL where that is not known.
+    -- Fill free places with memories that have no vector yet, also if the query has none. Here v_dense has all matching
+    -- memories with a vector, and v_found has all matching memories, or is NULL if they are not known.
     IF cardinality(v_dense) < p_dense AND cardinality(v_found) IS DISTINCT FROM cardinality(v_dense) THEN
-        v_first := coalesce(v_user, 0);  -- of one user or of all: as expressions they would not be looked up in an index
+        v_first := coalesce(v_user, 0);  -- bounds in variables, so that the index is used
         v_last := coalesce(v_user, 9223372036854775807);
         v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
             WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
@@ -206,7 +207,7 @@ BEGIN
         SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id, m.seq, m.actor_id,
                m.text LIKE '%%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
                CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
-                   -- tried from the strongest down, one is enough
+                   -- from the strongest down; the first visible one is enough
                    SELECT e.strength FROM (SELECT x.other, x.strength FROM (
                        SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant AND r.from_id = i.id::text
                        UNION ALL
@@ -270,7 +271,7 @@ BEGIN
                             WHERE r.tenant_id = p_tenant AND r.to_id = ANY (v_texts)) b
                     WHERE NOT b.other = ANY (v_all) ORDER BY b.other, b.strength DESC, b.via) d
                   ORDER BY d.strength DESC, d.other OFFSET 0) e
-            CROSS JOIN LATERAL (  -- looked up from the strongest down, until there are enough
+            CROSS JOIN LATERAL (  -- from the strongest down, until there are enough
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
                 AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters) OFFSET 0) o
             ORDER BY e.strength DESC, e.other LIMIT p_related) x;
