@@ -23,7 +23,7 @@ from pgvector.asyncpg import register_vector
 
 from app.domain.filters import Filters
 from app.domain.principal import Principal
-from app.storage.engine import _prepare_connection
+from app.storage.engine import prepare_connection
 from app.storage.identity import new_id
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx
@@ -216,7 +216,7 @@ async def measure_tenant(site: throwaway.Site, rows: int, say: Callable[[str], N
     )
     both = (app, free)
     for connection in both:
-        await _prepare_connection(connection)
+        await prepare_connection(connection)
     lines = [
         await _measure_shape(town, Principal(tenant), both, shape)
         for shape in SHAPES

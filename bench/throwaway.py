@@ -21,12 +21,15 @@ from app.bootstrap import (
     create_roles,
     migrate_database,
 )
+from app.bootstrap.database import open_database
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory.memory import NewMemory
 from app.domain.principal import Principal
 from app.embedded.home import DATABASE, Home
 from app.embedded.postgres import Cluster
 from app.storage.identity import new_id
+from app.storage.journal import Journal
+from app.storage.operations.spaces import active_space
 from bench import workload
 from bench.constant_embedder import TOPIC_SHARE, ConstantEmbedder
 
@@ -87,8 +90,12 @@ async def _prepare_database(home: Home, cluster: Cluster) -> str:
 async def _load_memories(made: Site, rows: int) -> None:
     """Memories through the journal, in chunks, two users at a time, then their relations in bulk."""
     gate = asyncio.Semaphore(2)
-    async with made.open_application() as (app, scope):
-        users = [_Loader(app, scope, range(user, rows, workload.USERS), gate) for user in range(workload.USERS)]
+    settings = made.home.settings(made.cluster)
+    async with made.open_application() as (app, scope), open_database(settings) as uow:
+        # the use-case would compare every note with all others
+        journal = Journal(uow, (await active_space(uow)).name, settings.erasure_secret())
+        numbers = [range(user, rows, workload.USERS) for user in range(workload.USERS)]
+        users = [_Loader(app, journal, scope, user, gate) for user in numbers]
         await asyncio.gather(*(user.load_chunks() for user in users))
     connection = await asyncpg.connect(made.superuser_url)
     try:
@@ -104,8 +111,10 @@ async def _load_memories(made: Site, rows: int) -> None:
 class _Loader:
     """One user's memories, oldest first, each related to some of the same topic."""
 
-    def __init__(self, app: Application, scope: Principal, numbers: range, gate: asyncio.Semaphore) -> None:
-        self._journal = app.write._journal  # the use-case would compare every note with all others
+    def __init__(
+        self, app: Application, journal: Journal, scope: Principal, numbers: range, gate: asyncio.Semaphore
+    ) -> None:
+        self._journal = journal
         self._embedder = app.embedder
         self._scope = scope
         self._numbers = numbers

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import asyncpg
-from asyncpg.pool import PoolConnectionProxy
 from pgvector.asyncpg import register_vector
 
 from app.domain.errors import ConfigError
@@ -60,7 +59,8 @@ _POWERS = {
 """What it is then, and how mnema_app gets rid of it."""
 
 
-async def _prepare_connection(connection: asyncpg.Connection) -> None:
+async def prepare_connection(connection: asyncpg.Connection) -> None:
+    """Teach a connection to read and write JSON and vectors."""
     await connection.set_type_codec(
         "jsonb", schema="pg_catalog", encoder=_encode_json, decoder=_decode_json, format="binary"
     )
@@ -123,7 +123,7 @@ class Engine:
                 self._url,
                 min_size=self._sizes[0],
                 max_size=self._sizes[1],
-                init=_prepare_connection,
+                init=prepare_connection,
                 reset=_reset_connection,
                 timeout=min(CONNECT_S, self.timeout_s),
                 command_timeout=self.timeout_s,
@@ -156,19 +156,6 @@ class Engine:
                     await pool.close()
             except (TimeoutError, *UNREACHABLE):
                 pool.terminate()
-
-
-async def give_back(pool: asyncpg.Pool, connection: Any, timeout_s: float) -> None:
-    """Release `connection`; what has to be undone on it may take `timeout_s` seconds.
-
-    The driver's `release` does it in a task of its own, so that whoever is cancelled meanwhile loses no connection. One
-    at rest goes back without waiting for anything, which cannot be cut short, and the task costs as much as the rest.
-    """
-    if type(connection) is not PoolConnectionProxy or connection.is_closed() or connection.is_in_transaction():
-        await pool.release(connection, timeout=timeout_s)
-    else:  # the same two steps; one that is still being cancelled is closed if that is cut short too
-        connection._con._on_release()
-        await connection._holder.release(timeout_s)
 
 
 def refuse_privileged(role: Mapping[str, Any]) -> None:

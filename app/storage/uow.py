@@ -26,7 +26,7 @@ from app.domain.errors import (
 from app.domain.outages import DatabaseFull, DatabaseReadOnly, DatabaseUnavailable, WriteContention
 from app.domain.principal import Principal
 from app.ports import in_transaction
-from app.storage.engine import REFUSED, UNREACHABLE, Engine, give_back
+from app.storage.engine import REFUSED, UNREACHABLE, Engine
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -191,7 +191,7 @@ class UnitOfWork:
                     yield connection
                 finally:
                     with contextlib.suppress(Exception):  # the driver has then closed it
-                        await give_back(pool, connection, TIDY_S)
+                        await pool.release(connection, timeout=TIDY_S)
             finally:
                 shares.return_place(tenant)
         except (asyncpg.PostgresError, *UNREACHABLE) as error:

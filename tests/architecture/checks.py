@@ -95,7 +95,7 @@ def table_imports(source: Source) -> list[str]:
     return [
         source.at(node, f"imports {name}")
         for node in source.nodes
-        for name in _imported(source, node)
+        for name in imported(source, node)
         if name == "app.storage.tables" or name.startswith("app.storage.tables.")
     ]
 
@@ -190,7 +190,7 @@ def _sql(source: Source) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def _imported(source: Source, node: ast.AST) -> list[str]:
+def imported(source: Source, node: ast.AST) -> list[str]:
     """Full names of what an import statement brings in, relative ones resolved."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import checks
+from tests.architecture import checks, public_names
 from tests.architecture.checks import Check, Source
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ("app", "workers", "sdk", "bench", "migrations", "tests")
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 
@@ -33,11 +34,13 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
     (checks.commits, ("app/**/*.py", "app/**/*.sql", "workers/**/*.py")),
     (checks.journal_writes, ("app/**/*.py", "app/**/*.sql", "workers/**/*.py")),
     (checks.table_imports, ("app/**/*.py", "workers/**/*.py", "migrations/**/*.py")),
-    (checks.unclear_name, tuple(f"{top}/**/*.*" for top in ("app", "workers", "sdk", "bench", "migrations", "tests"))),
+    (checks.unclear_name, tuple(f"{top}/**/*.*" for top in PYTHON)),
     (checks.unexplained_exceptions, ("app/**/*.py",)),
     (checks.prints, ("app/**/*.py",)),
     (checks.wall_clocks, ("app/**/*.py",)),
     (checks.missing_docstrings, ("app/**/*.py",)),
+    (public_names.undocumented_imports, tuple(f"{top}/**/*.py" for top in PYTHON)),
+    (public_names.private_attributes, tuple(f"{top}/**/*.py" for top in PYTHON if top != "tests")),
 ]
 
 
@@ -88,6 +91,16 @@ BREAKS: list[tuple[Check, str, str]] = [
     (checks.missing_docstrings, "app/domain/principal.py", '"""Doc."""\ndef f(): ...'),
     (checks.missing_docstrings, "app/domain/principal.py", '"""Doc."""\nclass C:\n    x = 1'),
     (checks.missing_docstrings, "app/domain/principal.py", BARE_METHOD),
+    (public_names.undocumented_imports, "app/api/x.py", "from starlette._utils import get_route_path"),
+    (public_names.undocumented_imports, "app/api/x.py", "import starlette._utils"),
+    (public_names.undocumented_imports, "app/api/x.py", "from pydantic import _migration"),
+    (public_names.undocumented_imports, "app/api/x.py", "from fastapi.dependencies.utils import solve_dependencies"),
+    (public_names.undocumented_imports, "app/api/x.py", "from fastapi.dependencies import utils"),
+    (public_names.undocumented_imports, "app/api/x.py", "from fastapi.routing import APIRoute, request_response"),
+    (public_names.private_attributes, "app/storage/x.py", "connection._con.close()"),
+    (public_names.private_attributes, "app/storage/x.py", "getattr(connection, '_con')"),
+    (public_names.private_attributes, "app/storage/x.py", "def f(self):\n    self._pool._queue.get()"),
+    (public_names.private_attributes, "app/storage/x.py", "make = partial(tuple.__new__, Row)"),
 ]
 
 
@@ -118,6 +131,12 @@ FINE: list[tuple[Check, str, str]] = [
     (checks.missing_docstrings, "app/domain/__init__.py", ""),
     (checks.missing_docstrings, "app/domain/principal.py", '"""Doc."""\ndef _f():\n    def g(): ...'),
     (checks.missing_docstrings, "app/api/errors.py", '"""Doc."""\n@app.exception_handler(E)\nasync def f(): ...'),
+    (public_names.undocumented_imports, "app/api/x.py", "from __future__ import annotations"),
+    (public_names.undocumented_imports, "app/api/x.py", "from fastapi.routing import APIRoute"),
+    (public_names.undocumented_imports, "bench/x.py", "from bench.floor import _Template"),
+    (public_names.private_attributes, "app/storage/x.py", "class C:\n    def _f(self, other):\n        other._f()"),
+    (public_names.private_attributes, "app/storage/x.py", "def f(self, other):\n    self._x = other._x"),
+    (public_names.private_attributes, "app/storage/x.py", "row._replace(id=1)"),
 ]
 
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
-from functools import partial
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -112,9 +111,6 @@ class ScoredCandidate(NamedTuple):
         return {name: value for name, value in parts.items() if value or name in _MATCHES}
 
 
-_make_scored = partial(tuple.__new__, ScoredCandidate)  # as _make, without Python's part in it
-
-
 class DroppedCandidate(NamedTuple):
     """A candidate that was considered and not answered, and why."""
 
@@ -133,7 +129,7 @@ def score_candidates(
     totals = _sum_columns(columns, len(candidates))
     values = totals.tolist()
     best = np.argsort(-totals, kind="stable").tolist()
-    return [_make_scored((candidates[at], values[at], columns, at)) for at in best]
+    return [ScoredCandidate(candidates[at], values[at], columns, at) for at in best]
 
 
 def _boost_columns(

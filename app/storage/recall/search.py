@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -122,8 +121,6 @@ _COLUMNS = (
     *("asks", "similarity", "lexical", "strength"),
 )
 
-_candidate = partial(tuple.__new__, Candidate)  # as _make, without Python's part in it
-
 
 def _candidates_from_row(row: Row) -> list[Candidate]:
     """From a row of columns. The tokens of all lie in one string, `lengths` bytes each."""
@@ -135,4 +132,4 @@ def _candidates_from_row(row: Row) -> list[Candidate]:
     absent: list[None] = [None] * len(tokens)
     vectors = [None if e is None else e.to_numpy().astype(np.float32) for e in row["embeddings"] or ()] or absent
     columns = [row[name] for name in _COLUMNS]
-    return list(map(_candidate, zip(*columns, tokens, vectors, absent, strict=True)))
+    return list(map(Candidate._make, zip(*columns, tokens, vectors, absent, strict=True)))
