@@ -22,6 +22,7 @@ import orjson
 from app.embedded.home import read_env
 from app.embedded.postgres_access import command_line
 from app.providers.embeddings.onnx_graph import ensure_graph
+from tests.acceptance import command_server
 from tests.conftest import SECRET_KEY, model_cache, roomy_memory
 
 REPOSITORY = Path(__file__).parents[2]
@@ -35,8 +36,12 @@ ANNOUNCED = "stop  Ctrl-C"
 def environment(**values: object) -> dict[str, str]:
     """This process's environment without anything that configures Mnema or picks a database, and with `values`.
 
-    With a database it has the tests' secret, too.
+    With a database it has the secret of the tests, too. Where Python may keep no bytecode in the source tree, the run
+    keeps it in its folder: every process would compile the product again.
     """
+    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        kept_in = Path(os.environ["MNEMA_TEST_HOME"]) / "bytecode"
+        values = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": kept_in, **values}
     if values.get("MNEMA_DATABASE_URL"):
         values = {"MNEMA_SECRET_KEY": SECRET_KEY, **values}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MNEMA_", "PG", "DATABASE_URL"))}
@@ -45,9 +50,7 @@ def environment(**values: object) -> dict[str, str]:
 
 async def mnema(*args: str, **env: object) -> subprocess.CompletedProcess[str]:
     """Run `mnema` to its end beside this event loop, which may be the server's. Nobody may ever see a traceback."""
-    command = [*MNEMA, *args]
-    options: dict[str, Any] = {"cwd": REPOSITORY, "env": environment(**env), "timeout": DEADLINE_S, "check": False}
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, **options)
+    done = await asyncio.to_thread(command_server.run, args, environment(**env), str(REPOSITORY), DEADLINE_S)
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
     return done
 
