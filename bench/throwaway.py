@@ -13,15 +13,10 @@ from uuid import UUID
 
 import asyncpg
 
-from app.bootstrap import (
-    Application,
-    Doubles,
-    build_application,
-    build_standalone_tenants,
-    create_roles,
-    migrate_database,
-)
+from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.administration import create_roles, migrate_database
 from app.bootstrap.database import open_database
+from app.bootstrap.tenancy import open_tenants
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.memory.memory import NewMemory
 from app.domain.principal import Principal
@@ -82,7 +77,7 @@ async def _prepare_database(home: Home, cluster: Cluster) -> str:
     await create_roles(cluster.database_url(), DATABASE, home.load_passwords())
     settings = home.server_settings(cluster)
     await migrate_database(home.role_url(cluster, "mnema_admin"), settings)
-    async with build_standalone_tenants(settings) as tenants:
+    async with open_tenants(settings) as tenants:
         tenant = await tenants.create_tenant("bench")
         return (await tenants.create_key(tenant.id, "bench", ["query", "write"]))[1]
 

@@ -30,7 +30,8 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, build_application, create_roles, migrate_database
+from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.administration import create_roles, migrate_database
 from app.config.settings import Settings
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal

@@ -21,7 +21,8 @@ import pytest
 from filelock import FileLock
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, build_application, create_roles, migrate_database
+from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.administration import create_roles, migrate_database
 from app.config.settings import Settings
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedder

@@ -10,7 +10,8 @@ from typing import Any
 import structlog
 from celery.signals import celeryd_init
 
-from app.bootstrap import build_celery_app, check_configuration, check_redis_url
+from app.bootstrap.adapters import build_celery_app, check_redis_url
+from app.bootstrap.administration import check_configuration
 from app.config.logs import configure_logs
 from app.config.settings import Settings
 from app.config.startup import read_settings, refusal_line

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from billiard.exceptions import SoftTimeLimitExceeded
 
-from app.bootstrap import Application, build_application, worker_settings
+from app.bootstrap import Application, build_application
+from app.bootstrap.adapters import worker_settings
 from app.config.settings import Settings
 
 T = TypeVar("T")

@@ -83,13 +83,7 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         openapi_url="/openapi.json" if settings.docs else None,
         generate_unique_id_function=openapi.operation_id,
     )
-    app.add_middleware(
-        Admission, limits=_body_limits(settings), values=VALUES, intake=_intake_limits(settings), paths=PATHS
-    )
-    app.add_middleware(RequestEnvelope, routers=ROUTERS)
-    app.add_middleware(PlainStartupErrors)
-    if settings.cors_origins:  # around all else, so that a page can read refusals too
-        app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
+    _add_middleware(app, settings)
     errors.install_error_handlers(app)
     app.router.routes.append(FixedPaths(ROUTERS))
     for router in ROUTERS:
@@ -100,6 +94,15 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         docs.install_docs(app)
     openapi.refine_openapi(app)
     return app
+
+
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    limits, intake = _body_limits(settings), _intake_limits(settings)
+    app.add_middleware(Admission, limits=limits, values=VALUES, intake=intake, paths=PATHS)
+    app.add_middleware(RequestEnvelope, routers=ROUTERS)
+    app.add_middleware(PlainStartupErrors)
+    if settings.cors_origins:  # around all else, so that a page can read refusals too
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
 
 
 def _body_limits(settings: Settings) -> PathLimits:

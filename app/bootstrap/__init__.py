@@ -1,4 +1,8 @@
-"""The only place that builds engines, providers and use-cases; every face gets them from here."""
+"""The one place that builds engines, providers and use-cases. Every face gets them from here.
+
+Each capability has a builder in a module of its name. `build_application` calls them all for servers and workers; the
+functions named `open_…` build as little as one command of an operator needs.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,41 +11,26 @@ from dataclasses import dataclass
 
 from app.bootstrap.adapters import (
     broker_settings,
-    build_celery_app,
-    build_shared_counters,
     chat_model_settings,
-    check_redis_url,
     check_required,
     embedder_settings,
     load_process_policies,
     reranker_settings,
-    worker_settings,
 )
-from app.bootstrap.operators import (
-    build_standalone_consolidation,
-    build_standalone_forgetting,
-    build_standalone_jobs,
-    build_standalone_tenants,
-    check_configuration,
-    create_roles,
-    diagnose_installation,
-    migrate_database,
-)
+from app.bootstrap.agent_state import build_checkpoints, build_store_items
+from app.bootstrap.consent import build_consent
+from app.bootstrap.consolidation import build_consolidation
+from app.bootstrap.jobs import build_job_runner, build_jobs
+from app.bootstrap.memory import build_memory
+from app.bootstrap.operations import build_operations, build_readiness
+from app.bootstrap.parts import SharedParts
 from app.bootstrap.periodic import run_periodically
-from app.bootstrap.readiness import build_readiness
-from app.bootstrap.recording import build_journal_and_consent, build_standalone_consent
-from app.bootstrap.reflection import (
-    ReflectionParts,
-    adapt_job_policy,
-    build_model_gateway,
-    build_same_fact_judge,
-    build_turn_followup,
-)
-from app.bootstrap.spaces import build_embed_missing
+from app.bootstrap.recall import build_recall
+from app.bootstrap.retention import build_retention
+from app.bootstrap.tenancy import build_tenancy
 from app.config.loader import Policies
 from app.config.settings import Settings
 from app.config.version import VERSION
-from app.domain.agent_state.checkpoints import CHECKPOINT_SIZE_FACTOR
 from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter
 from app.providers.broker import JobPublisher
 from app.providers.chat_models import build_chat_model
@@ -54,26 +43,14 @@ from app.providers.rerankers import build_reranker
 from app.providers.rerankers.measured import MeasuredReranker
 from app.providers.tokens import WordPieceCounter
 from app.storage.access_log import AccessLog
-from app.storage.agent_state.checkpoints import CheckpointStorage
-from app.storage.agent_state.store_items import ItemStorage
-from app.storage.consolidation.comparison import ConsolidationStorage
 from app.storage.engine import Engine
-from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
-from app.storage.memory.memories import MemoryStorage
-from app.storage.operations.events import EventStorage
-from app.storage.operations.spaces import Space, require_space
-from app.storage.recall.delta import DeltaStorage
-from app.storage.recall.search import SearchStorage
-from app.storage.retention.export import ExportStorage
-from app.storage.retention.forgetting import ForgettingStorage
-from app.storage.tenancy.tenants import TenantStorage
+from app.storage.operations.spaces import require_space
 from app.storage.uow import UnitOfWork
 from app.usecases.agent_state.checkpoints import Checkpoints
 from app.usecases.agent_state.store_items import ManageStoreItems
 from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
-from app.usecases.jobs.handlers import job_handlers
 from app.usecases.jobs.runner import Jobs, RunJobs
 from app.usecases.memory.bulk import BulkWrite
 from app.usecases.memory.edit import EditMemories
@@ -84,7 +61,6 @@ from app.usecases.memory.write import WriteMemories
 from app.usecases.operations.events import CountEvents
 from app.usecases.operations.metrics import ReadMetrics
 from app.usecases.operations.readiness import Readiness
-from app.usecases.recall.candidates import Candidates
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.query import QueryMemories
 from app.usecases.retention.erasure import EraseUser
@@ -93,31 +69,12 @@ from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.tenancy.limits import Limits
 from app.usecases.tenancy.tenants import Tenants
 
-__all__ = [
-    "Application",
-    "Doubles",
-    "broker_settings",
-    "build_application",
-    "build_celery_app",
-    "build_standalone_consent",
-    "build_standalone_consolidation",
-    "build_standalone_forgetting",
-    "build_standalone_jobs",
-    "build_standalone_tenants",
-    "check_configuration",
-    "check_redis_url",
-    "create_roles",
-    "diagnose_installation",
-    "migrate_database",
-    "worker_settings",
-]
-
 ACCESS_FLUSH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Everything a face calls."""
+    """The use-cases and the shared parts that a face calls."""
 
     settings: Settings
     policies: Policies
@@ -153,7 +110,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class Doubles:
-    """Stand-ins a test may hand in; None = the real one."""
+    """Test doubles. None stands for the real adapter."""
 
     embedder: Embedder | None = None
     clock: Clock | None = None
@@ -162,29 +119,11 @@ class Doubles:
     chat: ChatModel | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _SharedParts:
-    """What everything else is made of."""
-
-    settings: Settings
-    policies: Policies
-    engine: Engine
-    uow: UnitOfWork
-    space: Space
-    embedder: Embedder
-    reranker: Reranker
-    chat: ChatModel
-    metrics: Metrics
-    clock: Clock
-    tokens: TokenCounter
-
-
 @asynccontextmanager
 async def build_application(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[Application]:
-    """Build everything, hold it open, close it in order.
+    """Build an application, hold it open, and close its parts in order.
 
-    Raises ConfigError for a wrong configuration or database role, DatabaseUnavailable when there is no database to ask
-    which embedding space is its model's.
+    Raise ConfigError for a wrong configuration or database role, DatabaseUnavailable when no database answers.
     """
     doubles = doubles or Doubles()
     check_required(settings)
@@ -197,24 +136,17 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
     )
     uow, metrics = UnitOfWork(engine), Metrics(VERSION)
     embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
-    built = doubles.reranker or build_reranker(reranker_settings(settings), embedder)
-    reranker = MeasuredReranker(built, metrics)
+    reranker = MeasuredReranker(doubles.reranker or build_reranker(reranker_settings(settings), embedder), metrics)
     chat = MeasuredChatModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
     try:
         space = await require_space(uow, embedder.model, embedder.dimension)
+        journal = Journal(uow, space.name, settings.erasure_secret())
         clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
-        app = _build_use_cases(
-            _SharedParts(settings, policies, engine, uow, space, embedder, reranker, chat, metrics, clock, tokens)
-        )
-        try:
-            async with (
-                run_periodically(app.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
-                run_periodically(app.limits.exchange_counts, settings.limits_exchange_s, "limits_exchange_failed"),
-            ):
-                yield app
-        finally:
-            await app.limits.close()
-            await asyncio.to_thread(app.publisher.close)
+        adapters = embedder, reranker, chat, metrics, clock, tokens
+        access, publisher = AccessLog(uow, journal, clock), JobPublisher(broker_settings(settings))
+        parts = SharedParts(settings, policies, engine, uow, space, *adapters, journal, access, publisher)
+        async with _run_in_background(_build_use_cases(parts)) as app:
+            yield app
     finally:
         await chat.close()
         await reranker.close()
@@ -222,92 +154,57 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
         await engine.close()
 
 
-def _build_use_cases(base: _SharedParts) -> Application:
-    settings, policies, uow, embedder, clock = base.settings, base.policies, base.uow, base.embedder, base.clock
-    journal, records, consent = build_journal_and_consent(
-        uow, base.space.name, settings.erasure_secret(), policies, clock
-    )
-    memories, access = MemoryStorage(uow, base.space.name), AccessLog(uow, journal, clock)
-    lifecycle, consolidate = _build_maintenance(base, journal, records)
-    limits, publisher = _build_limits(base, access), JobPublisher(broker_settings(settings))
-    write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
-    delta, query = _build_recall(base, access)
+@asynccontextmanager
+async def _run_in_background(app: Application) -> AsyncIterator[Application]:
+    """Write access counts and exchange limits regularly while the application is open."""
+    try:
+        async with (
+            run_periodically(app.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
+            run_periodically(app.limits.exchange_counts, app.settings.limits_exchange_s, "limits_exchange_failed"),
+        ):
+            yield app
+    finally:
+        await app.limits.close()
+        await asyncio.to_thread(app.publisher.close)
+
+
+def _build_use_cases(parts: SharedParts) -> Application:
+    tenants, limits = build_tenancy(parts)
+    memory = build_memory(parts, limits)
+    delta, query = build_recall(parts)
+    forgetting, export, erase = build_retention(parts)
+    events, read_metrics = build_operations(parts, limits)
+    consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
+    consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
     return Application(
-        settings=settings,
-        policies=policies,
-        engine=base.engine,
-        uow=uow,
-        embedder=embedder,
-        access=access,
-        tenants=Tenants(TenantStorage(uow), policies, clock, settings.key_cache_s),
+        settings=parts.settings,
+        policies=parts.policies,
+        engine=parts.engine,
+        uow=parts.uow,
+        embedder=parts.embedder,
+        access=parts.access,
+        tenants=tenants,
         limits=limits,
-        write=write,
-        turns=StoreTurn(write, journal, embedder, publisher, limits, policies),
-        bulk=BulkWrite(write, limits),
-        edit=EditMemories(uow, memories, journal, embedder, policies, clock),
-        read=ReadMemories(uow, memories),
+        write=memory.write,
+        turns=memory.turns,
+        bulk=memory.bulk,
+        edit=memory.edit,
+        read=memory.read,
         query=query,
         delta=delta,
-        history=ReadHistory(uow, memories),
-        events=CountEvents(uow, EventStorage(), access),
-        export=ExportUser(uow, ExportStorage(), access),
-        erase=EraseUser(records, access, clock),
-        checkpoints=_build_checkpoints(base),
-        store=ManageStoreItems(uow, ItemStorage(base.space.name), embedder, limits, clock, settings.store_batch_s),
-        lifecycle=lifecycle,
+        history=memory.history,
+        events=events,
+        export=export,
+        erase=erase,
+        checkpoints=build_checkpoints(parts),
+        store=build_store_items(parts, limits),
+        lifecycle=forgetting,
         consolidate=consolidate,
         consent=consent,
-        jobs=Jobs(JobStorage(uow, policies.jobs)),
-        run_jobs=_build_job_runner(base, journal, write, lifecycle, consolidate, consent),
-        readiness=build_readiness(settings, uow, embedder, base.reranker, base.chat),
-        metrics=base.metrics,
-        read_metrics=ReadMetrics(base.metrics, uow, base.engine, limits, JobStorage(uow, policies.jobs)),
-        publisher=publisher,
+        jobs=build_jobs(parts),
+        run_jobs=build_job_runner(parts, memory.write, forgetting, consolidate, consent),
+        readiness=build_readiness(parts),
+        metrics=parts.metrics,
+        read_metrics=read_metrics,
+        publisher=parts.publisher,
     )
-
-
-def _build_maintenance(
-    base: _SharedParts, journal: Journal, records: ForgettingStorage
-) -> tuple[ForgetMemories, Consolidate]:
-    pairs = ConsolidationStorage(base.space.name)
-    lifecycle = ForgetMemories(base.uow, records, journal, base.policies, base.clock)
-    judge = build_same_fact_judge(
-        build_model_gateway(base.uow, journal, base.chat, base.policies, base.clock), base.policies
-    )
-    return lifecycle, Consolidate(base.uow, pairs, journal, base.policies, base.clock, judge)
-
-
-def _build_checkpoints(base: _SharedParts) -> Checkpoints:
-    largest = base.settings.max_checkpoint_bytes
-    return Checkpoints(CheckpointStorage(base.uow, CHECKPOINT_SIZE_FACTOR * largest), largest)
-
-
-def _build_job_runner(
-    base: _SharedParts,
-    journal: Journal,
-    write: WriteMemories,
-    lifecycle: ForgetMemories,
-    consolidate: Consolidate,
-    consent: Consent,
-) -> RunJobs:
-    embed = build_embed_missing(base.uow, base.space.name, base.embedder, base.policies.query.exact_up_to)
-    models = base.chat, base.embedder, base.policies, base.clock, write, consent.proposals
-    policy = adapt_job_policy(base.policies.jobs, base.chat)
-    jobs, parts = JobStorage(base.uow, policy), ReflectionParts(base.uow, base.space.name, journal, *models)
-    handlers = job_handlers(lifecycle, embed, consolidate, consent, build_turn_followup(parts, jobs))
-    return RunJobs(jobs, TenantStorage(base.uow), journal, handlers, policy)
-
-
-def _build_limits(base: _SharedParts, access: AccessLog) -> Limits:
-    counters, name_of = build_shared_counters(base.settings), TenantStorage(base.uow).get_tenant_name
-    return Limits(base.policies.limits, counters, name_of, access, base.clock)
-
-
-def _build_recall(base: _SharedParts, access: AccessLog) -> tuple[ReadDelta, QueryMemories]:
-    cursors, search = DeltaStorage(), SearchStorage(base.space.name)
-    delta = ReadDelta(base.uow, cursors, base.policies)
-    candidates = Candidates(search, base.reranker, base.clock)
-    query = QueryMemories(
-        base.uow, search, candidates, delta, cursors, base.embedder, base.tokens, access, base.policies, base.clock
-    )
-    return delta, query

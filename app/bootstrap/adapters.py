@@ -1,4 +1,4 @@
-"""What each adapter is told of the settings."""
+"""The settings of each adapter, taken from the settings of the installation."""
 
 from dataclasses import replace
 
@@ -29,17 +29,17 @@ def check_required(settings: Settings) -> None:
 
 
 def worker_settings(settings: Settings) -> Settings:
-    """The settings of a worker: a statement may take long where nobody waits for an answer."""
+    """Return the settings of a worker: its statements may take long, since nobody waits for an answer."""
     return settings.model_copy(update={"database_timeout_s": max(settings.database_timeout_s, LONG_S)})
 
 
 def build_celery_app(settings: Settings) -> Celery:
-    """The Celery application of the workers and of beat."""
+    """Build the Celery application of the workers and of beat."""
     return make_celery(broker_settings(settings))
 
 
 def broker_settings(settings: Settings) -> BrokerSettings:
-    """The broker's share of the settings."""
+    """Return the broker's share of the settings."""
     return BrokerSettings(
         url=settings.redis_url.get_secret_value(),
         queue=settings.worker_queue,
@@ -50,29 +50,29 @@ def broker_settings(settings: Settings) -> BrokerSettings:
 
 
 def check_redis_url(settings: Settings) -> None:
-    """Raises ConfigError for a URL that is none of a Redis, or none at all."""
+    """Raise ConfigError if the Redis URL is missing or wrong."""
     if not settings.redis_url.get_secret_value():
         raise ConfigError("set MNEMA_REDIS_URL to the broker's URL")
     try:
         Redis.from_url(settings.redis_url.get_secret_value()).close()
-    except ValueError as error:  # whose words may hold the password
+    except ValueError as error:  # its text may hold the password
         raise ConfigError(NO_REDIS) from error
 
 
 def build_shared_counters(settings: Settings) -> SharedCounters | None:
-    """Where the replicas count together; None without a Redis. Raises ConfigError."""
+    """Build the counters that all replicas share; return None without a Redis. Raise ConfigError for a wrong URL."""
     if not (url := settings.redis_url.get_secret_value()):
         return None
     try:
         return RedisCounters(url, f"{settings.worker_queue}:limits")
-    except ValueError:  # what it says may quote the password
+    except ValueError:  # its text may hold the password
         raise ConfigError(
             "MNEMA_REDIS_URL: must be redis://, rediss:// or unix://, its port a number, its password percent-encoded"
         ) from None
 
 
 def embedder_settings(settings: Settings) -> EmbedderSettings:
-    """The embedder's share of the settings."""
+    """Return the embedder's share of the settings."""
     return EmbedderSettings(
         kind=settings.embedder,
         model=settings.embedding_model,
@@ -86,7 +86,7 @@ def embedder_settings(settings: Settings) -> EmbedderSettings:
 
 
 def reranker_settings(settings: Settings) -> RerankerSettings:
-    """The reranker's share of the settings."""
+    """Return the reranker's share of the settings."""
     return RerankerSettings(
         kind=settings.reranker,
         model=settings.reranker_model,
@@ -100,7 +100,7 @@ def reranker_settings(settings: Settings) -> RerankerSettings:
 
 
 def chat_model_settings(settings: Settings) -> ChatModelSettings:
-    """The chat model's share of the settings."""
+    """Return the chat model's share of the settings."""
     return ChatModelSettings(
         kind=settings.llm,
         base_url=settings.llm_base_url,
@@ -111,7 +111,7 @@ def chat_model_settings(settings: Settings) -> ChatModelSettings:
 
 
 def load_process_policies(settings: Settings) -> Policies:
-    """The policies a process works by; warns of what they leave off. Raises ConfigError."""
+    """Load the policies of a process and log a warning for each part that they switch off. Raise ConfigError."""
     policies = adapt_ranking(load_policies(settings.embedding_model, settings.config_dir), settings)
     for warning in policies.configuration_warnings:
         log.warning("configuration_warning", detail=warning)
@@ -119,7 +119,7 @@ def load_process_policies(settings: Settings) -> Policies:
 
 
 def adapt_ranking(policies: Policies, settings: Settings) -> Policies:
-    """The policies as this installation's reranker lets them be."""
+    """Return the policies without late interaction if the setting `reranker` is `none`."""
     if settings.reranker != "none":
         return policies
     return replace(policies, profiles={name: profile.without_late() for name, profile in policies.profiles.items()})

@@ -1,4 +1,4 @@
-"""The database, for what operators run by hand."""
+"""A connection to the database for operators' commands."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from app.storage.uow import UnitOfWork
 
 @asynccontextmanager
 async def open_database(settings: Settings) -> AsyncIterator[UnitOfWork]:
-    """On one connection, two at most. Nothing is opened before it is used."""
+    """Open a pool of one connection, two at most. It connects on first use."""
     engine = Engine(settings.database_url.get_secret_value(), min_size=1, max_size=2)
     try:
         yield UnitOfWork(engine)

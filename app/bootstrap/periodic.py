@@ -1,4 +1,4 @@
-"""Work in the background of an application, for as long as it is open."""
+"""Regular work in the background of an open application."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,9 @@ log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def run_periodically(work: Callable[[], Awaitable[None]], interval_s: float, failure: str) -> AsyncIterator[None]:
-    """Inside, `work` is done every `interval_s`; at the end what is in work is finished, and it is done once more.
+    """Run `work` every `interval_s` seconds inside the block, and once more at its end.
 
-    What it raises is logged as `failure` and ends nothing, but for the last time.
+    An exception is logged as the event `failure` and ends nothing, except in the last run, which raises it.
     """
     stopping = asyncio.Event()
 

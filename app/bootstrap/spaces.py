@@ -1,4 +1,4 @@
-"""What `mnema embeddings` is built from."""
+"""The builders of `mnema embeddings`: add, fill, switch and drop embedding spaces."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,24 +22,24 @@ from app.usecases.operations.spaces import FillSpace, SpaceReport, Spaces
 
 
 @asynccontextmanager
-async def build_standalone_spaces(settings: Settings) -> AsyncIterator[Spaces]:
-    """What the spaces hold: needs the database, not the model."""
+async def open_spaces(settings: Settings) -> AsyncIterator[Spaces]:
+    """Open the report on embedding spaces. It needs the database, not the model."""
     async with open_database(settings) as uow:
         yield Spaces(uow)
 
 
 @asynccontextmanager
-async def build_standalone_space_filler(
+async def open_space_filler(
     settings: Settings, name: str, embedder: Embedder | None = None
 ) -> AsyncIterator[FillSpace]:
-    """Fills this space with the configured model, which must be its own (ConfigError). Raises NotFound."""
+    """Open the use-case that fills a space. Raise NotFound, or ConfigError if the configured model is another one."""
     async with _open_space_embedding(settings, name, embedder) as (uow, embed):
         yield FillSpace(TenantStorage(uow), embed)
 
 
 @asynccontextmanager
-async def build_standalone_embed_missing(settings: Settings) -> AsyncIterator[EmbedMissing]:
-    """The job `embed`, by hand: into the space that servers with these settings use. Raises ConfigError."""
+async def open_embed_missing(settings: Settings) -> AsyncIterator[EmbedMissing]:
+    """Open the job `embed` for the space that servers with these settings use. Raise ConfigError."""
     async with _open_space_embedding(settings, None, None) as (_uow, embed):
         yield embed
 
@@ -68,20 +68,20 @@ async def _open_space_embedding(
 
 
 def build_embed_missing(uow: UnitOfWork, space: str, embedder: Embedder, exact_up_to: int) -> EmbedMissing:
-    """What has no vector in the space gets one."""
+    """Build the use-case that embeds everything without a vector in the space."""
     journal = Journal(uow, space, b"")  # for events alone: no text is hashed
     return EmbedMissing(VectorStorage(uow, space), ItemVectorStorage(uow, space), embedder, journal, exact_up_to)
 
 
 async def add_space(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:
-    """The name of the model's space, made if it is not there yet."""
+    """Create the model's space unless it exists; return its name."""
     return await space_admin.add_space(admin_url, model, dimension, partitions)
 
 
 async def switch_space(settings: Settings, admin_url: str, name: str, *, force: bool) -> SpaceReport:
-    """Make it the active one. Raises NotFound, WrongState while vectors are missing there."""
-    async with build_standalone_spaces(settings) as found:
-        report = await found.get_report(name)
+    """Make a space the active one. Raise NotFound, or WrongState while vectors are missing in it."""
+    async with open_spaces(settings) as spaces:
+        report = await spaces.get_report(name)
     if report.missing and not force:
         raise WrongState(f"{_missing_text(report.missing)} in {name}: run `mnema embeddings migrate {name}` first")
     await space_admin.switch_space(admin_url, name)
@@ -89,10 +89,12 @@ async def switch_space(settings: Settings, admin_url: str, name: str, *, force: 
 
 
 async def drop_space(settings: Settings, admin_url: str, name: str, *, force: bool) -> SpaceReport:
-    """Remove it. Raises NotFound, WrongState for the active one, or while that one lacks vectors: then servers of the
-    other model may still write."""
-    async with build_standalone_spaces(settings) as found:
-        report, active = await found.get_report(name), await found.active_report()
+    """Drop a space. Raise NotFound, or WrongState for the active space or while the active space lacks vectors.
+
+    Without the last rule, servers of the other model might still write to it.
+    """
+    async with open_spaces(settings) as spaces:
+        report, active = await spaces.get_report(name), await spaces.active_report()
         if report.registered.active or active is None:
             raise WrongState(f"embedding space {name} is the active one; switch to another first")
         if active.missing and not force:
@@ -101,7 +103,7 @@ async def drop_space(settings: Settings, admin_url: str, name: str, *, force: bo
                 f"{_missing_text(active.missing)} in the active space: run `mnema embeddings migrate {into}` first, "
                 f"and see that no server uses {report.registered.space.model} any more"
             )
-        await found.delete_item_vectors(name)
+        await spaces.delete_item_vectors(name)
     await space_admin.drop_space(admin_url, name)
     return report
 

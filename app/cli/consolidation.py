@@ -5,7 +5,7 @@ from uuid import UUID
 
 from rich.markup import escape
 
-from app.bootstrap import build_standalone_consolidation
+from app.bootstrap.consolidation import open_consolidation
 from app.cli.client import out
 from app.config.settings import Settings
 from app.domain.consolidation.plan import PairDecision, Report
@@ -14,7 +14,7 @@ from app.domain.principal import Principal
 
 async def run_consolidation(settings: Settings, tenants: Mapping[str, UUID], user: str | None, dry_run: bool) -> None:
     """One tenant after the other; `tenants` are ids by name."""
-    async with build_standalone_consolidation(settings) as work:
+    async with open_consolidation(settings) as work:
         for name, tenant_id in tenants.items():
             _print_report(
                 name, await work.consolidate_users(Principal(tenant_id), dry_run=dry_run, user_id=user), dry_run

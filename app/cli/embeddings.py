@@ -10,9 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.bootstrap.spaces import (
     add_space,
-    build_standalone_space_filler,
-    build_standalone_spaces,
     drop_space,
+    open_space_filler,
+    open_spaces,
     switch_space,
 )
 from app.cli.client import USAGE, exit_with_error, out, plain_table, print_table
@@ -47,7 +47,7 @@ def embeddings_list() -> None:
     """
 
     async def print_spaces() -> None:
-        async with build_standalone_spaces(resolve_settings()) as found:
+        async with open_spaces(resolve_settings()) as found:
             reports = await found.list_reports()
         columns = ("memories", "values", "embedded", "missing", "indexed")
         rows = plain_table("name", "model", "dimension", "state", *columns, "size")
@@ -77,7 +77,7 @@ def embeddings_migrate(
     """Embed with the configured model all that has no vector in its space. May be ended and begun again at any time."""
 
     async def fill_space() -> None:
-        async with build_standalone_space_filler(resolve_settings(), name) as fill:
+        async with open_space_filler(resolve_settings(), name) as fill:
             lacking = await fill.count_missing()
             with _progress_bar() as progress:
                 task = progress.add_task("embedding", total=lacking)

@@ -10,7 +10,8 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from app.bootstrap import build_standalone_jobs, build_standalone_tenants
+from app.bootstrap.jobs import open_jobs
+from app.bootstrap.tenancy import open_tenants
 from app.cli.client import out, plain_table, print_table
 from app.cli.operators import TenantOption, resolve_settings, run_use_case
 from app.domain.jobs.job import ALL_KINDS, Job, JobKind, JobState
@@ -104,9 +105,9 @@ def jobs_counts(tenant: TenantOption) -> None:
 def _run_for_tenant(tenant: str, work: Callable[[Jobs, Principal], Awaitable[None]]) -> None:
     async def run_work() -> None:
         found = resolve_settings()
-        async with build_standalone_tenants(found) as tenants:
+        async with open_tenants(found) as tenants:
             owner = await tenants.find_tenant(tenant)
-        async with build_standalone_jobs(found) as jobs:
+        async with open_jobs(found) as jobs:
             await work(jobs, Principal(owner.id))
 
     run_use_case(run_work())

@@ -7,8 +7,8 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from app.bootstrap import build_standalone_tenants
-from app.bootstrap.reflection import build_standalone_fact_extraction, build_standalone_model_report
+from app.bootstrap.reflection import open_fact_extraction, open_model_report
+from app.bootstrap.tenancy import open_tenants
 from app.cli.client import exit_with_error, out, plain_table, print_table
 from app.cli.operators import TenantOption, resolve_settings, run_use_case
 from app.domain.principal import Principal
@@ -31,9 +31,9 @@ def llm_report(
 
     async def print_report() -> None:
         found = resolve_settings()
-        async with build_standalone_tenants(found) as tenants:
+        async with open_tenants(found) as tenants:
             owner = await tenants.find_tenant(tenant)
-        async with build_standalone_model_report(found) as accounts:
+        async with open_model_report(found) as accounts:
             told = await accounts.build_report(Principal(owner.id), days)
         rows = plain_table("prompt", "calls", "failed", "first pass", "items", "tokens in", "tokens out")
         for one in told.prompts:
@@ -57,9 +57,9 @@ def llm_extract(
 
     async def print_extraction() -> None:
         found = resolve_settings()
-        async with build_standalone_tenants(found) as tenants:
+        async with open_tenants(found) as tenants:
             owner = await tenants.find_tenant(tenant)
-        async with build_standalone_fact_extraction(found) as facts:
+        async with open_fact_extraction(found) as facts:
             made = await facts.extract_from_turn(Principal(owner.id), turn, dry_run=dry_run)
         if made.why is not None:
             exit_with_error(f"nothing was asked: {made.why}")

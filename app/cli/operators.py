@@ -10,8 +10,8 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from app.bootstrap import build_standalone_tenants, create_roles, diagnose_installation, migrate_database
-from app.bootstrap.operators import change_secret, remove_tenant
+from app.bootstrap.administration import change_secret, create_roles, diagnose_installation, migrate_database
+from app.bootstrap.tenancy import open_tenants, remove_tenant
 from app.cli.client import error_text, exit_with_error, out, plain_table, print_table
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
@@ -90,7 +90,7 @@ def tenant_create(name: str) -> None:
     """Create a tenant."""
 
     async def create_tenant() -> None:
-        async with build_standalone_tenants(resolve_settings()) as tenants:
+        async with open_tenants(resolve_settings()) as tenants:
             tenant = await tenants.create_tenant(name)
         out.print(f"{tenant.id}  {escape(tenant.name)}", highlight=False)
 
@@ -102,7 +102,7 @@ def tenant_list() -> None:
     """List tenants."""
 
     async def print_tenants() -> None:
-        async with build_standalone_tenants(resolve_settings()) as tenants:
+        async with open_tenants(resolve_settings()) as tenants:
             found = await tenants.list_tenants()
         rows = plain_table("id", "name", "created")
         for tenant in found:
@@ -142,7 +142,7 @@ def key_create(
     async def create_key() -> None:
         expires = datetime.now(UTC) + timedelta(days=days) if days else None
         bound = None if agents is None else _split_names(agents)  # an empty one is refused, not taken for none
-        async with build_standalone_tenants(resolve_settings()) as tenants:
+        async with open_tenants(resolve_settings()) as tenants:
             owner = await tenants.find_tenant(tenant)
             key, plain = await tenants.create_key(owner.id, name, _split_names(scopes), bound, expires)
         out.print(f"{key.id}  {plain}", highlight=False)
@@ -155,7 +155,7 @@ def key_list(tenant: TenantOption) -> None:
     """List a tenant's keys."""
 
     async def print_keys() -> None:
-        async with build_standalone_tenants(resolve_settings()) as tenants:
+        async with open_tenants(resolve_settings()) as tenants:
             keys = await tenants.list_keys((await tenants.find_tenant(tenant)).id)
         rows = plain_table("id", "name", "key", "scopes", "agents", "expires", "revoked")
         for key in keys:
@@ -172,7 +172,7 @@ def key_revoke(key_id: UUID, tenant: TenantOption) -> None:
     """Revoke a key; every server refuses it within seconds."""
 
     async def revoke_key() -> None:
-        async with build_standalone_tenants(resolve_settings()) as tenants:
+        async with open_tenants(resolve_settings()) as tenants:
             await tenants.revoke_key((await tenants.find_tenant(tenant)).id, key_id)
         out.print("revoked")
 

@@ -10,8 +10,10 @@ import httpx
 import typer
 from rich.markup import escape
 
-from app.bootstrap import build_standalone_consent, build_standalone_forgetting, build_standalone_tenants
-from app.bootstrap.spaces import build_standalone_embed_missing
+from app.bootstrap.consent import open_consent
+from app.bootstrap.retention import open_forgetting
+from app.bootstrap.spaces import open_embed_missing
+from app.bootstrap.tenancy import open_tenants
 from app.cli.client import USAGE, describe_response, error_text, exit_with_error, open_client, out, request_json
 from app.cli.consolidation import run_consolidation
 from app.cli.operators import resolve_settings, run_use_case
@@ -83,7 +85,7 @@ def run_job(
 
     async def run_for_tenants() -> None:
         found = resolve_settings()
-        async with build_standalone_tenants(found) as tenants:
+        async with open_tenants(found) as tenants:
             chosen = [await tenants.find_tenant(tenant)] if tenant else await tenants.list_tenants()
         ids = {owner.name: owner.id for owner in chosen}
         if job == "consolidate":
@@ -105,14 +107,14 @@ async def _open_job(
 ) -> AsyncIterator[Callable[[Principal], Awaitable[ForgettingReport]]]:
     """What runs the job for one tenant."""
     if job == "consent":
-        async with build_standalone_consent(found) as consent:
+        async with open_consent(found) as consent:
 
             async def expire_proposals(scope: Principal) -> ForgettingReport:
                 return ForgettingReport(job, dry_run, {"expired": await consent.expire_patches(scope, dry_run=dry_run)})
 
             yield expire_proposals
     elif job == "embed":
-        async with build_standalone_embed_missing(found) as embed:
+        async with open_embed_missing(found) as embed:
 
             async def fill_vectors(scope: Principal) -> ForgettingReport:
                 counts = {"missing": await embed.count_missing(scope)} if dry_run else await embed.embed_all(scope)
@@ -120,7 +122,7 @@ async def _open_job(
 
             yield fill_vectors
     else:
-        async with build_standalone_forgetting(found) as lifecycle:
+        async with open_forgetting(found) as lifecycle:
 
             async def forget_memories(scope: Principal) -> ForgettingReport:
                 return await lifecycle.run_job(scope, job, dry_run=dry_run)

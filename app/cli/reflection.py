@@ -6,7 +6,7 @@ from uuid import UUID
 
 from rich.markup import escape
 
-from app.bootstrap.reflection import build_standalone_reflection
+from app.bootstrap.reflection import open_reflection
 from app.cli.client import out
 from app.config.settings import Settings
 from app.domain.outages import NoChatModel
@@ -22,7 +22,7 @@ async def run_reflection(
 ) -> None:
     """One tenant after the other; `tenants` are ids by name. Raises NoChatModel, TokensSpent, ChatModelUnavailable."""
     note = " (dry run: nothing was changed)" if dry_run else ""
-    async with build_standalone_reflection(settings) as work:
+    async with open_reflection(settings) as work:
         if not work.has_model:
             raise NoChatModel()
         for name, tenant_id in tenants.items():

@@ -13,7 +13,8 @@ import httpx
 import typer
 from filelock import FileLock, Timeout
 
-from app.bootstrap import build_standalone_tenants, create_roles, migrate_database
+from app.bootstrap.administration import create_roles, migrate_database
+from app.bootstrap.tenancy import open_tenants
 from app.cli.client import build_client, error_text, exit_with_error, out
 from app.cli.tour import load_sample, run_tour
 from app.domain.errors import MnemaError, NotFound
@@ -161,7 +162,7 @@ async def _prepare_database(home: Home, cluster: Cluster) -> str:
     await create_roles(cluster.database_url(), DATABASE, home.load_passwords())
     settings = home.server_settings(cluster)
     await migrate_database(home.role_url(cluster, "mnema_admin"), settings)
-    async with build_standalone_tenants(settings) as tenants:
+    async with open_tenants(settings) as tenants:
         kept = home.demo_env().get("MNEMA_API_KEY")
         if kept and await tenants.authenticate(kept):
             return kept

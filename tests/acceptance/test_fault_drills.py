@@ -23,7 +23,8 @@ from mnema import AsyncMnema, Retry
 from mnema.models import Written
 from pydantic import SecretStr
 
-from app.bootstrap import Doubles, create_roles, migrate_database
+from app.bootstrap import Doubles
+from app.bootstrap.administration import create_roles, migrate_database
 from app.config.settings import Settings
 from app.embedded.home import DATABASE, Home
 from tests.acceptance.serving import Server

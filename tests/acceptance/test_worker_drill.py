@@ -19,7 +19,8 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, build_application, create_roles, migrate_database
+from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.administration import create_roles, migrate_database
 from app.config.settings import Settings
 from app.domain.jobs.job import JobKind, JobPolicy, NewJob
 from app.domain.memory.memory import MemoryType

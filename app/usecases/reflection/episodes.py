@@ -1,4 +1,4 @@
-"""Episodic capture: after some turns, what they came to becomes one memory of the past (SPEC §7)."""
+"""Episodic capture: some turns of a conversation become one memory of the past (docs/contract.md, Reflection)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,117 +13,121 @@ from app.domain.principal import Principal
 from app.domain.reflection.episodes import add_date_prefix, strip_date_prefix
 from app.domain.reflection.transcript import Message, Transcript
 from app.prompts.episode import MAX_TRANSCRIPT, VERSION, Episode, episode_prompt, read_episode
-from app.usecases.reflection.generated_memories import (
-    Bounds,
-    ReflectionResult,
-    ReflectionWriter,
-    cosine_similarity,
-    memory_source,
-)
+from app.usecases.reflection.generated_memories import GeneratedMemoryWriter, cosine_similarity, memory_source
 from app.usecases.reflection.model_gateway import ModelGateway
+from app.usecases.reflection.results import Bounds, ReflectionResult
 
 EARLIER_EPISODES = 3
 MAX_COMPARED = 50
-"""Episodes that one is held against at most, the nearest: several times what two days bring of our own."""
+"""The nearest earlier episodes that a new one is compared with: several times what two days bring."""
 
 
 class CaptureEpisodes:
-    """Of the turns of one category, one user and one thread at a time."""
+    """Writes episodes from the turns of one user and thread at a time."""
 
-    def __init__(self, ask: ModelGateway, keep: ReflectionWriter) -> None:
-        self._ask = ask
-        self._keep = keep
-        self._policy = keep.policies.episodes
-        self._without = keep.policies.categories.agents_without_category(self._policy.category)
-        of = self._policy
-        self.bounds = Bounds(of.cooldown, of.rounds, of.window, of.category, of.per_user_day)
+    def __init__(self, gateway: ModelGateway, writer: GeneratedMemoryWriter) -> None:
+        self._gateway = gateway
+        self._writer = writer
+        self._cursor = writer.cursor
+        self._policy = self._cursor.policies.episodes
+        self._hidden = self._cursor.policies.categories.agents_without_category(self._policy.category)
+        policy = self._policy
+        self.bounds = Bounds(policy.cooldown, policy.rounds, policy.window, policy.category, policy.per_user_day)
 
     async def read_thread(
         self, scope: Principal, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
     ) -> ReflectionResult:
-        """Read what was not read yet, if enough was said or time has passed, or `again`; dry, nothing is stored.
+        """Read the unread turns of a thread if its cooldown is over or `again` is set. `dry_run` stores nothing.
 
-        Raises ChatModelUnavailable, TokensSpent, EmbedderUnavailable: then nothing counts as read.
+        Raise ChatModelUnavailable, TokensSpent or EmbedderUnavailable; then nothing counts as read.
         """
-        made, keep = ReflectionResult("episode", user_id, thread_id), self._keep
-        if not self._ask.has_model:
-            return replace(made, why="no_model")
-        talk = await keep.load_unread(scope, made, self.bounds, dry_run=dry_run, again=again)
-        if not isinstance(talk, Transcript):
-            return replace(made, why=talk)
-        async with keep.uow.read(scope) as tx:
-            told = scope, user_id, MemoryType.episodic, self._joinable_since(), self._without
-            earlier = await keep.storage.load_newest(tx, *told, EARLIER_EPISODES)
-            today = await keep.storage.load_episode_count(tx, scope, user_id, keep.start_of_day())
+        result = ReflectionResult("episode", user_id, thread_id)
+        if not self._gateway.has_model:
+            return replace(result, why="no_model")
+        transcript = await self._cursor.load_unread(scope, result, self.bounds, dry_run=dry_run, again=again)
+        if not isinstance(transcript, Transcript):
+            return replace(result, why=transcript)
+        async with self._cursor.uow.read(scope) as tx:
+            where = scope, user_id, MemoryType.episodic, self._joinable_since(), self._hidden
+            earlier = await self._cursor.storage.load_newest(tx, *where, EARLIER_EPISODES)
+            today = await self._cursor.storage.load_episode_count(tx, scope, user_id, self._cursor.start_of_day())
         if today >= self._policy.per_user_day:
-            return replace(made, why="cap")
+            return replace(result, why="cap")
         try:
-            return await self._read_transcript(scope, made, talk, earlier, dry_run)
+            return await self._read_transcript(scope, result, transcript, earlier, dry_run)
         except UnusableAnswer:
-            return await keep.record_unusable_answer(scope, made, talk, self.bounds, dry_run=dry_run)
+            return await self._writer.record_unusable_answer(scope, result, transcript, self.bounds, dry_run=dry_run)
 
     async def _read_transcript(
-        self, scope: Principal, made: ReflectionResult, talk: Transcript, earlier: Sequence[Memory], dry_run: bool
+        self,
+        scope: Principal,
+        result: ReflectionResult,
+        transcript: Transcript,
+        earlier: Sequence[Memory],
+        dry_run: bool,
     ) -> ReflectionResult:
-        keep, (talk, told) = self._keep, talk.trim_to_fit(MAX_TRANSCRIPT, self._keep.policies.echo_marks)
-        made, found = await self._ask_for_episode(scope, made, talk, told, earlier) if told else (made, None)
-        if found is None:
-            skipped = Observation("episodic", "create", "skipped", made.user_id, made.thread_id)
-            return await keep.skip_transcript(scope, made, talk, skipped, dry_run=dry_run)
-        draft = self._build_draft(talk, found)
+        transcript, messages = transcript.trim_to_fit(MAX_TRANSCRIPT, self._cursor.policies.echo_marks)
+        episode = None
+        if messages:
+            result, episode = await self._ask_for_episode(scope, result, transcript, messages, earlier)
+        if episode is None:
+            skipped = Observation("episodic", "create", "skipped", result.user_id, result.thread_id)
+            return await self._writer.skip_transcript(scope, result, transcript, skipped, dry_run=dry_run)
+        draft = self._build_draft(transcript, episode)
         change = await self._build_change(scope, draft)
-        fresh = change.new is not None
-        made = replace(made, texts=[draft.text], created=int(fresh), updated=int(not fresh))
+        is_new = change.new is not None
+        result = replace(result, texts=[draft.text], created=int(is_new), updated=int(not is_new))
         if dry_run:
-            return made
-        return await keep.store_from_transcript(scope, made, talk, change, self._policy.per_user_day if fresh else None)
+            return result
+        daily_cap = self._policy.per_user_day if is_new else None
+        return await self._writer.store_from_transcript(scope, result, transcript, change, daily_cap)
 
     async def _ask_for_episode(
         self,
         scope: Principal,
-        made: ReflectionResult,
-        talk: Transcript,
-        told: Sequence[Message],
+        result: ReflectionResult,
+        transcript: Transcript,
+        messages: Sequence[Message],
         earlier: Sequence[Memory],
     ) -> tuple[ReflectionResult, Episode | None]:
-        limits, at = self._keep.policies.write.text_limits, talk.newest_turn.created_at
+        limits, at = self._cursor.policies.write.text_limits, transcript.newest_turn.created_at
         room = limits.limit_for(MemoryType.episodic) - len(add_date_prefix("", at))
-        prompt = episode_prompt(told, at.date(), [strip_date_prefix(one.text) for one in earlier][::-1])
-        asked = await self._ask.require_answer(
-            scope, prompt, partial(read_episode, told, replace(limits, episodic=room))
+        prompt = episode_prompt(messages, at.date(), [strip_date_prefix(memory.text) for memory in earlier][::-1])
+        answer = await self._gateway.require_answer(
+            scope, prompt, partial(read_episode, messages, replace(limits, episodic=room))
         )
-        return replace(made, tokens=asked.usage.total_tokens), asked.value
+        return replace(result, tokens=answer.usage.total_tokens), answer.value
 
     async def _build_change(self, scope: Principal, draft: NewMemory) -> MemoryChange:
-        """A new episode, or a late one that says the same with what is new of it; what is pinned stays as it is."""
-        whole, bare = await self._keep.encode_texts([draft.text, strip_date_prefix(draft.text)])
-        async with self._keep.uow.read(scope) as tx:
-            near = await self._keep.storage.find_nearest(
-                tx, scope, draft, whole.vector, self._joinable_since(), self._without, MAX_COMPARED
+        """Return the change that creates an episode, or updates a recent one that says the same. Pinned ones stay."""
+        whole, bare = await self._writer.encode_texts([draft.text, strip_date_prefix(draft.text)])
+        async with self._cursor.uow.read(scope) as tx:
+            near = await self._cursor.storage.find_nearest(
+                tx, scope, draft, whole.vector, self._joinable_since(), self._hidden, MAX_COMPARED
             )
-        others = await self._keep.encode_texts([strip_date_prefix(one.text) for one in near]) if near else []
-        pairs = [(cosine_similarity(bare, other), one) for other, one in zip(others, near, strict=True)]
+        others = await self._writer.encode_texts([strip_date_prefix(memory.text) for memory in near]) if near else []
+        pairs = [(cosine_similarity(bare, other), memory) for other, memory in zip(others, near, strict=True)]
         best, same = max(pairs, key=lambda pair: pair[0], default=(None, None))
         if same is None or best is None or best < self._policy.join_at:
-            return self._keep.build_creation(scope, draft, whole, _build_event(draft, "create", best))
-        return self._keep.build_update(scope, same, draft, whole, _build_event(draft, "merge", best))
+            return self._writer.build_creation(scope, draft, whole, _build_event(draft, "create", best))
+        return self._writer.build_update(scope, same, draft, whole, _build_event(draft, "merge", best))
 
     def _joinable_since(self) -> datetime:
-        return self._keep.clock.now() - timedelta(hours=self._policy.join_hours)
+        return self._cursor.clock.now() - timedelta(hours=self._policy.join_hours)
 
-    def _build_draft(self, talk: Transcript, found: Episode) -> NewMemory:
-        last = talk.newest_turn
-        agents = {turn.agent_id for turn in talk.turns}
+    def _build_draft(self, transcript: Transcript, episode: Episode) -> NewMemory:
+        last = transcript.newest_turn
+        agents = {turn.agent_id for turn in transcript.turns}
         return NewMemory(
             user_id=last.user_id,
             category=self._policy.category,
-            text=add_date_prefix(found.text, last.created_at),
+            text=add_date_prefix(episode.text, last.created_at),
             type=MemoryType.episodic,
             thread_id=last.thread_id,
             agent_id=agents.pop() if len(agents) == 1 else None,
-            importance=found.importance,
-            tags=tuple(found.tags),
-            source=memory_source(last, talk.turns),
+            importance=episode.importance,
+            tags=tuple(episode.tags),
+            source=memory_source(last, transcript.turns),
             metadata={"prompt": VERSION},
         )
 

@@ -1,171 +1,46 @@
-"""Storing what a model made of a conversation, together with how far it was read: both or neither."""
+"""The writer of generated memories: a change and the new read position commit together, or neither does."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
 from itertools import count
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import ErasedText, NotFound, VersionConflict, WrongState
 from app.domain.memory.memory import Memory, NewMemory
 from app.domain.principal import Principal
-from app.domain.reflection.transcript import Cooldown, ReadPosition, ReflectionKind, Transcript
+from app.domain.reflection.transcript import Transcript
 from app.domain.text_rules import check_text
-from app.ports import Clock, Embedder, Embedding
-from app.storage.engine import LONG_S
+from app.ports import Embedder, Embedding
 from app.storage.identity import new_id
 from app.storage.journal import Journal
-from app.storage.reflection.transcripts import WHOLE_USER, ReflectionStorage
-from app.storage.uow import UnitOfWork
 from app.usecases.memory.relations import delta_meta, threads_of
-
-SkipReason: TypeAlias = Literal[
-    "no_model", "off", "resting", "nothing_new", "nothing", "cap", "known", "erased", "overtaken", "unusable"
-]
-
-
-@dataclass(frozen=True, slots=True)
-class ReflectionResult:
-    """What came of one reading. `why`: the reason nothing was kept; `texts`: what was, or dry would have been.
-
-    `rest`: how many of a user's turns can be read on with at once.
-    """
-
-    kind: ReflectionKind
-    user_id: str
-    thread_id: str | None = None
-    why: SkipReason | None = None
-    created: int = 0
-    updated: int = 0
-    texts: Sequence[str] = ()
-    tokens: int = 0
-    rest: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Counts, without anything anybody said."""
-        if self.why is not None:
-            return {"why": self.why, **({"tokens": self.tokens} if self.tokens else {})}
-        return {"created": self.created, "updated": self.updated, "tokens": self.tokens}
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """When a thread is read, how often in one job, and how many turns each time.
-
-    `category`: of what becomes of it; turns of agents that may not see it are left out. `per_user_day`: None: no limit.
-    """
-
-    cooldown: Cooldown
-    rounds: int
-    window: int
-    category: str
-    per_user_day: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadStep:
-    """How far `kind` had read a user's thread (None: nowhere yet), and how far it has now."""
-
-    user_id: str
-    thread_id: str
-    kind: ReflectionKind
-    old: ReadPosition | None
-    new: ReadPosition
-
-
-def summed_results(rounds: Sequence[ReflectionResult]) -> ReflectionResult:
-    """Several readings of a thread, at least one, as one."""
-    kept = [one for one in rounds if one.why is None] or rounds
-    created, updated = sum(one.created for one in kept), sum(one.updated for one in kept)
-    return replace(kept[-1], created=created, updated=updated, tokens=sum(one.tokens for one in rounds))
+from app.usecases.reflection.read_cursor import ReadCursor
+from app.usecases.reflection.results import Bounds, ReadStep, ReflectionResult, SkipReason
 
 
 class _DailyCapReached(Exception):
-    """The day has as many as it may have."""
+    """The user has as many generated memories of this day as the policy allows."""
 
 
-class ReflectionWriter:
-    """Each method is one transaction."""
+class GeneratedMemoryWriter:
+    """Builds generated memories and stores them with the position that was read."""
 
-    def __init__(
-        self,
-        uow: UnitOfWork,
-        storage: ReflectionStorage,
-        journal: Journal,
-        embedder: Embedder,
-        policies: Policies,
-        clock: Clock,
-    ) -> None:
-        self.uow = uow
-        self.storage = storage
-        self.policies = policies
-        self.clock = clock
+    def __init__(self, cursor: ReadCursor, journal: Journal, embedder: Embedder) -> None:
+        self.cursor = cursor
         self._journal = journal
         self._embedder = embedder
 
-    async def load_unread(
-        self, scope: Principal, made: ReflectionResult, bounds: Bounds, *, dry_run: bool, again: bool
-    ) -> Transcript | SkipReason:
-        """The oldest turns that this kind has not read of the thread, if it is time; else why there is nothing to do.
-
-        `again`: it was time when the reading began that this one goes on with. An answer alone waits for what the user
-        says next.
-        """
-        assert made.thread_id is not None
-        now, without = self.clock.now(), self.policies.categories.agents_without_category(bounds.category)
-        async with self.uow.write(scope) as tx:
-            where = made.user_id, made.thread_id, made.kind
-            read = self.policies.turn_category, bounds.window, without
-            talk = await self.storage.load_transcript(tx, scope, *where, *read, now, begin=not dry_run)
-        if talk is None or not talk.unread:
-            return "nothing_new"
-        return talk if again or bounds.cooldown.is_over(talk.unread, talk.mark.at, now) else "resting"
-
-    async def list_waiting(
-        self, scope: Principal, kind: ReflectionKind, bounds: Bounds, user_id: str | None, most: int
-    ) -> list[tuple[str, str]]:
-        """Users and threads with something that has waited to be read for as long as it may."""
-        before = self.clock.now() - timedelta(minutes=bounds.cooldown.minutes)
-        of = self.policies.turn_category, self.policies.categories.agents_without_category(bounds.category), most
-        async with self.uow.read(scope, timeout_s=LONG_S) as tx:  # it looks at all that was ever read
-            where = scope, user_id, kind, before
-            return await self.storage.list_waiting(tx, *where, *of, self.start_of_day(), bounds.per_user_day)
-
-    def build_step(self, made: ReflectionResult, talk: Transcript) -> ReadStep:
-        """The talk is read now, all of it."""
-        new = ReadPosition(talk.revs[-1], self.clock.now())
-        return ReadStep(made.user_id, made.thread_id or WHOLE_USER, made.kind, talk.mark, new)
-
-    async def store_from_transcript(
-        self,
-        scope: Principal,
-        made: ReflectionResult,
-        talk: Transcript,
-        change: MemoryChange | None,
-        most_a_day: int | None = None,
-    ) -> ReflectionResult:
-        """As `keep`: what was made of a talk, None: nothing; and what is left of the thread."""
-        changes = [] if change is None else [change]
-        why = await self.store_changes(scope, self.build_step(made, talk), changes, most_a_day)
-        rest = talk.count_remaining if why in (None, "erased") else 0
-        return replace(made, why=why or (None if changes else "nothing"), rest=rest)
-
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
-        """One embedding a text; raises EmbedderUnavailable."""
+        """Return one embedding for each text. Raise EmbedderUnavailable."""
         return await self._embedder.encode_texts(texts)
-
-    def start_of_day(self) -> datetime:
-        """When the present day began, UTC."""
-        return self.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
     def build_creation(
         self, scope: Principal, draft: NewMemory, embedding: Embedding, event: Observation
     ) -> MemoryChange:
-        """A memory of its own."""
-        now, memory_id = self.clock.now(), new_id()
-        text = check_text(draft.text, draft.type, self.policies.write.text_limits, True)
+        """Return the change that creates a memory, its text trimmed to the limit of its type."""
+        now, memory_id = self.cursor.clock.now(), new_id()
+        text = check_text(draft.text, draft.type, self.cursor.policies.write.text_limits, True)
         new = replace(draft, text=text, created_at=now)
         return MemoryChange(
             kind=ChangeKind.created,
@@ -183,16 +58,14 @@ class ReflectionWriter:
     def build_update(
         self, scope: Principal, old: Memory, draft: NewMemory, embedding: Embedding, event: Observation
     ) -> MemoryChange:
-        """The memory with a new text and source; what it said before stands in history."""
-        text = check_text(draft.text, old.type, self.policies.write.text_limits, True)
-        importance = max(old.importance, draft.importance)
+        """Return the change that gives a memory the draft's text and source. History keeps the old text."""
         fields = {
-            "text": text,
-            "importance": importance,
+            "text": check_text(draft.text, old.type, self.cursor.policies.write.text_limits, True),
+            "importance": max(old.importance, draft.importance),
             "tags": tuple(dict.fromkeys((*old.tags, *draft.tags))),
             "source": draft.source,
             "metadata": {**old.metadata, **draft.metadata},
-            "updated_at": self.clock.now(),
+            "updated_at": self.cursor.clock.now(),
         }
         return MemoryChange(
             kind=ChangeKind.updated,
@@ -209,78 +82,93 @@ class ReflectionWriter:
         )
 
     async def store_changes(
-        self, scope: Principal, step: ReadStep, changes: Sequence[MemoryChange] = (), most_a_day: int | None = None
+        self, scope: Principal, step: ReadStep, changes: Sequence[MemoryChange] = (), daily_cap: int | None = None
     ) -> SkipReason | None:
-        """Store the changes, as one of `most_a_day` if that is given, and how far was read; why not, if not.
+        """Store the changes and the read position in one transaction; return the reason if nothing was stored.
 
-        Nothing is stored at all when it is `overtaken`, by somebody who read the same or changed what was to be
-        updated, or when the day has its `cap`: then another day reads it.
+        `overtaken`: somebody else read the same turns, or changed the memory to update. `cap`: `daily_cap` is reached;
+        another day reads the turns again. `erased`: a text was erased, so only the position is stored.
         """
         try:
-            return await self._store_changes(scope, step, changes, most_a_day)
-        except ErasedText:  # what was said came from somebody whose words are not to come back
+            return await self._store_changes(scope, step, changes, daily_cap)
+        except ErasedText:  # the text came from a person who had it erased: it must not come back
             return await self._store_changes(scope, step, (), None) or "erased"
         except (VersionConflict, WrongState, NotFound):
             return "overtaken"
         except _DailyCapReached:
             return "cap"
 
-    async def skip_transcript(
-        self, scope: Principal, made: ReflectionResult, talk: Transcript, skipped: Observation, *, dry_run: bool
+    async def store_from_transcript(
+        self,
+        scope: Principal,
+        result: ReflectionResult,
+        transcript: Transcript,
+        change: MemoryChange | None,
+        daily_cap: int | None = None,
     ) -> ReflectionResult:
-        """Nothing came of a talk: it counts as read."""
+        """Store a change (None: only the position) and return the result with the number of turns left to read."""
+        changes = [] if change is None else [change]
+        why = await self.store_changes(scope, self.cursor.step_past(result, transcript), changes, daily_cap)
+        rest = transcript.count_remaining if why in (None, "erased") else 0
+        return replace(result, why=why or (None if changes else "nothing"), rest=rest)
+
+    async def skip_transcript(
+        self,
+        scope: Principal,
+        result: ReflectionResult,
+        transcript: Transcript,
+        event: Observation,
+        *,
+        dry_run: bool,
+    ) -> ReflectionResult:
+        """Count a transcript as read that no memory came of, and record the event."""
         if dry_run:
-            return replace(made, why="nothing")
-        made = await self.store_from_transcript(scope, made, talk, None)
-        if made.why == "nothing":
-            await self.record_event(scope, skipped)
-        return made
+            return replace(result, why="nothing")
+        result = await self.store_from_transcript(scope, result, transcript, None)
+        if result.why == "nothing":
+            await self.record_event(scope, event)
+        return result
 
     async def record_unusable_answer(
-        self, scope: Principal, made: ReflectionResult, talk: Transcript, bounds: Bounds, *, dry_run: bool
+        self, scope: Principal, result: ReflectionResult, transcript: Transcript, bounds: Bounds, *, dry_run: bool
     ) -> ReflectionResult:
-        """The model has no answer to a talk: next time half of it is read, and a single turn counts as read."""
-        made, half = replace(made, why="unusable"), len(talk.turns) // 2
+        """Read half of the transcript next time; count a single turn as read, since no half of it is left."""
+        result, half = replace(result, why="unusable"), len(transcript.turns) // 2
         if dry_run:
-            return made
-        step = self.build_step(made, talk)
+            return result
+        step = self.cursor.step_past(result, transcript)
         if not half:
-            return replace(made, rest=talk.count_remaining if await self.store_changes(scope, step) is None else 0)
-        await self.count_failed_try(scope, step, next(tries for tries in count() if bounds.window >> tries <= half))
-        return made
+            is_stored = await self.store_changes(scope, step) is None
+            return replace(result, rest=transcript.count_remaining if is_stored else 0)
+        tries = next(tries for tries in count() if bounds.window >> tries <= half)
+        await self.cursor.count_failed_try(scope, step, tries)
+        return result
 
-    async def count_failed_try(self, scope: Principal, step: ReadStep, least: int = 1) -> int:
-        """Count a reading that the model had no answer to; how many there were in a row, or `least` if that is more."""
-        async with self.uow.write(scope) as tx:
-            where = step.user_id, step.thread_id, step.kind
-            return await self.storage.count_failed_read(tx, scope, *where, step.old, least)
+    async def record_event(self, scope: Principal, event: Observation) -> None:
+        """Record an event in a transaction of its own."""
+        await self._journal.record_event(scope, [event])
 
     async def _store_changes(
-        self, scope: Principal, step: ReadStep, changes: Sequence[MemoryChange], most_a_day: int | None
+        self, scope: Principal, step: ReadStep, changes: Sequence[MemoryChange], daily_cap: int | None
     ) -> SkipReason | None:
-        async with self.uow.write(scope) as tx:
-            where = step.user_id, step.thread_id, step.kind
-            if not await self.storage.advance_position(tx, scope, *where, step.old, step.new):
+        cursor = self.cursor
+        async with cursor.uow.write(scope) as tx:
+            if not await cursor.advance_position(tx, scope, step):
                 return "overtaken"
-            counted = changes and most_a_day is not None
-            if counted and not await self.storage.count_episode(
-                tx, scope, step.user_id, self.start_of_day(), most_a_day or 0
-            ):
-                raise _DailyCapReached
+            if changes and daily_cap is not None:
+                today = cursor.start_of_day()
+                if not await cursor.storage.count_episode(tx, scope, step.user_id, today, daily_cap):
+                    raise _DailyCapReached
             if changes:
                 await self._journal.record(scope, changes, tx=tx)
         return None
 
-    async def record_event(self, scope: Principal, event: Observation) -> None:
-        """Keep an event."""
-        await self._journal.record_event(scope, [event])
-
 
 def memory_source(turn: Memory, turns: Sequence[Memory]) -> dict[str, Any]:
-    """Where a memory comes from: a turn of the user's, and how far back it reaches."""
+    """Return the source of a generated memory: the user's last turn, the first turn, and the number of turns."""
     return {"turn_id": str(turn.id), "first_turn_id": str(turns[0].id), "turns": len(turns)}
 
 
 def cosine_similarity(one: Embedding, other: Embedding) -> float:
-    """Of two unit vectors."""
+    """Return the cosine of two unit vectors."""
     return float(one.vector @ other.vector)

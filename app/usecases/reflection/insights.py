@@ -1,4 +1,4 @@
-"""Theory of mind: seldom, and only from what is new, a few guesses about a user (seed 003 §3, SPEC §7)."""
+"""Insights (theory of mind): a few guesses about a user, drawn once a day from new episodes and facts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,79 +16,82 @@ from app.domain.reflection.transcript import ReadPosition
 from app.prompts.insights import VERSION, insights_prompt, read_insights
 from app.storage.reflection.transcripts import WHOLE_USER
 from app.usecases.consent.generated_proposals import ProposeProfileFields
-from app.usecases.reflection.generated_memories import ReadStep, ReflectionResult, ReflectionWriter, cosine_similarity
+from app.usecases.reflection.generated_memories import GeneratedMemoryWriter, cosine_similarity
 from app.usecases.reflection.model_gateway import ModelGateway
+from app.usecases.reflection.results import ReadStep, ReflectionResult
 
 OWN_JOB: Final = {"job": "insight"}
-"""What history says of an insight that this job drew: no caller can write it, so consent trusts it (SPEC §8)."""
+"""The history entry of an insight that this job drew. No caller can write it, so consent trusts it."""
 MAX_TRIES = 3
-"""So often the same is tried where the model has no answer."""
+"""The tries for the same material before it counts as read, when the model gives no usable answer."""
 
 
 class DrawInsights:
-    """One user at a time, once a day at most."""
+    """Draws the insights of one user at a time."""
 
-    def __init__(self, ask: ModelGateway, keep: ReflectionWriter, consent: ProposeProfileFields) -> None:
-        self._ask = ask
-        self._keep = keep
+    def __init__(self, gateway: ModelGateway, writer: GeneratedMemoryWriter, consent: ProposeProfileFields) -> None:
+        self._gateway = gateway
+        self._writer = writer
+        self._cursor = writer.cursor
         self._consent = consent
-        self._policy = keep.policies.insights
-        self._without = keep.policies.categories.agents_without_category(self._policy.category)
-        self._sources = keep.policies.categories.categories_of_all_viewers(self._policy.category)
+        self._policy = self._cursor.policies.insights
+        self._hidden = self._cursor.policies.categories.agents_without_category(self._policy.category)
+        self._sources = self._cursor.policies.categories.categories_of_all_viewers(self._policy.category)
 
     async def draw_for_user(self, scope: Principal, user_id: str, *, dry_run: bool = False) -> ReflectionResult:
-        """Draw insights from the episodes since the last time; without any, nothing is asked. Dry, nothing is stored.
+        """Draw insights from the episodes since the last time. Without new episodes no model is called.
 
-        Raises ChatModelUnavailable, TokensSpent, EmbedderUnavailable: then it does not count.
+        `dry_run` stores nothing. Raise ChatModelUnavailable, TokensSpent or EmbedderUnavailable; then the try does
+        not count.
         """
-        made = ReflectionResult("insight", user_id)
-        if not self._ask.has_model:
-            return replace(made, why="no_model")
-        if not self._keep.policies.draws_insights:
-            return replace(made, why="off")
-        now = self._keep.clock.now()
+        result = ReflectionResult("insight", user_id)
+        if not self._gateway.has_model:
+            return replace(result, why="no_model")
+        if not self._cursor.policies.draws_insights:
+            return replace(result, why="off")
+        now = self._cursor.clock.now()
         material = await self._load_material(scope, user_id, now)
         if material is None:
-            return replace(made, why="nothing_new")
-        question = material.build_question(self._policy.talk_characters, self._keep.policies.echo_marks)
-        read = partial(read_insights, question, self._keep.policies.write.text_limits)
+            return replace(result, why="nothing_new")
+        question = material.build_question(self._policy.talk_characters, self._cursor.policies.echo_marks)
+        read = partial(read_insights, question, self._cursor.policies.write.text_limits)
         step = ReadStep(user_id, WHOLE_USER, "insight", material.mark, ReadPosition(0, now))
         try:
-            asked = await self._ask.require_answer(scope, insights_prompt(question), read)
+            answer = await self._gateway.require_answer(scope, insights_prompt(question), read)
         except UnusableAnswer:
-            made = replace(made, why="unusable")
-            if not dry_run and await self._keep.count_failed_try(scope, step) >= MAX_TRIES:
-                await self._keep.store_changes(scope, step)
-            return made
-        made = replace(made, tokens=asked.usage.total_tokens)
-        found, told = self._consent.split_sensitive(asked.value or [], lambda one: (one.text, "", ""))
+            result = replace(result, why="unusable")
+            if not dry_run and await self._cursor.count_failed_try(scope, step) >= MAX_TRIES:
+                await self._writer.store_changes(scope, step)
+            return result
+        result = replace(result, tokens=answer.usage.total_tokens)
+        found, sensitive = self._consent.split_sensitive(answer.value or [], lambda insight: (insight.text, "", ""))
         changes = await self._build_changes(scope, material, found) if found else []
         texts = [change.new.text for change in changes if change.new]
-        made = replace(made, texts=texts, created=len(changes), why=None if changes else "nothing")
+        result = replace(result, texts=texts, created=len(changes), why=None if changes else "nothing")
         if dry_run:
-            return made
-        why = await self._keep.store_changes(scope, step, changes)
+            return result
+        why = await self._writer.store_changes(scope, step, changes)
         if why is None:
-            await self._propose_fields(scope, user_id, changes, told)
+            await self._propose_fields(scope, user_id, changes, sensitive)
         if not changes and why is None:
-            await self._keep.record_event(scope, Observation("worker", "insight", "skipped", user_id))
-        return made if why is None else replace(made, why=why)
+            await self._writer.record_event(scope, Observation("worker", "insight", "skipped", user_id))
+        return result if why is None else replace(result, why=why)
 
     async def _load_material(self, scope: Principal, user_id: str, now: datetime) -> InsightMaterial | None:
-        """Read what insights may be drawn from; None without new episodes of agents that may see what becomes of it."""
-        async with self._keep.uow.read(scope) as tx:
-            if not await self._keep.storage.list_insight_users(tx, scope, user_id, self._policy.due_before(now), 1):
+        """Return the material of new insights, or None without new episodes of agents that may see the insights."""
+        async with self._cursor.uow.read(scope) as tx:
+            if not await self._cursor.storage.list_insight_users(tx, scope, user_id, self._policy.due_before(now), 1):
                 return None
-            material = await self._keep.storage.load_material(
-                tx, scope, user_id, self._policy, self._without, self._sources
+            material = await self._cursor.storage.load_material(
+                tx, scope, user_id, self._policy, self._hidden, self._sources
             )
         return material if material.activity else None
 
     async def _propose_fields(
-        self, scope: Principal, user_id: str, changes: Sequence[MemoryChange], told: Sequence[ProfileField]
+        self, scope: Principal, user_id: str, changes: Sequence[MemoryChange], sensitive: Sequence[ProfileField]
     ) -> None:
-        """Propose the sensitive fields that insights told, and the tone and goals of those that are stored."""
-        await self._consent.propose_fields(scope, user_id, told)
+        """Propose the sensitive fields that the model found, and the tone and goals of stored insights."""
+        await self._consent.propose_fields(scope, user_id, sensitive)
         for change in changes:
             if change.new is not None:
                 benign = benign_fields(change.new.text)
@@ -97,33 +100,33 @@ class DrawInsights:
     async def _build_changes(
         self, scope: Principal, material: InsightMaterial, found: Sequence[Insight]
     ) -> list[MemoryChange]:
-        """Those that say something new: beside the facts they were drawn from, what stands already, and each other."""
-        known = [one.text for one in (*material.facts, *material.known)]
-        vectors = await self._keep.encode_texts([*(one.text for one in found), *known])
+        """Return the creation of each insight that repeats no fact, no stored insight and no other new one."""
+        known_texts = [memory.text for memory in (*material.facts, *material.known)]
+        vectors = await self._writer.encode_texts([*(insight.text for insight in found), *known_texts])
         taken, changes = vectors[len(found) :], []
-        for one, embedding in zip(found, vectors, strict=False):
+        for insight, embedding in zip(found, vectors, strict=False):
             best = max((cosine_similarity(embedding, other) for other in taken), default=None)
             if best is not None and best >= self._policy.same_at:
                 continue
             taken.append(embedding)
-            draft = self._build_draft(material, one)
+            draft = self._build_draft(material, insight)
             event = Observation("worker", "insight", "ok", draft.user_id, None, None, draft.category, best)
-            change = self._keep.build_creation(scope, draft, embedding, event)
+            change = self._writer.build_creation(scope, draft, embedding, event)
             changes.append(replace(change, history_meta=OWN_JOB))
         return changes
 
-    def _build_draft(self, material: InsightMaterial, found: Insight) -> NewMemory:
+    def _build_draft(self, material: InsightMaterial, insight: Insight) -> NewMemory:
         last = material.activity[0]
         return NewMemory(
             user_id=last.user_id,
             category=self._policy.category,
-            text=found.text,
+            text=insight.text,
             type=MemoryType.insight,
             importance=self._policy.importance,
-            tags=found.tags,
+            tags=insight.tags,
             source={
                 "turn_id": (last.source or {}).get("turn_id"),
-                "memories": [str(one.id) for one in (*material.activity, *material.facts)],
+                "memories": [str(memory.id) for memory in (*material.activity, *material.facts)],
             },
-            metadata={"prompt": VERSION, "confidence": found.confidence},
+            metadata={"prompt": VERSION, "confidence": insight.confidence},
         )

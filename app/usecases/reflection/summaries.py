@@ -1,4 +1,4 @@
-"""One summary a user and thread: written when enough was said, carried forward after (SPEC §7; seed 002)."""
+"""Thread summaries: one for each user and thread, carried forward as the conversation goes on."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,72 +10,74 @@ from app.domain.outages import UnusableAnswer
 from app.domain.principal import Principal
 from app.domain.reflection.transcript import Message, Transcript
 from app.prompts.summary import MAX_TRANSCRIPT, VERSION, read_summary, summary_prompt
-from app.usecases.reflection.generated_memories import Bounds, ReflectionResult, ReflectionWriter, memory_source
+from app.usecases.reflection.generated_memories import GeneratedMemoryWriter, memory_source
 from app.usecases.reflection.model_gateway import ModelGateway
+from app.usecases.reflection.results import Bounds, ReflectionResult
 
 
 class SummariseThreads:
-    """One user and thread at a time. A summary that somebody edited is carried forward as they left it."""
+    """Writes the summary of one user and thread at a time. An edit by hand is carried forward."""
 
-    def __init__(self, ask: ModelGateway, keep: ReflectionWriter) -> None:
-        self._ask = ask
-        self._keep = keep
-        self._policy = keep.policies.summaries
-        self._category = keep.policies.turn_category
+    def __init__(self, gateway: ModelGateway, writer: GeneratedMemoryWriter) -> None:
+        self._gateway = gateway
+        self._writer = writer
+        self._cursor = writer.cursor
+        self._policy = self._cursor.policies.summaries
+        self._category = self._cursor.policies.turn_category
         self.bounds = Bounds(self._policy.cooldown, self._policy.rounds, self._policy.window, self._category)
 
     async def read_thread(
         self, scope: Principal, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
     ) -> ReflectionResult:
-        """Read what was not read yet, if enough was said or time has passed, or `again`; dry, nothing is stored.
+        """Read the unread turns of a thread if its cooldown is over or `again` is set. `dry_run` stores nothing.
 
-        Raises ChatModelUnavailable, TokensSpent, EmbedderUnavailable: then nothing counts as read.
+        Raise ChatModelUnavailable, TokensSpent or EmbedderUnavailable; then nothing counts as read.
         """
-        made, keep = ReflectionResult("summary", user_id, thread_id), self._keep
-        if not self._ask.has_model:
-            return replace(made, why="no_model")
-        talk = await keep.load_unread(scope, made, self.bounds, dry_run=dry_run, again=again)
-        if not isinstance(talk, Transcript):
-            return replace(made, why=talk)
-        async with keep.uow.read(scope) as tx:
-            old = await keep.storage.load_summary(tx, scope, user_id, thread_id)
+        result = ReflectionResult("summary", user_id, thread_id)
+        if not self._gateway.has_model:
+            return replace(result, why="no_model")
+        transcript = await self._cursor.load_unread(scope, result, self.bounds, dry_run=dry_run, again=again)
+        if not isinstance(transcript, Transcript):
+            return replace(result, why=transcript)
+        async with self._cursor.uow.read(scope) as tx:
+            old = await self._cursor.storage.load_summary(tx, scope, user_id, thread_id)
         try:
-            return await self._read_transcript(scope, made, talk, old, dry_run)
+            return await self._read_transcript(scope, result, transcript, old, dry_run)
         except UnusableAnswer:
-            return await keep.record_unusable_answer(scope, made, talk, self.bounds, dry_run=dry_run)
+            return await self._writer.record_unusable_answer(scope, result, transcript, self.bounds, dry_run=dry_run)
 
     async def _read_transcript(
-        self, scope: Principal, made: ReflectionResult, talk: Transcript, old: Memory | None, dry_run: bool
+        self, scope: Principal, result: ReflectionResult, transcript: Transcript, old: Memory | None, dry_run: bool
     ) -> ReflectionResult:
-        talk, told = talk.trim_to_fit(MAX_TRANSCRIPT, self._keep.policies.echo_marks)
-        made, text = await self._ask_for_summary(scope, made, told, old) if told else (made, None)
-        event = Observation("worker", "summary", "ok", made.user_id, made.thread_id, None, self._category)
+        transcript, messages = transcript.trim_to_fit(MAX_TRANSCRIPT, self._cursor.policies.echo_marks)
+        result, text = await self._ask_for_summary(scope, result, messages, old) if messages else (result, None)
+        event = Observation("worker", "summary", "ok", result.user_id, result.thread_id, None, self._category)
         if text is None:
-            return await self._keep.skip_transcript(
-                scope, made, talk, replace(event, status="skipped"), dry_run=dry_run
+            return await self._writer.skip_transcript(
+                scope, result, transcript, replace(event, status="skipped"), dry_run=dry_run
             )
-        draft = self._build_draft(talk, text)
-        [embedding] = await self._keep.encode_texts([draft.text])
-        made = replace(made, texts=[draft.text], created=int(old is None), updated=int(old is not None))
+        draft = self._build_draft(transcript, text)
+        [embedding] = await self._writer.encode_texts([draft.text])
+        result = replace(result, texts=[draft.text], created=int(old is None), updated=int(old is not None))
         if dry_run:
-            return made
+            return result
         if old is None:
-            change = self._keep.build_creation(scope, draft, embedding, event)
+            change = self._writer.build_creation(scope, draft, embedding, event)
         else:
-            change = self._keep.build_update(scope, old, draft, embedding, event)
-        return await self._keep.store_from_transcript(scope, made, talk, change)
+            change = self._writer.build_update(scope, old, draft, embedding, event)
+        return await self._writer.store_from_transcript(scope, result, transcript, change)
 
     async def _ask_for_summary(
-        self, scope: Principal, made: ReflectionResult, told: Sequence[Message], old: Memory | None
+        self, scope: Principal, result: ReflectionResult, messages: Sequence[Message], old: Memory | None
     ) -> tuple[ReflectionResult, str | None]:
         before, room = old.text if old else "", self._policy.characters
-        asked = await self._ask.require_answer(
-            scope, summary_prompt(before, told, room), partial(read_summary, before, told, room)
+        answer = await self._gateway.require_answer(
+            scope, summary_prompt(before, messages, room), partial(read_summary, before, messages, room)
         )
-        return replace(made, tokens=asked.usage.total_tokens), asked.value
+        return replace(result, tokens=answer.usage.total_tokens), answer.value
 
-    def _build_draft(self, talk: Transcript, text: str) -> NewMemory:
-        last = talk.newest_turn
+    def _build_draft(self, transcript: Transcript, text: str) -> NewMemory:
+        last = transcript.newest_turn
         return NewMemory(
             user_id=last.user_id,
             category=self._category,
@@ -83,6 +85,6 @@ class SummariseThreads:
             type=MemoryType.summary,
             thread_id=last.thread_id,
             importance=self._policy.importance,
-            source=memory_source(last, talk.turns),
+            source=memory_source(last, transcript.turns),
             metadata={"prompt": VERSION},
         )

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application
-from app.bootstrap.recording import build_journal_and_consent
+from app.bootstrap.consent import build_consent
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.consent.patches import ALWAYS_SENSITIVE, Patch, PatchState
 from app.domain.errors import (
@@ -339,7 +339,8 @@ async def test_expiry_and_approval_at_the_same_moment_leave_one_of_them(app: App
     """By the job's clock time is up, by the approver's it is not yet: whoever comes first has decided, and once."""
     late = Clock()
     late.move(days=7)
-    job = build_journal_and_consent(app.uow, SPACE, app.settings.erasure_secret(), app.policies, late)[2]
+    secret = app.settings.erasure_secret()
+    job = build_consent(app.uow, Journal(app.uow, SPACE, secret), secret, app.policies, late)
     patches = [(await propose(app, scope, "goals_add", f"goal {n}")).patch for n in range(10)]
     answers = await asyncio.gather(
         *(app.consent.decide_patch(scope, "maya", patch.id, approve=True) for patch in patches[:5]),

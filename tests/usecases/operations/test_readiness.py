@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from app.bootstrap import Application, Doubles, build_application, diagnose_installation
-from app.bootstrap.operators import change_secret
+from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.administration import change_secret, diagnose_installation
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import ChatModel

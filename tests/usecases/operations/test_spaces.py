@@ -15,9 +15,9 @@ import pytest
 from app.bootstrap import Application, Doubles, build_application
 from app.bootstrap.spaces import (
     add_space,
-    build_standalone_space_filler,
-    build_standalone_spaces,
     drop_space,
+    open_space_filler,
+    open_spaces,
     switch_space,
 )
 from app.config.settings import Settings
@@ -62,7 +62,7 @@ class Town:
 
     async def fill(self, name: str, model: WordsEmbedder) -> tuple[FillReport, int]:
         """What one run did, and what it left."""
-        async with build_standalone_space_filler(self.settings, name, model) as fill:
+        async with open_space_filler(self.settings, name, model) as fill:
             return await fill.fill_space(lambda _done: None), await fill.count_missing()
 
     async def switch(self, name: str, *, force: bool = False) -> None:
@@ -224,7 +224,7 @@ async def test_a_model_that_fails_is_asked_again_and_a_run_that_gave_up_is_taken
     async def wait(seconds: float) -> None:
         waited.append(seconds)
 
-    async with build_standalone_space_filler(town.settings, name, new) as fill:
+    async with open_space_filler(town.settings, name, new) as fill:
         fill._wait = wait
         new.failures = 100
         with pytest.raises(EmbedderUnavailable):
@@ -241,7 +241,7 @@ async def test_following_fills_what_the_old_servers_write(town: Town) -> None:
     caller = await make_caller(town.old)
     new = WordsEmbedder("acme/words", 768)
     name = await town.add(new)
-    async with build_standalone_space_filler(town.settings, name, new) as fill:
+    async with open_space_filler(town.settings, name, new) as fill:
         following = asyncio.create_task(fill.fill_repeatedly(lambda _done: None, 0.05))
         await settle(town.old, caller)
         async with asyncio.timeout(60):
@@ -332,7 +332,7 @@ async def test_a_server_needs_a_space_that_was_taken_up(town: Town) -> None:
     with pytest.raises(ConfigError, match=f"mnema embeddings migrate {name}"):
         await town.server(new)
     with pytest.raises(ConfigError, match="set MNEMA_EMBEDDER"):
-        async with build_standalone_space_filler(town.settings, name, WordsEmbedder("acme/words", 769)):
+        async with open_space_filler(town.settings, name, WordsEmbedder("acme/words", 769)):
             pass
     for wrong in (town.switch, town.drop):
         with pytest.raises(NotFound, match="no embedding space 'x'"):
@@ -363,7 +363,7 @@ async def test_a_dropped_space_leaves_nothing_and_the_others_go_on(town: Town) -
     await town.old.edit.patch_memory(caller.scope, ids["violin"], {"category": "goals"}, version=None)
     for name in names.values():
         assert await town.sql.fetchval(f"SELECT count(*) FROM vec_{name} WHERE category = 'goals'") == 1
-    async with build_standalone_spaces(town.settings) as found:
+    async with open_spaces(town.settings) as found:
         held = {r.registered.space.name: (r.memories, r.embedded, r.missing) for r in await found.list_reports()}
     assert held == dict.fromkeys([OLD, *names.values()], (10, 10, 0))
     ended = asyncio.Event()

@@ -1,0 +1,101 @@
+"""The builders of operators' commands: roles, migrations, the secret, and the doctor."""
+
+from app.bootstrap.adapters import chat_model_settings, check_required, embedder_settings, reranker_settings
+from app.bootstrap.database import open_database
+from app.bootstrap.operations import build_doctor_readiness
+from app.config.loader import load_policies
+from app.config.settings import Settings
+from app.domain.errors import ConfigError, MnemaError
+from app.ports import ChatModel, Reranker
+from app.providers.chat_models import build_chat_model
+from app.providers.chat_models.none import NullChatModel
+from app.providers.embeddings import build_embedder
+from app.providers.rerankers import build_reranker
+from app.providers.rerankers.none import NullReranker
+from app.storage.engine import Engine
+from app.storage.operations import administration as admin
+from app.storage.operations.secret import secret_fingerprint
+from app.storage.operations.spaces import require_space
+from app.storage.uow import UnitOfWork
+
+
+async def change_secret(settings: Settings, admin_url: str) -> None:
+    """Store the fingerprint of the settings' secret; every replica must match it. Raise ConfigError."""
+    await admin.accept_secret(admin_url, secret_fingerprint(settings.erasure_secret()))
+
+
+async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
+    """Create roles, database and extension. Idempotent. This is the one step that needs a superuser."""
+    await admin.bootstrap_cluster(superuser_url, database, passwords)
+
+
+async def migrate_database(admin_url: str, settings: Settings) -> str:
+    """Migrate the schema to the newest revision and return the model of the active embedding space.
+
+    A fresh installation gets the embedding space of the configured model.
+    """
+    await admin.migrate_schema(admin_url)
+    return await admin.adopt_model(admin_url, settings.embedding_model, settings.embedding_dimension)
+
+
+async def check_configuration(settings: Settings) -> None:
+    """Check what a server needs to start: settings, policies, models, database role and embedding space.
+
+    Raise ConfigError, or DatabaseUnavailable when no database answers. Leave nothing open.
+    """
+    check_required(settings)
+    load_policies(settings.embedding_model, settings.config_dir)
+    embedder = build_embedder(embedder_settings(settings))
+    reranker = build_reranker(reranker_settings(settings), embedder)
+    chat = build_chat_model(chat_model_settings(settings))
+    engine = Engine(
+        settings.database_url.get_secret_value(), min_size=1, max_size=1, timeout_s=settings.database_timeout_s
+    )
+    try:
+        await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)
+    finally:
+        await chat.close()
+        await reranker.close()
+        await embedder.close()
+        await engine.close()
+
+
+async def diagnose_installation(settings: Settings) -> dict[str, str]:
+    """Return every readiness check by name, and the configuration's: `ok`, or what is wrong and how to mend it."""
+    checks = {"configuration": "ok"}
+    if not settings.database_url.get_secret_value():
+        return {"configuration": "set MNEMA_DATABASE_URL to the database URL of mnema_app, or run `mnema up`"}
+    try:
+        settings.erasure_secret()
+        policies = load_policies(settings.embedding_model, settings.config_dir)
+        checks |= {"insights": "; ".join(policies.configuration_warnings)} if policies.configuration_warnings else {}
+    except ConfigError as error:
+        checks["configuration"] = error.detail
+    embedder = build_embedder(embedder_settings(settings))
+    reranker: Reranker = NullReranker()
+    chat: ChatModel = NullChatModel()
+    try:
+        reranker = build_reranker(reranker_settings(settings), embedder)
+        chat = build_chat_model(chat_model_settings(settings))
+    except ConfigError as error:
+        checks["configuration"] = error.detail
+    try:
+        async with open_database(settings) as uow:
+            readiness = build_doctor_readiness(
+                settings, uow, embedder, reranker, chat, has_secret=checks["configuration"] == "ok"
+            )
+            return checks | await readiness.run_checks() | await _check_other_databases(uow)
+    finally:
+        await chat.close()
+        await reranker.close()
+        await embedder.close()
+
+
+async def _check_other_databases(uow: UnitOfWork) -> dict[str, str]:
+    """Name the other databases that mnema_app may connect to; return nothing while no database answers."""
+    try:
+        names = ", ".join(row["datname"] for row in await uow.call_definer(admin.OPEN_DATABASES))
+    except MnemaError:  # another check reports it
+        return {}
+    cure = "unless another program needs that: REVOKE CONNECT ON DATABASE … FROM PUBLIC"
+    return {"other_databases": f"mnema_app may connect to {names}; {cure}" if names else "ok"}

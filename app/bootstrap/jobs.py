@@ -1,0 +1,45 @@
+"""The builders of the capability `jobs`: run background work, and manage it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.bootstrap.database import open_database
+from app.bootstrap.parts import SharedParts
+from app.bootstrap.reflection import ReflectionParts, adapt_job_policy, build_reflection_jobs
+from app.bootstrap.spaces import build_embed_missing
+from app.config.loader import load_policies
+from app.config.settings import Settings
+from app.storage.jobs.jobs import JobStorage
+from app.storage.tenancy.tenants import TenantStorage
+from app.usecases.consent.consent import Consent
+from app.usecases.consolidation.consolidate import Consolidate
+from app.usecases.jobs.handlers import job_handlers
+from app.usecases.jobs.runner import Jobs, RunJobs
+from app.usecases.memory.write import WriteMemories
+from app.usecases.retention.forgetting import ForgetMemories
+
+
+def build_job_runner(
+    parts: SharedParts, write: WriteMemories, forgetting: ForgetMemories, consolidate: Consolidate, consent: Consent
+) -> RunJobs:
+    """Build the runner of jobs, with a handler for every kind."""
+    embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.query.exact_up_to)
+    models = parts.chat, parts.embedder, parts.policies, parts.clock, write, consent.proposals
+    reflection = ReflectionParts(parts.uow, parts.space.name, parts.journal, *models)
+    policy = adapt_job_policy(parts.policies.jobs, parts.chat)
+    jobs = JobStorage(parts.uow, policy)
+    handlers = job_handlers(forgetting, embed, consolidate, consent, build_reflection_jobs(reflection, jobs))
+    return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
+
+
+def build_jobs(parts: SharedParts) -> Jobs:
+    """Build the use-case that lists, pauses and replays jobs."""
+    return Jobs(JobStorage(parts.uow, parts.policies.jobs))
+
+
+@asynccontextmanager
+async def open_jobs(settings: Settings) -> AsyncIterator[Jobs]:
+    """Open the tenants' jobs alone, for an operator's command. It needs the database, not the model."""
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    async with open_database(settings) as uow:
+        yield Jobs(JobStorage(uow, policies.jobs))

@@ -1,0 +1,40 @@
+"""The builder of the capability `memory`: write, change and read memories."""
+
+from dataclasses import dataclass
+
+from app.bootstrap.parts import SharedParts
+from app.storage.memory.memories import MemoryStorage
+from app.usecases.memory.bulk import BulkWrite
+from app.usecases.memory.edit import EditMemories
+from app.usecases.memory.history import ReadHistory
+from app.usecases.memory.read import ReadMemories
+from app.usecases.memory.turns import StoreTurn
+from app.usecases.memory.write import WriteMemories
+from app.usecases.tenancy.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUseCases:
+    """The use-cases of one application that write, change and read memories."""
+
+    write: WriteMemories
+    turns: StoreTurn
+    bulk: BulkWrite
+    edit: EditMemories
+    read: ReadMemories
+    history: ReadHistory
+
+
+def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
+    """Build the use-cases that write, change and read memories."""
+    uow, journal, embedder, policies, clock = parts.uow, parts.journal, parts.embedder, parts.policies, parts.clock
+    memories = MemoryStorage(uow, parts.space.name)
+    write = WriteMemories(memories, journal, parts.access, embedder, limits, policies, clock)
+    return MemoryUseCases(
+        write=write,
+        turns=StoreTurn(write, journal, embedder, parts.publisher, limits, policies),
+        bulk=BulkWrite(write, limits),
+        edit=EditMemories(uow, memories, journal, embedder, policies, clock),
+        read=ReadMemories(uow, memories),
+        history=ReadHistory(uow, memories),
+    )

@@ -1,0 +1,51 @@
+"""The builders of the capability `operations`: readiness, metrics and event counts."""
+
+from functools import partial
+
+from app.bootstrap.adapters import broker_settings
+from app.bootstrap.parts import SharedParts
+from app.config.settings import Settings
+from app.ports import ChatModel, Embedder, Reranker
+from app.providers.broker import check_broker
+from app.storage.jobs.jobs import JobStorage
+from app.storage.operations.events import EventStorage
+from app.storage.operations.secret import require_secret
+from app.storage.uow import UnitOfWork
+from app.usecases.operations.events import CountEvents
+from app.usecases.operations.metrics import ReadMetrics
+from app.usecases.operations.readiness import PATIENCE_S, Readiness
+from app.usecases.tenancy.limits import Limits
+
+DOCTORS_PATIENCE_S = 10.0
+"""Seconds. No load balancer acts on the doctor, so it can wait longer than a server: a busy machine is not broken."""
+
+
+def build_operations(parts: SharedParts, limits: Limits) -> tuple[CountEvents, ReadMetrics]:
+    """Build the use-cases that count events and render metrics."""
+    jobs = JobStorage(parts.uow, parts.policies.jobs)
+    return (
+        CountEvents(parts.uow, EventStorage(), parts.access),
+        ReadMetrics(parts.metrics, parts.uow, parts.engine, limits, jobs),
+    )
+
+
+def build_readiness(parts: SharedParts) -> Readiness:
+    """Build a server's readiness checks. The first server stores its secret's fingerprint; the others must match it.
+
+    Raise ConfigError without a secret.
+    """
+    secret = partial(require_secret, parts.uow, parts.settings.erasure_secret(), note=True)
+    check = _broker_check(parts.settings)
+    return Readiness(parts.uow, parts.embedder, parts.reranker, parts.chat, check, PATIENCE_S, secret)
+
+
+def build_doctor_readiness(
+    settings: Settings, uow: UnitOfWork, embedder: Embedder, reranker: Reranker, chat: ChatModel, *, has_secret: bool
+) -> Readiness:
+    """Build the doctor's readiness checks, which store nothing."""
+    secret = partial(require_secret, uow, settings.erasure_secret(), note=False) if has_secret else None
+    return Readiness(uow, embedder, reranker, chat, _broker_check(settings), DOCTORS_PATIENCE_S, secret)
+
+
+def _broker_check(settings: Settings) -> partial[None]:
+    return partial(check_broker, broker_settings(settings))

@@ -1,0 +1,34 @@
+"""The parts that the builders of all capabilities share."""
+
+from dataclasses import dataclass
+
+from app.config.loader import Policies
+from app.config.settings import Settings
+from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter
+from app.providers.broker import JobPublisher
+from app.providers.metrics import Metrics
+from app.storage.access_log import AccessLog
+from app.storage.engine import Engine
+from app.storage.journal import Journal
+from app.storage.operations.spaces import Space
+from app.storage.uow import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class SharedParts:
+    """One application's settings, adapters, journal and access log. `space`: the active embedding space."""
+
+    settings: Settings
+    policies: Policies
+    engine: Engine
+    uow: UnitOfWork
+    space: Space
+    embedder: Embedder
+    reranker: Reranker
+    chat: ChatModel
+    metrics: Metrics
+    clock: Clock
+    tokens: TokenCounter
+    journal: Journal
+    access: AccessLog
+    publisher: JobPublisher

@@ -1,0 +1,28 @@
+"""The builder of the capability `recall`: answer queries and read deltas."""
+
+from app.bootstrap.parts import SharedParts
+from app.storage.recall.delta import DeltaStorage
+from app.storage.recall.search import SearchStorage
+from app.usecases.recall.candidates import Candidates
+from app.usecases.recall.delta import ReadDelta
+from app.usecases.recall.query import QueryMemories
+
+
+def build_recall(parts: SharedParts) -> tuple[ReadDelta, QueryMemories]:
+    """Build the use-cases that read a thread's delta and answer queries."""
+    cursors, search = DeltaStorage(), SearchStorage(parts.space.name)
+    delta = ReadDelta(parts.uow, cursors, parts.policies)
+    candidates = Candidates(search, parts.reranker, parts.clock)
+    query = QueryMemories(
+        parts.uow,
+        search,
+        candidates,
+        delta,
+        cursors,
+        parts.embedder,
+        parts.tokens,
+        parts.access,
+        parts.policies,
+        parts.clock,
+    )
+    return delta, query

@@ -1,0 +1,36 @@
+"""The builders of the capability `retention`: forgetting, export and erasure."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.bootstrap.database import open_database
+from app.bootstrap.parts import SharedParts
+from app.config.loader import load_policies
+from app.config.settings import Settings
+from app.providers.clock import SystemClock
+from app.storage.journal import Journal
+from app.storage.operations.spaces import active_space
+from app.storage.retention.export import ExportStorage
+from app.storage.retention.forgetting import ForgettingStorage
+from app.usecases.retention.erasure import EraseUser
+from app.usecases.retention.export import ExportUser
+from app.usecases.retention.forgetting import ForgetMemories
+
+
+def build_retention(parts: SharedParts) -> tuple[ForgetMemories, ExportUser, EraseUser]:
+    """Build the use-cases that forget memories, export a user and erase a user."""
+    storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
+    return (
+        ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
+        ExportUser(parts.uow, ExportStorage(), parts.access),
+        EraseUser(storage, parts.access, parts.clock),
+    )
+
+
+@asynccontextmanager
+async def open_forgetting(settings: Settings) -> AsyncIterator[ForgetMemories]:
+    """Open forgetting alone, for an operator's command. It needs the database, not the model."""
+    policies, secret = load_policies(settings.embedding_model, settings.config_dir), settings.erasure_secret()
+    async with open_database(settings) as uow:
+        journal = Journal(uow, (await active_space(uow)).name, secret)
+        yield ForgetMemories(uow, ForgettingStorage(uow, secret), journal, policies, SystemClock())

@@ -1,0 +1,40 @@
+"""The builders of the capability `tenancy`: tenants, keys and limits."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.bootstrap.adapters import build_shared_counters
+from app.bootstrap.database import open_database
+from app.bootstrap.parts import SharedParts
+from app.config.loader import load_policies
+from app.config.settings import Settings
+from app.providers.clock import SystemClock
+from app.storage.tenancy import tenant_removal
+from app.storage.tenancy.tenants import TenantStorage
+from app.usecases.tenancy.limits import Limits
+from app.usecases.tenancy.tenants import Tenants
+
+
+def build_tenancy(parts: SharedParts) -> tuple[Tenants, Limits]:
+    """Build the use-cases of tenants and keys, and the limits that all replicas count together."""
+    tenants, counters = TenantStorage(parts.uow), build_shared_counters(parts.settings)
+    return (
+        Tenants(tenants, parts.policies, parts.clock, parts.settings.key_cache_s),
+        Limits(parts.policies.limits, counters, tenants.get_tenant_name, parts.access, parts.clock),
+    )
+
+
+@asynccontextmanager
+async def open_tenants(settings: Settings) -> AsyncIterator[Tenants]:
+    """Open tenants and keys alone, for an operator's command. It needs the database, not the model."""
+    policies = load_policies(settings.embedding_model, settings.config_dir)
+    async with open_database(settings) as uow:
+        yield Tenants(TenantStorage(uow), policies, SystemClock(), settings.key_cache_s)
+
+
+async def remove_tenant(settings: Settings, admin_url: str, name_or_id: str) -> dict[str, int]:
+    """Delete a tenant with all its rows; return the number of deleted rows by table.
+
+    Raise NotFound for an unknown tenant, WrongState while somebody uses it.
+    """
+    return await tenant_removal.remove_tenant(admin_url, name_or_id, settings.key_cache_s)
