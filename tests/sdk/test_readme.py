@@ -1,4 +1,4 @@
-"""The README's first program prints what the README says."""
+"""The first program of a page prints what the page says."""
 
 import asyncio
 import os
@@ -6,13 +6,16 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.factories import Caller
 
-README = Path(__file__).resolve().parents[2] / "sdk" / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-async def test_the_readmes_program_prints_what_it_says(server: str, caller: Caller) -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["sdk/README.md", "docs/python.md"])
+async def test_the_pages_program_prints_what_it_says(page: str, server: str, caller: Caller) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
     program, printed = (
         re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0],
         re.findall(r"```text\n(.*?)```", text, re.DOTALL)[0],
