@@ -235,8 +235,11 @@ async def own_server(settings: Settings, embedder: Embedder, clock: Clock) -> As
 
 @pytest.fixture
 def own() -> None:
-    """Ask for this where other tests' tenants, counts or caches would show, or where a module overrides `settings` or
-    `clock`: `app` and `server` are then the test's own."""
+    """Ask for this to have an `app` and a `server` of the test's own.
+
+    A test needs them where other tests' tenants, counts or caches would show, where it runs the due jobs of all
+    tenants, and where its module overrides `settings` or `clock`.
+    """
 
 
 OWN = frozenset({"own", "database", "settings", "clock"})

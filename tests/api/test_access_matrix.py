@@ -3,7 +3,6 @@
 import importlib
 import itertools
 import pkgutil
-from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -12,6 +11,7 @@ import app.api.routes
 from app.api.main import create_app
 from app.bootstrap import Application
 from app.mcp import http as mcp
+from tests.api.bad_keys import bad_headers
 from tests.api.calls import propose, refused, remember, say, verdict
 from tests.api.route_catalog import ADMINS, APPROVALS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
 from tests.factories import Caller, make_caller
@@ -73,30 +73,6 @@ async def test_public_routes_and_pages_answer_without_a_key(server: str) -> None
         assert names >= PUBLIC
         for url in {name.removeprefix("GET ") for name in PUBLIC} | PUBLIC_PAGES:
             assert (await nobody.get(url)).status_code == 200, url
-
-
-async def bad_headers(app: Application, caller: Caller) -> dict[str, list[tuple[bytes, bytes]]]:
-    """Authorization headers that stand for nobody, by what is wrong with them."""
-    tenant = caller.scope.tenant_id
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    _, expired = await app.tenants.create_key(tenant, "expired", ["admin"], expires_at=past)
-    key, revoked = await app.tenants.create_key(tenant, "revoked", ["admin"])
-    await app.tenants.revoke_key(tenant, key.id)
-    values = {
-        "garbage": f"Bearer {caller.key[:-1]}",
-        "empty": "Bearer",
-        "no scheme": caller.key,
-        "another scheme": f"Basic {caller.key}",
-        "in the wrong case": f"Bearer {caller.key.swapcase()}",
-        "endless": "Bearer " + "x" * 5000,
-        "two keys": f"Bearer {caller.key} {caller.key}",
-        "quoted": f"Bearer '{caller.key}'",
-        "expired": f"Bearer {expired}",
-        "revoked": f"Bearer {revoked}",
-        "not ASCII": "Bearer \xff\xfe",
-        "an injection": "Bearer ' OR 1=1 --",
-    }
-    return {"none": []} | {name: [(b"Authorization", value.encode("latin-1"))] for name, value in values.items()}
 
 
 async def test_no_guarded_route_answers_without_a_valid_key(app: Application, server: str, caller: Caller) -> None:

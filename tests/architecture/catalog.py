@@ -209,3 +209,15 @@ async def views(connection: asyncpg.Connection) -> list[str]:
         """SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm', 'f')
         ORDER BY 1""",
     )
+
+
+CHECKS: list[Check] = [
+    unprotected_tables,
+    granted_partitions,
+    keys_not_led_by_tenant,
+    app_powers,
+    public_functions,
+    unsafe_definers,
+    definer_powers,
+    views,
+]

@@ -100,6 +100,29 @@ def table_imports(source: Source) -> list[str]:
     ]
 
 
+def imported_tests(source: Source) -> list[str]:
+    """No module imports a test module: what tests share lives in a module beside them."""
+    found = {
+        source.at(node, f"imports {part}")
+        for node in source.nodes
+        for name in imported(source, node)
+        for top, *parts in [name.split(".")]
+        for part in parts
+        if top == "tests" and part.startswith("test_")
+    }
+    return sorted(found)
+
+
+def shared_overrides(source: Source) -> list[str]:
+    """A test module that has settings or a clock of its own says that its tests need applications of their own."""
+    own = any(isinstance(node, ast.Constant) and node.value == "own" for node in source.nodes)
+    return [
+        source.at(node, f"overrides {node.name} without the mark usefixtures('own')")
+        for node in source.nodes
+        if isinstance(node, Function) and node.name in ("settings", "clock") and node.decorator_list and not own
+    ]
+
+
 def unclear_name(source: Source) -> list[str]:
     """A name says what is inside."""
     vague = {"util", "utils", "helper", "helpers", "common", "misc"}

@@ -7,19 +7,8 @@ import asyncpg
 import pytest
 
 from tests.architecture import catalog
-from tests.architecture.catalog import Check
+from tests.architecture.catalog import CHECKS, Check
 from tests.conftest import Database, database_url
-
-CHECKS: list[Check] = [
-    catalog.unprotected_tables,
-    catalog.granted_partitions,
-    catalog.keys_not_led_by_tenant,
-    catalog.app_powers,
-    catalog.public_functions,
-    catalog.unsafe_definers,
-    catalog.definer_powers,
-    catalog.views,
-]
 
 TABLE = "CREATE TABLE notes (tenant_id uuid, id uuid, PRIMARY KEY (tenant_id, id));"
 POLICY = "tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid"

@@ -34,6 +34,8 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
     (checks.commits, ("app/**/*.py", "app/**/*.sql", "workers/**/*.py")),
     (checks.journal_writes, ("app/**/*.py", "app/**/*.sql", "workers/**/*.py")),
     (checks.table_imports, ("app/**/*.py", "workers/**/*.py", "migrations/**/*.py")),
+    (checks.imported_tests, ("tests/**/*.py", "bench/**/*.py")),
+    (checks.shared_overrides, ("tests/**/test_*.py",)),
     (checks.unclear_name, tuple(f"{top}/**/*.*" for top in PYTHON)),
     (checks.unexplained_exceptions, ("app/**/*.py",)),
     (checks.prints, ("app/**/*.py",)),
@@ -51,6 +53,7 @@ def test_the_code_keeps_the_rule(check: Check, patterns: tuple[str, ...]) -> Non
 
 
 BARE_METHOD = '"""Doc."""\nclass C:\n    """Doc."""\n    async def f(self): ...'
+OVERRIDE = "@pytest.fixture\ndef settings(settings): ..."
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 40
 
 BREAKS: list[tuple[Check, str, str]] = [
@@ -73,6 +76,11 @@ BREAKS: list[tuple[Check, str, str]] = [
     (checks.table_imports, "app/storage/journal.py", "import app.storage.tables.journal as t"),
     (checks.table_imports, "app/storage/journal.py", "from .tables import ops"),
     (checks.table_imports, "workers/app.py", "from app.storage.tables.core import memories"),
+    (checks.imported_tests, "tests/api/test_turns.py", "from tests.api.test_jobs import job_of"),
+    (checks.imported_tests, "tests/api/test_turns.py", "from tests.api import test_jobs"),
+    (checks.imported_tests, "tests/api/test_turns.py", "from .test_jobs import job_of, work"),
+    (checks.imported_tests, "tests/api/calls.py", "import tests.api.test_jobs as jobs"),
+    (checks.shared_overrides, "tests/api/test_turns.py", OVERRIDE),
     (checks.unclear_name, "app/usecases/utils.py", ""),
     (checks.unclear_name, "app/common/scope.py", ""),
     (checks.unclear_name, "tests/text_helpers.py", ""),
@@ -121,6 +129,10 @@ FINE: list[tuple[Check, str, str]] = [
     (checks.table_imports, "migrations/env.py", "from app.storage.tables import metadata"),
     (checks.table_imports, "app/storage/tables/core.py", "from app.storage.tables.base import metadata"),
     (checks.table_imports, "app/storage/journal.py", "from app.storage.rows import memory_from_row"),
+    (checks.imported_tests, "tests/api/test_turns.py", "from tests.api.calls import remember"),
+    (checks.imported_tests, "tests/api/test_turns.py", "from fastapi import testclient"),
+    (checks.shared_overrides, "tests/api/test_turns.py", f'pytestmark = pytest.mark.usefixtures("own")\n{OVERRIDE}'),
+    (checks.shared_overrides, "tests/api/test_turns.py", "async def test_x(settings): ..."),
     (checks.unclear_name, "app/storage/commonality.py", ""),
     (checks.unexplained_exceptions, "app/ports.py", "x = y  # type: ignore[attr-defined]  # the driver is untyped"),
     (checks.unexplained_exceptions, "app/ports.py", "x = y  # noqa: S608 - names checked against a list"),

@@ -1,11 +1,20 @@
 """What commands that run in this process find in its environment."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.conftest import SECRET_KEY
+from tests.conftest import SECRET_KEY, Database
 
 
 @pytest.fixture(autouse=True)
 def secret_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """The secret of the tests' servers."""
     monkeypatch.setenv("MNEMA_SECRET_KEY", SECRET_KEY)
+
+
+@pytest.fixture
+def operator(database: Database, tmp_path: Path) -> dict[str, Any]:
+    """Where an operator's command finds the database."""
+    return {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": tmp_path / "home"}

@@ -6,12 +6,17 @@ import pytest
 
 from app.bootstrap import Application
 from tests.api.calls import sql
-from tests.cli.test_people import embedder, mnema, operator
+from tests.cli.in_process import mnema
 from tests.conftest import Database
 from tests.factories import Caller
 from tests.usecases.consenting import propose, say
+from tests.usecases.crowd import SeededEmbedder
 
-__all__ = ["embedder", "operator"]
+
+@pytest.fixture
+def embedder() -> SeededEmbedder:
+    """No model: only equal texts are near each other."""
+    return SeededEmbedder()
 
 
 @pytest.mark.parametrize("dry", [True, False])

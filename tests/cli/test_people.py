@@ -1,6 +1,5 @@
 """`mnema export`, `erase` and `run`: a person's data out or gone, and the forgetting of what nobody needs."""
 
-import asyncio
 import json
 import os
 from datetime import UTC, datetime, timedelta
@@ -8,24 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
 from app.bootstrap import Application
-from app.cli.main import app as command_line
 from app.cli.people import JOBS
 from tests.api.calls import remember, row_counts, sql
+from tests.cli.in_process import mnema
 from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller
 from tests.usecases.crowd import SeededEmbedder
 
 SILENT = "127.0.0.1:1"
-
-
-async def mnema(*args: str, **env: object) -> Result:
-    """Run the command within this process, in a thread beside the server's event loop."""
-    settings = {name: str(value) for name, value in env.items()}
-    return await asyncio.to_thread(CliRunner().invoke, command_line, args, env=settings)
 
 
 @pytest.fixture
@@ -38,12 +29,6 @@ def embedder() -> SeededEmbedder:
 def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
     """Where the command finds the server."""
     return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path / "home"}
-
-
-@pytest.fixture
-def operator(database: Database, tmp_path: Path) -> dict[str, Any]:
-    """Where an operator's command finds the database."""
-    return {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": tmp_path / "home"}
 
 
 async def test_an_export_is_the_servers_line_by_line_and_a_failed_one_leaves_the_old_file(

@@ -12,6 +12,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
 Connect = Callable[[str, str], AbstractAsyncContextManager[Client]]
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+VERSIONS: list[dict[str, str]] = [{}, {"MCP-Protocol-Version": "2025-11-25"}, {"MCP-Protocol-Version": "2026-07-28"}]
 COMMAND = ["-m", "app.cli.main", "mcp"]
 
 
@@ -89,3 +91,13 @@ async def ask(client: Client, query: str = "oat milk", tool: str = "memory.query
     """Ask as the supervisor about maya, unless the fields say otherwise."""
     request = {"agent": "supervisor", "query": query, "filters": {"user_id": "maya"}} | fields
     return await client.call_tool(tool, request)
+
+
+def call(arguments: Any, name: Any = "memory.query", **fields: Any) -> dict[str, Any]:
+    """A tools/call."""
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    } | fields

@@ -9,12 +9,21 @@ from mcp import MCPError
 from app.bootstrap import Application
 from app.mcp.http import PATH
 from tests.api import calls
-from tests.api.test_access_matrix import bad_headers
+from tests.api.bad_keys import bad_headers
 from tests.factories import Caller, body, make_caller
-from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, by_http, by_stdio, names, refused, text
-
-HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-VERSIONS: list[dict[str, str]] = [{}, {"MCP-Protocol-Version": "2025-11-25"}, {"MCP-Protocol-Version": "2026-07-28"}]
+from tests.mcp.connections import (
+    EVERY_WAY,
+    HEADERS,
+    VERSIONS,
+    Connect,
+    answered,
+    ask,
+    by_http,
+    by_stdio,
+    names,
+    refused,
+    text,
+)
 
 
 @pytest.fixture(params=EVERY_WAY.values(), ids=EVERY_WAY)

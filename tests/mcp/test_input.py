@@ -16,8 +16,7 @@ from app.mcp.http import PATH
 from app.ports import Embedder
 from tests.api import calls
 from tests.factories import Caller, body, serve
-from tests.mcp.connections import answered, by_http, by_stdio, refused
-from tests.mcp.test_access import HEADERS, VERSIONS
+from tests.mcp.connections import HEADERS, VERSIONS, answered, by_http, by_stdio, call, refused
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
@@ -27,16 +26,6 @@ JSON = st.recursive(
     max_leaves=12,
 )
 SOME_NAMES = st.sampled_from(["memory.query", "memory_remember", "memory.history", "memory.forget", "", "\ud800"])
-
-
-def call(arguments: Any, name: Any = "memory.query", **fields: Any) -> dict[str, Any]:
-    """A tools/call."""
-    return {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": name, "arguments": arguments},
-    } | fields
 
 
 async def post(client: httpx.AsyncClient, content: Any, **headers: str) -> httpx.Response:

@@ -14,9 +14,7 @@ from app.mcp.http import PATH
 from app.ports import Embedder, Embedding
 from tests.api import calls
 from tests.factories import Caller, Clock, KeepOpen, serve
-from tests.mcp.connections import answered, ask, by_http, by_stdio, text
-from tests.mcp.test_access import HEADERS
-from tests.mcp.test_input import call
+from tests.mcp.connections import HEADERS, answered, ask, by_http, by_stdio, call, text
 
 
 class Slow(KeepOpen):

@@ -38,3 +38,11 @@ def scope(caller: Caller) -> Principal:
 def store(app: Application) -> JobStorage:
     """To queue jobs as a write does: in the database, and nobody is told."""
     return JobStorage(app.uow, JobPolicy())
+
+
+@pytest.fixture
+async def stored_long_ago(database: Database) -> None:
+    """Only what was also stored long ago is forgotten."""
+    connection = await asyncpg.connect(database.superuser)
+    await connection.execute("ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '2020-01-01'")
+    await connection.close()

@@ -15,9 +15,9 @@ from tests.background import background
 from tests.conftest import Database
 from tests.redis_server import RedisServer
 from tests.stalling_proxy import stalling
-from tests.workers.test_worker import forgettable, hanging, held, queued, reaches, stored_long_ago  # noqa: F401
+from tests.workers.queueing import forgettable, hanging, held, queued, reaches
 
-pytestmark = pytest.mark.xdist_group("workers")
+pytestmark = [pytest.mark.xdist_group("workers"), pytest.mark.usefixtures("stored_long_ago")]
 
 
 async def test_a_job_that_ends_while_the_broker_is_half_open_is_not_the_workers_last(

@@ -15,7 +15,7 @@ from tests.factories import Caller, serve
 from tests.fake_llm import Fault, fake_llm
 from tests.redis_server import RedisServer
 from tests.usecases.crowd import SeededEmbedder
-from tests.usecases.reflection.test_fact_extraction import FACTS, TURN
+from tests.usecases.turn_facts import FACTS, TURN
 
 KEY = "sk-a-secret-that-must-not-leak"
 pytestmark = pytest.mark.xdist_group("workers")

@@ -5,9 +5,7 @@ What hangs or fails does so by a lock or a trigger in the test's own database; t
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,19 +17,20 @@ from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
-from app.domain.jobs.job import Job, JobKind, JobState, NewJob
+from app.domain.jobs.job import JobKind, JobState
 from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from tests.acceptance.processes import alive
 from tests.api.calls import ask
 from tests.background import Background, background, children, kill, until
 from tests.conftest import Database
-from tests.factories import Caller, body, draft, make_caller, serve
+from tests.factories import Caller, body, make_caller, serve
 from tests.redis_server import RedisServer
 from tests.usecases.crowd import SeededEmbedder
 from tests.usecases.stored import VECTORS
+from tests.workers.queueing import forgettable, hanging, held, queued, reaches
 
-pytestmark = pytest.mark.xdist_group("workers")
+pytestmark = [pytest.mark.xdist_group("workers"), pytest.mark.usefixtures("stored_long_ago")]
 EVENTS = "SELECT event FROM history WHERE memory_id = $1 ORDER BY ts, id"
 FAILING = """
 CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'Maya''s secret'; END $$;
@@ -44,64 +43,6 @@ def workers(tmp_path: Path, database: Database, redis: RedisServer) -> Iterator[
     """Nothing runs yet."""
     with background(tmp_path, database.app, redis.url) as made:
         yield made
-
-
-@pytest.fixture(autouse=True)
-async def stored_long_ago(database: Database) -> None:
-    """Only what was also stored long ago is forgotten."""
-    connection = await asyncpg.connect(database.superuser)
-    await connection.execute("ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '2020-01-01'")
-    await connection.close()
-
-
-async def forgettable(
-    app: Application, scope: Principal, text: str = "Maya drank oat milk.", user_id: str = "maya"
-) -> str:
-    """A memory that the next ttl job expires; its id."""
-    long_ago = datetime.now(UTC) - timedelta(days=90)
-    written = await app.write.write_memory(scope, draft(text, user_id=user_id, importance=1, created_at=long_ago))
-    return str(written.id)
-
-
-async def queued(store: JobStorage, scope: Principal, kind: JobKind = JobKind.ttl, **fields: Any) -> UUID:
-    """A job that is due, and that nobody was told of."""
-    [job_id] = await store.enqueue_jobs(scope, [NewJob(kind, **fields)])
-    return job_id
-
-
-async def reaches(store: JobStorage, scope: Principal, job_id: UUID, state: JobState = JobState.done) -> Job:
-    """Wait until the job is in that state; answers it."""
-
-    async def there() -> bool:
-        job = await store.get_job(scope, job_id)
-        return job is not None and job.state is state
-
-    await until(there, f"job {job_id} to be {state}")
-    job = await store.get_job(scope, job_id)
-    assert job is not None
-    return job
-
-
-@asynccontextmanager
-async def held(database: Database, scope: Principal) -> AsyncIterator[asyncpg.Connection]:
-    """The rows of the tenant's memories are locked inside: whoever wants to change one hangs."""
-    connection = await asyncpg.connect(database.superuser)
-    try:
-        async with connection.transaction():
-            await connection.fetch("SELECT FROM memories WHERE tenant_id = $1 FOR UPDATE", scope.tenant_id)
-            yield connection
-    finally:
-        await connection.close()
-
-
-async def hanging(sql: asyncpg.Connection) -> None:
-    """Come back when a worker waits for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-    async def there() -> bool:
-        return bool(await sql.fetchval(waiting))
-
-    await until(there, "a worker to hang")
 
 
 async def history(sql: asyncpg.Connection, memory_id: str) -> list[str]:

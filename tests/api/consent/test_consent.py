@@ -35,6 +35,7 @@ async def known(client: httpx.AsyncClient) -> dict[str, str]:
     return {value["field"]: value["value"] for value in response.json()["values"]}
 
 
+@pytest.mark.usefixtures("own")  # it runs every job that is due
 async def test_a_question_a_yes_and_a_profile(
     app: Application, server: str, caller: Caller, maya: httpx.AsyncClient
 ) -> None:

@@ -14,6 +14,8 @@ import pytest
 from app.bootstrap import Application
 from tests.factories import make_caller
 
+pytestmark = pytest.mark.usefixtures("own")  # it runs every job that is due
+
 QUESTION = "Shall I remember that you live in Lisbon?"
 PATCHES = "/users/maya/context/patches"
 SCOPES = {"A": ["query", "write"], "B": ["query", "write"], "C": ["query", "write"], "D": ["approve"], "R": ["query"]}

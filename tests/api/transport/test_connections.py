@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -14,6 +12,7 @@ from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
 from tests.api.calls import refused, remember
+from tests.api.raw_connections import connected, rest
 from tests.factories import Caller, serve_app
 
 LIMIT = BoundedHttp.limit
@@ -38,17 +37,6 @@ class Impatient(BoundedHttp):
     patience_s = 0.3
 
 
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A bare connection."""
-    parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
-
-
 async def flood(writer: asyncio.StreamWriter, piece: bytes) -> None:
     """More than any server should take; raises ConnectionError when this one has enough."""
     async with asyncio.timeout(60):
@@ -56,23 +44,6 @@ async def flood(writer: asyncio.StreamWriter, piece: bytes) -> None:
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0.001)
-
-
-async def rest(reader: asyncio.StreamReader) -> httpx.Response | None:
-    """The answer once the server has hung up; None where it did so without a word."""
-    content = b""
-    try:
-        async with asyncio.timeout(30):
-            while more := await reader.read(65_536):
-                content += more
-    except ConnectionError:
-        pass
-    if not content:
-        return None
-    head, _, body = content.partition(b"\r\n\r\n")
-    status, *lines = head.split(b"\r\n")
-    headers = [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
-    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
 
 
 @pytest.mark.parametrize("what", ENDLESS)

@@ -15,7 +15,7 @@ import pytest
 from app.api.transport.startup import GC_THRESHOLD, freeze_startup_objects
 from tests.acceptance.processes import REPOSITORY, environment, free_port
 from tests.api.calls import refused
-from tests.api.transport.test_connections import connected, rest
+from tests.api.raw_connections import connected, rest
 from tests.conftest import Database
 from tests.factories import Caller, body
 

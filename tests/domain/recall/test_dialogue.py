@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.dialogue import Dialogue, standardise_scores
-from tests.domain.recall.test_scoring import candidate
+from tests.domain.candidates import candidate
 
 
 def turn(number: int, seq: int, actor: str = "Maya", asks: bool = False, thread: str = "t") -> Candidate:

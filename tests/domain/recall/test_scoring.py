@@ -3,8 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -25,21 +24,12 @@ from app.domain.recall.scoring import (
     score_candidates,
     select_best,
 )
+from tests.domain.candidates import NOW, candidate
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SHIPPED = load_policies("all-MiniLM-L6-v2").profiles
 SEED = SHIPPED["seed002"]
 SHARES = st.floats(0, 1, width=32)
 AGES = st.floats(0, 3650)
-
-
-def candidate(
-    number: int, age_days: float = 0.0, category: str = "event", importance: int = 2, **fields: object
-) -> Candidate:
-    """A memory last changed so many days ago."""
-    at = NOW - timedelta(days=age_days)
-    base = Candidate(UUID(int=number), category, MemoryType.semantic, importance, False, at, at)
-    return base._replace(**fields)
 
 
 def unit(seed: int) -> np.ndarray:

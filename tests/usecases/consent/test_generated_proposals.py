@@ -15,6 +15,8 @@ from tests.usecases.consenting import known, say, work_off
 from tests.usecases.models import WordsEmbedder
 from tests.usecases.reflecting import with_model
 
+pytestmark = pytest.mark.usefixtures("own")
+
 TURN = "Call me Leni, they/them. I moved to Oslo, I speak German, and my sister Ana lives in Porto. I keep two goats."
 FACTS = [
     ("The user prefers to be called Leni.", "profile", "Call me Leni"),

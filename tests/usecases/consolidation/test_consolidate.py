@@ -33,9 +33,9 @@ HONEY = "The user sells honey from the bees at the market."
 
 
 @pytest.fixture(scope="session")
-def corpus_vectors(embedder: Embedder) -> dict[UUID, Vector]:
+def corpus_vectors(local_model: Embedder) -> dict[UUID, Vector]:
     """The vectors of the labelled memories, by the real model."""
-    return asyncio.run(embedded(embedder, load_corpus().memories))
+    return asyncio.run(embedded(local_model, load_corpus().memories))
 
 
 @pytest.fixture

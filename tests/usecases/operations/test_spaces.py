@@ -31,7 +31,7 @@ from app.usecases.operations.spaces import FillReport
 from app.usecases.recall.query import Query
 from migrations.describe import describe
 from tests.architecture import catalog
-from tests.architecture.test_isolation_catalog import CHECKS
+from tests.architecture.catalog import CHECKS
 from tests.conftest import Database
 from tests.factories import Caller, draft, make_caller
 from tests.usecases.models import WordsEmbedder

@@ -22,6 +22,8 @@ from tests.rerank_server import Fault, RerankServer, overlap, rerank_server
 from tests.usecases.conftest import Configured
 from tests.usecases.stored import events_of
 
+pytestmark = pytest.mark.usefixtures("own")
+
 DEFAULT = yaml.safe_load((CONFIG_DIR / "policies.yaml").read_text(encoding="utf-8"))["profiles"]["default"]
 QUESTION = "Does Maya drink oat milk"
 TEXTS = (

@@ -14,8 +14,10 @@ from tests.factories import Clock
 from tests.fake_llm import FakeLlm, Fault
 from tests.usecases.conftest import Configured
 from tests.usecases.models import WordsEmbedder
+from tests.usecases.quiet_talks import made, say, sweep_quiet, work
 from tests.usecases.reflecting import with_model
-from tests.usecases.reflection.test_reflect import made, say, sweep_quiet, work
+
+pytestmark = pytest.mark.usefixtures("own")
 
 VERSIONS = (episode.VERSION, summary.VERSION)
 

@@ -23,8 +23,10 @@ from tests.fake_llm.prompts import Question, Script, judge
 from tests.storage.building import SECRET, SPACE
 from tests.usecases.conftest import Configured
 from tests.usecases.reflecting import asker, calls, with_model
-from tests.usecases.reflection.test_fact_extraction import facts, say, work
 from tests.usecases.stored import active_texts, edges, events_of, history_of
+from tests.usecases.turn_facts import facts, say, work
+
+pytestmark = pytest.mark.usefixtures("own")
 
 TURN = (
     "I have 3 cats at home these days. I no longer play tennis on Sundays, my knee is bad. My daughter Lena is "

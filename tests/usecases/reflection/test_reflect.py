@@ -12,12 +12,10 @@ from structlog.testing import capture_logs
 from app.bootstrap import Application
 from app.bootstrap.reflection import ReflectionParts, build_reflection
 from app.config.settings import Settings
-from app.domain.jobs.job import JobKind, JobPolicy, NewJob
-from app.domain.memory.memory import Memory, MemoryType
+from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
 from app.domain.reflection.episodes import strip_date_prefix
 from app.providers.chat_models.openai import OpenAIModel
-from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.usecases.recall.query import Query
 from app.usecases.reflection.reflect import Reflect
@@ -27,8 +25,11 @@ from tests.fake_llm.prompts import KNOWN, Question
 from tests.storage.building import SECRET, SPACE
 from tests.usecases.conftest import Configured
 from tests.usecases.models import WordsEmbedder
+from tests.usecases.quiet_talks import made, say, sweep_quiet, work
 from tests.usecases.reflecting import calls, with_model
 from tests.usecases.stored import events_of, history_of
+
+pytestmark = pytest.mark.usefixtures("own")
 
 TALK = (
     "I am looking for a flat in Porto, near the river.",
@@ -56,35 +57,6 @@ def embedder() -> WordsEmbedder:
 async def app(configured: Configured) -> Application:
     """Where short turns are not read for facts, so that the calls are those of reflection."""
     return await configured(policies={"multi_fact": {"confident_characters": 200}})
-
-
-async def say(app: Application, scope: Principal, *texts: str, **fields: Any) -> list[UUID]:
-    """Store turns of the thread `talk`."""
-    turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"} | fields
-    return [(await app.turns.store_turn(scope, draft(text, **turn))).id or UUID(int=0) for text in texts]
-
-
-async def work(app: Application) -> list[str]:
-    """Run what is due to its end; how it went."""
-    outcomes = []
-    while swept := await app.run_jobs.collect_due_jobs():
-        outcomes += [await app.run_jobs.run_job(tenant_id, job_id, "test") for tenant_id, job_id, _ in swept]
-    return outcomes
-
-
-async def sweep_quiet(app: Application, scope: Principal) -> dict[str, Any]:
-    """Run the job of the hour; its report."""
-    [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.reflect)])
-    await work(app)
-    return dict((await app.jobs.get_job(scope, job_id)).report or {})
-
-
-async def made(app: Application, scope: Principal, type_: MemoryType, user_id: str = "maya") -> list[Memory]:
-    """The user's active memories of a type, oldest first."""
-    sql = "SELECT id FROM memories WHERE tenant_id = $1 AND user_id = $2 AND type = $3 AND state = 'active' ORDER BY id"
-    async with app.uow.read(scope) as tx:
-        ids = [row["id"] for row in await tx.fetch(sql, scope.tenant_id, user_id, type_)]
-    return [await app.read.get_memory(scope, memory_id) for memory_id in ids]
 
 
 async def begin(app: Application, scope: Principal, *kinds: str) -> None:

@@ -27,6 +27,8 @@ from tests.usecases.notebook import embedded, store
 from tests.usecases.reflecting import asker, budget, calls, with_model
 from tests.usecases.stored import active_texts, events_of, history_of
 
+pytestmark = pytest.mark.usefixtures("own")
+
 TIMEOUT_S = 2.0
 BEES, KEPT = "The user keeps three hives of bees.", "Three hives of bees are kept by the user."
 WINE, NO_WINE = "The user likes red wine.", "The user does not like red wine."
