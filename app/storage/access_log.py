@@ -1,4 +1,4 @@
-"""Access counts and what was observed in reading, gathered in memory and written in batches: reading never waits."""
+"""Access counts and read events. They gather in memory and are written in batches, so a read never waits."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ MAX_PENDING = 50_000
 
 
 class AccessLog:
-    """Buffers per tenant until `flush`. What is lost in a crash is a few counts."""
+    """A buffer of access counts and events per tenant until `flush_pending`. A crash loses at most a few counts."""
 
     def __init__(self, uow: UnitOfWork, journal: Journal, clock: Clock) -> None:
         self._uow = uow
@@ -34,19 +34,19 @@ class AccessLog:
         self._flushing: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
     def record_access(self, scope: Principal, memories: Iterable[UUID], *events: Observation) -> None:
-        """Remember that these memories were answered, and what was observed besides.
+        """Record that these memories were returned, and any further events.
 
-        Never blocks; drops when the database has been away for long.
+        Never block. Drop the record if `MAX_PENDING` events of the tenant are waiting already.
         """
         if len(self._events[scope.tenant_id]) < MAX_PENDING:
             self._hits[scope.tenant_id].update(memories)
             self._events[scope.tenant_id].extend((time.monotonic(), event) for event in events)
 
     async def flush_pending(self, scope: Principal | None = None) -> None:
-        """Write what is pending, of one tenant or of all, one transaction a tenant.
+        """Write the pending counts and events of one tenant, or of all (None), in one transaction a tenant.
 
-        What cannot be written is kept for the next time. Flushes of a tenant wait for each other: when one returns, all
-        that was seen before it began is written or kept. The flush of one tenant waits for no other tenant.
+        What cannot be written stays for the next flush. Flushes of one tenant run one after the other, so on return
+        all that was recorded before the call is written or kept. The flush of one tenant waits for no other tenant.
         """
         for tenant in {*self._events, *self._hits} if scope is None else (scope.tenant_id,):
             lock = self._flushing.setdefault(tenant, asyncio.Lock())

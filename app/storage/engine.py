@@ -24,17 +24,17 @@ UNREACHABLE = (
     asyncpg.CrashShutdownError,
     asyncpg.InternalClientError,  # what it says when a connection dies under a running statement
 )
-"""What the driver raises when the database is away, starting or stopping."""
+"""Errors of the driver when the database is away, starting or stopping."""
 
 REFUSED = (
     asyncpg.InvalidPasswordError,
     asyncpg.InvalidCatalogNameError,
     asyncpg.InvalidAuthorizationSpecificationError,
 )
-"""What it raises when the database is there and this login is not good for it."""
+"""Errors of the driver when the database is up but refuses this login."""
 
 LONG_S = 60.0
-"""How long a statement may take where nobody sits and waits for it, in seconds."""
+"""The statement timeout in seconds for work that no client waits for."""
 
 CONNECT_S = 10.0
 CLOSE_S = 5.0
@@ -49,14 +49,14 @@ SELECT r.rolname, r.rolsuper OR r.rolbypassrls AS free, pg_has_role(r.rolname, '
                WHERE n.nspname = 'public' AND c.relowner = r.oid) AS owns
 FROM pg_roles r WHERE r.rolname = current_user
 """
-"""What this connection's role may do beyond what row-level security lets it."""
+"""A query for the powers of this connection's role that bypass row-level security."""
 
 _POWERS = {
     "free": ("superuser or BYPASSRLS", "ALTER ROLE mnema_app NOSUPERUSER NOBYPASSRLS"),
     "owner": ("member of mnema_owner", "REVOKE mnema_owner FROM mnema_app"),
     "owns": ("owner of relations", "REASSIGN OWNED BY mnema_app TO mnema_owner"),
 }
-"""What it is then, and how mnema_app gets rid of it."""
+"""The name of each power, and the statement that takes it from mnema_app."""
 
 
 async def prepare_connection(connection: asyncpg.Connection) -> None:
@@ -68,13 +68,13 @@ async def prepare_connection(connection: asyncpg.Connection) -> None:
 
 
 async def _reset_connection(connection: asyncpg.Connection) -> None:
-    """Every setting we make is transaction-local, so the driver's session reset, a round trip, is not needed."""
+    """Roll back an open transaction; all our settings end with it, so the driver's session reset is not needed."""
     if connection.is_in_transaction():
         await connection.execute("ROLLBACK")
 
 
 _EMPTY_JSON = b"\x01{}"
-"""What most memories have for metadata."""
+"""The encoded metadata of most memories."""
 
 
 def _encode_json(value: Any) -> bytes:
@@ -86,9 +86,9 @@ def _decode_json(value: bytes) -> Any:
 
 
 class Engine:
-    """A pool of connections as `mnema_app`. Opens on first use, so the server can start before the database.
+    """A pool of connections as `mnema_app`. It opens on first use, so the server can start before the database.
 
-    A database that hangs is one that is away: a connection is waited for `timeout_s` seconds at most, a statement too.
+    A connection and a statement may each take `timeout_s` seconds; then the database counts as away.
     """
 
     def __init__(self, url: str, *, min_size: int = 2, max_size: int = 10, timeout_s: float = LONG_S) -> None:
@@ -101,16 +101,16 @@ class Engine:
 
     @property
     def connection_count(self) -> int:
-        """Connections open."""
+        """The number of open connections."""
         return 0 if self._pool is None else int(self._pool.get_size())
 
     @property
     def pool_if_open(self) -> asyncpg.Pool | None:
-        """The pool, if it is open."""
+        """The pool, or None if it is not open."""
         return self._pool
 
     async def get_pool(self) -> asyncpg.Pool:
-        """The open pool; raises DatabaseUnavailable while the database is away, ConfigError for a wrong role."""
+        """Return the open pool. Raise DatabaseUnavailable if the database is away, ConfigError for a wrong role."""
         if self._pool is None:
             async with self._opening:
                 if self._pool is None:
@@ -148,7 +148,7 @@ class Engine:
         return pool
 
     async def close(self) -> None:
-        """Finish what is running and close; what does not come to an end soon is cut off."""
+        """Close the pool; cut off statements that do not end within CLOSE_S seconds."""
         if self._pool is not None:
             pool, self._pool = self._pool, None
             try:
@@ -159,7 +159,7 @@ class Engine:
 
 
 def refuse_privileged(role: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a row of `ROLE` that owns or bypasses anything."""
+    """Raise ConfigError if a row of `ROLE` shows a role that owns relations or bypasses row-level security."""
     wrong = [powers for what, powers in _POWERS.items() if role[what]]
     if wrong:
         held, cures = ", ".join(power for power, _cure in wrong), "; ".join(cure for _power, cure in wrong)

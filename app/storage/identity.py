@@ -1,4 +1,4 @@
-"""Ids, made by the application: UUIDv7, so that they sort by time."""
+"""Ids made by the application: UUIDv7, which sort by time."""
 
 from uuid import UUID
 
@@ -6,5 +6,5 @@ from uuid_utils import compat
 
 
 def new_id() -> UUID:
-    """A new UUIDv7."""
+    """Return a new UUIDv7."""
     return compat.uuid7()

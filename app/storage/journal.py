@@ -1,7 +1,7 @@
-"""The journal: every change of a memory goes through `record`, with its history, delta, events and relations.
+"""The journal: `record` writes every change of a memory, with its history, delta, events and relations.
 
 The database applies the changes and writes the record in one call (migrations/schema/functions/apply_changes.sql); a
-constraint trigger refuses a change that came any other way.
+constraint trigger refuses a change that comes any other way.
 """
 
 import time
@@ -37,7 +37,7 @@ FROM unnest($2::text[]) AS ref
 
 @dataclass(frozen=True, slots=True)
 class RecordedChange:
-    """What came of one change. `revisions` by thread; `memory` is the row after it, None when purged."""
+    """The result of one change. `revisions` by thread; `memory` is the row after it, None if purged."""
 
     memory: Memory | None
     revisions: dict[str, int]
@@ -46,7 +46,7 @@ class RecordedChange:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """An idempotency key, the answer to keep for it, and the user and the memory it is about."""
+    """An idempotency key, the response to keep for it, and the user and the memory it is about."""
 
     key: IdempotencyKey
     response: dict[str, Any]
@@ -56,14 +56,14 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Either what was recorded, or the first answer given for the same idempotency key."""
+    """The recorded changes, or the first response given for the same idempotency key."""
 
     recorded: tuple[RecordedChange, ...] = ()
     replay: dict[str, Any] | None = None
 
 
 class Journal:
-    """Writes memories and their record, in the active embedding space."""
+    """A writer of memories and their records, in the active embedding space."""
 
     def __init__(self, uow: UnitOfWork, space: str, secret: bytes) -> None:
         self._uow = uow
@@ -80,8 +80,8 @@ class Journal:
     ) -> Outcome:
         """Apply `changes` as one transaction in one round trip, or within an open one.
 
-        Raises NotFound, WrongState (state), VersionConflict, DuplicateText, WriteContention, ErasedText,
-        IdempotencyMismatch; UsedBefore when one of several keys was: then nothing was written.
+        Raise NotFound, WrongState (state), VersionConflict, DuplicateText, WriteContention, ErasedText or
+        IdempotencyMismatch. Raise IdempotencyKeyUsed if one of several keys was used before; then nothing is written.
         """
         embedded = [c for c in changes if c.vector is not None]
         arguments = (
@@ -100,9 +100,9 @@ class Journal:
         return Outcome(recorded=_recorded_changes(changes, answer))
 
     async def find_response(self, scope: Principal, key: IdempotencyKey) -> dict[str, Any] | None:
-        """What is kept for a key that was used before, None for a new one; raises IdempotencyMismatch."""
+        """Return the response kept for a used key, None for a new key. Raise IdempotencyMismatch."""
         async with self._uow.read(scope) as tx:
-            row: Any = await tx.fetchrow(_SQL["answered"], scope.tenant_id, _key_id(scope), key.route, key.key)
+            row: Any = await tx.fetchrow(_SQL["kept_response"], scope.tenant_id, _key_id(scope), key.route, key.key)
         if row is None:
             return None
         if row["body_hash"] != key.body_hash:
@@ -113,15 +113,15 @@ class Journal:
     async def record_relations(
         self, tx: WriteTx, scope: Principal, edges: Iterable[Edge], observations: Iterable[Observation]
     ) -> None:
-        """Relations, each recorded with the memory it starts from, of memories that do not change themselves."""
-        starting: defaultdict[UUID, list[Edge]] = defaultdict(list)
+        """Record relations between memories that do not change, each with the memory it starts from."""
+        by_source: defaultdict[UUID, list[Edge]] = defaultdict(list)
         for edge in edges:
-            starting[edge.from_id].append(edge)
+            by_source[edge.from_id].append(edge)
         batch = {
             "history": [],
             "events": [_event_row(o) for o in observations],
             "edges": [
-                row for memory_id, some in starting.items() for row in edge_rows(memory_id, scope.actor_name, some)
+                row for memory_id, group in by_source.items() for row in edge_rows(memory_id, scope.actor_name, group)
             ],
         }
         await self._apply_batch(scope, tx, batch, [], [], [], [], None)
@@ -135,7 +135,7 @@ class Journal:
         return answer
 
     def _change_tombstones(self, scope: Principal, change: MemoryChange) -> list[bytes]:
-        """The hashes of what this change would store: its texts, and the turn it was learnt from."""
+        """Return the hashes of the texts that this change would store, and of the turn it was learnt from."""
         names = ("text", "steps_text", "source")
         if change.new is None:
             text, steps, source = (change.fields.get(name) for name in names)
@@ -146,7 +146,7 @@ class Journal:
         )
 
     async def record_consent(self, tx: WriteTx, scope: Principal, actor: str, entry: ConsentEntry) -> None:
-        """What was done about a proposal, in its transaction; its id stands where a memory's would (seed 003 §10)."""
+        """Record an action on a proposal, in its transaction. The proposal's id stands in `memory_id`."""
         refs = (str(ref) if ref else None for ref in (entry.old_ref, entry.new_ref))
         meta = {"action": entry.action, **entry.meta}
         await tx.execute(_SQL["consent"], scope.tenant_id, new_id(), str(entry.patch), *refs, actor, meta)
@@ -154,33 +154,33 @@ class Journal:
     async def record_event(
         self, scope: Principal, observations: Sequence[Observation], seen_at: Sequence[float] = ()
     ) -> None:
-        """Keep events in a transaction of their own, so that they stay when the work rolled back.
+        """Store events in a transaction of their own, so that they stay if the work rolls back.
 
-        `seen_at`: when each was observed (`time.monotonic`); now, where it is not given.
+        `seen_at`: the time of each event on `time.monotonic`; all happen now if it is empty.
         """
         async with self._uow.write(scope) as tx:
             now = time.monotonic()
             ages = [now - moment for moment in seen_at] or [0.0] * len(observations)
             events = [_event_row(o) | {"age": age} for o, age in zip(observations, ages, strict=True)]
-            await tx.execute(_SQL["note"], scope.tenant_id, events)
+            await tx.execute(_SQL["record_events"], scope.tenant_id, events)
 
 
 def _change_batch(scope: Principal, changes: Sequence[MemoryChange]) -> dict[str, Any]:
-    """The changes table by table, as `apply_changes` takes them."""
-    fresh = [c for c in changes if c.new and c.edges]  # their relations cannot be there yet: no need to look
-    born = {c.memory_id for c in changes if c.new}
+    """Return the changes table by table, in the form that `apply_changes` takes."""
+    fresh = [c for c in changes if c.new and c.edges]  # a new memory has no relations yet: no need to look for them
+    new_ids = {c.memory_id for c in changes if c.new}
     batch: dict[str, Any] = {
         "history": [_history_row(scope, c) for c in changes] + [link_row(c) for c in fresh],
         "events": [_event_row(o) for c in changes for o in c.observations],
     }
-    told = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
+    logged = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
     more = {
         "users": sorted({c.new.user_id for c in changes if c.new}),
         "memories": [_memory_row(c.memory_id, c.new) for c in changes if c.new],
-        "threads": dict(Counter(thread for _change, thread in told)),
+        "threads": dict(Counter(thread for _change, thread in logged)),
         "updates": [_update_row(c) for c in changes if not c.new],
-        "delta": list(_delta_rows(told)),
-        "relations": [new_relation_row(c, edge, born) for c in fresh for edge in c.edges],
+        "delta": list(_delta_rows(logged)),
+        "relations": [new_relation_row(c, edge, new_ids) for c in fresh for edge in c.edges],
         "related": {str(c.memory_id): len(c.edges) for c in fresh},
         "edges": [row for c in changes if c.edges and not c.new for row in edge_rows(c.memory_id, c.actor, c.edges)],
         "retold": [str(c.memory_id) for c in changes if "text" in c.fields],
@@ -210,7 +210,7 @@ def _update_row(change: MemoryChange) -> dict[str, Any]:
 def _history_row(scope: Principal, change: MemoryChange) -> dict[str, Any]:
     meta = change.history_meta
     if change.new and change.new.type is MemoryType.turn and scope.key_id:
-        meta = {**meta, "key": str(scope.key_id)}  # an agent's name is the caller's own; consent asks for the key
+        meta = {**meta, "key": str(scope.key_id)}  # the caller chooses an agent's name; consent checks the key
     return {
         "id": str(new_id()),
         "memory_id": str(change.memory_id),
@@ -222,10 +222,10 @@ def _history_row(scope: Principal, change: MemoryChange) -> dict[str, Any]:
     }
 
 
-def _delta_rows(told: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]:
-    """One row a change and thread; `back` counts from the thread's last revision."""
-    left = Counter(thread for _change, thread in told)
-    for change, thread in told:
+def _delta_rows(logged: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]:
+    """Yield one row a change and thread; `back` counts from the thread's last revision."""
+    left = Counter(thread for _change, thread in logged)
+    for change, thread in logged:
         left[thread] -= 1
         yield {
             "id": str(new_id()),

@@ -1,20 +1,20 @@
--- name: note
--- $2 events. One of somebody who is not stored, or was not yet when it was observed (who was erased since, and perhaps
--- stored anew), is counted and says no more of whom it was. `age` in seconds: two machines' clocks are not compared.
-WITH known AS MATERIALIZED (  -- an erasure waits for this, or this for it
+-- name: record_events
+-- $2 events. An event keeps its user, thread and memory only if the user was stored before it happened and still is: the user
+-- may have been erased since, and stored anew. `age` is in seconds, because clocks of two machines are not compared.
+WITH known AS MATERIALIZED (  -- an erasure and this statement wait for each other
     SELECT user_id, created_at FROM users WHERE tenant_id = $1
     AND user_id IN (SELECT e->>'user_id' FROM jsonb_array_elements($2::jsonb) e) ORDER BY user_id FOR KEY SHARE)
 INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category, sim)
-SELECT $1, r.id, k.user_id, CASE WHEN w.told THEN r.thread_id END, r.node, r.op, r.status,
-       CASE WHEN w.told THEN r.memory_id END, r.category, r.sim
+SELECT $1, r.id, k.user_id, CASE WHEN w.named THEN r.thread_id END, r.node, r.op, r.status,
+       CASE WHEN w.named THEN r.memory_id END, r.category, r.sim
 FROM jsonb_to_recordset($2::jsonb) AS r(id uuid, user_id text, thread_id text, node text, op text, status text,
                                         memory_id text, category text, sim real, age double precision)
 LEFT JOIN known k ON k.user_id = r.user_id AND k.created_at <= clock_timestamp() - make_interval(secs => r.age),
-    LATERAL (SELECT r.user_id IS NULL OR k.user_id IS NOT NULL AS told) w
+    LATERAL (SELECT r.user_id IS NULL OR k.user_id IS NOT NULL AS named) w
 
 -- name: consent
 INSERT INTO history (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts)
 VALUES ($1, $2, $3, 'CONSENT', $4, $5, $6, $7, clock_timestamp())
 
--- name: answered
+-- name: kept_response
 SELECT response, body_hash FROM idempotency_keys WHERE tenant_id = $1 AND key_id = $2 AND route = $3 AND key = $4

@@ -1,4 +1,4 @@
-"""Rows of the database as domain objects, one mapping for records and for JSON."""
+"""Mapping of database rows, from records and from JSON, to domain objects."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,21 +13,21 @@ COLUMNS = (
     "id, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type, category, text, steps_text, importance, "
     "pinned, tags, state, source, metadata, superseded_by, purge_at, version, created_at, updated_at"
 )
-"""What a memory is read with; never the vector, the text index or the internal user key."""
+"""The columns a memory is read with; never the vector, the text index or the internal user key."""
 
 _TYPES = {kind.value: kind for kind in MemoryType}
 _STATES = {state.value: state for state in MemoryState}
 
 
 def memory_columns(alias: str) -> str:
-    """COLUMNS, each qualified with a table alias."""
+    """Return COLUMNS, each qualified with a table alias."""
     return ", ".join(f"{alias}.{name}" for name in COLUMNS.split(", "))
 
 
 def memory_from_row(row: Mapping[str, Any]) -> Memory:
-    """A Memory from a record holding COLUMNS, and `last_accessed` and `hits` if it has them.
+    """Build a Memory from a record with COLUMNS, and `last_accessed` and `hits` if it has them.
 
-    Written out: a query maps a hundred rows, and a loop over the names costs ten times more.
+    Each field is written out: a query maps a hundred rows, and a loop over the names costs ten times more.
     """
     return Memory(
         id=row["id"],
@@ -59,7 +59,7 @@ def memory_from_row(row: Mapping[str, Any]) -> Memory:
 
 
 def memory_from_json(row: Mapping[str, Any]) -> Memory:
-    """A Memory from the JSON form of its row."""
+    """Build a Memory from the JSON form of its row."""
     values = dict(row)
     values["id"] = UUID(values["id"])
     values["superseded_by"] = UUID(values["superseded_by"]) if values["superseded_by"] else None

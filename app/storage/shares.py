@@ -1,4 +1,4 @@
-"""Fair shares of the connection pool: no tenant holds so many connections that another one finds none."""
+"""Fair shares of the connection pool, so that one busy tenant leaves connections for the others."""
 
 import asyncio
 import contextlib
@@ -9,43 +9,43 @@ from app.domain.outages import DatabaseUnavailable, TenantBusy
 
 
 class ConnectionShares:
-    """Places for `limit` units of work at once, each one tenant's, or nobody's (None) such as authentication.
+    """Places for `limit` units of work at once. Each belongs to a tenant, or to None (such as authentication).
 
-    A tenant takes another place while it holds fewer than are free, of which one does not count: that one stays for
-    None. Of ten places a busy tenant so gets five, a second busy one two, and the next still find some. Beyond that it
-    waits in a queue of its own. A place that is given back goes to whoever holds fewest, within a tenant in order.
+    A tenant gets another place while it holds fewer than are free. One free place does not count: it is reserved for
+    None. Of ten places a busy tenant gets five, a second busy one two, and others still find some. A tenant that gets
+    no place waits in its own queue. A returned place goes to the waiting tenant that holds fewest, in queue order.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.waits = 0
-        """How often a place had to be waited for, since the start."""
+        """The number of waits for a place since the start."""
         self._free = limit
-        self._kept = 1 if limit > 1 else 0
+        self._reserved = 1 if limit > 1 else 0
         self._held: dict[UUID | None, int] = {}
         self._queues: dict[UUID | None, deque[asyncio.Future[None]]] = {}
 
     @property
     def in_use(self) -> int:
-        """Places taken."""
+        """The number of places in use."""
         return self.limit - self._free
 
     @property
     def waiting_count(self) -> int:
-        """How many wait for a place."""
+        """The number of units of work that wait for a place."""
         return sum(map(len, self._queues.values()))
 
     def take_place(self, tenant: UUID | None) -> bool:
-        """Take a place if there is one for this tenant; else the caller has to `wait` for it."""
+        """Take a place if this tenant may have one; if not, return False, and the caller calls `wait_for_place`."""
         held = self._held.get(tenant, 0)
-        if held >= self._free - (self._kept if tenant is not None else 0):
+        if held >= self._free - (self._reserved if tenant is not None else 0):
             return False
         self._held[tenant] = held + 1
         self._free -= 1
         return True
 
     async def wait_for_place(self, tenant: UUID | None, timeout_s: float) -> None:
-        """Take a place as soon as there is one; raises TenantBusy or DatabaseUnavailable after `timeout_s` seconds."""
+        """Take a place as soon as there is one. Raise TenantBusy or DatabaseUnavailable after `timeout_s` seconds."""
         self.waits += 1
         place = asyncio.get_running_loop().create_future()
         self._queues.setdefault(tenant, deque()).append(place)
@@ -53,7 +53,7 @@ class ConnectionShares:
             async with asyncio.timeout(timeout_s):
                 await place
         except BaseException as error:
-            if place.done() and not place.cancelled():  # handed over when nobody wanted it any more
+            if place.done() and not place.cancelled():  # the place arrived after the timeout or cancellation
                 self.return_place(tenant)
             else:
                 place.cancel()
@@ -65,7 +65,7 @@ class ConnectionShares:
             raise DatabaseUnavailable("Every connection of this server is busy; try again.") from None
 
     def return_place(self, tenant: UUID | None) -> None:
-        """Give back a place that was taken; whoever waits and may have it takes it."""
+        """Give back a place, and hand it to the next waiting tenant that may have it."""
         self._free += 1
         if held := self._held[tenant] - 1:
             self._held[tenant] = held
@@ -81,7 +81,7 @@ class ConnectionShares:
             self._leave_queue(first, place)
 
     def _queue_order(self, tenant: UUID | None) -> tuple[int, bool]:
-        """Whose turn it is, least first. If the first may take no place, nobody may."""
+        """Return the sort key of waiting tenants. If the first may take no place, no other may."""
         return self._held.get(tenant, 0), tenant is not None
 
     def _leave_queue(self, tenant: UUID | None, place: "asyncio.Future[None]") -> None:

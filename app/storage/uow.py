@@ -1,6 +1,6 @@
-"""The unit of work: the only way to the database, and the only place that commits.
+"""The unit of work: the only access to the database, and the only place that commits.
 
-`read` and `write` open a transaction bound to one tenant by its very first message. `call` runs one function that binds
+`read` and `write` open a transaction whose first message binds it to one tenant. `call` runs one function that binds
 the tenant itself: a whole transaction in one round trip.
 """
 
@@ -32,7 +32,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 class ReadTx:
-    """An open transaction of one tenant that may look."""
+    """An open read-only transaction of one tenant."""
 
     __slots__ = ("_connection", "_timeout")
 
@@ -41,33 +41,33 @@ class ReadTx:
         self._timeout = timeout_s
 
     async def fetch(self, statement: str, *args: Any) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         rows: list[Row] = await self._connection.fetch(statement, *args, timeout=self._timeout)
         return rows
 
     async def fetchrow(self, statement: str, *args: Any) -> Row | None:
-        """The first row."""
+        """Return the first row, or None."""
         row: Row | None = await self._connection.fetchrow(statement, *args, timeout=self._timeout)
         return row
 
     async def fetchval(self, statement: str, *args: Any) -> Any:
-        """The first value of the first row."""
+        """Return the first value of the first row."""
         return await self._connection.fetchval(statement, *args, timeout=self._timeout)
 
 
 class WriteTx(ReadTx):
-    """An open transaction of one tenant that may change things."""
+    """An open read-write transaction of one tenant."""
 
     __slots__ = ()
 
     async def execute(self, statement: str, *args: Any) -> str:
-        """Run it; answers the command tag, e.g. `UPDATE 1`."""
+        """Run the statement; return its command tag, e.g. `UPDATE 1`."""
         tag: str = await self._connection.execute(statement, *args, timeout=self._timeout)
         return tag
 
 
 TIDY_S = 1.0
-"""How long a connection that failed or was left may take to come to rest, before it is thrown away."""
+"""The seconds that a connection may take to become idle after an error; then it is closed."""
 
 _ERROR_BY_STATE: dict[str, type[MnemaError]] = {
     "MN404": NotFound,
@@ -88,39 +88,39 @@ _ERROR_BY_STATE: dict[str, type[MnemaError]] = {
     "58030": DatabaseUnavailable,  # an error of its disk
 }
 _TRANSIENT_CLASSES = ("53", "57")
-"""Classes of states with which PostgreSQL refuses for now: it lacks a resource, or an operator is at work."""
+"""SQLSTATE classes of temporary refusals: PostgreSQL lacks a resource, or an operator intervenes."""
 
 
 def translate_error(error: BaseException) -> MnemaError | None:
-    """Our error for the driver's, or None when it is a defect of ours."""
+    """Return our error for the driver's, or None if the error is a defect of ours."""
     if isinstance(error, asyncpg.ForeignKeyViolationError) and "tenant_id_fkey" in (error.constraint_name or ""):
         return NotFound("no such tenant")
     state = (error.sqlstate or "") if isinstance(error, asyncpg.PostgresError) else ""
-    if known := _ERROR_BY_STATE.get(state):
-        return known() if known is not WrongState else WrongState(str(error))
+    if ours := _ERROR_BY_STATE.get(state):
+        return ours() if ours is not WrongState else WrongState(str(error))
     if state.startswith(_TRANSIENT_CLASSES):
         return DatabaseUnavailable("the database refuses this for now; try again")
     if isinstance(error, REFUSED):
         return DatabaseUnavailable("the database refuses this login")
     if isinstance(error, asyncpg.InterfaceError) and not any(word in str(error) for word in ("clos", "released")):
-        return None  # the driver's word for a wrong call; only a lost connection is the database's doing
+        return None  # a wrong call of ours; only a lost connection is the database's fault
     return DatabaseUnavailable() if isinstance(error, UNREACHABLE) else None
 
 
 async def _roll_back(connection: asyncpg.Connection) -> None:
-    """Undo; a connection that cannot even do that is thrown away, and the first error is the one that counts."""
+    """Roll back; close a connection that cannot do that. The caller's first error counts, not this one."""
     try:
         await connection.execute("ROLLBACK", timeout=TIDY_S)
-    except Exception:  # whatever the driver says of a broken connection
+    except Exception:  # the driver has many errors for a broken connection
         with contextlib.suppress(Exception):
             connection.terminate()
 
 
 class UnitOfWork:
-    """Opens transactions on an engine's pool, of which each tenant has its share: TenantBusy beyond it.
+    """Transactions on an engine's pool, of which each tenant has its share; beyond it they raise TenantBusy.
 
-    Each statement may take as long as the engine's `timeout_s` or, where it is given, this one's. Beyond it the
-    database counts as away: DatabaseUnavailable, and what the transaction was to write may be stored or not.
+    Each statement may take `timeout_s` seconds, by default the engine's. After that DatabaseUnavailable is raised, and
+    the transaction may have been stored or not.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -128,7 +128,7 @@ class UnitOfWork:
 
     @asynccontextmanager
     async def read(self, scope: Principal, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
-        """A read-only transaction of one tenant."""
+        """Open a read-only transaction of one tenant."""
         async with self._open_transaction(scope, "BEGIN READ ONLY") as connection:
             try:
                 yield ReadTx(connection, timeout_s)
@@ -137,27 +137,27 @@ class UnitOfWork:
 
     @asynccontextmanager
     async def write(self, scope: Principal, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
-        """A read-write transaction of one tenant; commits on leaving, rolls back on an exception."""
-        async with self._open_transaction(scope, "BEGIN") as connection:  # read-only where the database is
+        """Open a read-write transaction of one tenant; commit at the end, roll back on an exception."""
+        async with self._open_transaction(scope, "BEGIN") as connection:  # still read-only if the database is
             yield WriteTx(connection, timeout_s)
 
     @asynccontextmanager
     async def calls(self, scope: Principal) -> AsyncIterator[ReadTx]:
-        """A connection on which each statement is a transaction of its own, as in `call`."""
+        """Yield a connection on which each statement is a transaction of its own, as in `call`."""
         async with self._acquire_connection(scope.tenant_id) as connection:
             yield ReadTx(connection)
 
     async def call(self, scope: Principal, statement: str, *args: Any) -> list[Row]:
         """Run one statement as a transaction of its own.
 
-        The statement calls a function whose first parameter is the tenant and which binds it before anything else.
+        The statement calls a function that takes the tenant as its first parameter and binds it before anything else.
         """
         async with self._acquire_connection(scope.tenant_id) as connection:
             rows: list[Row] = await connection.fetch(statement, scope.tenant_id, *args)
             return rows
 
     async def call_definer(self, statement: str, *args: Any) -> Sequence[Row]:
-        """Call one of the few cross-tenant functions (`authenticate`, `list_tenants`) or read what no tenant owns."""
+        """Call one of the few cross-tenant functions (such as `authenticate`), or read tables without a tenant."""
         async with self._acquire_connection(None) as connection:
             rows: list[Row] = await connection.fetch(statement, *args)
             return rows
@@ -184,13 +184,13 @@ class UnitOfWork:
                 await shares.wait_for_place(tenant, self._engine.timeout_s)
             try:
                 if (pool := self._engine.pool_if_open) is None:
-                    async with asyncio.timeout(self._engine.timeout_s):  # others may be trying to, one after the other
+                    async with asyncio.timeout(self._engine.timeout_s):  # others may be opening it already
                         pool = await self._engine.get_pool()
                 connection = await pool.acquire(timeout=self._engine.timeout_s)
                 try:
                     yield connection
                 finally:
-                    with contextlib.suppress(Exception):  # the driver has then closed it
+                    with contextlib.suppress(Exception):  # the driver has closed it in that case
                         await pool.release(connection, timeout=TIDY_S)
             finally:
                 shares.return_place(tenant)

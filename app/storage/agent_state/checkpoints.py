@@ -1,4 +1,4 @@
-"""Checkpoints in PostgreSQL: the hot calls are one function and one round trip each."""
+"""Checkpoints in PostgreSQL. Each hot call is one function and one round trip."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,24 +21,27 @@ from app.storage.statements import load_statements
 from app.storage.uow import Row, UnitOfWork
 
 _SQL = load_statements("agent_state/checkpoints.sql")
-CONFLICT = "the state changed since the version in If-Match"
-NO_SUCH_THREAD = "nothing is held of this thread of this user"
-KEPT_BY_SAVER = "a checkpoint saver keeps this thread: a state cannot be put over it"
+CONFLICT = "the state changed since the version in If-Match; read it again and retry"
+NO_SUCH_THREAD = "nothing is stored for this thread of this user"
+KEPT_BY_SAVER = "a checkpoint saver keeps this thread; delete the thread before you put a state there"
 
 
 class CheckpointStorage:
-    """What is there of a thread: its latest state, or a saver's checkpoints."""
+    """Statements on threads: their latest state, or a saver's checkpoints."""
 
     def __init__(self, uow: UnitOfWork, most: int) -> None:
-        """`most`: bytes that one checkpoint may hold, its writes apart; they may hold as much."""
+        """`most`: the largest size of a checkpoint in bytes; the limit of its writes is the same, apart."""
         self._uow = uow
         self._most = most
 
     async def put_state(
         self, scope: Principal, thread: Thread, json: str | None, binary: bytes | None, version: int | None
     ) -> LatestState:
-        """Store it; raises VersionConflict, WrongState where a saver keeps the thread, InvalidInput for what JSON
-        cannot hold in PostgreSQL: a number beyond its range."""
+        """Store the state.
+
+        Raise VersionConflict if the stored version is not `version`, WrongState if a saver keeps the thread, and
+        InvalidInput if PostgreSQL cannot store the JSON (for example a number beyond its range).
+        """
         try:
             rows = await self._uow.call(
                 scope, _SQL["put_state"], new_id(), thread.user_id, thread.thread_id, json or "{}", binary, version
@@ -52,7 +55,7 @@ class CheckpointStorage:
         return LatestState(rows[0]["version"], None, None, rows[0]["created_at"], rows[0]["updated_at"])
 
     async def get_state(self, scope: Principal, thread: Thread) -> LatestState:
-        """The latest state; of a thread that a saver keeps, which checkpoint is its newest. Raises NotFound."""
+        """Return the latest state or, if a saver keeps the thread, name its newest checkpoint. Raise NotFound."""
         rows = await self._uow.call(scope, _SQL["state"], thread.user_id, thread.thread_id)
         if not rows:
             raise NotFound(NO_SUCH_THREAD)
@@ -61,7 +64,7 @@ class CheckpointStorage:
         return LatestState(row["version"], json, row["bytes"], row["created_at"], row["updated_at"])
 
     async def delete_state(self, scope: Principal, thread: Thread, version: int | None) -> None:
-        """Delete the thread with all that hangs on it; raises NotFound, VersionConflict."""
+        """Delete the thread and all its checkpoints. Raise NotFound or VersionConflict."""
         rows = await self._uow.call(scope, _SQL["delete_state"], thread.user_id, thread.thread_id, version)
         if rows[0]["outcome"] == "none":
             raise NotFound(NO_SUCH_THREAD)
@@ -69,7 +72,7 @@ class CheckpointStorage:
             raise VersionConflict(CONFLICT)
 
     async def put_checkpoint(self, scope: Principal, checkpoint: Checkpoint) -> None:
-        """Store a checkpoint; raises WrongState where a state was put as a whole, StateTooLarge."""
+        """Store a checkpoint. Raise WrongState if a whole state was put there, StateTooLarge if it is too large."""
         thread, values = checkpoint.thread, distinct_values(checkpoint.values)
         args = (
             *(new_id(), thread.user_id, thread.thread_id, checkpoint.ns, checkpoint.checkpoint_id),
@@ -82,36 +85,36 @@ class CheckpointStorage:
     async def put_writes(
         self, scope: Principal, thread: Thread, ns: str, checkpoint_id: str, writes: Sequence[ChannelWrite]
     ) -> None:
-        """Store writes; the checkpoint may come later. Raises as `put`."""
+        """Store writes; their checkpoint may come later. Raise the same errors as `put_checkpoint`."""
         where = new_id(), thread.user_id, thread.thread_id, ns, checkpoint_id
         await self._uow.call(scope, _SQL["writes"], *where, *_write_columns(writes), self._most)
 
     async def get_checkpoint(self, scope: Principal, thread: Thread, ns: str, checkpoint_id: str | None) -> Row | None:
-        """A checkpoint, or the newest of its namespace: a row of `get_checkpoint`."""
+        """Return one checkpoint, or the newest of its namespace if `checkpoint_id` is None."""
         rows = await self._uow.call(scope, _SQL["get"], thread.user_id, thread.thread_id, ns, checkpoint_id)
         return rows[0] if rows else None
 
     async def list_checkpoints(
         self, scope: Principal, wanted: CheckpointFilter, after: Sequence[str] | None, limit: int, most: int
     ) -> list[Row]:
-        """Checkpoints, newest first: rows of `list_checkpoints`; beyond the first, as many as `most` bytes hold."""
+        """Return checkpoints, newest first: always one, then as many as fit into `most` bytes."""
         parts = wanted.user_id, wanted.thread_id, wanted.ns, wanted.checkpoint_id, wanted.before
         return await self._uow.call(scope, _SQL["page"], *parts, wanted.metadata or {}, after, limit, most)
 
     async def delete_threads(self, scope: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
-        """Delete threads that a saver keeps; how many were there."""
+        """Delete threads that a saver keeps; return how many there were."""
         return await self._call_counted(scope, "delete_threads", user_id, thread_ids)
 
     async def delete_runs(self, scope: Principal, user_id: str | None, run_ids: Sequence[str]) -> int:
-        """Delete the checkpoints of runs; how many."""
+        """Delete the checkpoints of these runs; return how many there were."""
         return await self._call_counted(scope, "delete_runs", user_id, run_ids)
 
     async def prune_threads(self, scope: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
-        """Leave the newest checkpoint of each namespace, and what it is made of; how many went."""
+        """Delete all but the newest checkpoint of each namespace; return how many were deleted."""
         return await self._call_counted(scope, "prune", user_id, thread_ids)
 
     async def copy_thread(self, scope: Principal, source: Thread, target_id: str) -> int:
-        """Copy a thread to another of the same user; how many checkpoints. Raises WrongState."""
+        """Copy a thread to another one of the same user; return the number of checkpoints. Raise WrongState."""
         return await self._call_counted(scope, "copy", new_id(), source.user_id, source.thread_id, target_id)
 
     async def _call_counted(self, scope: Principal, name: str, *args: Any) -> int:

@@ -1,4 +1,4 @@
-"""Vectors of the values that agents keep, where a space has none of them yet."""
+"""Vectors of store items, for items that have none in a space yet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ DELETE_BATCH = 5000
 
 @dataclass(frozen=True, slots=True)
 class UnembeddedItem:
-    """A value as it was read; `mark` tells whether it still is that."""
+    """A store item as it was read. `mark` is a hash of its value that shows later whether it changed."""
 
     id: UUID
     path: str
@@ -31,12 +31,12 @@ class UnembeddedItem:
 
     @property
     def embeddable_texts(self) -> list[str]:
-        """What of it is embedded."""
+        """The texts of the item that are embedded."""
         return indexed_texts(PutItem((), self.key, self.value, tuple(self.indexed)))
 
 
 class ItemVectorStorage:
-    """Finds values that are to be found by meaning and have no vector in this space, and gives them theirs."""
+    """Statements that find items without a vector in this space, and store their vectors."""
 
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
@@ -44,13 +44,13 @@ class ItemVectorStorage:
         self._sql = load_statements("agent_state/item_vectors.sql")
 
     async def find_missing(self, scope: Principal, after: UUID | None, limit: int) -> list[UnembeddedItem]:
-        """In the order of their ids, behind `after`."""
+        """Return at most `limit` items without a vector here, in id order, with ids greater than `after`."""
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             rows = await tx.fetch(self._sql["missing"], scope.tenant_id, self._space, after, limit)
         return [UnembeddedItem(**dict(row)) for row in rows]
 
     async def count_vectors(self, scope: Principal) -> tuple[int, int]:
-        """Values with a vector in any space, and in this one."""
+        """Return how many items have a vector in any space, and how many in this one."""
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             row = await tx.fetchrow(self._sql["counts"], scope.tenant_id, self._space)
         return (int(row["items"]), int(row["embedded"])) if row else (0, 0)
@@ -58,7 +58,7 @@ class ItemVectorStorage:
     async def fill_vectors(
         self, scope: Principal, items: Sequence[UnembeddedItem], vectors: Sequence[Sequence[Vector]]
     ) -> int:
-        """Store the vectors of those that are still as they were read; how many. Raises WriteContention."""
+        """Store vectors of the items that did not change since; return how many items. Raise WriteContention."""
         parts = [
             (item.id, part, HalfVector(vector))
             for item, own in zip(items, vectors, strict=True)
@@ -73,7 +73,7 @@ class ItemVectorStorage:
             return int(await tx.fetchval(self._sql["fill"], scope.tenant_id, self._space, *marks, *columns))
 
     async def delete_vectors(self, scope: Principal) -> None:
-        """Remove all that the space holds of the tenant."""
+        """Delete all vectors of the tenant in this space, in batches of DELETE_BATCH."""
         while True:
             async with self._uow.write(scope, timeout_s=LONG_S) as tx:
                 tag = await tx.execute(self._sql["forget"], scope.tenant_id, self._space, DELETE_BATCH)

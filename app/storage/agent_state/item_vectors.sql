@@ -1,8 +1,8 @@
--- Values that agents keep, and their vectors in space $2. $1 is the tenant. What is found by meaning has vectors in the space of
--- the server that stored it; whatever has none in any is not to be found so.
+-- Store items and their vectors in space $2; $1 is the tenant. An item that can be found by meaning has a vector in the space of
+-- the server that stored it. An item without any vector is not indexed.
 
 -- name: missing
--- $3 the last id seen or null, $4 at most.
+-- $3 the last id seen or null, $4 the limit.
 SELECT i.id, i.path, i.key, i.value, i.indexed, sha256(convert_to(i.value::text || i.indexed::text, 'UTF8')) AS mark
 FROM store_items i
 WHERE i.tenant_id = $1 AND ($3::uuid IS NULL OR i.id > $3) AND i.indexed IS NOT NULL
@@ -15,8 +15,8 @@ SELECT count(DISTINCT item_id) AS items, count(DISTINCT item_id) FILTER (WHERE s
 FROM store_vectors WHERE tenant_id = $1
 
 -- name: fill
--- $3 ids, $4 marks; $5 items, $6 which text of each, $7 vectors. Of those that are still as they were read: behind the
--- turnstiles nobody writes them, and a reader who renews a time to live is not kept from it.
+-- $3 ids, $4 marks; $5 items, $6 the number of each text, $7 vectors. Only items that did not change since they were read. The
+-- caller holds their turnstiles, so nobody writes them now; a reader can still renew a time to live.
 WITH same AS MATERIALIZED (
     SELECT i.id FROM unnest($3::uuid[], $4::bytea[]) AS x(id, mark) JOIN store_items i ON i.tenant_id = $1 AND i.id = x.id
     WHERE sha256(convert_to(i.value::text || i.indexed::text, 'UTF8')) = x.mark
@@ -29,6 +29,6 @@ filled AS (
 SELECT count(DISTINCT item_id) FROM filled
 
 -- name: forget
--- $3 at most. All that the space holds.
+-- $3 the limit. Everything in the space.
 DELETE FROM store_vectors WHERE tenant_id = $1 AND space = $2 AND (item_id, part) IN (
     SELECT item_id, part FROM store_vectors WHERE tenant_id = $1 AND space = $2 LIMIT $3)

@@ -1,4 +1,4 @@
-"""Values by namespace and key: every statement is one of sql/store.sql."""
+"""Store items: JSON values by namespace and key."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ _END, _BEHIND_END, _BEHIND_ALL = LABEL_END, chr(ord(LABEL_END) + 1), chr(0x10FFF
 
 @dataclass(frozen=True, slots=True)
 class ItemHit:
-    """An item that was found, not read yet. `size` in bytes; `mortal`: it has a time to live."""
+    """A store item that was found but not read yet. `size` is in bytes; `mortal` is true if it has a time to live."""
 
     id: UUID
     size: int
@@ -42,18 +42,18 @@ class ItemHit:
 
 
 def path_of(namespace: Namespace) -> str:
-    """A namespace as it is stored: each label closed by what is in no label."""
+    """Return a namespace as it is stored: each label ends with a character that no label contains."""
     return "".join(label + _END for label in namespace)
 
 
 def path_bounds(prefix: Namespace) -> tuple[str, str]:
-    """From, and up to but not at: exactly the paths of namespaces that begin with this one."""
+    """Return the first path of the namespaces that begin with `prefix`, and the first path behind them."""
     path = path_of(prefix)
     return path, path[:-1] + _BEHIND_END if path else _BEHIND_ALL
 
 
 class ItemStorage:
-    """Every item is the tenant's whose scope it is; vectors are those of one embedding space."""
+    """Statements on one tenant's store items, with the vectors of one embedding space."""
 
     def __init__(self, space: str) -> None:
         self._space = space
@@ -62,7 +62,7 @@ class ItemStorage:
     async def find_items(
         self, tx: ReadTx, scope: Principal, gets: Sequence[GetItem], now: datetime
     ) -> list[ItemHit | None]:
-        """What is at each place."""
+        """Return the item at each place, None where there is none. Expired items do not count."""
         places = [{"n": n, "path": path_of(get.namespace), "key": get.key} for n, get in enumerate(gets)]
         rows = await tx.fetch(self._sql["get"], scope.tenant_id, places, now)
         found = {row["n"]: ItemHit(row["id"], row["size"], row["mortal"]) for row in rows}
@@ -71,7 +71,7 @@ class ItemStorage:
     async def search_items(
         self, tx: ReadTx, scope: Principal, search: SearchItems, vector: Vector | None, now: datetime
     ) -> list[ItemHit]:
-        """In the order of the answer; `vector` is the query's."""
+        """Return one page of items, nearest to `vector` first, or last changed first if it is None."""
         first, behind = path_bounds(search.prefix)
         filtered = (
             "NOT EXISTS (SELECT 1 FROM jsonb_each($4::jsonb) e WHERE NOT store_matches(i.value->e.key, e.value))"
@@ -87,7 +87,7 @@ class ItemStorage:
     async def list_namespaces(
         self, tx: ReadTx, scope: Principal, wanted: ListNamespaces, now: datetime
     ) -> list[Namespace]:
-        """Those that meet the conditions."""
+        """Return the namespaces that meet all conditions, in order, each once."""
         first, behind = path_bounds(_known_prefix(wanted.conditions))
         conditions = [{"where": c.where, "path": c.path} for c in wanted.conditions]
         args = (conditions, wanted.max_depth, wanted.limit, wanted.offset, now)
@@ -95,22 +95,22 @@ class ItemStorage:
         return [tuple(row["namespace"]) for row in rows]
 
     async def load_items(self, tx: ReadTx, scope: Principal, ids: Iterable[UUID]) -> dict[UUID, StoreItem]:
-        """Whole items by id."""
+        """Return whole items by id; an id that is not stored is absent."""
         rows = await tx.fetch(self._sql["items"], scope.tenant_id, list(set(ids)))
         return {row["id"]: StoreItem(**{**row, "namespace": tuple(row["namespace"])}) for row in rows}
 
     async def put_items(
         self, tx: WriteTx, scope: Principal, puts: Sequence[PutItem], vectors: Sequence[Sequence[Vector]], now: datetime
     ) -> None:
-        """Store and delete, each place once; `vectors` are those of each put's texts."""
+        """Store and delete items; each place occurs once. `vectors` holds one sequence a put, one vector a text."""
         await lock_places(tx, scope, [(path_of(put.namespace), put.key) for put in puts])
-        gone = [{"path": path_of(put.namespace), "key": put.key} for put in puts if put.value is None]
-        if gone:
-            await tx.execute(self._sql["delete"], scope.tenant_id, gone)
-        kept = [_item_row(put) for put in puts if put.value is not None]
-        if not kept:
+        deletions = [{"path": path_of(put.namespace), "key": put.key} for put in puts if put.value is None]
+        if deletions:
+            await tx.execute(self._sql["delete"], scope.tenant_id, deletions)
+        rows_to_store = [_item_row(put) for put in puts if put.value is not None]
+        if not rows_to_store:
             return
-        rows = await tx.fetch(self._sql["put"], scope.tenant_id, kept, now)
+        rows = await tx.fetch(self._sql["put"], scope.tenant_id, rows_to_store, now)
         ids = {(row["path"], row["key"]): row["id"] for row in rows}
         await tx.execute(self._sql["forget_vectors"], scope.tenant_id, list(ids.values()))
         parts = [
@@ -123,19 +123,19 @@ class ItemStorage:
             await tx.execute(self._sql["put_vectors"], scope.tenant_id, *columns, self._space)
 
     async def refresh_ttl(self, tx: WriteTx, scope: Principal, ids: Iterable[UUID], now: datetime) -> None:
-        """Begin their times to live anew; waits for nobody."""
+        """Restart the items' times to live. Skip items that somebody is writing, and wait for nobody."""
         await tx.execute(self._sql["refresh"], scope.tenant_id, list(set(ids)), now)
 
 
 class ItemRecords:
-    """What happens to items for reasons that are not their owners': they expire, or a person is erased."""
+    """Statements that expire items and erase a user's items."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
         self._sql = load_statements("agent_state/store_items.sql")
 
     async def expire_items(self, scope: Principal, now: datetime, limit: int, *, dry_run: bool) -> int:
-        """Remove at most `limit` of what has expired; how many, or how many there are."""
+        """Delete at most `limit` expired items and return how many. If `dry_run`, only count all expired items."""
         if dry_run:
             async with self._uow.read(scope, timeout_s=LONG_S) as tx:
                 return int(await tx.fetchval(self._sql["expired"], scope.tenant_id, now))
@@ -144,14 +144,14 @@ class ItemRecords:
 
 
 async def erase_items(tx: WriteTx, scope: Principal, user_id: str) -> int:
-    """Remove a person's items, in the transaction of their erasure; how many."""
+    """Delete the user's items in the transaction of their erasure; return how many."""
     return _affected_rows(
         await tx.execute(load_statements("agent_state/store_items.sql")["erase"], scope.tenant_id, user_id)
     )
 
 
 def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
-    """What every namespace that meets the conditions begins with, as far as no label is left open."""
+    """Return the longest prefix that all matching namespaces share, up to the first wildcard."""
     longest: Namespace = ()
     for condition in conditions:
         if condition.where == "prefix":
@@ -161,8 +161,10 @@ def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
 
 
 async def lock_places(tx: WriteTx, scope: Principal, places: Iterable[tuple[str, str]]) -> None:
-    """Until the transaction ends nobody else writes at these places, paths and keys. One lock of few each, so that a
-    large batch does not fill the database's table of locks."""
+    """Lock these places (path, key) against other writers until the transaction ends.
+
+    Places share TURNSTILES locks, so that a large batch does not fill the database's lock table.
+    """
     turnstiles = {zlib.crc32((path + key).encode()) % TURNSTILES for path, key in places}
     await tx.fetch(load_statements("agent_state/store_items.sql")["lock"], scope.tenant_id, sorted(turnstiles))
 

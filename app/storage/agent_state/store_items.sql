@@ -1,19 +1,19 @@
 -- name: get
--- $2 places as [{n, path, key}], $3 now. Expired items are not there. The limit keeps it at one look into the index for
--- each place; joined, the whole tenant would be read.
+-- $2 places as [{n, path, key}], $3 now. Expired items do not count. The LIMIT makes it one index look-up a place; a plain join
+-- would read the whole tenant.
 SELECT g.n, i.id, i.size, i.mortal FROM jsonb_to_recordset($2::jsonb) AS g(n int, path text, key text)
 CROSS JOIN LATERAL (
     SELECT id, size, ttl IS NOT NULL AS mortal FROM store_items
     WHERE tenant_id = $1 AND path = g.path AND key = g.key AND (expires_at IS NULL OR expires_at > $3) LIMIT 1) i
 
 -- name: search
--- $2 and $3 the bounds of the prefix, $4 filter or null, $5 at most, $6 offset, $7 now. Last changed first.
+-- $2 and $3 the bounds of the prefix, $4 filter or null, $5 limit, $6 offset, $7 now. Last changed first.
 SELECT i.id, i.size, i.ttl IS NOT NULL AS mortal, NULL::double precision AS score FROM store_items i
 WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NULL OR i.expires_at > $7) AND {filtered}
 ORDER BY i.updated_at DESC, i.id DESC LIMIT $5 OFFSET $6
 
 -- name: nearest
--- The same with $8 the query's vector and $9 its space: the nearest text of an item counts; items without come last.
+-- Like search, with $8 the query's vector and $9 its space. The nearest text of an item counts; items without a vector come last.
 WITH found AS MATERIALIZED (
     SELECT i.id, i.size, i.ttl, i.updated_at FROM store_items i
     WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NULL OR i.expires_at > $7)
@@ -24,8 +24,8 @@ CROSS JOIN LATERAL (SELECT max(1 - (v.embedding <=> $8)) AS score FROM store_vec
 ORDER BY s.score DESC NULLS LAST, f.updated_at DESC, f.id DESC LIMIT $5 OFFSET $6
 
 -- name: namespaces
--- $2 and $3 the bounds of what the conditions leave, $4 conditions as [{where, path}], $5 labels kept or null, $6 at
--- most, $7 offset, $8 now. In order, each once; conditions are looked at once a namespace, not once an item.
+-- $2 and $3 the bounds of the common prefix, $4 conditions as [{where, path}], $5 labels to keep or null, $6 limit, $7 offset,
+-- $8 now. In order, each once. Conditions are checked once a namespace, not once an item.
 WITH paths AS MATERIALIZED (
     SELECT DISTINCT i.path FROM store_items i
     WHERE i.tenant_id = $1 AND i.path >= $2 AND i.path < $3 AND (i.expires_at IS NULL OR i.expires_at > $8)),
@@ -36,13 +36,13 @@ WHERE NOT EXISTS (SELECT 1 FROM jsonb_to_recordset($4::jsonb) AS c("where" text,
 ORDER BY 1 LIMIT $6 OFFSET $7
 
 -- name: items
--- Values as text, which nobody here has to read.
+-- Values come as text, because the server passes them on unread.
 SELECT id, store_labels(path) AS namespace, key, value::text AS value, created_at, updated_at FROM store_items
 WHERE tenant_id = $1 AND id = ANY ($2)
 
 -- name: put
--- $2 items as [{id, path, key, value, size, indexed, user_id, ttl_s}], $3 now. What has expired counts as gone; whose it
--- is stays known.
+-- $2 items as [{id, path, key, value, size, indexed, user_id, ttl_s}], $3 now. An expired item counts as absent, but keeps its
+-- user_id.
 INSERT INTO store_items AS i (tenant_id, id, path, key, value, size, indexed, user_id, ttl, expires_at, created_at,
                               updated_at)
 SELECT $1, p.id, p.path, p.key, p.value, p.size, p.indexed, p.user_id, make_interval(secs => p.ttl_s),
@@ -56,28 +56,28 @@ ON CONFLICT (tenant_id, path, key) DO UPDATE
 RETURNING id, path, key
 
 -- name: delete
--- $2 places as [{path, key}], looked up as in get.
+-- $2 places as [{path, key}], with one index look-up a place as in get.
 DELETE FROM store_items WHERE tenant_id = $1 AND id = ANY (ARRAY (
     SELECT i.id FROM jsonb_to_recordset($2::jsonb) AS d(path text, key text)
     CROSS JOIN LATERAL (
         SELECT id FROM store_items WHERE tenant_id = $1 AND path = d.path AND key = d.key LIMIT 1) i))
 
 -- name: lock
--- $2 turnstiles in order: batches that write at the same places pass one after the other, and never wait in a circle.
--- Rows could not be locked instead: those that are not there yet are the ones that are fought for.
+-- $2 turnstiles in order, so that batches that write the same places go one after the other and never deadlock. Row locks would
+-- not do: writers compete for rows that do not exist yet.
 SELECT pg_advisory_xact_lock(hashtext($1::uuid::text), turnstile) FROM unnest($2::int[]) AS turnstile
 
 -- name: forget_vectors
 DELETE FROM store_vectors WHERE tenant_id = $1 AND item_id = ANY ($2)
 
 -- name: put_vectors
--- $2 items, $3 which text of each, $4 vectors, $5 their space.
+-- $2 items, $3 the number of each text, $4 vectors, $5 their space.
 INSERT INTO store_vectors (tenant_id, item_id, space, part, embedding)
 SELECT $1, v.item_id, $5, v.part, v.embedding
 FROM unnest($2::uuid[], $3::smallint[], $4::halfvec[]) AS v(item_id, part, embedding)
 
 -- name: refresh
--- Their time to live begins anew, but for those that somebody is writing just now: it begins anew by that.
+-- Restart times to live, except of items that somebody is writing now: that write restarts them.
 UPDATE store_items i SET expires_at = $3::timestamptz + i.ttl
 WHERE i.tenant_id = $1 AND i.id IN (SELECT id FROM store_items WHERE tenant_id = $1 AND id = ANY ($2) AND ttl IS NOT NULL
                                     FOR NO KEY UPDATE SKIP LOCKED)
@@ -86,11 +86,11 @@ WHERE i.tenant_id = $1 AND i.id IN (SELECT id FROM store_items WHERE tenant_id =
 SELECT count(*) FROM store_items WHERE tenant_id = $1 AND expires_at <= $2
 
 -- name: expire
--- What is being read or written just now waits for the next time.
+-- An item that somebody reads or writes now waits for the next run.
 DELETE FROM store_items WHERE tenant_id = $1 AND id IN (
     SELECT id FROM store_items WHERE tenant_id = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 
 -- name: erase
--- Of several users whom an item names, the first who is erased takes it along.
+-- An item that names several users is erased with the first of them.
 DELETE FROM store_items WHERE tenant_id = $1 AND id = ANY (ARRAY (
     SELECT id FROM store_items WHERE tenant_id = $1 AND user_id = $2 UNION ALL SELECT items_naming($2)))

@@ -1,4 +1,4 @@
-"""What is known of a user with their consent, and what is proposed to be. History is the journal's."""
+"""A user's consented context and the proposals to change it. The journal writes their history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -36,11 +36,13 @@ _COLUMNS = ", ".join(f"p.{name}" for name in _PLAIN.split(", ")) + (
 
 
 class ConsentStorage:
-    """Each method is part of a transaction that holds the user's row, but for what only reads."""
+    """Statements on proposals and context. The caller of a write must hold the lock on the user's row."""
 
     async def is_known_user(self, tx: ReadTx, scope: Principal, user_id: str) -> bool:
-        """Whether anything is held of a user that this key may know of; their row is locked if this transaction may
-        decide about them: whoever else does is waited for."""
+        """Tell whether anything is stored about the user that this key may know of.
+
+        In a write transaction, lock the user's row, so that decisions about one user run one after the other.
+        """
         if (
             isinstance(tx, WriteTx)
             and await tx.fetchrow(_format_statement("lock_user"), scope.tenant_id, user_id) is None
@@ -49,28 +51,29 @@ class ConsentStorage:
         return bool(await tx.fetchval(_format_statement("known"), scope.tenant_id, user_id, scope.category_list))
 
     async def ensure_user(self, tx: WriteTx, scope: Principal, user_id: str) -> None:
-        """Make the user known, as a write of a memory does, and lock their row. Raises WriteContention when an erasure
-        was in the way."""
+        """Store the user if they are new, and lock their row. Raise WriteContention if an erasure got in between."""
         await tx.execute(_format_statement("know_user"), scope.tenant_id, user_id)
         if await tx.fetchrow(_format_statement("lock_user"), scope.tenant_id, user_id) is None:
             raise WriteContention
 
     async def is_erased(self, tx: WriteTx, scope: Principal, hashes: Sequence[bytes]) -> bool:
-        """Whether one of these was erased."""
+        """Tell whether one of these hashes is a tombstone."""
         return bool(await tx.fetchval(_format_statement("erased"), scope.tenant_id, list(hashes)))
 
     async def load_signals(
         self, tx: WriteTx, scope: Principal, patch: Patch, memory_ids: Sequence[UUID], now: datetime
     ) -> list[Signal]:
-        """Memories as signals for a proposal, without those that tell nothing of this user or that the key may not
-        see."""
+        """Return memories as signals for a proposal.
+
+        Leave out memories that say nothing about this user, and those that the key may not see.
+        """
         rows = await tx.fetch(
             _format_statement("evidence"), scope.tenant_id, patch.user_id, list(memory_ids), scope.category_list
         )
         return [_signal_from_memory(patch, row, scope.actor_name, now) for row in rows]
 
     async def load_patch(self, tx: ReadTx, scope: Principal, user_id: str, patch_id: UUID) -> Patch | None:
-        """A proposal; its row is locked if this transaction may change it."""
+        """Return a proposal, or None; lock its row if the transaction may write."""
         if isinstance(tx, WriteTx):
             await tx.fetchval(_format_statement("lock_patch"), scope.tenant_id, user_id, patch_id)
         row = await tx.fetchrow(_format_statement("patch"), scope.tenant_id, user_id, patch_id)
@@ -79,27 +82,27 @@ class ConsentStorage:
     async def find_same_value(
         self, tx: WriteTx, scope: Principal, user_id: str, name: str, value: str
     ) -> tuple[Patch, bool] | None:
-        """The newest proposal of the same value, and whether it is what is known now."""
+        """Return the newest proposal of the same value and whether it is the current value, or None."""
         row = await tx.fetchrow(_format_statement("same"), scope.tenant_id, user_id, name, value_key(value))
         return (_patch_from_row(row), row["stands"]) if row else None
 
     async def count_existing(
         self, tx: WriteTx, scope: Principal, user_id: str, name: str, now: datetime
     ) -> tuple[int, int]:
-        """How many proposals of the user wait, and how many values the field has."""
+        """Return the number of the user's pending proposals and the number of the field's values."""
         row = await tx.fetchrow(_format_statement("room"), scope.tenant_id, user_id, name, now)
         assert row is not None
         return row["pending"], row["values"]
 
     async def insert_patch(self, tx: WriteTx, scope: Principal, patch: Patch) -> None:
-        """Store a proposal."""
+        """Store a new proposal."""
         key, signals = value_key(patch.value), [_signal_row(s) for s in patch.signals]
         values = (patch.id, patch.user_id, patch.field, patch.value, key, patch.sensitive, signals, patch.actor)
         times = (patch.thread_id, patch.created_at, patch.expires_at)
         await tx.execute(_format_statement("propose"), scope.tenant_id, *values, *times, list(patch.keys))
 
     async def update_signals(self, tx: WriteTx, scope: Principal, patch: Patch) -> None:
-        """Store the signals and the proposing keys it has now."""
+        """Store the current signals and proposing keys of a proposal."""
         signals = [_signal_row(s) for s in patch.signals]
         await tx.execute(_format_statement("join"), scope.tenant_id, patch.id, signals, list(patch.keys))
 
@@ -114,22 +117,22 @@ class ConsentStorage:
         way: DecisionWay,
         answer: UUID | None = None,
     ) -> None:
-        """Decide; its question is answered with that. `answer`: the turn that decides it in a chat.
+        """Store the decision on a proposal and delete its question. `answer`: the turn that decides it in a chat.
 
-        Raises WrongState when it was decided before.
+        Raise WrongState if it was decided before.
         """
         await tx.execute(_format_statement("close"), scope.tenant_id, patch.id, state, now, by, way, answer)
         await tx.execute(_format_statement("unask"), scope.tenant_id, patch.id)
 
     async def put_value(self, tx: WriteTx, scope: Principal, patch: Patch, now: datetime) -> tuple[str, UUID] | None:
-        """Make it known; the value it takes the place of, and that one's proposal."""
+        """Store the proposed value; return the value it replaces and that one's proposal, or None."""
         where = scope.tenant_id, patch.user_id, patch.field, value_item(patch.field, patch.value)
         before = await tx.fetchrow(_format_statement("value"), *where)
         await tx.execute(_format_statement("put_value"), *where, patch.value, patch.id, now)
         return (before["value"], before["patch_id"]) if before else None
 
     async def load_values(self, tx: ReadTx, scope: Principal, user_id: str) -> list[ContextValue]:
-        """All that is known, oldest first."""
+        """Return all values of the user, oldest first."""
         return [
             ContextValue(**dict(row)) for row in await tx.fetch(_format_statement("values"), scope.tenant_id, user_id)
         ]
@@ -137,7 +140,7 @@ class ConsentStorage:
     async def delete_values(
         self, tx: WriteTx, scope: Principal, user_id: str, name: str, value: str | None
     ) -> list[tuple[str, UUID]]:
-        """Forget a field's values, or the one that is given; what they were, and their proposals."""
+        """Delete all values of a field, or only `value`; return the deleted values and their proposals."""
         item = None if value is None else value_item(name, value)
         rows = await tx.fetch(_format_statement("withdraw"), scope.tenant_id, user_id, name, item)
         return [(row["value"], row["patch_id"]) for row in rows]
@@ -152,14 +155,14 @@ class ConsentStorage:
         after: Position | None,
         limit: int,
     ) -> list[Patch]:
-        """Newest first, at most `limit`, starting behind `after`."""
+        """Return the proposals behind `after`, newest first, at most `limit`."""
         rows = await tx.fetch(
             _format_statement("page"), scope.tenant_id, user_id, state, now, *(after or (None, None)), limit
         )
         return [_patch_from_row(row) for row in rows]
 
     async def newest_turn(self, tx: WriteTx, scope: Principal, user_id: str, thread_id: str) -> ThreadTurn | None:
-        """The newest turn of a thread, if it is this user's and unchanged; no turn is stored there meanwhile."""
+        """Return the thread's newest turn, or None if it changed or is another user's; block new turns meanwhile."""
         await tx.fetchval(_format_statement("lock_thread"), scope.tenant_id, thread_id)
         row = await tx.fetchrow(
             _format_statement("newest_turn"), scope.tenant_id, thread_id, user_id, scope.category_list
@@ -167,55 +170,58 @@ class ConsentStorage:
         return ThreadTurn(**dict(row)) if row else None
 
     async def store_question(self, tx: WriteTx, scope: Principal, question: Question) -> None:
-        """Note what the user is asked, in this thread alone."""
+        """Store the question that the user is asked in this thread. It replaces an earlier question."""
         await self.delete_question(tx, scope, question.patch_id)
         where = scope.tenant_id, question.thread_id, question.user_id, question.patch_id
-        how = question.question, question.rev, question.asked_at, question.turn_id, question.key_id
-        await tx.execute(_format_statement("ask"), *where, *how)
+        details = question.question, question.rev, question.asked_at, question.turn_id, question.key_id
+        await tx.execute(_format_statement("ask"), *where, *details)
         if question.key_id is not None:
             await tx.execute(_format_statement("bar"), scope.tenant_id, question.patch_id, question.key_id)
 
     async def is_turn_unchanged(self, tx: WriteTx, scope: Principal, question: Question) -> bool:
-        """Whether the assistant's turn that asks is still as it was."""
+        """Tell whether the assistant's turn that asks is unchanged."""
         return bool(await tx.fetchval(_format_statement("stands"), scope.tenant_id, question.turn_id))
 
     async def delete_question(self, tx: WriteTx, scope: Principal, patch_id: UUID) -> None:
-        """The question is not open any more."""
+        """Delete the proposal's question: it is no longer open."""
         await tx.execute(_format_statement("unask"), scope.tenant_id, patch_id)
 
     async def load_question(self, tx: ReadTx, scope: Principal, thread_id: str) -> Question | None:
-        """The open question of a thread."""
+        """Return the open question of a thread, or None."""
         row = await tx.fetchrow(_format_statement("question"), scope.tenant_id, thread_id)
         return Question(**dict(row)) if row else None
 
     async def load_changes(self, tx: WriteTx, scope: Principal, question: Question, limit: int) -> list[ThreadChange]:
-        """What happened in the thread since it was asked, oldest first."""
-        rows = await tx.fetch(_format_statement("told"), scope.tenant_id, question.thread_id, question.rev, limit)
+        """Return what happened in the thread since the question was asked, oldest first."""
+        rows = await tx.fetch(_format_statement("changes"), scope.tenant_id, question.thread_id, question.rev, limit)
         return [ThreadChange(**dict(row)) for row in rows]
 
     async def lock_due_patches(self, tx: WriteTx, scope: Principal, now: datetime, limit: int) -> list[Patch]:
-        """Proposals that nobody decided in time, locked."""
+        """Return pending proposals that are past their time, with their rows locked."""
         return [_patch_from_row(row) for row in await tx.fetch(_format_statement("due"), scope.tenant_id, now, limit)]
 
     async def count_due(self, tx: ReadTx, scope: Principal, now: datetime) -> int:
-        """How many there are."""
+        """Return the number of pending proposals that are past their time."""
         return int(await tx.fetchval(_format_statement("count_due"), scope.tenant_id, now))
 
 
 async def consent_texts(tx: WriteTx, scope: Principal, user_id: str) -> list[str]:
-    """What tombstones of a person's context are made of."""
+    """Return the texts that become tombstones when the user is erased."""
     rows = await tx.fetch(_format_statement("texts"), scope.tenant_id, user_id)
     return [erasure_text(row["field"], row["value"]) for row in rows]
 
 
 async def erase_consent(tx: WriteTx, scope: Principal, user_id: str) -> dict[str, int]:
-    """Remove a person's context, in the transaction of their erasure; how much. History stays without text."""
+    """Delete the user's context in the transaction of their erasure; return counts by table.
+
+    History rows stay, without text.
+    """
     counts: dict[str, int] = await tx.fetchval(_format_statement("erase"), scope.tenant_id, user_id, scope.actor_name)
     return counts
 
 
 def value_item(name: str, value: str) -> str:
-    """Which of a field's values it is; most fields have one only."""
+    """Return the key of a value within its field; empty for a field with a single value."""
     return value_key(value).hex() if name.endswith(MULTI_VALUE_SUFFIX) else ""
 
 
@@ -226,18 +232,18 @@ def _format_statement(name: str) -> str:
 
 def _patch_from_row(row: Mapping[str, Any]) -> Patch:
     values = {name: row[name] for name in _PLAIN.split(", ")}
-    asked = None
+    question = None
     if row["question"] is not None:
-        where = row["id"], row["user_id"], row["asked_in"]
-        asked = Question(*where, row["question"], row["rev"], row["asked_at"], row["turn_id"], row["key_id"])
+        asked_about = row["id"], row["user_id"], row["asked_in"]
+        question = Question(*asked_about, row["question"], row["rev"], row["asked_at"], row["turn_id"], row["key_id"])
     signals = tuple(_signal_from_row(s) for s in row["signals"])
-    told = {"state": PatchState(row["state"]), "signals": signals, "question": asked, "keys": tuple(row["keys"])}
-    return Patch(**{**values, **told})
+    parsed = {"state": PatchState(row["state"]), "signals": signals, "question": question, "keys": tuple(row["keys"])}
+    return Patch(**{**values, **parsed})
 
 
 def _signal_from_memory(patch: Patch, row: Mapping[str, Any], actor: str, now: datetime) -> Signal:
-    says = states_field_value(patch.field, patch.value, row["said"])
-    return Signal(row["id"], row["root"], row["kind"], row["confidence"], actor, now, says)
+    supports = states_field_value(patch.field, patch.value, row["said"])
+    return Signal(row["id"], row["root"], row["kind"], row["confidence"], actor, now, supports)
 
 
 def _signal_row(signal: Signal) -> dict[str, Any]:

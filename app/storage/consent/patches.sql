@@ -1,12 +1,12 @@
 -- name: lock_user
--- One decision about a user at a time; an erasure waits, and is waited for. Other writes of the user go on.
+-- One decision about a user at a time. An erasure and a decision wait for each other; other writes of the user go on.
 SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR NO KEY UPDATE
 
 -- name: know_user
 SELECT know_users($1, jsonb_build_array($2::text))
 
 -- name: known
--- Whether anything is held of a user. A key bound to agents ($3) knows people it can see a memory or a proposal of.
+-- Whether anything is stored about a user. A key bound to agents ($3) knows users with a memory or proposal that it can see.
 SELECT EXISTS (SELECT 1 FROM context_patches WHERE tenant_id = $1 AND user_id = $2)
     OR CASE WHEN $3::text[] IS NULL THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)
        ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
@@ -16,7 +16,7 @@ SELECT EXISTS (SELECT 1 FROM context_patches WHERE tenant_id = $1 AND user_id = 
 SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = $1 AND hash = ANY ($2::bytea[]))
 
 -- name: evidence
--- What memories ($3) of a user ($2) tell of them, within the key's categories ($4).
+-- What memories ($3) say about a user ($2), within the key's categories ($4).
 SELECT id, kind, root, confidence, said FROM evidence_of($1, $2, $3) WHERE $4::text[] IS NULL OR category = ANY ($4)
 
 -- name: patch
@@ -28,7 +28,7 @@ WHERE p.tenant_id = $1 AND p.user_id = $2 AND p.id = $3
 SELECT id FROM context_patches WHERE tenant_id = $1 AND user_id = $2 AND id = $3 FOR NO KEY UPDATE
 
 -- name: same
--- The proposal of the same value ($4, its key): the one that stands, else the newest; and whether it stands.
+-- The proposal of the same value ($4, its key): the current one, else the newest; and whether it is the current one.
 SELECT {columns}, c.patch_id IS NOT NULL AS stands FROM context_patches p
 LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
 LEFT JOIN user_context c ON c.tenant_id = p.tenant_id AND c.patch_id = p.id
@@ -36,7 +36,7 @@ WHERE p.tenant_id = $1 AND p.user_id = $2 AND p.field = $3 AND p.value_key = $4
 ORDER BY c.patch_id IS NULL, p.created_at DESC, p.id DESC LIMIT 1
 
 -- name: room
--- How many proposals of a user wait ($4: until when they do), and how many values a field ($3) has.
+-- The number of a user's pending proposals ($4 now) and the number of values of a field ($3).
 SELECT (SELECT count(*) FROM context_patches
         WHERE tenant_id = $1 AND user_id = $2 AND state = 'pending' AND expires_at > $4) AS pending,
        (SELECT count(*) FROM user_context WHERE tenant_id = $1 AND user_id = $2 AND field = $3) AS values
@@ -73,7 +73,7 @@ DELETE FROM user_context WHERE tenant_id = $1 AND user_id = $2 AND field = $3 AN
 RETURNING value, patch_id
 
 -- name: page
--- Newest first; a proposal nobody decided in time is expired ($4: now), whether or not it was marked so yet.
+-- Newest first. A proposal past its time ($4 now) is expired, even if no job has marked it yet.
 SELECT * FROM (
     SELECT {columns} FROM context_patches p
     LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
@@ -83,11 +83,11 @@ WHERE ($3::text IS NULL OR $3 = CASE WHEN state = 'pending' AND expires_at <= $4
 ORDER BY created_at DESC, id DESC LIMIT $7
 
 -- name: lock_thread
--- A turn that is being stored is waited for: it was not said to the question that is asked next.
+-- Wait for a turn that is being stored: it does not answer the question that is asked next.
 SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE
 
 -- name: newest_turn
--- The newest turn of a thread ($2), if it still is as it was said: of this user ($3) and within the key's categories ($4).
+-- The newest turn of a thread ($2), if it is unchanged, of this user ($3) and within the key's categories ($4).
 SELECT m.id, c.rev, m.role, m.text FROM (
     SELECT c.rev, c.memory_id::uuid AS memory_id FROM change_log c
     LEFT JOIN memories t ON t.tenant_id = $1 AND t.id = c.memory_id::uuid
@@ -97,7 +97,7 @@ JOIN memories m ON m.tenant_id = $1 AND m.id = c.memory_id AND m.user_id = $3 AN
     AND ($4::text[] IS NULL OR m.category = ANY ($4))
 
 -- name: ask
--- A thread has one question at a time; the next one takes its place.
+-- A thread has one question at a time; a new one replaces it.
 INSERT INTO context_questions (tenant_id, thread_id, user_id, patch_id, question, rev, asked_at, turn_id, key_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (tenant_id, thread_id) DO UPDATE SET user_id = excluded.user_id, patch_id = excluded.patch_id,
@@ -105,7 +105,7 @@ ON CONFLICT (tenant_id, thread_id) DO UPDATE SET user_id = excluded.user_id, pat
     key_id = excluded.key_id
 
 -- name: bar
--- Whoever asks about a proposal cannot answer, also when another one asks after them.
+-- A key that asks about a proposal cannot answer it, even if another key asks later.
 UPDATE context_patches SET keys = array_append(keys, $3) WHERE tenant_id = $1 AND id = $2 AND $3 <> ALL (keys)
 
 -- name: question
@@ -113,16 +113,16 @@ SELECT patch_id, user_id, thread_id, question, rev, asked_at, turn_id, key_id FR
 WHERE tenant_id = $1 AND thread_id = $2
 
 -- name: stands
--- Whether a turn of an assistant's is as it was when it asked.
+-- Whether a turn of the assistant is unchanged since it asked.
 SELECT EXISTS (SELECT FROM memories WHERE tenant_id = $1 AND id = $2 AND role = 'assistant' AND state = 'active'
                                       AND version = 1)
 
--- name: told
+-- name: changes
 SELECT rev, memory_id, is_turn, user_id, actor_id, role, said AS text, version, active, key_id
 FROM told_since($1, $2, $3, $4)
 
 -- name: due
--- Proposals nobody decided in time; what another transaction is at is left to it.
+-- Proposals past their time; rows that another transaction has locked are left to it.
 SELECT {columns} FROM context_patches p
 LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
 WHERE p.tenant_id = $1 AND p.state = 'pending' AND p.expires_at <= $2
@@ -132,7 +132,7 @@ ORDER BY p.expires_at, p.id LIMIT $3 FOR NO KEY UPDATE OF p SKIP LOCKED
 SELECT count(*) FROM context_patches WHERE tenant_id = $1 AND state = 'pending' AND expires_at <= $2
 
 -- name: texts
--- What was ever proposed of a user: tombstones are made of it.
+-- All that was ever proposed about a user: tombstones are made of it.
 SELECT field, value FROM context_patches WHERE tenant_id = $1 AND user_id = $2
 
 -- name: erase

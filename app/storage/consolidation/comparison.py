@@ -1,4 +1,4 @@
-"""What a daily consolidation looks at, and which pairs it has checked. Merging and linking is the journal's."""
+"""The memories that a daily consolidation compares, and the pairs it has checked. The journal merges and links."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -18,7 +18,7 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, WriteTx
 
 _PAIRS_BATCH = 500
-"""Memories whose neighbours one statement finds."""
+"""The number of memories whose neighbours one statement finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Related:
 
 
 class ConsolidationStorage:
-    """Reads one embedding space. Active semantic memories only, held to the scope's categories."""
+    """Statements on one embedding space, on active semantic memories within the principal's categories."""
 
     def __init__(self, space: str) -> None:
         self._space = space
@@ -40,7 +40,7 @@ class ConsolidationStorage:
     async def find_users(
         self, tx: ReadTx, scope: Principal, policy: ConsolidationPolicy, now: datetime, user_id: str | None
     ) -> list[str]:
-        """Users with something in the pool, in order; of `user_id` alone if given."""
+        """Return the users with memories in the pool, in order; only `user_id` if it is given."""
         since = policy.compared_since(now), policy.changed_since(now)
         rows = await tx.fetch(
             _format_statement("users"), scope.tenant_id, user_id, scope.category_list, *since, policy.pool_importance
@@ -48,7 +48,7 @@ class ConsolidationStorage:
         return [row["user_id"] for row in rows]
 
     async def load_memories(self, tx: ReadTx, scope: Principal, user_id: str) -> list[Memory]:
-        """All of the user's, with their hits."""
+        """Return all of the user's memories, with their hits."""
         rows = await tx.fetch(_format_statement("memories"), scope.tenant_id, user_id, scope.category_list)
         return [memory_from_row(row) for row in rows]
 
@@ -62,90 +62,90 @@ class ConsolidationStorage:
         low: float,
         neighbours: int,
     ) -> list[Pair]:
-        """Each of one user's memories that is in the pool with its nearest of the same category, each two once.
+        """Pair each memory in the pool with its nearest of the same user and category; each pair occurs once.
 
-        `low`: the least cosine; `neighbours`: of one memory at most.
+        `low`: the least cosine similarity; `neighbours`: the most pairs a memory.
         """
         by_category: defaultdict[tuple[str, str], dict[UUID, Memory]] = defaultdict(dict)
-        for one in memories:
-            by_category[one.user_id, one.category][one.id] = one
-        found: dict[IdPair, Pair] = {}
+        for memory in memories:
+            by_category[memory.user_id, memory.category][memory.id] = memory
+        pairs: dict[IdPair, Pair] = {}
         for (user_id, category), members in by_category.items():
-            chosen, everyone = [one for one in members if one in in_pool], list(members)
-            for start in range(0, len(chosen), _PAIRS_BATCH):
-                some = chosen[start : start + _PAIRS_BATCH]
+            pooled, everyone = [memory_id for memory_id in members if memory_id in in_pool], list(members)
+            for start in range(0, len(pooled), _PAIRS_BATCH):
+                batch = pooled[start : start + _PAIRS_BATCH]
                 rows = await tx.fetch(
                     _format_statement("pairs", self._space),
                     scope.tenant_id,
                     user_id,
                     category,
-                    some,
+                    batch,
                     everyone,
                     low,
                     neighbours,
                 )
                 for row in rows:
                     pair = Pair(members[row["low"]], members[row["high"]], float(row["score"]))
-                    found[pair.ids] = pair
-        return list(found.values())
+                    pairs[pair.ids] = pair
+        return list(pairs.values())
 
     async def load_checked(
         self, tx: ReadTx, scope: Principal, user_id: str, since: datetime
     ) -> dict[Fingerprint, datetime]:
-        """The fingerprints made after `since`, and when."""
+        """Return the fingerprints of pairs checked after `since`, each with its time."""
         rows = await tx.fetch(_format_statement("checked"), scope.tenant_id, user_id, since)
         return {pair_fingerprint(row["low"], row["high"], row["score"]): row["checked_at"] for row in rows}
 
     async def find_restored_pairs(self, tx: ReadTx, scope: Principal, ids: Iterable[UUID]) -> frozenset[IdPair]:
-        """Every two of which one was restored after it had given way to the other, or both after giving way to one."""
-        rows = await tx.fetch(_format_statement("apart"), scope.tenant_id, [str(one) for one in ids])
-        together: defaultdict[UUID, set[UUID]] = defaultdict(set)
+        """Return pairs that were merged and then restored: one into the other, or both into the same memory."""
+        rows = await tx.fetch(_format_statement("apart"), scope.tenant_id, [str(memory_id) for memory_id in ids])
+        families: defaultdict[UUID, set[UUID]] = defaultdict(set)
         for row in rows:
-            together[row["heir"]] |= {row["heir"], row["id"]}
-        return frozenset(frozenset(two) for several in together.values() for two in combinations(several, 2))
+            families[row["heir"]] |= {row["heir"], row["id"]}
+        return frozenset(frozenset(pair) for family in families.values() for pair in combinations(family, 2))
 
     async def lock_user(self, tx: WriteTx, scope: Principal, user_id: str) -> int | None:
-        """The user's key, safe from an erasure until the transaction ends; None for one who was erased."""
-        key: int | None = await tx.fetchval(_format_statement("hold_user"), scope.tenant_id, user_id)
+        """Return the user's key, locked against an erasure until the transaction ends; None if they are erased."""
+        key: int | None = await tx.fetchval(_format_statement("lock_user"), scope.tenant_id, user_id)
         return key
 
     async def lock_memories(self, tx: WriteTx, scope: Principal, ids: Iterable[UUID]) -> dict[UUID, int]:
-        """The versions of those that are active, unchangeable by others until the transaction ends."""
-        rows = await tx.fetch(_format_statement("hold_memories"), scope.tenant_id, list(ids))
+        """Return the versions of the active ones, locked against changes until the transaction ends."""
+        rows = await tx.fetch(_format_statement("lock_memories"), scope.tenant_id, list(ids))
         return {row["id"]: row["version"] for row in rows}
 
     async def find_related(
         self, tx: ReadTx, scope: Principal, of: Iterable[UUID], without: Iterable[UUID]
     ) -> list[Related]:
-        """Active memories that any `of` these is related to."""
-        rows = await tx.fetch(_format_statement("relations"), scope.tenant_id, [str(one) for one in of], list(without))
+        """Return active memories related to any in `of`, except those in `without`."""
+        rows = await tx.fetch(_format_statement("relations"), scope.tenant_id, [str(end) for end in of], list(without))
         return [Related(**dict(row)) for row in rows]
 
     async def filter_unrelated(self, tx: ReadTx, scope: Principal, edges: Sequence[Edge]) -> list[Edge]:
-        """Those of the edges whose ends are not related yet."""
+        """Return the edges whose ends are not related yet."""
         ends = [str(edge.from_id) for edge in edges], [str(edge.to_id) for edge in edges]
         rows = await tx.fetch(_format_statement("related"), scope.tenant_id, *ends)
-        known = {(row["a"], row["b"]) for row in rows}
-        return [edge for edge in edges if (str(edge.from_id), str(edge.to_id)) not in known]
+        related = {(row["a"], row["b"]) for row in rows}
+        return [edge for edge in edges if (str(edge.from_id), str(edge.to_id)) not in related]
 
     async def record_checked(
         self, tx: WriteTx, scope: Principal, user_pk: int, verdicts: Sequence[Verdict], now: datetime
     ) -> None:
-        """Remember that these pairs were checked."""
-        prints = [one.pair.fingerprint for one in verdicts]
+        """Record the verdicts on these pairs, checked at `now`."""
+        prints = [verdict.pair.fingerprint for verdict in verdicts]
         await tx.execute(
             _format_statement("mark"),
             scope.tenant_id,
             user_pk,
-            [one.low for one in prints],
-            [one.high for one in prints],
-            [one.score for one in prints],
-            [one.rule is not None for one in verdicts],
+            [pair.low for pair in prints],
+            [pair.high for pair in prints],
+            [pair.score for pair in prints],
+            [verdict.rule is not None for verdict in verdicts],
             now,
         )
 
     async def delete_checked(self, tx: WriteTx, scope: Principal, until: datetime) -> None:
-        """Drop the fingerprints made until then."""
+        """Delete the fingerprints of pairs checked at or before `until`."""
         await tx.execute(_format_statement("forget"), scope.tenant_id, until)
 
 

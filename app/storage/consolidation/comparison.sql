@@ -1,8 +1,8 @@
 -- Daily consolidation: $1 tenant; semantic, active memories only. {columns} are a memory's, {vec} the active space's table.
 
 -- name: users
--- Whoever has something in the pool: $2 one user or null, $3 the key's categories or null, $4 nothing older, $5 new or
--- changed since, $6 important.
+-- Users with memories in the pool: $2 one user or null, $3 the key's categories or null, $4 the oldest time, $5 new or changed
+-- since, $6 the least importance.
 SELECT u.user_id FROM users u
 WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND EXISTS (
     SELECT 1 FROM memories m LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
@@ -19,7 +19,7 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active'
   AND ($3::text[] IS NULL OR m.category = ANY ($3))
 
 -- name: pairs
--- For each of $4 the nearest $7 among $5, all of user $2 and category $3, from cosine $6 up; each two once. Exact.
+-- For each of $4 the nearest $7 among $5, all of user $2 and category $3, with a cosine of at least $6. Exact; each pair once.
 WITH mine AS MATERIALIZED (
     SELECT v.memory_id, v.embedding FROM {vec} v
     WHERE v.tenant_id = $1 AND v.user_pk = user_pk_of($1, $2) AND v.state = 'active' AND v.type = 'semantic'
@@ -37,7 +37,7 @@ SELECT low, high, score, checked_at FROM consolidation_pairs
 WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2) AND checked_at > $3
 
 -- name: apart
--- Which of $2 somebody brought back although they had given way to another, with that other and all it gave way to.
+-- Memories of $2 that were merged into another and then restored, each with all memories it was merged into.
 WITH RECURSIVE undone AS (
     SELECT h.memory_id::uuid AS id, (h.meta#>>'{{before,superseded_by}}')::uuid AS heir FROM history h
     WHERE h.tenant_id = $1 AND h.memory_id = ANY ($2::text[]) AND h.event = 'RESTORE'
@@ -47,16 +47,16 @@ WITH RECURSIVE undone AS (
     WHERE m.superseded_by IS NOT NULL)
 SELECT id, heir FROM undone
 
--- name: hold_user
--- First of all locks, as in an erasure: it waits for this transaction, or this one finds nobody.
+-- name: lock_user
+-- The first of all locks, as in an erasure: the erasure waits for this transaction, or this one finds no user.
 SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR KEY SHARE
 
--- name: hold_memories
--- Those of $2 that are still active, unchanged until the transaction ends.
+-- name: lock_memories
+-- The memories of $2 that are still active, unchanged until the transaction ends.
 SELECT id, version FROM memories WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND state = 'active' ORDER BY id FOR SHARE
 
 -- name: relations
--- What $2 are related to, apart from $3; the strongest of each.
+-- The memories that $2 are related to, except $3, each with its strongest relation.
 SELECT m.id, m.category, m.created_at, max(e.strength) AS strength
 FROM (SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = $1 AND r.from_id = ANY ($2::text[])
       UNION ALL
@@ -65,13 +65,13 @@ JOIN memories m ON m.tenant_id = $1 AND m.id = e.other::uuid AND m.state = 'acti
 WHERE NOT m.id = ANY ($3::uuid[]) GROUP BY m.tenant_id, m.id ORDER BY m.id
 
 -- name: related
--- Which of the pairs ($2, $3) are related already, whichever way round.
+-- The pairs ($2, $3) that are related already, in either direction.
 SELECT e.a, e.b FROM unnest($2::text[], $3::text[]) AS e(a, b)
 WHERE EXISTS (SELECT 1 FROM relations r WHERE r.tenant_id = $1 AND least(r.from_id, r.to_id) = least(e.a, e.b)
               AND greatest(r.from_id, r.to_id) = greatest(e.a, e.b))
 
 -- name: mark
--- $2 the user's key, $3 to $6 the pairs and their verdicts, $7 when. In order, so that two runs never wait in a circle.
+-- $2 the user's key, $3 to $6 the pairs and their verdicts, $7 when. In order, so that two runs never deadlock.
 INSERT INTO consolidation_pairs (tenant_id, low, high, score, user_pk, same, checked_at)
 SELECT $1, p.low, p.high, p.score, $2, p.same, $7
 FROM unnest($3::uuid[], $4::uuid[], $5::real[], $6::boolean[]) AS p(low, high, score, same)

@@ -1,4 +1,4 @@
-"""Jobs: what is due, who has it, and what became of it. A running job is changed only by the worker that holds it."""
+"""Jobs: due jobs, leases and results. Only the worker that holds a running job's lease changes it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from app.storage.statements import load_statements
 from app.storage.uow import Row, UnitOfWork
 
 REVIVED_ATTEMPTS = 3
-"""Attempts of a job that is put back since what it died of is over."""
+"""Further attempts of a dead job that is put back because the cause of its failure is gone."""
 
 
 class DueJob(NamedTuple):
@@ -30,7 +30,7 @@ class DueJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """`counts`: (kind, state, how many). `oldest_due_s`: how long the oldest due job has waited. `paused`: kinds."""
+    """`counts`: (kind, state, number). `oldest_due_s`: seconds the oldest due job has waited. `paused`: kinds."""
 
     counts: tuple[tuple[str, JobState, int], ...]
     oldest_due_s: float | None
@@ -38,64 +38,64 @@ class JobCounts:
 
 
 class JobStorage:
-    """Statements on jobs. Times are the database's: no worker's clock counts."""
+    """Statements on jobs. All times are the database's; no worker's clock counts."""
 
     def __init__(self, uow: UnitOfWork, policy: JobPolicy) -> None:
         self._uow = uow
         self._policy = policy
 
     async def find_due(self) -> dict[UUID, list[DueJob]]:
-        """What every tenant has to be published, by tenant; at most the policy's `sweep_limit`."""
+        """Return every tenant's jobs that are due to be published, by tenant; at most the policy's `sweep_limit`."""
         rows = await self._uow.call_definer(_format_statement("due"), self._policy.sweep_limit, self._republish_after)
-        found: defaultdict[UUID, list[DueJob]] = defaultdict(list)
+        due_by_tenant: defaultdict[UUID, list[DueJob]] = defaultdict(list)
         for row in rows:
-            found[row["tenant_id"]].append(DueJob(row["tenant_id"], row["id"], row["kind"]))
-        return dict(found)
+            due_by_tenant[row["tenant_id"]].append(DueJob(row["tenant_id"], row["id"], row["kind"]))
+        return dict(due_by_tenant)
 
     async def database_time(self) -> datetime:
-        """The database's time."""
+        """Return the database's clock."""
         moment: datetime = (await self._uow.call_definer(_format_statement("now")))[0]["now"]
         return moment
 
     async def mark_published(self, scope: Principal, ids: Iterable[UUID]) -> set[UUID]:
-        """Those of `ids` that the caller must publish now; another sweep has, or had, the others."""
+        """Mark due jobs as published; return those that the caller must publish now, not another sweep."""
         rows = await self._write_rows(scope, "mark_published", sorted(ids), self._republish_after)
         return {row["id"] for row in rows}
 
     async def start_job(self, scope: Principal, job_id: UUID, worker: str) -> Job | None:
-        """Take a due job for `worker`; None when it cannot be had. One that came back `dead` has had its attempts."""
+        """Lease a due job to `worker`; None if it is not available. A job returned as `dead` has used its attempts."""
         rows = await self._uow.call(
             scope, _format_statement("start"), job_id, worker, self._lease_time, self._policy.max_attempts
         )
         return _job_from_row(rows[0]) if rows else None
 
     async def extend_lease(self, scope: Principal, job_id: UUID, worker: str) -> bool:
-        """Keep the job for another lease; False when it is this worker's no more."""
+        """Renew the lease; return False if the worker no longer holds the job."""
         return bool(await self._write_rows(scope, "extend", job_id, worker, self._lease_time))
 
     async def finish_job(self, scope: Principal, job_id: UUID, worker: str, report: Mapping[str, Any]) -> bool:
-        """Done; False when it is this worker's no more."""
+        """Mark the job done; return False if the worker no longer holds it."""
         return bool(await self._write_rows(scope, "finish", job_id, worker, dict(report)))
 
     async def fail_job(self, scope: Principal, job_id: UUID, worker: str, error: str, again_s: float | None) -> bool:
-        """Failed: tried again in `again_s` seconds, or dead when that is None. False when it is this worker's no more.
+        """Retry the job in `again_s` seconds, or mark it dead if None; False if the worker no longer holds it.
 
-        `error` must not contain anything a user wrote.
+        `error` must not contain text that a user wrote.
         """
-        again = None if again_s is None else timedelta(seconds=again_s)
-        return bool(await self._write_rows(scope, "fail", job_id, worker, error[:MAX_ERROR], again))
+        delay = None if again_s is None else timedelta(seconds=again_s)
+        return bool(await self._write_rows(scope, "fail", job_id, worker, error[:MAX_ERROR], delay))
 
     async def defer_job(self, scope: Principal, job_id: UUID, worker: str, wait_s: float, why: str) -> bool:
-        """Started again in `wait_s` seconds, as if this time had not been; False when it is this worker's no more."""
+        """Put the job off for `wait_s` seconds without counting the attempt; False if the worker lost the job."""
         return bool(await self._write_rows(scope, "put_off", job_id, worker, timedelta(seconds=wait_s), why))
 
     async def enqueue_jobs(self, scope: Principal, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
-        """Add jobs; the ids of those made. With a `slot`, one a kind: what is there already stays as it is."""
+        """Add jobs; return the ids of the new ones. With a `slot`, a kind that has a job in it gets no second one."""
         rows = [new_job_row(job) for job in jobs]
         return [row["id"] for row in await self._write_rows(scope, "enqueue", rows, slot)]
 
     async def schedule_jobs(self, scope: Principal, slots: Mapping[JobKind, str]) -> list[UUID]:
-        """One job for each kind in its slot, unless it was made before or one of the kind is not through yet."""
+        """Add one job a kind in its slot, unless one exists there or an earlier scheduled one is not finished."""
         ids = [new_id() for _slot in slots]
         rows = await self._write_rows(scope, "schedule", ids, [str(kind) for kind in slots], list(slots.values()))
         return [row["id"] for row in rows]
@@ -103,17 +103,17 @@ class JobStorage:
     async def list_jobs(
         self, scope: Principal, state: JobState | None, kind: str | None, after: Position | None, limit: int
     ) -> list[Job]:
-        """Newest first and without reports, at most `limit`, starting behind `after`."""
+        """Return jobs behind `after`, newest first and without reports, at most `limit`."""
         rows = await self._read_rows(scope, "page", state, kind, *(after or (None, None)), limit)
         return [_job_from_row(row) for row in rows]
 
     async def get_job(self, scope: Principal, job_id: UUID) -> Job | None:
-        """The job, if the tenant has it."""
+        """Return the job, or None if the tenant does not have it."""
         rows = await self._read_rows(scope, "get", job_id)
         return _job_from_row(rows[0]) if rows else None
 
     async def count_jobs(self, scope: Principal) -> JobCounts:
-        """How many jobs of each kind and state there are, and how far behind they are."""
+        """Count the jobs by kind and state, and tell how far they are behind."""
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(_format_statement("counts"), scope.tenant_id)
             oldest = await tx.fetchval(_format_statement("oldest_due"), scope.tenant_id)
@@ -122,33 +122,36 @@ class JobStorage:
         return JobCounts(counts, oldest, tuple(row["kind"] for row in paused))
 
     async def tally_jobs(self, scope: Principal) -> list[tuple[str, str, int]]:
-        """How many jobs of each kind and state there are."""
+        """Return (kind, state, number) for each kind and state."""
         rows = await self._read_rows(scope, "counts")
         return [(row["kind"], row["state"], row["jobs"]) for row in rows]
 
     async def replay_job(self, scope: Principal, job_id: UUID) -> bool:
-        """Put back a dead or done job, or one that waits for a later time; False when it is none, or not there."""
+        """Queue a dead, done or delayed job again; False if there is no such job."""
         return bool(await self._write_rows(scope, "replay", job_id))
 
     async def has_stranded(self, scope: Principal, kind: JobKind, since: datetime, code: str) -> bool:
-        """Whether jobs of this kind, made since then, died of an error with this code."""
+        """Tell whether jobs of this kind, made since then, died of an error with this code."""
         return bool((await self._read_rows(scope, "stranded", kind, since, f"{code}:"))[0]["exists"])
 
     async def revive_jobs(self, scope: Principal, kind: JobKind, since: datetime, code: str, spread_s: float) -> int:
-        """Give them MORE attempts each, the oldest first, at most `sweep_limit` and not all at once; how many."""
-        rest = REVIVED_ATTEMPTS, self._policy.sweep_limit, timedelta(seconds=spread_s)
-        return len(await self._write_rows(scope, "revive", kind, since, f"{code}:", *rest))
+        """Queue the jobs of `has_stranded` again, with REVIVED_ATTEMPTS more attempts each; return how many.
+
+        Take the oldest first, at most `sweep_limit`, and spread their start over `spread_s` seconds.
+        """
+        limits = REVIVED_ATTEMPTS, self._policy.sweep_limit, timedelta(seconds=spread_s)
+        return len(await self._write_rows(scope, "revive", kind, since, f"{code}:", *limits))
 
     async def pause_kind(self, scope: Principal, kind: str) -> None:
-        """Start no more jobs of this kind, or of any (`*`)."""
+        """Start no more jobs of this kind, or of any kind (`*`)."""
         await self._write_rows(scope, "pause", kind)
 
     async def resume_kind(self, scope: Principal, kind: str) -> None:
-        """End the kind's pause, or every pause (`*`)."""
+        """End the pause of this kind, or every pause (`*`)."""
         await self._write_rows(scope, "resume", kind)
 
     async def paused_kinds(self, scope: Principal) -> list[str]:
-        """What is paused."""
+        """Return the paused kinds; `*` pauses all."""
         return [row["kind"] for row in await self._read_rows(scope, "pauses")]
 
     @property

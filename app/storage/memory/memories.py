@@ -1,4 +1,4 @@
-"""Reading memories and their history. Writing them is the journal's."""
+"""Reading memories and their history. The journal writes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from app.storage.uow import ReadTx, UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class ComparedMemory:
-    """A stored memory a new text was compared with. `near`: same category; `link`: close enough for a relation."""
+    """A stored memory that a new text is compared with. `near`: same category; `link`: close enough for a relation."""
 
     neighbour: Neighbour
     near: bool
@@ -51,7 +51,7 @@ class HistoryRow:
 
 
 class MemoryStorage:
-    """Point reads, pages and neighbours, each held to the scope's categories."""
+    """Statements that read memories, history and neighbours within the principal's categories."""
 
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
@@ -60,7 +60,7 @@ class MemoryStorage:
     async def find_neighbours(
         self, scope: Principal, user_id: str, category: str, text: str, vector: Vector, bands: MergeBands
     ) -> list[ComparedMemory]:
-        """The semantic memories a new text must be compared with, best first, in one round trip."""
+        """Return the semantic memories to compare a new text with, best first, in one round trip."""
         rows = await self._uow.call(
             scope,
             _format_statement("neighbours", self._space),
@@ -76,14 +76,14 @@ class MemoryStorage:
         return [_compared_from_row(row) for row in rows]
 
     async def get_memory(self, tx: ReadTx, scope: Principal, memory_id: UUID) -> Memory | None:
-        """The memory, in whatever state; None when it is not there or not this key's to see."""
+        """Return the memory in any state; None if it does not exist or this key may not see it."""
         row = await tx.fetchrow(_format_statement("get"), scope.tenant_id, memory_id, scope.category_list)
         return memory_from_row(row) if row else None
 
     async def list_memories(
         self, tx: ReadTx, scope: Principal, filters: Filters, state: str, after: Position | None, limit: int
     ) -> list[Memory]:
-        """Newest first, at most `limit`, starting behind `after`."""
+        """Return memories behind `after`, newest first, at most `limit`."""
         categories = scope.category_list
         if filters.category is not None:
             categories = [filters.category] if categories is None or filters.category in categories else []
@@ -102,7 +102,7 @@ class MemoryStorage:
     async def list_history(
         self, tx: ReadTx, scope: Principal, memory_id: UUID, after: Position | None, limit: int
     ) -> list[HistoryRow]:
-        """The memory's history, newest first, at most `limit`, starting behind `after`."""
+        """Return the memory's history behind `after`, newest first, at most `limit`."""
         rows = await tx.fetch(
             _format_statement("history"),
             scope.tenant_id,
@@ -114,7 +114,7 @@ class MemoryStorage:
         return [HistoryRow(**dict(row)) for row in rows]
 
     async def has_existed(self, tx: ReadTx, scope: Principal, memory_id: UUID) -> bool:
-        """Whether the tenant ever had this memory."""
+        """Tell whether the tenant ever had this memory."""
         return bool(await tx.fetchval(_format_statement("known"), scope.tenant_id, str(memory_id)))
 
 

@@ -1,5 +1,5 @@
 -- name: neighbours
--- What a new text is compared with; binds the tenant itself, one round trip.
+-- The memories to compare a new text with. The function sets the tenant itself: one round trip.
 SELECT * FROM neighbours_{space}($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: get
@@ -9,7 +9,7 @@ LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.id = $2 AND ($3::text[] IS NULL OR m.category = ANY ($3))
 
 -- name: page
--- $2 user or null, $3 the key's categories or null, $4 filters, $5 state, $6 and $7 the last row seen or null, $8 at most.
+-- $2 user or null, $3 the key's categories or null, $4 filters, $5 state, $6 and $7 the last row seen or null, $8 limit.
 SELECT {columns}, a.last_accessed, a.hits FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND ($2::text IS NULL OR m.user_pk = user_pk_of($1, $2)) AND ($3::text[] IS NULL OR m.category = ANY ($3))
@@ -18,7 +18,7 @@ WHERE m.tenant_id = $1 AND ($2::text IS NULL OR m.user_pk = user_pk_of($1, $2)) 
 ORDER BY m.created_at DESC, m.id DESC LIMIT $8
 
 -- name: history
--- Newest first. For a key bound to agents ($3) a row shows only if every category it speaks of is visible.
+-- Newest first. A key bound to agents ($3) sees a row only if it may see the category before and after.
 SELECT id, memory_id, event, old_ref, new_ref, actor, meta, ts FROM history
 WHERE tenant_id = $1 AND memory_id = $2
   AND ($3::text[] IS NULL OR (coalesce(meta#>>'{{before,category}}', $3[1]) = ANY ($3)
@@ -31,7 +31,7 @@ ORDER BY ts DESC, id DESC LIMIT $6
 SELECT EXISTS (SELECT 1 FROM history WHERE tenant_id = $1 AND memory_id = $2)
 
 -- name: touch
--- $2 ids, $3 hits of each, $4 when. In id order, so that two flushes never wait for each other in a circle.
+-- $2 ids, $3 hits of each, $4 when. In id order, so that two flushes never deadlock.
 INSERT INTO memory_access AS a (tenant_id, memory_id, last_accessed, hits)
 SELECT $1, t.id, $4, t.hits FROM unnest($2::uuid[], $3::bigint[]) AS t(id, hits)
 WHERE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.id = t.id)

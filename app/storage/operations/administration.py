@@ -1,6 +1,6 @@
-"""Roles, databases and migrations: what needs more rights than the server will ever have.
+"""Roles, databases and migrations: work that needs more rights than the server has.
 
-Alembic is imported where it is used: it and SQLAlchemy would be a third of what every command takes to start.
+Alembic is imported inside functions: it and SQLAlchemy would take a third of the start-up time of every command.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ ALTER ROLE mnema_backup NOSUPERUSER BYPASSRLS NOCREATEDB NOCREATEROLE;
 ALTER ROLE mnema_backup SET default_transaction_read_only = on;
 GRANT pg_read_all_data TO mnema_backup;
 """
-# Forced row-level security hides the rows from the owner: only a role past it can dump them.
+# Forced row-level security hides the rows from the owner: only a role that bypasses it can dump them.
 
 _NO_LARGE_OBJECTS = """
 DO $$
@@ -64,7 +64,7 @@ BEGIN
     END LOOP;
 END $$
 """
-# They know no tenant: what one of them stored, every other could read.
+# Large objects have no tenant: every tenant could read what another one stored.
 
 _NO_OTHER_LOGINS = """
 SELECT NOT EXISTS (SELECT FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND rolname NOT LIKE 'mnema\\_%')
@@ -74,19 +74,20 @@ SELECT datname FROM pg_database WHERE datallowconn AND datname <> current_databa
     SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba))) WHERE grantee = 0 AND privilege_type = 'CONNECT')
 ORDER BY 1
 """
-"""Those that everybody may connect to, besides this one."""
+"""Databases other than this one that everybody may connect to."""
 
 MAINTENANCE = ("postgres", "template1")
-"""Databases that every cluster has, and that everybody may connect to."""
+"""Databases that exist in every cluster and that everybody may connect to."""
 
 
 async def bootstrap_cluster(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
     """Create the roles, the database and the vector extension. Idempotent; the only step that needs a superuser.
 
-    mnema_app gets no large objects and, where no other program logs in to the cluster, no other database.
+    mnema_app gets no access to large objects. It gets no access to other databases either, unless other programs use
+    the cluster.
 
-    `passwords`: for `mnema_admin` and `mnema_app`, and for `mnema_backup` where that role is wanted; they are set anew
-    on every call.
+    `passwords`: for `mnema_admin` and `mnema_app`, and for `mnema_backup` if that role is wanted. Every call sets them
+    again.
     """
     connection = await asyncpg.connect(superuser_url)
     try:
@@ -103,7 +104,7 @@ async def bootstrap_cluster(superuser_url: str, database: str, passwords: dict[s
                 "SELECT format('CREATE DATABASE %I OWNER mnema_owner', $1::text)", database
             )
             await connection.execute(quoted)
-        if await connection.fetchval(_NO_OTHER_LOGINS):  # in a cluster that others share it would shut them out
+        if await connection.fetchval(_NO_OTHER_LOGINS):  # in a shared cluster it would lock the others out
             await connection.execute(f"REVOKE CONNECT, TEMPORARY ON DATABASE {', '.join(MAINTENANCE)} FROM PUBLIC")
     finally:
         await connection.close()
@@ -128,7 +129,7 @@ async def _prepare_database(superuser_url: str, database: str, logins: list[str]
 
 
 def alembic_config(admin_url: str) -> "Config":
-    """Alembic's configuration for this checkout, pointed at `admin_url`."""
+    """Return Alembic's configuration for this checkout, pointed at `admin_url`."""
     from alembic.config import Config
 
     config = Config(str(ROOT / "alembic.ini"))
@@ -137,14 +138,14 @@ def alembic_config(admin_url: str) -> "Config":
 
 
 async def migrate_schema(admin_url: str, revision: str = "head") -> None:
-    """Bring the schema to `revision` (Alembic runs an event loop of its own, so it gets a thread)."""
+    """Bring the schema to `revision`. Alembic runs an event loop of its own, so it gets a thread."""
     from alembic import command
 
     await asyncio.to_thread(command.upgrade, alembic_config(admin_url), revision)
 
 
 def head_revision() -> str:
-    """The newest revision this code knows."""
+    """Return the newest revision that this code knows."""
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
@@ -154,7 +155,7 @@ def head_revision() -> str:
 
 @asynccontextmanager
 async def owning_spaces(admin_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A transaction as the owner, one operator at a time: what embedding spaces are made and dropped in."""
+    """Open a transaction as the owner to add or drop embedding spaces; one operator at a time."""
     connection = await asyncpg.connect(admin_url)
     try:
         async with connection.transaction():
@@ -167,7 +168,7 @@ async def owning_spaces(admin_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 @asynccontextmanager
 async def owning_tenant(connection: asyncpg.Connection, tenant_id: UUID) -> AsyncIterator[None]:
-    """A transaction as the owner on rows of one tenant: row-level security holds for the owner too."""
+    """Open a transaction as the owner on one tenant's rows. Row-level security binds the owner too."""
     async with connection.transaction():
         await connection.execute("SET LOCAL ROLE mnema_owner")
         await connection.execute("SELECT set_config('app.tenant_id', $1, true)", str(tenant_id))
@@ -175,9 +176,9 @@ async def owning_tenant(connection: asyncpg.Connection, tenant_id: UUID) -> Asyn
 
 
 async def adopt_model(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:
-    """Make `model` the active embedding space where nothing has been embedded yet; answer the active space's model.
+    """Make `model` the active embedding space unless vectors are stored; return the active space's model.
 
-    An installation that holds vectors keeps its space: vectors of two models are never mixed.
+    An installation with vectors keeps its space: vectors of two models are never mixed.
     """
     async with owning_spaces(admin_url) as connection:
         active = await connection.fetchrow("SELECT name, model, dimension FROM embedding_spaces WHERE active")
@@ -198,7 +199,7 @@ async def adopt_model(admin_url: str, model: str, dimension: int, partitions: in
 
 
 async def accept_secret(admin_url: str, mark: bytes) -> None:
-    """Make this fingerprint the one of the secret that the database is used with."""
+    """Store this fingerprint as that of the installation's secret, in place of the old one."""
     connection = await asyncpg.connect(admin_url)
     try:
         async with connection.transaction():
@@ -210,12 +211,12 @@ async def accept_secret(admin_url: str, mark: bytes) -> None:
 
 
 def space_name(model: str, dimension: int) -> str:
-    """A table suffix that tells the model and is its alone."""
+    """Return a table suffix that names the model and is unique to it and its dimension."""
     slug = re.sub("[^a-z0-9]+", "_", model.lower()).strip("_0123456789")[:20]
     return f"s_{slug}_{hashlib.sha256(f'{model}:{dimension}'.encode()).hexdigest()[:8]}"
 
 
-# Row-level security hides the rows from the owner too, so sizes are asked instead.
+# Row-level security hides the rows from the owner too, so this asks for sizes.
 _HOLDS_VECTORS = """
 SELECT coalesce(sum(pg_relation_size(i.inhrelid)), 0) + pg_relation_size('store_vectors') > 0
 FROM pg_inherits i WHERE i.inhparent = $1::text::regclass

@@ -1,4 +1,4 @@
-"""Counting operational events (seed 003 §14). The journal writes them."""
+"""Counting of operational events. The journal writes them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,14 +13,14 @@ MOST_GROUPS = 10_000
 
 
 class EventStorage:
-    """Counts by any of COUNTABLE."""
+    """Statements that count events by any of COUNTABLE."""
 
     async def count_events(
         self, tx: ReadTx, scope: Principal, by: Sequence[str], since: datetime | None, until: datetime | None
     ) -> list[dict[str, Any]]:
-        """One dict a group, with `count`; a key bound to agents counts only events of its categories.
+        """Return one dict a group, with `count`. A key bound to agents counts only events of its categories.
 
-        Raises InvalidInput for an unknown column and for more than MOST_GROUPS groups.
+        Raise InvalidInput for an unknown column and for more than MOST_GROUPS groups.
         """
         if not by or set(by) - set(COUNTABLE) or len(set(by)) != len(by):
             raise InvalidInput(f"by: one or more of {', '.join(COUNTABLE)}")

@@ -1,4 +1,4 @@
-"""The installation's secret, as far as the database knows it: by a fingerprint that tells two apart and neither."""
+"""The fingerprint of the installation's secret. It tells two secrets apart but does not reveal either."""
 
 import hashlib
 import hmac
@@ -17,19 +17,19 @@ STORE_FINGERPRINT = "INSERT INTO installation (secret_fingerprint) VALUES ($1) O
 
 
 def secret_fingerprint(secret: bytes) -> bytes:
-    """32 bytes from which the secret cannot be found."""
+    """Return 32 bytes that do not reveal the secret."""
     return hmac.digest(secret, b"fingerprint of the installation's secret", hashlib.sha256)
 
 
 async def require_secret(uow: UnitOfWork, secret: bytes, *, note: bool) -> None:
-    """Raise ConfigError if the database is used with another secret; `note`: the first one is kept."""
+    """Raise ConfigError if the database is used with another secret; with `note`, store the first one."""
     mark = secret_fingerprint(secret)
     try:
-        known = await uow.call_definer(_READ_FINGERPRINT)
-        if not known and note:
+        rows = await uow.call_definer(_READ_FINGERPRINT)
+        if not rows and note:
             await uow.call_definer(STORE_FINGERPRINT, mark)
-            known = await uow.call_definer(_READ_FINGERPRINT)  # perhaps another replica's, which was first
-    except (asyncpg.UndefinedTableError, asyncpg.ReadOnlySQLTransactionError):  # other checks say so
+            rows = await uow.call_definer(_READ_FINGERPRINT)  # another replica may have been first
+    except (asyncpg.UndefinedTableError, asyncpg.ReadOnlySQLTransactionError):  # other checks report these
         return
-    if known and known[0]["secret_fingerprint"] != mark:
+    if rows and rows[0]["secret_fingerprint"] != mark:
         raise ConfigError(MISMATCH_TEXT)

@@ -1,4 +1,4 @@
-"""Embedding spaces come and go by mnema_admin's hand: tables and functions of their own."""
+"""Adding, switching and dropping of embedding spaces, run by mnema_admin: each has its own tables and functions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,12 +13,12 @@ from app.storage.operations.administration import owning_spaces, space_name
 T = TypeVar("T")
 ATTEMPTS = 20
 LOCK_WAIT = "1s"
-"""How long others' writes may queue up behind a lock on all memories that is not to be had; then they go first."""
+"""The longest wait for a lock on all memories. Writes queue up behind it, so they go first after that."""
 RETRY_WAIT_S = 1.0
 
 
 async def add_space(admin_url: str, model: str, dimension: int, partitions: int = 16) -> str:
-    """The name of the model's space, made if it is not there yet: empty and used by no server."""
+    """Return the name of the model's space; create it, empty and unused by servers, if it does not exist."""
 
     async def insert_space(connection: asyncpg.Connection) -> str:
         name: str | None = await connection.fetchval(
@@ -33,7 +33,7 @@ async def add_space(admin_url: str, model: str, dimension: int, partitions: int 
 
 
 async def switch_space(admin_url: str, name: str) -> None:
-    """Make it the active one. What was active stays ready for the servers that use it. Raises NotFound."""
+    """Make the space active. The former one stays ready for the servers that use it. Raise NotFound."""
 
     async def activate_space(connection: asyncpg.Connection) -> None:
         await _is_active(connection, name)
@@ -44,7 +44,7 @@ async def switch_space(admin_url: str, name: str) -> None:
 
 
 async def drop_space(admin_url: str, name: str) -> None:
-    """Its vectors, its functions and its name. Raises NotFound, or WrongState for the active one."""
+    """Delete the space with its vectors and functions. Raise NotFound, or WrongState if it is active."""
 
     async def delete_space(connection: asyncpg.Connection) -> None:
         if await _is_active(connection, name):
@@ -55,7 +55,7 @@ async def drop_space(admin_url: str, name: str) -> None:
 
 
 async def _is_active(connection: asyncpg.Connection, name: str) -> bool:
-    """Whether it is active."""
+    """Tell whether the space is active. Raise NotFound."""
     active: bool | None = await connection.fetchval("SELECT active FROM embedding_spaces WHERE name = $1", name)
     if active is None:
         raise NotFound(f"no embedding space {name!r}; `mnema embeddings list` names them")
@@ -63,7 +63,7 @@ async def _is_active(connection: asyncpg.Connection, name: str) -> bool:
 
 
 async def _retry_while_locked(admin_url: str, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-    """One transaction as the owner, begun again as long as others hold what it needs."""
+    """Run `work` in a transaction as the owner; retry while others hold the locks it needs."""
     for attempt in range(ATTEMPTS):
         try:
             async with owning_spaces(admin_url) as connection:
@@ -71,6 +71,6 @@ async def _retry_while_locked(admin_url: str, work: Callable[[asyncpg.Connection
                 return await work(connection)
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
             if attempt == ATTEMPTS - 1:
-                raise DatabaseUnavailable("others hold the memories' table all the time; try again") from error
+                raise DatabaseUnavailable("other transactions keep the memories table locked; try again") from error
         await asyncio.sleep(RETRY_WAIT_S)
     raise AssertionError

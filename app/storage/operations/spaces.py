@@ -1,4 +1,4 @@
-"""Embedding spaces: which model the stored vectors belong to."""
+"""Embedding spaces: the model that the stored vectors belong to."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSpace:
-    """A space and its part: `active`, what servers should use; `ready`, what those of its model may use."""
+    """A space and its role. `active`: servers should use it; `ready`: servers configured for its model may use it."""
 
     space: Space
     active: bool
@@ -32,7 +32,7 @@ class RegisteredSpace:
 
 
 async def list_spaces(uow: UnitOfWork) -> list[RegisteredSpace]:
-    """Every space, the oldest first; raises ConfigError when there is no schema that this role may read."""
+    """Return all spaces, oldest first. Raise ConfigError if there is no schema that this role may read."""
     try:
         rows = await uow.call_definer(_LIST_SPACES)
     except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InsufficientPrivilegeError) as error:
@@ -43,41 +43,41 @@ async def list_spaces(uow: UnitOfWork) -> list[RegisteredSpace]:
 
 
 async def active_space(uow: UnitOfWork) -> Space:
-    """The active space; raises ConfigError when there is none."""
+    """Return the active space. Raise ConfigError if there is none."""
     return _find_active(await list_spaces(uow))
 
 
 async def named_space(uow: UnitOfWork, name: str) -> RegisteredSpace:
-    """The space of this name; raises NotFound."""
-    for one in await list_spaces(uow):
-        if one.space.name == name:
-            return one
+    """Return the space of this name. Raise NotFound."""
+    for registered in await list_spaces(uow):
+        if registered.space.name == name:
+            return registered
     raise NotFound(f"no embedding space {name!r}; `mnema embeddings list` names them")
 
 
 async def require_space(uow: UnitOfWork, model: str, dimension: int) -> Space:
-    """This model's space, if it may be used; ConfigError otherwise: vectors of two models are never compared."""
-    found = await list_spaces(uow)
-    active = _find_active(found)
-    for one in found:
-        if (one.space.model, one.space.dimension) == (model, dimension):
-            if one.ready:
-                return one.space
-            name = one.space.name
+    """Return this model's space. Raise ConfigError if there is none or it may not be used yet."""
+    spaces = await list_spaces(uow)
+    active = _find_active(spaces)
+    for registered in spaces:
+        if (registered.space.model, registered.space.dimension) == (model, dimension):
+            if registered.ready:
+                return registered.space
+            name = registered.space.name
             raise ConfigError(
-                f"embedding space {name} of {model} ({dimension} dimensions) is not taken up yet: run "
+                f"embedding space {name} of {model} ({dimension} dimensions) is not ready yet: run "
                 f"`mnema embeddings migrate {name}`, then `mnema embeddings switch {name}`; until then configure "
                 f"{active.model} ({active.dimension})"
             )
     raise ConfigError(
         f"the stored vectors are {active.model} ({active.dimension} dimensions) but the configured embedder is "
-        f"{model} ({dimension}); configure that model, or bring them over beginning with `mnema embeddings add "
+        f"{model} ({dimension}); configure that model, or re-embed the memories, starting with `mnema embeddings add "
         f"--model {model} --dimension {dimension}`; an installation without memories only needs `mnema migrate`"
     )
 
 
-def _find_active(found: list[RegisteredSpace]) -> Space:
-    for one in found:
-        if one.active:
-            return one.space
+def _find_active(spaces: list[RegisteredSpace]) -> Space:
+    for registered in spaces:
+        if registered.active:
+            return registered.space
     raise ConfigError("no embedding space is active; run `mnema migrate`")

@@ -1,4 +1,4 @@
-"""Vectors of memories that were stored without one. The text stays as it is, so there is nothing for the journal."""
+"""Vectors of memories stored without one. The memories themselves do not change, so the journal is not involved."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from app.storage.uow import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class UnembeddedMemory:
-    """What of a memory goes into its vector, and the version it was read at."""
+    """The embeddable parts of a memory, and the version that was read."""
 
     id: UUID
     version: int
@@ -26,7 +26,7 @@ class UnembeddedMemory:
 
 @dataclass(frozen=True, slots=True)
 class VectorCounts:
-    """Of a tenant: its memories, how many have a vector, and how many vectors are in the approximate index."""
+    """A tenant's counts: memories, memories with a vector, and vectors in the approximate index."""
 
     memories: int
     vectors: int
@@ -34,7 +34,7 @@ class VectorCounts:
 
 
 class VectorStorage:
-    """Finds memories without a vector in one space, and gives them one."""
+    """Statements that find memories without a vector in one space, and store their vectors."""
 
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
@@ -44,31 +44,32 @@ class VectorStorage:
     async def find_missing(
         self, scope: Principal, after: UUID | None, limit: int, *, tokens: bool
     ) -> list[UnembeddedMemory]:
-        """In the order of their ids, behind `after`, in whatever state: what is restored must be found again.
+        """Return at most `limit` memories without a vector, in id order, with ids greater than `after`.
 
-        With `tokens` also those that have a vector and no tokens.
+        The state does not matter, because a restored memory must be found again. With `tokens`, include memories that
+        have a vector but no tokens.
         """
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(self._sql["missing"], scope.tenant_id, tokens, after, limit)
         return [UnembeddedMemory(**dict(row)) for row in rows]
 
     async def count_missing(self, scope: Principal, *, tokens: bool) -> int:
-        """How many `missing` would find."""
+        """Return how many memories `find_missing` would return in all."""
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-            return int(await tx.fetchval(self._sql["lacking"], scope.tenant_id, tokens))
+            return int(await tx.fetchval(self._sql["count_missing"], scope.tenant_id, tokens))
 
     async def count_vectors(self, scope: Principal) -> VectorCounts:
-        """What the space holds of the tenant."""
+        """Return the tenant's counts in this space."""
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             rows = await tx.fetch(self._sql["counts"], scope.tenant_id)
         return VectorCounts(**dict(rows[0]))
 
     async def size_bytes(self) -> int:
-        """What the space takes on disk, in bytes."""
+        """Return the size of the space on disk in bytes."""
         return int((await self._uow.call_definer(self._sql["size"]))[0]["bytes"])
 
     async def find_missing_one(self, scope: Principal, memory_id: UUID, *, tokens: bool) -> UnembeddedMemory | None:
-        """The memory, if it is there and `missing` would find it."""
+        """Return the memory if it exists and `find_missing` would return it."""
         async with self._uow.read(scope) as tx:
             row = await tx.fetchrow(self._sql["missing_one"], scope.tenant_id, tokens, memory_id)
         return UnembeddedMemory(**dict(row)) if row else None
@@ -76,7 +77,7 @@ class VectorStorage:
     async def fill_vectors(
         self, scope: Principal, memories: Sequence[UnembeddedMemory], embeddings: Sequence[Embedding]
     ) -> int:
-        """Store the embeddings of those that are still at the version that was read; how many."""
+        """Store the embeddings of memories that still have the version that was read; return how many."""
         rows = await self._uow.call(
             scope,
             self._sql["fill"],
@@ -88,11 +89,11 @@ class VectorStorage:
         return int(rows[0]["filled"])
 
     async def has_more_than(self, scope: Principal, number: int) -> bool:
-        """Whether the tenant has more vectors of active memories."""
+        """Tell whether the tenant has more than `number` vectors of active memories."""
         async with self._uow.read(scope) as tx:
             return int(await tx.fetchval(self._sql["active"], scope.tenant_id, number + 1)) > number
 
     async def index_vectors(self, scope: Principal, limit: int) -> int:
-        """Put so many more into the approximate index; how many there were."""
+        """Add up to `limit` vectors to the approximate index; return how many were added."""
         rows = await self._uow.call(scope, self._sql["index"], limit)
         return int(rows[0]["indexed"])

@@ -1,14 +1,13 @@
 -- Memories without a vector, or with $2 without tokens, in one space. $1 is the tenant.
 
 -- name: missing
--- $3 the last id seen or null, $4 at most.
+-- $3 the last id seen or null, $4 limit.
 SELECT m.id, m.version, m.type, m.text, m.actor_id FROM memories m
 WHERE m.tenant_id = $1 AND ($3::uuid IS NULL OR m.id > $3)
   AND NOT EXISTS (SELECT 1 FROM {vec} v WHERE v.tenant_id = $1 AND v.memory_id = m.id AND (NOT $2 OR v.tokens IS NOT NULL))
 ORDER BY m.id LIMIT $4
 
--- name: lacking
--- How many.
+-- name: count_missing
 SELECT count(*) FROM memories m
 WHERE m.tenant_id = $1
   AND NOT EXISTS (SELECT 1 FROM {vec} v WHERE v.tenant_id = $1 AND v.memory_id = m.id AND (NOT $2 OR v.tokens IS NOT NULL))
@@ -24,11 +23,11 @@ WHERE m.tenant_id = $1 AND m.id = $3
 SELECT {fill}($1, $2, $3, $4, $5) AS filled
 
 -- name: active
--- $2 count no further.
+-- $2 the count to stop at.
 SELECT count(*) FROM (SELECT FROM {vec} WHERE tenant_id = $1 AND state = 'active' LIMIT $2) counted
 
 -- name: index
--- $2 at most; binds the tenant itself.
+-- $2 limit; binds the tenant itself.
 SELECT {index}($1, $2) AS indexed
 
 -- name: counts

@@ -1,4 +1,4 @@
-"""What memory.query reads: the candidates in one call, the answer in another. The database applies every filter."""
+"""Reading for memory.query: candidates in one call, the answer in another. The database applies every filter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,15 +18,15 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row
 
 TOP_FOR_RELATIONS = 10
-"""Of so many best by either search the relations are looked at."""
+"""The number of best candidates of each search whose relations are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What may be looked at and how many candidates of each kind are wanted. `vector` None = lexical only.
+    """The filters of a search and the number of candidates of each kind. A `vector` of None means lexical only.
 
-    `beside`: of so many best of each kind the turns beside them are candidates too; `exact`: up to so many memories
-    of a tenant are compared one by one.
+    `beside`: neighbouring turns of this many best candidates of each kind become candidates too. `exact`: the largest
+    number of memories of a tenant that are all compared, without the approximate index.
     """
 
     filters: Filters
@@ -44,7 +44,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A memory related to one of the answer, `via`."""
+    """A memory related to one in the answer; `via` is the id of that one."""
 
     memory: Memory
     strength: float
@@ -53,7 +53,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class FoundMemories:
-    """The memories of an answer. Of the chosen ones those that are still to be seen."""
+    """The memories of an answer. `chosen` holds those of the requested ids that are still visible."""
 
     whole: list[Memory] = field(default_factory=list)
     chosen: dict[UUID, Memory] = field(default_factory=dict)
@@ -61,14 +61,14 @@ class FoundMemories:
 
 
 class SearchStorage:
-    """Reads one embedding space. Every method binds the tenant, and filters by user, categories and filters."""
+    """Statements on one embedding space. Each one binds the tenant and applies user, categories and filters."""
 
     def __init__(self, space: str) -> None:
         self._recall = load_statements("recall/search.sql")["recall"].format(space=space)
         self._answer = load_statements("recall/search.sql")["answer"]
 
     async def find_candidates(self, tx: ReadTx, scope: Principal, search: Search) -> list[Candidate]:
-        """Every memory among the best `dense` by cosine or the best `lexical` by ts_rank, and what stands beside."""
+        """Return the best `dense` memories by cosine, the best `lexical` by ts_rank, and the turns beside them."""
         row = await tx.fetchrow(
             self._recall,
             *_filter_arguments(scope, search),
@@ -95,21 +95,24 @@ class SearchStorage:
         chosen: Sequence[UUID] = (),
         related: int = 0,
     ) -> FoundMemories:
-        """The memories of the categories that come whole, pinned and most important first, the chosen ones, and what is
-        related to them most strongly."""
+        """Return the memories of an answer.
+
+        `whole`: categories returned in full, pinned and most important first, at most `whole_limit` memories.
+        `chosen`: ids to return. `related`: the number of memories with the strongest relations to the chosen ones.
+        """
         rows = await tx.fetch(
             self._answer, *_filter_arguments(scope, search), list(whole), whole_limit, list(chosen), related
         )
-        found = FoundMemories()
+        memories = FoundMemories()
         for row in rows:
             memory = memory_from_row(row)
             if row["part"] == "whole":
-                found.whole.append(memory)
+                memories.whole.append(memory)
             elif row["part"] == "chosen":
-                found.chosen[memory.id] = memory
+                memories.chosen[memory.id] = memory
             else:
-                found.related.append(Related(memory, float(row["strength"]), row["via"]))
-        return found
+                memories.related.append(Related(memory, float(row["strength"]), row["via"]))
+        return memories
 
 
 def _filter_arguments(scope: Principal, search: Search) -> tuple[Any, ...]:
@@ -123,11 +126,11 @@ _COLUMNS = (
 
 
 def _candidates_from_row(row: Row) -> list[Candidate]:
-    """From a row of columns. The tokens of all lie in one string, `lengths` bytes each."""
+    """Build candidates from one row of columns. All tokens lie in one string, `lengths` bytes each."""
     tokens: list[bytes | None] = []
-    held, at = row["tokens"] or b"", 0
+    all_tokens, at = row["tokens"] or b"", 0
     for length in row["lengths"]:
-        tokens.append(None if length is None else held[at : at + length])
+        tokens.append(None if length is None else all_tokens[at : at + length])
         at += length or 0
     absent: list[None] = [None] * len(tokens)
     vectors = [None if e is None else e.to_numpy().astype(np.float32) for e in row["embeddings"] or ()] or absent

@@ -1,4 +1,4 @@
-"""What is known of a turn before facts are made of it."""
+"""The state of a turn before facts are extracted from it, and the daily limit of writes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from app.storage.uow import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class ExtractionState:
-    """The turn, None when it is gone; how many writes its user's turns took of the day; whether it is done with.
+    """A turn (None if it is gone), the writes its user's turns made today, and whether the turn is finished.
 
-    `settled`: what came of its facts in a run that ended early, by number, and of memories, by id. `agents`: who said
-    it, or may have: the agents of the key that stored it; None for a key that is bound to none.
+    `settled`: the results of a run that ended early, by fact number or memory id. `agents`: the agents that may have
+    said it, which are those of the key that stored it; None if that key is bound to no agent.
     """
 
     turn: Memory | None
@@ -28,7 +28,7 @@ class ExtractionState:
 
 
 class TurnFactStorage:
-    """Each method is one transaction."""
+    """Statements on turns. Each method is one transaction."""
 
     def __init__(self, uow: UnitOfWork, memories: MemoryStorage) -> None:
         self._uow = uow
@@ -36,7 +36,7 @@ class TurnFactStorage:
         self._sql = load_statements("reflection/fact_extraction.sql")
 
     async def load_state(self, scope: Principal, turn_id: UUID, day: datetime, route: str) -> ExtractionState:
-        """As Before says, of the day that begins at `day`."""
+        """Return the state of the turn, with the count of the day that begins at `day`."""
         async with self._uow.read(scope) as tx:
             turn = await self._memories.get_memory(tx, scope, turn_id)
             if turn is None:
@@ -47,16 +47,16 @@ class TurnFactStorage:
             return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents)
 
     async def reserve_writes(self, scope: Principal, user_id: str, day: datetime, wanted: int, most: int) -> int:
-        """Take up to `wanted` of the `most` writes that a user's turns may make in a day; how many there were."""
+        """Take up to `wanted` of a user's `most` writes a day; return how many were left to take."""
         async with self._uow.write(scope) as tx:
-            taken = await tx.fetchval(self._sql["day"], scope.tenant_id, user_id, day)
-            room = 0 if taken is None else max(0, min(wanted, most - taken))
+            used = await tx.fetchval(self._sql["day"], scope.tenant_id, user_id, day)
+            room = 0 if used is None else max(0, min(wanted, most - used))
             if room:
                 await tx.execute(self._sql["count"], scope.tenant_id, user_id, room)
             return room
 
     async def return_writes(self, scope: Principal, user_id: str, day: datetime, left: int) -> None:
-        """Some of what was taken was not made use of."""
+        """Give back `left` reserved writes that were not used."""
         async with self._uow.write(scope) as tx:
             if await tx.fetchval(self._sql["day"], scope.tenant_id, user_id, day):
                 await tx.execute(self._sql["count"], scope.tenant_id, user_id, -left)

@@ -1,6 +1,6 @@
 -- name: before
--- How many writes user $2's turns took of the day that begins at $3; whether turn $5 is done with, and what a run that ended early did for it: $4
--- is the route of its keys. `bound`: the agents of the key that stored it, where it names none itself.
+-- The writes that user $2's turns made on the day that begins at $3; whether turn $5 is finished, and the results of a run that ended
+-- early ($4 is the route of its keys). `bound`: the agents of the key that stored the turn.
 SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'facts'
                                                AND at = $3), 0) AS today,
        EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND key_id = '00000000-0000-0000-0000-000000000000'
@@ -12,7 +12,7 @@ SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = 
         WHERE h.tenant_id = $1 AND h.memory_id = $5 AND h.event = 'ADD' LIMIT 1) AS bound
 
 -- name: day
--- How many writes user $2's turns took of the day that begins at $3; its row makes others wait. Nothing of who is gone.
+-- The writes that user $2's turns made on the day that begins at $3. Its row lock makes others wait. Nothing for an erased user.
 INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at)
 SELECT $1, u.user_id, 'day', 'facts', 0, $3 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
 ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
@@ -20,6 +20,6 @@ ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
 RETURNING rev
 
 -- name: count
--- $3 writes more, or fewer.
+-- $3 more writes; fewer if negative.
 UPDATE reflections SET rev = greatest(0, rev + $3)
 WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'facts'

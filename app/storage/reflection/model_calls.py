@@ -1,4 +1,4 @@
-"""Calls of a chat model, and the tokens that a tenant may spend in a day."""
+"""Calls of a chat model, and the number of tokens that a tenant may use in a day."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -13,35 +13,35 @@ from app.storage.uow import UnitOfWork
 
 
 class ModelCallStorage:
-    """Each method is a transaction of its own: a call of the model lies between two of them."""
+    """Statements on model calls and budgets. Each method is one transaction; the model is called between two."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
         self._sql = load_statements("reflection/model_calls.sql")
 
     async def reserve_tokens(self, scope: Principal, day: date, tokens: int, most: int) -> bool:
-        """Take so many of the day's tokens; False when they are not to be had."""
+        """Reserve tokens of the day; return False if that would exceed `most`."""
         async with self._uow.write(scope) as tx:
             return await tx.fetchval(self._sql["reserve"], scope.tenant_id, day, tokens, most) is not None
 
     async def settle_call(self, scope: Principal, day: date, reserved: int, call: ModelCall, at: datetime) -> None:
-        """Keep the call, and of what was `reserved` for it only what it took."""
+        """Store the call, and replace the tokens `reserved` for it by those it used."""
         async with self._uow.write(scope) as tx:
             await tx.execute(self._sql["correct"], scope.tenant_id, day, call.usage.total_tokens - reserved)
             await tx.execute(self._sql["keep"], scope.tenant_id, new_id(), at, *_call_values(call))
 
     async def load_spent_tokens(self, scope: Principal, day: date) -> int:
-        """Tokens of the day, those that are reserved included."""
+        """Return the tokens used or reserved on that day."""
         async with self._uow.read(scope) as tx:
             return int(await tx.fetchval(self._sql["spent"], scope.tenant_id, day) or 0)
 
     async def load_reports(self, scope: Principal, since: datetime) -> list[PromptReport]:
-        """By prompt and version, sorted."""
+        """Return a report for each prompt and version, sorted."""
         async with self._uow.read(scope) as tx:
             return [_report_from_row(row) for row in await tx.fetch(self._sql["report"], scope.tenant_id, since)]
 
     async def expire_calls(self, scope: Principal, before: datetime, limit: int, *, dry_run: bool) -> int:
-        """Drop days and at most `limit` calls older than this; how many calls, or how many there are."""
+        """Delete old days and at most `limit` old calls; return how many calls. If `dry_run`, only count all."""
         if dry_run:
             async with self._uow.read(scope, timeout_s=LONG_S) as tx:
                 return int(await tx.fetchval(self._sql["expired"], scope.tenant_id, before))

@@ -1,13 +1,13 @@
 -- name: reserve
--- Takes $3 tokens of the day $2 unless they would be more than $4 in all; no row: they are not to be had. Whoever comes
--- second waits for the first one's row, so that no two get the same tokens.
+-- Reserve $3 tokens of day $2, unless the sum would exceed $4: then return no row. A second reservation waits for the row of the
+-- first, so no two get the same tokens.
 INSERT INTO llm_budget (tenant_id, day, tokens) SELECT $1::uuid, $2::date, $3::bigint WHERE $3::bigint <= $4::bigint
 ON CONFLICT (tenant_id, day) DO UPDATE SET tokens = llm_budget.tokens + excluded.tokens
     WHERE llm_budget.tokens + excluded.tokens <= $4
 RETURNING tokens
 
 -- name: correct
--- By $3 tokens, more or fewer than were reserved.
+-- By $3 tokens: the difference between used and reserved.
 UPDATE llm_budget SET tokens = greatest(0, tokens + $3) WHERE tenant_id = $1 AND day = $2
 
 -- name: spent
@@ -19,8 +19,9 @@ INSERT INTO llm_calls (tenant_id, id, ts, prompt, version, model, attempt, input
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 
 -- name: report
--- By version of a prompt, of the calls since $2: how many were asked at first and how many of them kept every rule; of
--- what the rules look at one by one, how many kept them at first; an answer that cannot be read is one that did not.
+-- By prompt and version, of the calls since $2: the number of first answers, and of those that kept every rule. Where the rules
+-- check single items: the number of items in first answers, and of those that kept the rules; an unreadable answer counts as one
+-- item that did not.
 SELECT prompt, version, count(*) AS calls, count(*) FILTER (WHERE status = 'error') AS failed,
        count(*) FILTER (WHERE attempt = 1 AND status <> 'error') AS first_passes,
        count(*) FILTER (WHERE first_pass_ok) AS first_pass_ok,

@@ -1,4 +1,4 @@
-"""The stored memories that new facts are held against."""
+"""The stored memories that new facts are compared with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from app.storage.uow import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class FactNeighbour:
-    """A memory with its cosine to each of the facts, in their order."""
+    """A memory with its cosine similarity to each fact, in the order of the facts."""
 
     memory: Memory
     similarities: tuple[float, ...]
 
 
 class ReconcileStorage:
-    """Reads one embedding space. Active semantic memories of one user."""
+    """Statements on one embedding space, on active semantic memories of one user."""
 
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
@@ -33,7 +33,7 @@ class ReconcileStorage:
     async def load_neighbours(
         self, scope: Principal, user_id: str, facts: Sequence[Vector], policy: ReconcilePolicy
     ) -> list[FactNeighbour]:
-        """The neighbours of the facts, the oldest first, held to the scope's categories."""
+        """Return the facts' neighbours, oldest first, within the principal's categories."""
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(
                 self._around,

@@ -1,4 +1,4 @@
-"""What a chat model reads of a user, and how far it has read."""
+"""The memories that a chat model reads about a user, and the position up to which it has read."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -16,12 +16,12 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row, WriteTx
 
 WHOLE_USER = ""
-"""In place of a thread: the user as a whole."""
+"""The thread id that stands for the user as a whole."""
 NEW_THREAD_WINDOW = timedelta(days=7)
 
 
 class ReflectionStorage:
-    """Each method is part of a transaction. `space`: the active embedding space."""
+    """Statements on transcripts and positions, within the caller's transaction. `space`: the active one."""
 
     def __init__(self, space: str) -> None:
         self._space = space
@@ -40,10 +40,10 @@ class ReflectionStorage:
         *,
         begin: bool,
     ) -> Transcript | None:
-        """The oldest of what `kind` has not read of a thread; half as much each time the model had no answer to it.
+        """Return the oldest turns of a thread that `kind` has not read.
 
-        With `begin`, a thread it never saw counts as waiting from now on; None when somebody else is beginning it this
-        moment, or nothing is held of the user.
+        Each failed attempt halves their number. With `begin`, a new thread counts as waiting from now on. Return None
+        if another transaction begins it right now, or if the user is not stored.
         """
         where = scope.tenant_id, user_id, thread_id
         row = await tx.fetchrow(_format_statement("mark" if begin else "seen"), *where, kind, *([now] if begin else []))
@@ -65,7 +65,7 @@ class ReflectionStorage:
         old: ReadPosition | None,
         new: ReadPosition,
     ) -> bool:
-        """Say how far was read; False when somebody else said so meanwhile."""
+        """Store the new position; return False if somebody else moved it meanwhile."""
         before = (old.rev, old.at) if old else (None, None)
         where = scope.tenant_id, user_id, thread_id, kind
         return bool(await tx.fetchval(_format_statement("advance"), *where, new.rev, new.at, *before))
@@ -80,19 +80,19 @@ class ReflectionStorage:
         old: ReadPosition | None,
         least: int,
     ) -> int:
-        """Count a reading from `old` without an answer; how many in a row, or `least` if that is more.
+        """Count a failed reading from `old`; return the failures in a row, or `least` if that is more.
 
-        0: somebody else has read on meanwhile.
+        Return 0 if somebody else moved the position meanwhile.
         """
         where, before = (scope.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
         return int(await tx.fetchval(_format_statement("stumble"), *where, *before, least) or 0)
 
     async def count_episode(self, tx: WriteTx, scope: Principal, user_id: str, day: datetime, most: int) -> bool:
-        """Count one more episode of the day that begins at `day`; False when it had `most`."""
+        """Count one more episode of the day that begins at `day`; return False if it had `most` already."""
         return bool(await tx.fetchval(_format_statement("take"), scope.tenant_id, user_id, day, most))
 
     async def load_episode_count(self, tx: ReadTx, scope: Principal, user_id: str, day: datetime) -> int:
-        """How many episodes were counted of that day."""
+        """Return the number of episodes counted on that day."""
         row = await tx.fetchrow(_format_statement("seen"), scope.tenant_id, user_id, WHOLE_USER, "day")
         return row["rev"] if row and row["at"] == day else 0
 
@@ -109,8 +109,11 @@ class ReflectionStorage:
         day: datetime,
         cap: int | None,
     ) -> list[tuple[str, str]]:
-        """Users and threads where a user said what `kind` did not read when it read there last, before `before`; also
-        threads of the last UNSEEN that it never saw. Users who had `cap` episodes of the `day` wait for the next."""
+        """Return users and threads with user turns that `kind` has not read, idle since `before`, longest first.
+
+        Include threads of the last NEW_THREAD_WINDOW that `kind` never read. Leave out users who had `cap` episodes on
+        `day`.
+        """
         where = scope.tenant_id, user_id, kind, before, most, before - NEW_THREAD_WINDOW, category, list(without)
         rows = await tx.fetch(_format_statement("waiting"), *where, day, cap)
         return [(row["user_id"], row["thread_id"]) for row in rows]
@@ -118,7 +121,7 @@ class ReflectionStorage:
     async def list_insight_users(
         self, tx: ReadTx, scope: Principal, user_id: str | None, before: datetime, most: int
     ) -> list[str]:
-        """Users with episodes that no insight was drawn from yet."""
+        """Return users with episodes that no insight has used yet."""
         return [
             row["user_id"]
             for row in await tx.fetch(_format_statement("guessable"), scope.tenant_id, user_id, before, most)
@@ -133,7 +136,7 @@ class ReflectionStorage:
         without: Sequence[str],
         categories: Sequence[str],
     ) -> InsightMaterial:
-        """What insights may be drawn from now, of these categories; and those that stand."""
+        """Return the memories that new insights may use, of these categories, and the user's existing insights."""
         row = await tx.fetchrow(_format_statement("seen"), scope.tenant_id, user_id, WHOLE_USER, "insight")
         mark = ReadPosition(row["rev"], row["at"]) if row else None
         since = mark.at if mark else None
@@ -160,7 +163,7 @@ class ReflectionStorage:
         most: int,
         categories: Sequence[str] | None = None,
     ) -> list[Memory]:
-        """The user's memories of a type that changed last, newest first."""
+        """Return the user's memories of a type, last changed first."""
         where = scope.tenant_id, user_id, type_, since, list(without), most
         rows = await tx.fetch(_format_statement("newest"), *where, None if categories is None else list(categories))
         return _memories_from_rows(rows)
@@ -175,14 +178,14 @@ class ReflectionStorage:
         without: Sequence[str],
         most: int,
     ) -> list[Memory]:
-        """The user's unpinned memories of the same type and category that changed since, nearest first."""
+        """Return the user's unpinned memories of the same type and category changed since, nearest first."""
         where = scope.tenant_id, like.user_id, like.type, like.category, since, list(without)
         return _memories_from_rows(
             await tx.fetch(_format_statement("near", self._space), *where, HalfVector(vector), most)
         )
 
     async def load_summary(self, tx: ReadTx, scope: Principal, user_id: str, thread_id: str) -> Memory | None:
-        """The thread's summary, if it has one."""
+        """Return the thread's summary, or None."""
         rows = await tx.fetch(_format_statement("summary"), scope.tenant_id, user_id, thread_id)
         return _memories_from_rows(rows)[0] if rows else None
 

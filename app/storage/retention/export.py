@@ -1,4 +1,4 @@
-"""Everything held of a user, a page at a time: no transaction stays open while a slow reader reads."""
+"""A user's export, one page at a time, so that no transaction stays open while a slow client reads."""
 
 from functools import cache
 from typing import Any
@@ -16,21 +16,21 @@ KINDS = {
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
     "item": 50,
 }
-"""In the order they are exported, with how many a page holds: a checkpoint may have megabytes, an item a quarter."""
+"""The kinds of record in the order of the export, with the page size: a checkpoint may have megabytes."""
 
 
 class ExportStorage:
-    """Pages by id, held to the scope's categories."""
+    """Statements that return pages by id, within the principal's categories."""
 
     async def get_user(self, tx: ReadTx, scope: Principal, user_id: str) -> dict[str, Any] | None:
-        """The user's own row, or None for one of whom the scope's categories do not speak."""
+        """Return the user's own row, or None if nothing in the principal's categories names the user."""
         row = await tx.fetchrow(_format_statement("user"), scope.tenant_id, user_id, scope.category_list)
         return dict(row) if row else None
 
     async def list_records(
         self, tx: ReadTx, scope: Principal, user_id: str, kind: str, after: UUID | list[str] | None
     ) -> list[dict[str, Any]]:
-        """A page of one of KINDS behind id `after`."""
+        """Return the page of one of KINDS that follows id `after`."""
         rows = await tx.fetch(
             _format_statement(kind), scope.tenant_id, user_id, scope.category_list, after, KINDS[kind]
         )

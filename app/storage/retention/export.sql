@@ -1,4 +1,4 @@
--- Each statement is one page: $1 tenant, $2 user, $3 the key's categories or null, $4 the last id seen or null, $5 at most.
+-- Each statement is one page: $1 tenant, $2 user, $3 the key's categories or null, $4 the last id seen or null, $5 limit.
 
 -- name: memory
 SELECT {columns}, a.last_accessed, a.hits FROM memories m
@@ -16,7 +16,7 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
   AND ($4::uuid IS NULL OR h.id > $4) ORDER BY h.id LIMIT $5
 
 -- name: change
--- What threads were told: with the rule of the delta, of a category before and after.
+-- The changes that threads saw. As in the delta, the key must see the category before and after.
 SELECT c.id, c.thread_id, c.rev, c.memory_id, c.event, c.category_before, c.category_after, c.meta, c.ts
 FROM memories m JOIN change_log c ON c.tenant_id = m.tenant_id AND c.memory_id = m.id::text
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
@@ -38,13 +38,13 @@ WHERE tenant_id = $1 AND user_id = $2 AND ($3::text[] IS NULL OR category = ANY 
   AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
 -- name: reflection
--- How far a chat model has read what the user said, and when.
+-- How far a chat model has read the user's turns, and when.
 SELECT ARRAY[kind, thread_id] AS id, kind AS made, thread_id, rev, at FROM reflections
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL
   AND ($4::text[] IS NULL OR (kind, thread_id) > (($4::text[])[1], ($4::text[])[2])) ORDER BY kind, thread_id LIMIT $5
 
 -- name: compared
--- Pairs of memories that were judged to say the same or not.
+-- Pairs of memories with the verdict whether they say the same.
 SELECT ARRAY[low::text, high::text, score::text] AS id, low, high, score, same, checked_at FROM consolidation_pairs
 WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2) AND $3::text[] IS NULL
   AND ($4::text[] IS NULL OR (low, high, score) > (($4::text[])[1]::uuid, ($4::text[])[2]::uuid, ($4::text[])[3]::real))
@@ -66,7 +66,7 @@ FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NU
 ORDER BY key_id, route, key LIMIT $5
 
 -- name: context_value
--- What is known with the person's consent, what was proposed, and what was done about it.
+-- The user's consented context; the next two are the proposals and what was done about them.
 SELECT patch_id AS id, field, value, updated_at FROM user_context
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR patch_id > $4)
 ORDER BY patch_id LIMIT $5
@@ -92,7 +92,7 @@ FROM supervisor_checkpoints
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL AND ($4::uuid IS NULL OR id > $4) ORDER BY id LIMIT $5
 
 -- name: checkpoint_lineage
--- What a saver keeps has keys of several parts; what it wrote is base64.
+-- Records of a saver have keys of several parts; their data is base64.
 SELECT ARRAY[l.thread_pk::text, l.ns, l.checkpoint_id] AS id, s.thread_id, l.ns, l.checkpoint_id, l.parent_id, l.metadata,
        l.versions, l.type, translate(encode(l.data, 'base64'), E'\n', '') AS data, l.created_at
 FROM supervisor_checkpoints s JOIN checkpoint_lineage l ON l.tenant_id = s.tenant_id AND l.thread_pk = s.id
@@ -125,8 +125,8 @@ WHERE tenant_id = $1 AND $3::text[] IS NULL AND id = ANY (ARRAY (
     WHERE $4::uuid IS NULL OR o.id > $4 ORDER BY o.id LIMIT $5)) ORDER BY id
 
 -- name: user
--- Also one who is not stored, of whom only events, checkpoints, items, retry keys or jobs speak; since when is not known then. A key bound to
--- agents ($3) knows only people it can see a memory of.
+-- Includes a user who is not stored but is named by events, checkpoints, items, retry keys or jobs; created_at is then null. A key
+-- bound to agents ($3) knows only users with a memory that it can see.
 SELECT $2::text AS user_id, (SELECT created_at FROM users WHERE tenant_id = $1 AND user_id = $2) AS created_at
 WHERE CASE WHEN $3::text[] IS NULL
     THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)

@@ -1,4 +1,4 @@
-"""What is due to be forgotten, and the erasure of a user."""
+"""Finding memories that are due to be forgotten, and erasing a user."""
 
 from datetime import datetime
 from functools import cache
@@ -18,7 +18,7 @@ from app.storage.uow import ReadTx, UnitOfWork
 
 
 class ForgettingStorage:
-    """Finds memories by age; the journal changes them."""
+    """Statements that find memories by age, expire records and erase users. The journal changes memories."""
 
     def __init__(self, uow: UnitOfWork, secret: bytes) -> None:
         self._uow = uow
@@ -27,25 +27,25 @@ class ForgettingStorage:
     async def find_forgettable(
         self, tx: ReadTx, scope: Principal, policy: ForgettingPolicy, now: datetime, limit: int
     ) -> list[Memory]:
-        """Active memories nobody has asked for or changed in the policy's time, of low importance, unpinned."""
+        """Return active, unpinned memories of low importance that nobody read or changed in the policy's time."""
         before = policy.forget_before(now)
         rows = await tx.fetch(_format_statement("forgettable"), scope.tenant_id, before, policy.forget_below, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_purgeable(self, tx: ReadTx, scope: Principal, now: datetime, limit: int) -> list[Memory]:
-        """Soft-deleted memories whose time to be restored is over."""
+        """Return soft-deleted memories that can no longer be restored."""
         rows = await tx.fetch(_format_statement("purgeable"), scope.tenant_id, now, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_overflowing(self, tx: ReadTx, scope: Principal, max_entries: int, limit: int) -> list[Memory]:
-        """The oldest unpinned entries of threads that hold more than `max_entries` of one user."""
+        """Return the oldest unpinned entries of threads with more than `max_entries` of one user."""
         rows = await tx.fetch(_format_statement("overflowing"), scope.tenant_id, max_entries, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_thread_overflow(
         self, tx: ReadTx, scope: Principal, user_id: str, thread_id: str, max_entries: int, limit: int
     ) -> list[Memory]:
-        """As `overflowing`, of one user in one thread."""
+        """Return the same as `find_overflowing`, for one user in one thread."""
         rows = await tx.fetch(
             _format_statement("overflowing_thread"), scope.tenant_id, max_entries, limit, user_id, thread_id
         )
@@ -54,9 +54,9 @@ class ForgettingStorage:
     async def expire_records(
         self, scope: Principal, policy: ForgettingPolicy, now: datetime, *, dry_run: bool
     ) -> dict[str, int]:
-        """Drop a batch of the records kept only for a time: the policy's `records_batch` of each table at most.
+        """Delete old records: at most the policy's `records_batch` of each table. Return the number by table.
 
-        How many, by table; dry, how many there are. What was dropped stays dropped whatever comes after.
+        If `dry_run`, only count them all. Each table is a transaction of its own, so a later error undoes nothing.
         """
         events_before, keys_before = policy.records_before(now)
         limit = policy.records_batch
@@ -69,14 +69,15 @@ class ForgettingStorage:
         return {**counts, "store_items": items, "llm_calls": calls}
 
     async def erase_user(self, scope: Principal, user_id: str) -> dict[str, int] | None:
-        """Remove everything of a user, also text in history and delta; counts by table, None for an unknown user.
+        """Delete everything of a user, including text in history and delta.
 
-        The user's row is locked first, then the memories: a new memory of the same user waits, then starts anew and
-        meets the tombstones; a change under way is waited for. Raises WriteContention when it was in each other's way.
+        Return the number of rows by table, None for an unknown user. The user's row is locked first, then the memories.
+        A concurrent new memory waits, starts anew and meets the tombstones; the erasure waits for a change that has
+        begun. Raise WriteContention if the two blocked each other.
         """
         async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-            known = await tx.fetchrow(_format_statement("lock_user"), scope.tenant_id, user_id) is not None
-            if not known and not await tx.fetchval(_format_statement("traces"), scope.tenant_id, user_id):
+            stored = await tx.fetchrow(_format_statement("lock_user"), scope.tenant_id, user_id) is not None
+            if not stored and not await tx.fetchval(_format_statement("traces"), scope.tenant_id, user_id):
                 return None
             await tx.fetchval(_format_statement("lock_memories"), scope.tenant_id, user_id)
             threads: int = await tx.fetchval(_format_statement("erase_threads"), scope.tenant_id, user_id)

@@ -1,6 +1,5 @@
 -- name: forgettable
--- Nobody asked for it or changed it since $2, nor was it stored later, it matters less than $3 and is not pinned; oldest
--- first, at most $4.
+-- Not read, changed or stored since $2, importance below $3, not pinned; oldest first, at most $4.
 SELECT {columns} FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.state = 'active' AND NOT m.pinned AND m.importance < $3 AND m.updated_at < $2
@@ -8,12 +7,12 @@ WHERE m.tenant_id = $1 AND m.state = 'active' AND NOT m.pinned AND m.importance 
 ORDER BY m.updated_at, m.id LIMIT $4
 
 -- name: purgeable
--- Soft-deleted, and the time to restore is over.
+-- Soft-deleted, and the time to restore is over ($2: now).
 SELECT {columns} FROM memories m
 WHERE m.tenant_id = $1 AND m.state = 'soft_deleted' AND m.purge_at <= $2 ORDER BY m.purge_at, m.id LIMIT $3
 
 -- name: overflowing
--- The oldest unpinned entries beyond $2 of one user in one thread (seed 002); summaries neither count nor go.
+-- The oldest unpinned entries beyond $2 of one user in one thread. Summaries do not count and stay.
 SELECT {columns} FROM (
     SELECT e.*, count(*) OVER w AS entries, row_number() OVER (PARTITION BY e.user_pk, e.thread_id, e.pinned
                                                               ORDER BY e.created_at, e.id) AS age
@@ -24,7 +23,7 @@ WHERE m.entries > $2 AND NOT m.pinned AND m.age <= m.entries - $2
 ORDER BY m.created_at, m.id LIMIT $3
 
 -- name: overflowing_thread
--- The same of one user ($4) in one thread ($5), where most often there is nothing to do but to count.
+-- The same for one user ($4) in one thread ($5). Mostly the count shows that there is nothing to do.
 SELECT {columns} FROM memories m
 WHERE m.tenant_id = $1 AND m.thread_id = $5 AND m.user_pk = user_pk_of($1, $4) AND m.state = 'active'
   AND m.type <> 'summary' AND NOT m.pinned
@@ -40,12 +39,12 @@ SELECT expire_records($1, $2, $3, $4, $5, $6) AS counts
 SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR UPDATE
 
 -- name: lock_memories
--- A change under way is waited for, so that what it records is found; one that comes later finds nothing to change.
+-- Wait for a change that has begun, so that the erasure finds its records. A later change finds nothing to change.
 SELECT count(*) FROM (SELECT 1 FROM memories WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2)
                       ORDER BY id FOR UPDATE) locked
 
 -- name: traces
--- Whether anything names a user who is not stored: one with checkpoints or items alone, or whose writes were all refused.
+-- Whether anything names a user who is not stored: a user with only checkpoints or items, or with only refused writes.
 SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM supervisor_checkpoints WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
@@ -54,7 +53,7 @@ SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT items_naming($2))
 
 -- name: texts
--- Every text ever stored of a user, and the turns: what tombstones are made of.
+-- Every text ever stored about a user, and the turns: tombstones are made of them.
 WITH mine AS (SELECT id, text, steps_text, type, source FROM memories
               WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2))
 SELECT text, CASE WHEN type = 'turn' THEN id::text END AS turn FROM mine

@@ -1,4 +1,4 @@
-"""The schema as SQLAlchemy knows it; queries do not go through it (docs/adr/0002)."""
+"""The schema for SQLAlchemy and Alembic; queries do not use it (docs/adr/0002)."""
 
 from app.storage.tables import checkpoints, consent, core, reflection
 from app.storage.tables import journal as ops

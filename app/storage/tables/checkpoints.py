@@ -1,4 +1,4 @@
-"""Checkpoints: the latest state of each thread, and what a checkpoint saver keeps of it."""
+"""Checkpoints: the latest state of each thread, and a checkpoint saver's records."""
 
 from sqlalchemy import (
     CheckConstraint,
@@ -48,7 +48,7 @@ def _thread_foreign_key() -> ForeignKeyConstraint:
 
 
 def _payload_columns() -> tuple["Column[object]", "Column[object]"]:
-    """What a saver wrote, and how."""
+    """Return the columns for the type and the bytes that a saver wrote."""
     return text_column("type"), Column("data", LargeBinary, nullable=False)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a user with their consent, what is proposed to be, and the questions asked about it."""
+"""A user's consented context, the proposals to change it, and the questions asked about them."""
 
 from sqlalchemy import (
     Boolean,

@@ -1,4 +1,4 @@
-"""Tenants, keys, users, memories and what hangs on them. `alembic check` holds these against the migrations."""
+"""Tenants, keys, users, memories and their dependent tables. `alembic check` compares these with the migrations."""
 
 from sqlalchemy import (
     Boolean,

@@ -1,4 +1,4 @@
-"""What the journal writes: history, the change log, revisions, events, idempotency records, cursors; and jobs."""
+"""The journal's tables: history, change log, revisions, events, idempotency keys, cursors; and jobs."""
 
 from sqlalchemy import (
     Boolean,
@@ -30,11 +30,11 @@ class Xid8(UserDefinedType[int]):
     cache_ok = True
 
     def get_col_spec(self, **_kw: object) -> str:
-        """The type's name in DDL."""
+        """Return the type's name in DDL."""
         return "xid8"
 
 
-ischema_names["xid8"] = Xid8  # so that the schema can be read back without a warning
+ischema_names["xid8"] = Xid8  # so that reading the schema back gives no warning
 
 thread_revision = Table(
     "thread_revision", metadata, tenant_column(), text_column("thread_id", key=True), bigint_column("rev")

@@ -1,4 +1,4 @@
-"""Calls of a chat model, and the tokens of each day."""
+"""Calls of a chat model, and the tokens used each day."""
 
 from sqlalchemy import Boolean, CheckConstraint, Column, Date, DateTime, ForeignKey, Index, Integer, SmallInteger, Table
 from sqlalchemy import text as sql

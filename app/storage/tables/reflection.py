@@ -1,4 +1,4 @@
-"""How far a chat model has read."""
+"""The positions up to which a chat model has read."""
 
 from sqlalchemy import CheckConstraint, Column, DateTime, ForeignKeyConstraint, SmallInteger, Table
 from sqlalchemy import text as sql

@@ -1,4 +1,4 @@
-"""Values that agents keep by namespace and key, and their vectors."""
+"""Store items by namespace and key, and their vectors."""
 
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (

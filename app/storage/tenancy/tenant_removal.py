@@ -1,7 +1,7 @@
-"""A tenant removed whole, by mnema_admin's hand: every row of every table that has its id.
+"""Removal of a whole tenant, run by mnema_admin: every row of every table that has its id.
 
 The server's role may not do this: it never deletes history, keys or tenants. The tables are read from pg_catalog, so
-that a new one is not forgotten. Each batch is a transaction of its own; a removal that was broken off is begun again.
+that a new one is included. Each batch is a transaction of its own; run the removal again if it was interrupted.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from app.storage.operations.administration import owning_tenant
 
 BATCH = 5000
 REMOVED_LAST = ("api_keys", "job_pauses")
-"""What keeps the tenant shut stays to the end."""
+"""Tables that keep the tenant locked out; they are removed last."""
 LEASE_WAITS, WAIT_S = 300, 1.0
-"""A running job is waited for: it would go on writing."""
+"""The number of times to wait for a running job, which would go on writing, and the seconds of each wait."""
 
 _TABLES = """
 SELECT c.oid, c.relname AS name,
@@ -47,11 +47,11 @@ class _Table:
 async def remove_tenant(
     admin_url: str, name_or_id: str, key_cache_s: float, wait: Callable[[float], Awaitable[object]] = asyncio.sleep
 ) -> dict[str, int]:
-    """How many rows went, by table. First its keys are revoked and its jobs stopped.
+    """Revoke the tenant's keys, stop its jobs and delete its rows; return the number of rows by table.
 
-    `key_cache_s`: how long servers may still hold a revoked key for valid.
+    `key_cache_s`: how long servers may still accept a revoked key, in seconds.
 
-    Raises NotFound, WrongState while a job of it does not end.
+    Raise NotFound, or WrongState if one of its jobs does not end.
     """
     connection = await asyncpg.connect(admin_url)
     try:
@@ -62,8 +62,8 @@ async def remove_tenant(
         counts: dict[str, int] = {}
         tables = await _ordered_tables(connection)
         for table in tables:
-            while done := await _batch(connection, tenant_id, table):
-                counts[table.name] = counts.get(table.name, 0) + done
+            while removed := await _batch(connection, tenant_id, table):
+                counts[table.name] = counts.get(table.name, 0) + removed
         await _remove_tenant_row(connection, tenant_id, tables)
         return counts
     finally:
@@ -73,13 +73,13 @@ async def remove_tenant(
 async def _find_tenant(connection: asyncpg.Connection, name_or_id: str) -> UUID:
     for row in await connection.fetch("SELECT id, name FROM list_tenants()"):
         if name_or_id in (row["name"], str(row["id"])):
-            found: UUID = row["id"]
-            return found
+            tenant_id: UUID = row["id"]
+            return tenant_id
     raise NotFound(f"no tenant {name_or_id!r}")
 
 
 async def _revoke_access(connection: asyncpg.Connection, tenant_id: UUID) -> None:
-    """Nobody gets in any more, and no job begins."""
+    """Revoke the tenant's keys and pause its jobs, so that no request and no job begins."""
     async with owning_tenant(connection, tenant_id):
         await connection.execute(
             "UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND revoked_at IS NULL", tenant_id
@@ -98,18 +98,19 @@ async def _wait_until_idle(
         if not busy:
             return
         await wait(WAIT_S)
-    raise WrongState("a job of the tenant is still running; its keys are revoked: run the command again")
+    raise WrongState("a job of the tenant is still running; its keys are revoked; run the command again later")
 
 
 async def _ordered_tables(connection: asyncpg.Connection) -> list[_Table]:
-    """Every table with a tenant's rows: what refers to another goes before it, and what is watched before history.
+    """Return the tables with a tenant's rows in the order of removal, without REMOVED_LAST.
 
-    Without LAST."""
+    A table goes before those it refers to, and watched tables go before history.
+    """
     rows = {row["oid"]: row for row in await connection.fetch(_TABLES)}
     before = {oid: {other for other in row["referring"] if other in rows} for oid, row in rows.items()}
     for oid, row in rows.items():
         if row["name"] == "history":
-            before[oid] |= {other for other, one in rows.items() if one["watched"]}
+            before[oid] |= {other for other, table in rows.items() if table["watched"]}
     ordered: list[_Table] = []
     while before:
         free = [oid for oid, others in before.items() if not others & before.keys()]
@@ -132,17 +133,17 @@ async def _batch(connection: asyncpg.Connection, tenant_id: UUID, table: _Table)
 
 async def _remove_rows(connection: asyncpg.Connection, tenant_id: UUID, table: _Table) -> int:
     key = table.key if table.watched else "tenant_id"
-    gone = await connection.fetch(_REMOVE.format(table=f'"{table.name}"', key=key), tenant_id, BATCH)
-    if table.watched and gone:  # it may not go in silence: the tripwires look for a row in history, which goes after it
-        await connection.execute(RECORD_PURGES, tenant_id, [row["ref"] for row in gone])
-    return len(gone)
+    removed = await connection.fetch(_REMOVE.format(table=f'"{table.name}"', key=key), tenant_id, BATCH)
+    if table.watched and removed:  # the tripwires want a row in history for each; history is removed later
+        await connection.execute(RECORD_PURGES, tenant_id, [row["ref"] for row in removed])
+    return len(removed)
 
 
 async def _remove_tenant_row(connection: asyncpg.Connection, tenant_id: UUID, tables: list[_Table]) -> None:
-    """The tenant itself, with its keys and what came in meanwhile."""
+    """Delete the tenant itself, its keys, and rows that were written meanwhile."""
     async with owning_tenant(connection, tenant_id):
         for table in (*tables, *(_Table(name, False, "id") for name in REMOVED_LAST)):
             while await _remove_rows(connection, tenant_id, table):
                 if table.watched:
-                    raise WrongState("somebody still writes for the tenant: run the command again")
+                    raise WrongState("a server or worker still writes for the tenant; run the command again")
         await connection.execute("DELETE FROM tenants WHERE id = $1", tenant_id)

@@ -1,4 +1,4 @@
-"""Tenants and API keys. A key is stored as its SHA-256: it is 32 random bytes, so nothing slower is needed."""
+"""Tenants and API keys. A key is 32 random bytes, so a plain SHA-256 of it is safe to store."""
 
 import hashlib
 import secrets
@@ -15,7 +15,7 @@ from app.storage.uow import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant."""
+    """A tenant: an isolated customer of the installation."""
 
     id: UUID
     name: str
@@ -24,7 +24,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """An API key as it can be shown: everything but the key."""
+    """An API key as it can be shown: everything except the key itself."""
 
     id: UUID
     name: str
@@ -38,7 +38,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyOwner:
-    """What a valid key stands for."""
+    """The tenant and the rights that a valid key stands for. `agents` is None if it is bound to none."""
 
     tenant_id: UUID
     key_id: UUID
@@ -58,33 +58,33 @@ WHERE tenant_id = $1 ORDER BY created_at, id
 
 
 def hash_key(key: str) -> bytes:
-    """The stored form of a key, 32 bytes."""
+    """Return the stored form of a key, 32 bytes."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 class TenantStorage:
-    """Creates, lists and authenticates."""
+    """Statements on tenants and keys."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
 
     async def find_key_owner(self, key: str) -> KeyOwner | None:
-        """Whose key this is; None when unknown, revoked or expired."""
+        """Return the owner of this key; None if it is unknown, revoked or expired."""
         rows = await self._uow.call_definer("SELECT * FROM authenticate($1)", hash_key(key))
         return _owner_from_row(rows[0]) if rows else None
 
     async def list_tenants(self) -> list[Tenant]:
-        """All tenants, by name."""
+        """Return all tenants, by name."""
         return [_tenant_from_row(row) for row in await self._uow.call_definer("SELECT * FROM list_tenants()")]
 
     async def get_tenant_name(self, scope: Principal) -> str | None:
-        """The name of the scope's own tenant."""
+        """Return the name of the principal's own tenant, or None."""
         async with self._uow.read(scope) as tx:
-            found: str | None = await tx.fetchval("SELECT name FROM tenants WHERE id = $1", scope.tenant_id)
-        return found
+            name: str | None = await tx.fetchval("SELECT name FROM tenants WHERE id = $1", scope.tenant_id)
+        return name
 
     async def create_tenant(self, name: str) -> Tenant:
-        """A new tenant; raises DuplicateText-like conflict when the name is taken."""
+        """Create a tenant. Raise DuplicateText if the name is taken."""
         tenant_id = new_id()
         async with self._uow.write(Principal(tenant_id)) as tx:
             row = await tx.fetchrow(
@@ -100,7 +100,7 @@ class TenantStorage:
         agents: Sequence[str] | None,
         expires_at: datetime | None,
     ) -> tuple[ApiKey, str]:
-        """A new key and its plain text, which exists nowhere else."""
+        """Create a key; return it with its plain text, which is stored nowhere."""
         plain = f"mnema_{secrets.token_urlsafe(32)}"
         async with self._uow.write(scope) as tx:
             row = await tx.fetchrow(
@@ -117,20 +117,20 @@ class TenantStorage:
         return _key_from_row(row), plain
 
     async def list_keys(self, scope: Principal) -> list[ApiKey]:
-        """The tenant's keys, oldest first."""
+        """Return the tenant's keys, oldest first."""
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(_LIST, scope.tenant_id)
         return [_key_from_row(row) for row in rows]
 
     async def revoke_key(self, scope: Principal, key_id: UUID) -> bool:
-        """Revoke; False when there is no such key or it was revoked before."""
+        """Revoke a key; return False if it does not exist or was revoked before."""
         async with self._uow.write(scope) as tx:
-            done = await tx.execute(
+            tag = await tx.execute(
                 "UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL",
                 scope.tenant_id,
                 key_id,
             )
-        return bool(done == "UPDATE 1")
+        return bool(tag == "UPDATE 1")
 
 
 def _tenant_from_row(row: Any) -> Tenant:

@@ -1,0 +1,136 @@
+"""Checks of the language: how a docstring opens, and which names are one word."""
+
+import ast
+import re
+from collections.abc import Iterable
+
+from tests.architecture.checks import Function, Source
+
+REFUSED_OPENINGS = frozenset(
+    [
+        "what",
+        "who",
+        "whose",
+        "whom",
+        "whether",
+        "which",
+        "of",
+        "as",
+        "how",
+        "why",
+        "where",
+        "when",
+        "those",
+        "that",
+        "if",
+        "in",
+        "by",
+        "so",
+        "with",
+        "to",
+        "for",
+        "from",
+        "is",
+        "are",
+        "does",
+        "has",
+        "it",
+        "its",
+        "not",
+        "or",
+        "but",
+        "because",
+        "while",
+        "than",
+        "then",
+        "there",
+        "here",
+    ]
+)
+"""Words that open a subordinate clause or a riddle, and never an imperative or a noun phrase."""
+
+THIRD_PERSON = frozenset(
+    [
+        "adds",
+        "answers",
+        "applies",
+        "asks",
+        "binds",
+        "builds",
+        "calls",
+        "checks",
+        "computes",
+        "converts",
+        "copies",
+        "creates",
+        "decides",
+        "deletes",
+        "drops",
+        "embeds",
+        "encodes",
+        "ends",
+        "erases",
+        "finds",
+        "gets",
+        "gives",
+        "goes",
+        "holds",
+        "keeps",
+        "knows",
+        "lists",
+        "loads",
+        "locks",
+        "looks",
+        "makes",
+        "marks",
+        "merges",
+        "moves",
+        "opens",
+        "prints",
+        "puts",
+        "raises",
+        "reads",
+        "refuses",
+        "removes",
+        "renders",
+        "returns",
+        "runs",
+        "says",
+        "sees",
+        "sends",
+        "sets",
+        "stores",
+        "takes",
+        "tells",
+        "turns",
+        "validates",
+        "waits",
+        "writes",
+        "yields",
+    ]
+)
+"""Verbs that describe a function from outside. A function's docstring uses the imperative: Return, Raise."""
+
+_WORD = re.compile(r"[A-Za-z']+")
+
+
+def docstring_openings(source: Source) -> list[str]:
+    """Find docstrings that open neither with an imperative verb nor with a noun phrase."""
+    return [
+        source.at(node, f"a docstring opens with {word!r}")
+        for node, text in _docstrings(source.nodes)
+        for word in _WORD.findall(text)[:1]
+        if word.lower() in REFUSED_OPENINGS or (isinstance(node, Function) and word.lower() in THIRD_PERSON)
+    ]
+
+
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterable[tuple[ast.AST, str]]:
+    """Yield each docstring of a module, class or function, and each string that follows an assignment."""
+    for node in nodes:
+        if isinstance(node, ast.Module | ast.ClassDef | Function) and (text := ast.get_docstring(node)):
+            yield node, text
+        if isinstance(node, ast.Module | ast.ClassDef):
+            for before, after in zip(node.body, node.body[1:], strict=False):
+                if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
+                    if isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
+                        yield after, after.value.value
