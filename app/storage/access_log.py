@@ -58,9 +58,7 @@ class AccessLog:
         hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
         scope = Principal(tenant)
         try:
-            await self._journal.record_event(
-                scope, [event for _seen, event in events], [seen for seen, _event in events]
-            )
+            await self._journal.record_event(scope, [event for _at, event in events], [at for at, _event in events])
         except MnemaError as error:
             self._events[tenant][:0] = events
             self._hits[tenant].update(hits)

@@ -37,10 +37,10 @@ class ConnectionShares:
 
     def take_place(self, tenant: UUID | None) -> bool:
         """Take a place if this tenant may have one; if not, return False, and the caller calls `wait_for_place`."""
-        held = self._held.get(tenant, 0)
-        if held >= self._free - (self._reserved if tenant is not None else 0):
+        held_places = self._held.get(tenant, 0)
+        if held_places >= self._free - (self._reserved if tenant is not None else 0):
             return False
-        self._held[tenant] = held + 1
+        self._held[tenant] = held_places + 1
         self._free -= 1
         return True
 
@@ -67,8 +67,8 @@ class ConnectionShares:
     def return_place(self, tenant: UUID | None) -> None:
         """Give back a place, and hand it to the next waiting tenant that may have it."""
         self._free += 1
-        if held := self._held[tenant] - 1:
-            self._held[tenant] = held
+        if held_places := self._held[tenant] - 1:
+            self._held[tenant] = held_places
         else:
             del self._held[tenant]
         while self._queues:

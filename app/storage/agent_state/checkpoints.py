@@ -30,7 +30,7 @@ class CheckpointStorage:
     """Statements on threads: their latest state, or a saver's checkpoints."""
 
     def __init__(self, uow: UnitOfWork, most: int) -> None:
-        """`most`: the largest size of a checkpoint in bytes; the limit of its writes is the same, apart."""
+        """Limit a checkpoint to `most` bytes, and its writes to as many again."""
         self._uow = uow
         self._most = most
 
@@ -124,6 +124,6 @@ class CheckpointStorage:
 
 
 def _write_columns(writes: Sequence[ChannelWrite]) -> tuple[list[Any], ...]:
-    kept = distinct_writes(writes)
+    unique = distinct_writes(writes)
     names = "task_id", "idx", "task_path", "channel", "type", "data"
-    return tuple([getattr(write, name) for write in kept] for name in names)
+    return tuple([getattr(write, name) for write in unique] for name in names)

@@ -61,8 +61,8 @@ class ItemVectorStorage:
         """Store vectors of the items that did not change since; return how many items. Raise WriteContention."""
         parts = [
             (item.id, part, HalfVector(vector))
-            for item, own in zip(items, vectors, strict=True)
-            for part, vector in enumerate(own)
+            for item, item_vectors in zip(items, vectors, strict=True)
+            for part, vector in enumerate(item_vectors)
         ]
         if not parts:
             return 0

@@ -65,8 +65,8 @@ class ItemStorage:
         """Return the item at each place, None where there is none. Expired items do not count."""
         places = [{"n": n, "path": path_of(get.namespace), "key": get.key} for n, get in enumerate(gets)]
         rows = await tx.fetch(self._sql["get"], scope.tenant_id, places, now)
-        found = {row["n"]: ItemHit(row["id"], row["size"], row["mortal"]) for row in rows}
-        return [found.get(n) for n in range(len(gets))]
+        hits = {row["n"]: ItemHit(row["id"], row["size"], row["mortal"]) for row in rows}
+        return [hits.get(n) for n in range(len(gets))]
 
     async def search_items(
         self, tx: ReadTx, scope: Principal, search: SearchItems, vector: Vector | None, now: datetime
@@ -115,8 +115,8 @@ class ItemStorage:
         await tx.execute(self._sql["forget_vectors"], scope.tenant_id, list(ids.values()))
         parts = [
             (ids[path_of(put.namespace), put.key], part, HalfVector(vector))
-            for put, own in zip(puts, vectors, strict=True)
-            for part, vector in enumerate(own)
+            for put, item_vectors in zip(puts, vectors, strict=True)
+            for part, vector in enumerate(item_vectors)
         ]
         if parts:
             columns = [list(column) for column in zip(*parts, strict=True)]
@@ -155,8 +155,8 @@ def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
     longest: Namespace = ()
     for condition in conditions:
         if condition.where == "prefix":
-            known = condition.path[: condition.path.index("*")] if "*" in condition.path else condition.path
-            longest = max(longest, known, key=len)
+            fixed = condition.path[: condition.path.index("*")] if "*" in condition.path else condition.path
+            longest = max(longest, fixed, key=len)
     return longest
 
 

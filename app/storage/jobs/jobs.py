@@ -30,7 +30,7 @@ class DueJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """`counts`: (kind, state, number). `oldest_due_s`: seconds the oldest due job has waited. `paused`: kinds."""
+    """Counts of a tenant's jobs by (kind, state). `oldest_due_s`: seconds the oldest due job has waited."""
 
     counts: tuple[tuple[str, JobState, int], ...]
     oldest_due_s: float | None

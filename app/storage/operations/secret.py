@@ -9,8 +9,8 @@ from app.domain.errors import ConfigError
 from app.storage.uow import UnitOfWork
 
 MISMATCH_TEXT = (
-    "MNEMA_SECRET_KEY is not the one that this database is used with: text erased under that one would not be known "
-    "again. Give every replica the same; to change it on purpose, run `mnema secret accept`"
+    "MNEMA_SECRET_KEY differs from the secret that this database is used with, so erased text would not be recognised. "
+    "Give every replica the same secret; to change it on purpose, run `mnema secret accept`"
 )
 _READ_FINGERPRINT = "SELECT secret_fingerprint FROM installation"
 STORE_FINGERPRINT = "INSERT INTO installation (secret_fingerprint) VALUES ($1) ON CONFLICT DO NOTHING"

@@ -1,4 +1,4 @@
-"""What changed in a thread since a revision, and how far each agent has been shown it, of all or of one user."""
+"""The changes in a thread since a revision, and each agent's cursor, for all users or for one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,32 +13,32 @@ _SQL = load_statements("recall/delta.sql")
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """A thread's revision, the agent's cursor and the oldest revision the log still holds (0: none)."""
+    """A thread's revision, the agent's cursor, and the oldest revision that the log still holds (0: none)."""
 
     rev: int
     cursor: int
     oldest: int
 
     def is_truncated(self, since: int) -> bool:
-        """Whether changes after `since` are no longer in the log."""
+        """Tell whether some changes after `since` are no longer in the log."""
         return self.rev > since and (self.oldest == 0 or self.oldest > since + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The most important changes and how many visible ones there are in all."""
+    """The most important changes, and the number of all visible ones."""
 
     rows: tuple[Any, ...]
     total: int
 
 
 class DeltaStorage:
-    """Reads the change log; moves cursors."""
+    """Statements that read the change log and move cursors."""
 
     async def get_thread_state(
         self, tx: ReadTx, scope: Principal, thread_id: str, agent: str | None, user_id: str | None
     ) -> ThreadState:
-        """Where the thread and the agent's cursor stand; a thread without changes stands at 0."""
+        """Return the state of the thread and the agent's cursor; both are 0 in a thread without changes."""
         row: Any = await tx.fetchrow(_SQL["state"], scope.tenant_id, thread_id, agent, user_id)
         return ThreadState(row["rev"], row["cursor"], row["oldest"])
 
@@ -53,23 +53,24 @@ class DeltaStorage:
         user_id: str | None = None,
         truncated: bool = False,
     ) -> Changes:
-        """Changes after the first revision up to the second, in categories visible before and after.
+        """Return changes after the first revision of `between` up to the second, the most important first.
 
-        Nothing of what came and went between the two. `truncated`: the log no longer holds all that was between them.
+        A change counts if its category is visible before and after it. A memory that was created and deleted in between
+        does not appear. `truncated`: the log no longer holds all changes in between.
         """
-        chosen = None if categories is None else list(categories)
+        visible = None if categories is None else list(categories)
         rows = await tx.fetch(
-            _SQL["changes"], scope.tenant_id, thread_id, between[0], chosen, limit, between[1], user_id, truncated
+            _SQL["changes"], scope.tenant_id, thread_id, between[0], visible, limit, between[1], user_id, truncated
         )
         return Changes(tuple(rows), rows[0]["total"] if rows else 0)
 
     async def advance_cursor(
         self, tx: WriteTx, scope: Principal, thread_id: str, agent: str, rev: int, user_id: str | None = None
     ) -> None:
-        """Move the agent's cursor to `rev`, never back; of that user's changes, or of everybody's."""
+        """Move the agent's cursor to `rev`, never back. `user_id` None: the cursor for changes of all users."""
         await tx.execute(_SQL["advance"], scope.tenant_id, thread_id, agent, rev, user_id)
 
 
 async def erase_cursors(tx: WriteTx, scope: Principal, user_id: str) -> int:
-    """Remove the cursors that name a person, in the transaction of their erasure; how many."""
+    """Delete the cursors that name the user, in the transaction of their erasure; return how many."""
     return int((await tx.execute(_SQL["erase"], scope.tenant_id, user_id)).rsplit(" ", 1)[-1])

@@ -12,7 +12,7 @@ SELECT coalesce((SELECT rev FROM thread_revision WHERE tenant_id = $1 AND thread
 -- An existing memory shows each change. A deleted memory shows its deletion once, if it existed before the window, and with its text
 -- only if nothing else happened to it since, so that nobody sees that text for the first time. A reader sees a change only if it may
 -- see the category before and after. A purged memory belongs to no user and has no text.
-WITH told AS (
+WITH logged AS (
     SELECT rev, memory_id, event, category_before, category_after, meta, event IN ('deleted', 'soft_deleted') AS gone,
            first_value(rev) OVER w AS first_rev, first_value(event) OVER w AS first_event,
            first_value(category_before) OVER w AS first_category, lead(rev) OVER w AS next_rev
@@ -21,14 +21,14 @@ WITH told AS (
 )
 SELECT rev, memory_id, event, coalesce(category_after, category_before) AS category, count(*) OVER () AS total,
        CASE WHEN gone AND ($8 OR first_rev < rev) THEN meta - 'text' ELSE meta END AS meta
-FROM told LEFT JOIN memories m ON m.tenant_id = $1 AND m.id = memory_id::uuid
+FROM logged LEFT JOIN memories m ON m.tenant_id = $1 AND m.id = memory_id::uuid
 WHERE CASE WHEN gone THEN next_rev IS NULL AND first_event NOT IN ('created', 'restored') ELSE m.state = 'active' END
   AND ($4::text[] IS NULL OR (coalesce(category_before, category_after) = ANY ($4)
                               AND coalesce(category_after, category_before) = ANY ($4)
                               AND coalesce(CASE WHEN gone THEN first_category ELSE m.category END, category_before) = ANY ($4)))
-  AND (told.meta ? 'text' OR event = 'deleted')  -- erased text is not shown again
-  AND ($7::text IS NULL OR m.user_id = $7 OR NOT told.meta ? 'text' AND user_pk_of($1, $7) IS NOT NULL)
-ORDER BY (told.meta->>'importance')::int DESC NULLS LAST, rev DESC LIMIT $5
+  AND (logged.meta ? 'text' OR event = 'deleted')  -- erased text is not shown again
+  AND ($7::text IS NULL OR m.user_id = $7 OR NOT logged.meta ? 'text' AND user_pk_of($1, $7) IS NOT NULL)
+ORDER BY (logged.meta->>'importance')::int DESC NULLS LAST, rev DESC LIMIT $5
 
 -- name: advance
 -- $5 the user asked about or null. The cursor only moves forward. It waits for an erasure, and never names an erased user.

@@ -47,7 +47,7 @@ class TurnFactStorage:
             return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents)
 
     async def reserve_writes(self, scope: Principal, user_id: str, day: datetime, wanted: int, most: int) -> int:
-        """Take up to `wanted` of a user's `most` writes a day; return how many were left to take."""
+        """Take up to `wanted` of a user's `most` writes a day; return how many were taken."""
         async with self._uow.write(scope) as tx:
             used = await tx.fetchval(self._sql["day"], scope.tenant_id, user_id, day)
             room = 0 if used is None else max(0, min(wanted, most - used))

@@ -109,10 +109,10 @@ class ReflectionStorage:
         day: datetime,
         cap: int | None,
     ) -> list[tuple[str, str]]:
-        """Return users and threads with user turns that `kind` has not read, idle since `before`, longest first.
+        """Return users and threads with user turns that `kind` has not read, longest waiting first.
 
-        Include threads of the last NEW_THREAD_WINDOW that `kind` never read. Leave out users who had `cap` episodes on
-        `day`.
+        It must have read the thread before `before`, or never; then the turns must be of the last NEW_THREAD_WINDOW.
+        Leave out users who had `cap` episodes on `day`.
         """
         where = scope.tenant_id, user_id, kind, before, most, before - NEW_THREAD_WINDOW, category, list(without)
         rows = await tx.fetch(_format_statement("waiting"), *where, day, cap)

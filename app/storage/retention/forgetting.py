@@ -56,7 +56,7 @@ class ForgettingStorage:
     ) -> dict[str, int]:
         """Delete old records: at most the policy's `records_batch` of each table. Return the number by table.
 
-        If `dry_run`, only count them all. Each table is a transaction of its own, so a later error undoes nothing.
+        If `dry_run`, only count them all. It takes several transactions, so an error does not undo earlier deletions.
         """
         events_before, keys_before = policy.records_before(now)
         limit = policy.records_batch
