@@ -1,4 +1,4 @@
-"""Addresses of endpoints and their keys, as settings give them."""
+"""Checks of endpoint addresses and their keys, as settings give them."""
 
 from urllib.parse import urlsplit
 
@@ -6,18 +6,20 @@ from app.domain.errors import ConfigError
 
 
 def check_endpoint(prefix: str, what: str, base_url: str, api_key: str) -> None:
-    """Raises ConfigError, naming the setting, for what could not be called: without an address of its own a client
-    would send texts to its default host."""
+    """Raise ConfigError, naming the setting, if the endpoint cannot be called.
+
+    A client without an address would send texts to its own default host.
+    """
     if not is_http(base_url):
-        raise ConfigError(f"{prefix}_BASE_URL: must be where POST {what} is, http:// or https://")
+        raise ConfigError(f"{prefix}_BASE_URL: must be the http:// or https:// URL before {what}")
     if not (api_key.isascii() and api_key.isprintable()):
-        raise ConfigError(f"{prefix}_API_KEY: must be of characters that a header can hold")
+        raise ConfigError(f"{prefix}_API_KEY: must hold printable ASCII characters only")
 
 
 def is_http(url: str) -> bool:
-    """Whether it can be called."""
+    """Tell whether `url` is a complete http or https URL."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, an address that is none
+    except ValueError:  # an invalid port or address
         return False

@@ -1,4 +1,4 @@
-"""An HTTP client whose answers have a size: an endpoint that sends without end costs no more memory than that."""
+"""An HTTP client that limits the size of a response, so that no endpoint can fill the memory."""
 
 from typing import Any
 
@@ -6,18 +6,18 @@ import httpx2
 
 
 class AnswerTooLong(Exception):
-    """An endpoint answers more than was asked for, or in a form whose size nobody knows before it is unpacked."""
+    """A response that is longer than expected, or compressed, so that its size is unknown before unpacking."""
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """Reads at most `most_bytes` of an answer, packed ones not at all; follows no redirects. Raises AnswerTooLong."""
+    """A client that reads at most `most_bytes` of a response and follows no redirects. It raises AnswerTooLong."""
 
     def __init__(self, most_bytes: int, **options: Any) -> None:
         super().__init__(**options)
         self._most_bytes = most_bytes
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """As httpx2 does, with the body read."""
+        """Send the request as httpx2 does, and read the body. Refuse a compressed body."""
         request.headers["Accept-Encoding"] = "identity"
         response = await super().send(request, stream=True, **options)
         try:
@@ -44,7 +44,7 @@ class BoundedClient(httpx2.AsyncClient):
 
 
 def is_too_long(error: BaseException | None) -> bool:
-    """Whether AnswerTooLong is behind it: clients of an API wrap what their transport raises."""
+    """Tell whether AnswerTooLong caused the error: API clients wrap the errors of their transport."""
     while error is not None and not isinstance(error, AnswerTooLong):
         error = error.__cause__
     return error is not None

@@ -1,5 +1,7 @@
-"""The message broker: Celery over Redis. It only carries the news that a job is due; the jobs are in PostgreSQL, so all
-that Redis holds may be lost."""
+"""The message broker: Celery over Redis. It only tells workers that a job is due.
+
+The jobs are in PostgreSQL, so everything in Redis may be lost.
+"""
 
 import contextlib
 import queue
@@ -22,15 +24,15 @@ log = structlog.get_logger(__name__)
 RUN_JOB, SCHEDULE = "mnema.run_job", "mnema.schedule"
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 5.0
-"""How long a command waits for its answer; an idle consumer is asked for a sign of life as often."""
+"""The seconds that a command waits for its reply, and the interval of health checks on an idle consumer."""
 
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""In seconds and probes, where the system has them: a host that is gone is noticed within half a minute."""
+"""Seconds and probes of TCP keepalive, where the system has them. A dead host is noticed within half a minute."""
 
 UNCONFIGURED_URL = "redis://127.0.0.1:6379/0"
 MAX_WAITING = 10_000
 MAX_QUEUE_LENGTH = 500
-"""Messages in the queue from which on a sweep adds none: the workers are busy, not uninformed."""
+"""The queue length from which a sweep adds no messages: the workers are busy and need no reminder."""
 
 UNREACHABLE = (
     "The message broker cannot be reached, background jobs wait: check MNEMA_REDIS_URL and that Redis runs there"
@@ -39,7 +41,7 @@ UNREACHABLE = (
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Where the broker is (`url` empty: there is none), and the rhythm of the workers, in seconds."""
+    """The broker's address (`url` is empty if there is none) and the workers' intervals in seconds."""
 
     url: str = field(repr=False)
     queue: str
@@ -49,7 +51,7 @@ class BrokerSettings:
 
 
 def make_celery(settings: BrokerSettings) -> Celery:
-    """The Celery application of this installation, for publishers, workers and beat alike."""
+    """Return the Celery application of this installation, for publishers, workers and beat."""
     celery = Celery("mnema", broker=settings.url or UNCONFIGURED_URL, set_as_current=False)
     celery.conf.update(
         task_acks_late=True,
@@ -62,18 +64,19 @@ def make_celery(settings: BrokerSettings) -> Celery:
         worker_hijack_root_logger=False,
         worker_send_task_events=False,
         broker_connection_retry_on_startup=True,
-        broker_connection_max_retries=None,  # for ever: jobs wait, nobody has to restart a worker
+        broker_connection_max_retries=None,  # retry for ever, so that nobody has to restart a worker
         broker_transport_options={
-            "visibility_timeout": settings.job_soft_limit_s + 60,  # above the longest task; the default is an hour
+            "visibility_timeout": settings.job_soft_limit_s
+            + 60,  # longer than the longest task; the default is an hour
             "socket_connect_timeout": CONNECT_TIMEOUT_S,
-            "socket_timeout": ANSWER_TIMEOUT_S,  # without it a half-open connection blocks worker and beat for ever
+            "socket_timeout": ANSWER_TIMEOUT_S,  # else a half-open connection blocks worker and beat for ever
             "health_check_interval": ANSWER_TIMEOUT_S,
             "socket_keepalive": True,
             "socket_keepalive_options": {
                 getattr(socket, name): value for name, value in KEEPALIVE.items() if hasattr(socket, name)
             },
         },
-        beat_scheduler="celery.beat:Scheduler",  # keeps no file: what it triggers is idempotent
+        beat_scheduler="celery.beat:Scheduler",  # keeps no file, because the tasks are idempotent
         beat_max_loop_interval=settings.schedule_s,
         beat_schedule={"schedule": _beat_entry(SCHEDULE, settings.schedule_s)},
         timezone="UTC",
@@ -82,26 +85,26 @@ def make_celery(settings: BrokerSettings) -> Celery:
 
 
 def _beat_entry(task: str, seconds: float) -> dict[str, Any]:
-    """A message nobody took in time is worth nothing: the next one asks the same."""
+    """Return a beat entry. Its message expires after five intervals, because the next one asks for the same."""
     return {"task": task, "schedule": seconds, "options": {"expires": 5 * seconds}}
 
 
 def send_job_message(celery: Celery, tenant_id: UUID, job_id: UUID, connection: Connection | None = None) -> None:
-    """Tell the workers of one job; raises what the broker raises."""
+    """Send one job's message to the workers. Let the broker's errors pass."""
     celery.send_task(RUN_JOB, (str(tenant_id), str(job_id)), retry=False, connection=connection)
 
 
 def _queue_length(celery: Celery, connection: Connection) -> int:
-    """Messages in the queue."""
-    wanted = celery.amqp.queues[celery.conf.task_default_queue]
-    return int(wanted.bind(connection.default_channel).queue_declare().message_count)
+    """Return the number of messages in the queue."""
+    job_queue = celery.amqp.queues[celery.conf.task_default_queue]
+    return int(job_queue.bind(connection.default_channel).queue_declare().message_count)
 
 
 def publish_jobs(celery: Celery, find: Callable[[], Iterable[tuple[UUID, UUID]]]) -> None:
-    """Tell the workers of the jobs that `find` answers, as (tenant, job), unless CROWD messages wait already.
+    """Send messages for the jobs that `find` returns as (tenant, job), unless the queue is MAX_QUEUE_LENGTH long.
 
-    It connects anew and before it calls `find`: nothing is marked as told while the broker is away. Raises what the
-    broker raises.
+    The connection is opened before `find` is called, so nothing is marked as published while the broker is away. Let
+    the broker's errors pass.
     """
     with celery.connection_for_write() as connection:
         if _queue_length(celery, connection) < MAX_QUEUE_LENGTH:
@@ -110,9 +113,9 @@ def publish_jobs(celery: Celery, find: Callable[[], Iterable[tuple[UUID, UUID]]]
 
 
 class JobPublisher:
-    """Tells the workers of new jobs from a thread of its own: no request waits for the broker.
+    """A publisher that sends messages of new jobs from its own thread, so that no request waits for the broker.
 
-    What cannot be told is dropped: the next sweep finds the job.
+    It drops what it cannot send: the next sweep finds the job.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -122,7 +125,7 @@ class JobPublisher:
         self._thread: threading.Thread | None = None
 
     def publish_job(self, tenant_id: UUID, job_id: UUID) -> None:
-        """Returns at once."""
+        """Queue the job's message and return at once."""
         if not self._configured:
             return
         if self._thread is None:
@@ -132,7 +135,7 @@ class JobPublisher:
             self._waiting.put_nowait((tenant_id, job_id))
 
     def close(self) -> None:
-        """Tell what is waiting, for a moment."""
+        """Send what is queued, for at most twice CONNECT_TIMEOUT_S seconds, and close."""
         if self._thread is not None:
             with contextlib.suppress(queue.Full):
                 self._waiting.put_nowait(None)
@@ -143,12 +146,12 @@ class JobPublisher:
         while (job := self._waiting.get()) is not None:
             try:
                 send_job_message(self._celery, *job)
-            except Exception as error:  # whatever it is, the thread goes on
+            except Exception as error:  # the thread must survive any error
                 log.warning("broker_unavailable", error=type(error).__name__)
                 self._drop_queued()
 
     def _drop_queued(self) -> None:
-        """The broker is away: those who wait would only wait in turn."""
+        """Empty the queue: the broker is away, and each message would wait for its own timeout."""
         with contextlib.suppress(queue.Empty):
             while (job := self._waiting.get_nowait()) is not None:
                 pass
@@ -156,9 +159,9 @@ class JobPublisher:
 
 
 def check_broker(settings: BrokerSettings) -> None:
-    """Raises BrokerUnavailable; returns within PATIENCE_S."""
+    """Raise BrokerUnavailable if Redis does not answer within CONNECT_TIMEOUT_S seconds, or none is configured."""
     if not settings.url:
-        raise BrokerUnavailable("no broker configured: set MNEMA_REDIS_URL; background jobs wait")
+        raise BrokerUnavailable("no broker configured, background jobs wait: set MNEMA_REDIS_URL")
     try:
         with Redis.from_url(
             settings.url, socket_connect_timeout=CONNECT_TIMEOUT_S, socket_timeout=CONNECT_TIMEOUT_S

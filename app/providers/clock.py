@@ -1,11 +1,11 @@
-"""The machine's clock."""
+"""The system clock."""
 
 from datetime import UTC, datetime
 
 
 class SystemClock:
-    """Clock of the operating system."""
+    """The operating system's clock."""
 
     def now(self) -> datetime:
-        """The present instant, timezone-aware UTC."""
+        """Return the current time, timezone-aware, in UTC."""
         return datetime.now(UTC)

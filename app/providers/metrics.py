@@ -1,4 +1,4 @@
-"""What an application counts and measures of itself, for Prometheus. Names no tenant, user, key or id."""
+"""Metrics of an application for Prometheus. They name no tenant, user, key or id."""
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,11 +26,11 @@ UNMATCHED = "unmatched"
 
 
 class Metrics:
-    """A registry of its own, so that several applications may live in one process."""
+    """A registry of its own, so that several applications can live in one process."""
 
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
-        build = Info("mnema_build", "What runs.", registry=self.registry)
+        build = Info("mnema_build", "Version of Mnema and of Python.", registry=self.registry)
         build.info({"version": version, "python": platform.python_version()})
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -39,41 +39,41 @@ class Metrics:
         )
         self._durations = Histogram(
             "mnema_http_request_duration_seconds",
-            "From the first byte read to the last one sent.",
+            "Seconds from the first byte read to the last byte sent.",
             ("route", "method"),
             buckets=SECONDS,
             registry=self.registry,
         )
-        self._texts = Counter("mnema_embedder_texts", "Texts given to the model.", ("of",), registry=self.registry)
-        self._failures = Counter("mnema_embedder_failures", "Calls it did not answer.", ("of",), registry=self.registry)
+        self._texts = Counter("mnema_embedder_texts", "Texts to embed.", ("of",), registry=self.registry)
+        self._failures = Counter("mnema_embedder_failures", "Failed embedding calls.", ("of",), registry=self.registry)
         self._embedding = Histogram(
-            "mnema_embedder_duration_seconds", "Of a call.", ("of",), buckets=SECONDS, registry=self.registry
+            "mnema_embedder_duration_seconds", "Seconds of a call.", ("of",), buckets=SECONDS, registry=self.registry
         )
-        self._rerank_failures = Counter("mnema_reranker_failures", "Calls it did not answer.", registry=self.registry)
+        self._rerank_failures = Counter("mnema_reranker_failures", "Failed reranker calls.", registry=self.registry)
         self._reranking = Histogram(
-            "mnema_reranker_duration_seconds", "Of a call.", buckets=SECONDS, registry=self.registry
+            "mnema_reranker_duration_seconds", "Seconds of a call.", buckets=SECONDS, registry=self.registry
         )
         self._asking = Histogram(
-            "mnema_llm_duration_seconds", "Of a call.", ("prompt",), buckets=SECONDS, registry=self.registry
+            "mnema_llm_duration_seconds", "Seconds of a call.", ("prompt",), buckets=SECONDS, registry=self.registry
         )
-        self._ask_failures = Counter("mnema_llm_failures", "Calls not answered.", ("prompt",), registry=self.registry)
-        self._llm_tokens = Counter("mnema_llm_tokens", "Tokens spent.", ("prompt", "of"), registry=self.registry)
-        # looking a child up by its labels costs more than counting
+        self._ask_failures = Counter("mnema_llm_failures", "Failed calls.", ("prompt",), registry=self.registry)
+        self._llm_tokens = Counter("mnema_llm_tokens", "Tokens used.", ("prompt", "of"), registry=self.registry)
+        # to look a child up by its labels costs more than to count
         self._of_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._of_model = {of: (self._texts.labels(of), self._embedding.labels(of)) for of in ("texts", "query")}
 
     def record_request(self, route: str | None, method: str, status: int, seconds: float) -> None:
-        """Count an answer. `route` is the template of the path, None when no route has it."""
+        """Count a response. `route` is the path template, None if no route matched."""
         place = (route or UNMATCHED, method if method in METHODS else "other", status)
         children = self._of_request.get(place)
         if children is None:
-            named = (self._requests.labels(*map(str, place)), self._durations.labels(*place[:2]))
-            children = self._of_request.setdefault(place, named)
+            labelled = (self._requests.labels(*map(str, place)), self._durations.labels(*place[:2]))
+            children = self._of_request.setdefault(place, labelled)
         children[0].inc()
         children[1].observe(seconds)
 
     def record_embedding_call(self, of: Literal["texts", "query"], count: int, seconds: float, *, failed: bool) -> None:
-        """Count a call of the embedding model."""
+        """Record a call of the embedding model for `count` texts."""
         texts, durations = self._of_model[of]
         texts.inc(count)
         durations.observe(seconds)
@@ -81,13 +81,13 @@ class Metrics:
             self._failures.labels(of).inc()
 
     def record_rerank_call(self, seconds: float, *, failed: bool) -> None:
-        """Count a call of the reranker."""
+        """Record a call of the reranker."""
         self._reranking.observe(seconds)
         if failed:
             self._rerank_failures.inc()
 
     def record_model_call(self, prompt: str, seconds: float, usage: Usage | None) -> None:
-        """Count a call of the chat model by its prompt's version; without `usage` it was not answered."""
+        """Record a call of the chat model by its prompt's version. A `usage` of None means that it failed."""
         self._asking.labels(prompt).observe(seconds)
         if usage is None:
             self._ask_failures.labels(prompt).inc()
@@ -103,16 +103,16 @@ class Metrics:
         read: Callable[[], Iterable[LabelledValue]],
         labels: Sequence[str] = (),
     ) -> None:
-        """Ask `read` for values, each with its labels, whenever the metrics are read."""
+        """Call `read` for values, each with its labels, whenever the metrics are read. `what` is the help text."""
         self.registry.register(_CallbackCollector(kind, name, what, labels, read))
 
     def render_text(self) -> bytes:
-        """All of it in Prometheus' text format; see CONTENT_TYPE."""
+        """Return all metrics in Prometheus' text format (CONTENT_TYPE)."""
         return generate_latest(self.registry)
 
 
 class _CallbackCollector:
-    """A collector of prometheus_client."""
+    """A collector for prometheus_client that calls a function for its values."""
 
     def __init__(
         self, kind: str, name: str, what: str, labels: Sequence[str], read: Callable[[], Iterable[LabelledValue]]
@@ -123,11 +123,11 @@ class _CallbackCollector:
         self._read = read
 
     def describe(self) -> Iterator[Metric]:
-        """So that two of one name are refused."""
+        """Yield the metric without values, so that the registry refuses a second one of the same name."""
         yield self._family(*self._about, labels=self._labels)
 
     def collect(self) -> Iterator[Metric]:
-        """The values now."""
+        """Yield the metric with its current values."""
         family = self._family(*self._about, labels=self._labels)
         for labels, value in self._read():
             family.add_metric(labels, value)

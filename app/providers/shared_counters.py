@@ -1,4 +1,4 @@
-"""What is counted for limits, in Redis: one number a counter and fixed window, which expires by itself."""
+"""Counters for limits in Redis: one number for each counter and fixed window, which expires by itself."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,10 +15,10 @@ TIMEOUT_S = 1.0
 
 
 class RedisCounters:
-    """Counters of one installation: `prefix` tells them from another's in the same Redis."""
+    """The counters of one installation. `prefix` separates them from those of another one in the same Redis."""
 
     def __init__(self, url: str, prefix: str) -> None:
-        """Connects with the first exchange. Raises ValueError for a URL that is none."""
+        """Connect at the first exchange. Raise ValueError for an invalid URL."""
         self._prefix = prefix
         self._redis = Redis.from_url(
             url,
@@ -28,7 +28,7 @@ class RedisCounters:
         )
 
     async def add_and_read(self, counts: Sequence[CounterIncrement]) -> list[int]:
-        """As SharedCounters has it: one round trip."""
+        """Add all increments and return the totals, in one round trip. Raise CountersUnavailable."""
         pipeline = self._redis.pipeline(transaction=False)
         for count in counts:
             name = f"{self._prefix}:{count.name}"
@@ -53,5 +53,5 @@ class RedisCounters:
 def _read_total(count: CounterIncrement, answers: Iterator[Any]) -> int:
     total = next(answers)
     if count.add:
-        next(answers)  # of EXPIRE
+        next(answers)  # the reply of EXPIRE
     return int(total or 0)

@@ -1,4 +1,4 @@
-"""Counts tokens with the WordPiece vocabulary of the local model."""
+"""Counting of tokens with the WordPiece vocabulary of the local model."""
 
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -8,20 +8,21 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 BY_WORD_LIMIT = 512
-"""Characters. Longer texts are counted whole: many words that were never seen would take longer one by one."""
+"""The longest text, in characters, that is counted word by word. For longer ones, uncached words cost too much."""
 
 
 class WordPieceCounter:
-    """TokenCounter; the vocabulary loads at the first count. Thread-safe.
+    """A TokenCounter. The vocabulary loads at the first count. Thread-safe.
 
-    WordPiece never looks across a space, so a text has the tokens of its words, and those of common words are known.
+    WordPiece never looks across a space, so a text's count is the sum of its words', and those of common words are
+    cached.
     """
 
     def __init__(self, cache_size: int = 16_384) -> None:
         self._cached = lru_cache(cache_size)(self._count_wordpieces)
 
     def count_tokens(self, text: str) -> int:
-        """WordPiece tokens in `text`, special tokens excluded; nothing is cut off."""
+        """Return the number of WordPiece tokens in `text`, without special tokens; nothing is cut off."""
         return sum(map(self._cached, text.split(" "))) if len(text) <= BY_WORD_LIMIT else self._count_wordpieces(text)
 
     def _count_wordpieces(self, text: str) -> int:

@@ -226,7 +226,7 @@ async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
     )
     assert "beginning with `mnema embeddings add --model x --dimension 384`" in other.stdout
     assert "bad  embedder: The embedding endpoint cannot be reached." in other.stdout
-    assert "MNEMA_EMBEDDING_BASE_URL: must be where POST /embeddings is" in homeless.stderr
+    assert "MNEMA_EMBEDDING_BASE_URL: must be the http:// or https:// URL before /embeddings" in homeless.stderr
     assert small.stderr == "error settings: MNEMA_POOL_MIN: Input should be greater than or equal to 1\n"
     assert "bad  configuration: cannot read policies.yaml: " in lost.stdout
     assert "warn insights: insights are off: no agent may see category 'guesses'; name it in" in quiet.stdout
@@ -237,7 +237,10 @@ async def test_doctor_names_a_reranker_that_cannot_work_and_warns_of_one_that_is
         mnema("doctor", **env, MNEMA_RERANKER="http"),
         mnema("doctor", **env, MNEMA_RERANKER="http", MNEMA_RERANKER_BASE_URL="http://127.0.0.1:1"),
     )
-    assert "bad  configuration: MNEMA_RERANKER_BASE_URL: must be where POST /rerank is" in nowhere.stdout
+    assert (
+        "bad  configuration: MNEMA_RERANKER_BASE_URL: must be the http:// or https:// URL before /rerank"
+        in nowhere.stdout
+    )
     assert "warn reranker: The reranker's endpoint cannot be reached. Check MNEMA_RERANKER_BASE_URL" in away.stdout
     assert (nowhere.returncode, away.returncode) == (1, 0)
 

@@ -1,4 +1,4 @@
-"""What an endpoint for reranking may do, over real sockets."""
+"""A reranker endpoint and its faults, over real sockets."""
 
 import math
 import traceback
@@ -19,19 +19,19 @@ TEXTS = ["Maya drinks tea", "Ben drinks coffee", "It rains"]
 
 @pytest.fixture(params=APIS)
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[RerankServer]:
-    """A scripted endpoint of each API in turn."""
+    """Start a scripted endpoint of each API in turn."""
     async with rerank_server(request.param) as running:
         yield running
 
 
 def client(server: RerankServer, *, timeout_s: float = 30.0, key: str = KEY) -> HttpReranker:
-    """A reranker of `server`."""
+    """Return a reranker of `server`."""
     return HttpReranker(server.base_url, key, server.api, "any-model", timeout_s)
 
 
 @pytest.fixture
 async def remote(server: RerankServer) -> AsyncIterator[HttpReranker]:
-    """A reranker of the scripted endpoint."""
+    """Return a reranker of the scripted endpoint."""
     reranker = client(server)
     yield reranker
     await reranker.close()
@@ -64,7 +64,7 @@ async def test_a_transient_fault_is_tried_again(server: RerankServer, remote: Ht
     ("fault", "message"),
     [
         (Fault.ELSEWHERE, "answered HTTP 307"),
-        (Fault.HUGE, "answered more than scores"),
+        (Fault.HUGE, "answered more bytes"),
         (Fault.GARBAGE, "cannot be used"),
         (Fault.OTHER, "cannot be used"),
         (Fault.MISSING, "cannot be used"),
@@ -87,7 +87,7 @@ async def test_what_is_no_answer_is_not_asked_for_again(
 
 async def test_a_refusal_shows_no_secret(server: RerankServer, remote: HttpReranker) -> None:
     server.faults.append(Fault.UNAUTHORISED)
-    private = "".join(("Maya", "'s diary"))  # in two pieces, for a traceback shows this line
+    private = "".join(("Maya", "'s diary"))  # in two pieces, because a traceback shows this line
     with pytest.raises(RerankerUnavailable) as caught:
         await remote.score_texts(QUERY, [private])
     assert len(server.requests) == 1

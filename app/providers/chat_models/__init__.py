@@ -1,4 +1,4 @@
-"""Chat models behind the `ChatModel` port. Heavy libraries are imported by the one that is built."""
+"""Chat models behind the `ChatModel` port. A builder imports heavy libraries only for the model it builds."""
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -13,7 +13,7 @@ ChatModelKind: TypeAlias = Literal["none", "openai"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatModelSettings:
-    """How to reach a model. `base_url`: what comes before /chat/completions."""
+    """The address and the limits of a model. `base_url`: the part before /chat/completions."""
 
     kind: ChatModelKind = "none"
     base_url: str = ""
@@ -23,7 +23,7 @@ class ChatModelSettings:
 
 
 def build_chat_model(settings: ChatModelSettings) -> ChatModel:
-    """The model `settings` ask for; it is not called yet. Raises ConfigError for what cannot work."""
+    """Return the model that `settings` name, without calling it. Raise ConfigError for invalid settings."""
     if settings.kind == "none":
         return NullChatModel()
     check_endpoint("MNEMA_LLM", "/chat/completions", settings.base_url, settings.api_key)

@@ -1,4 +1,4 @@
-"""Any chat model, with its calls counted and timed."""
+"""A chat model with its calls counted and timed."""
 
 import time
 
@@ -7,7 +7,7 @@ from app.providers.metrics import Metrics
 
 
 class MeasuredChatModel:
-    """Answers and fails as the one it is made of."""
+    """A wrapper that answers and fails as the inner model does, and records each call."""
 
     def __init__(self, inner: ChatModel, metrics: Metrics) -> None:
         self._inner = inner
@@ -16,7 +16,7 @@ class MeasuredChatModel:
         self.is_available = inner.is_available
 
     async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
-        """As ChatModel has it."""
+        """Call the inner model; record duration, failure and tokens."""
         started, reply = time.perf_counter(), None
         try:
             reply = await self._inner.generate_reply(prompt)
@@ -26,9 +26,9 @@ class MeasuredChatModel:
         return reply
 
     async def check_health(self) -> None:
-        """As ChatModel has it."""
+        """Check the inner model."""
         await self._inner.check_health()
 
     async def close(self) -> None:
-        """Close the one it is made of."""
+        """Close the inner model."""
         await self._inner.close()

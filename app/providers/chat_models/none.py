@@ -1,22 +1,22 @@
-"""No chat model: what needs one is left undone and says so."""
+"""The absence of a chat model: work that needs one is skipped, and an error says so."""
 
 from app.domain.outages import NoChatModel
 from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
 
 
 class NullChatModel:
-    """A ChatModel that is not there."""
+    """A ChatModel that is never available."""
 
     name = ""
     is_available = False
 
     async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
-        """Raises NoChatModel."""
+        """Raise NoChatModel."""
         refuse_inside_transaction("chat model")
         raise NoChatModel()
 
     async def check_health(self) -> None:
-        """There is nothing to fail."""
+        """Return: there is nothing to fail."""
 
     async def close(self) -> None:
-        """There is nothing to release."""
+        """Return: there is nothing to release."""

@@ -1,4 +1,4 @@
-"""Chat models of any endpoint that speaks OpenAI's POST /chat/completions with JSON schemas, by pydantic-ai."""
+"""Chat models of any endpoint with OpenAI's POST /chat/completions and JSON schemas, called through pydantic-ai."""
 
 import asyncio
 import random
@@ -28,21 +28,21 @@ LONGEST_REST_S = 600.0
 OPENAI = "https://api.openai.com"
 OUTPUT = "answer"
 MAX_ANSWER = 4 << 20
-"""Bytes. What we ask for takes some KB; long lists of models take some hundred."""
+"""The largest response in bytes. Our answers take a few KB, long lists of models some hundred."""
 REFUSED = (400, 413, 422)
-"""Statuses that may tell of the question; all others tell of the endpoint."""
+"""Statuses that may be caused by the question; all others are the endpoint's fault."""
 TEMPLATE_TOKENS = 500
-"""More than a server adds to what is sent: its template, and the names of roles."""
+"""More tokens than a server adds to a request for its template and the names of roles."""
 
 
 class OpenAIModel:
-    """Lost connections, 408, 429 and 5xx are tried again, thrice in all; everything else fails at once.
+    """A ChatModel over HTTP. It retries lost connections, 408, 429 and 5xx up to TRIES times in all.
 
-    Where something came back that may have to do with the question, with UnusableAnswer.
+    Other errors fail at once: with UnusableAnswer if the question may have caused them, else ChatModelUnavailable.
 
-    `timeout_s` bounds a call, retries and their waits included: what the endpoint asks to wait beyond it is not waited.
-    After one that ran out, calls fail at once for as long, and twice as long each time it happens again, up to
-    LONGEST_REST_S: an endpoint that hangs must not hold every worker.
+    `timeout_s` bounds a call with all its retries; a longer wait that the endpoint asks for is not granted. After a
+    timeout, calls fail at once for `timeout_s` seconds. The pause doubles with each further timeout, up to
+    LONGEST_REST_S, so that an endpoint that hangs does not hold every worker.
     """
 
     is_available = True
@@ -50,29 +50,29 @@ class OpenAIModel:
     def __init__(self, base_url: str, api_key: str, model: str, timeout_s: float = 60.0) -> None:
         self.name = model
         self._timeout_s = timeout_s
-        # The client refuses an empty key, which is what an endpoint without authentication has.
+        # The client refuses an empty key, but an endpoint without authentication has none.
         http = BoundedClient(MAX_ANSWER)
         self._client = AsyncOpenAI(
             api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=0, http_client=http
         )
-        own = base_url.startswith(OPENAI)
+        is_openai = base_url.startswith(OPENAI)
         provider = (
             OpenAIProvider(openai_client=self._client)
-            if own
+            if is_openai
             else OpenAICompatibleProvider("endpoint", openai_client=self._client)
         )
-        # max_tokens is what every other endpoint knows
-        profile: Any = None if own else {"openai_chat_supports_max_completion_tokens": False}
+        # max_tokens is the parameter that all other endpoints know
+        profile: Any = None if is_openai else {"openai_chat_supports_max_completion_tokens": False}
         self._model = OpenAIChatModel(model, provider=provider, profile=profile)
         self._works = False
         self._rest_s = timeout_s
         self._rests_until = 0.0
 
     async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
-        """As ChatModel has it."""
+        """Return the model's parsed reply; its answer is None if the text does not fit the schema."""
         refuse_inside_transaction("chat model")
         if time.monotonic() < self._rests_until:
-            raise ChatModelUnavailable("The chat model did not answer in time, and is left alone for a while.")
+            raise ChatModelUnavailable("The chat model did not answer in time, and is not called again for a while.")
         unusable = False
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
@@ -87,11 +87,11 @@ class OpenAIModel:
             self._works, self._rest_s = True, self._timeout_s
             return _parse_reply(prompt, response)
         self._works = False
-        # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.
+        # Outside `except`: the client's error may carry the key or a text, so it must not become this error's context.
         raise UnusableAnswer(failure) if unusable else ChatModelUnavailable(failure)
 
     async def check_health(self) -> None:
-        """As ChatModel has it: unless the last call was answered, the endpoint is asked which models it has."""
+        """Ask the endpoint for its models, unless the last call succeeded. Raise ChatModelUnavailable."""
         if self._works:
             return
         try:
@@ -100,7 +100,7 @@ class OpenAIModel:
         except TimeoutError:
             failure = f"The chat model did not answer within {self._timeout_s:g} s."
         except APIStatusError as error:
-            if error.status_code in (404, 405):  # an endpoint without the list
+            if error.status_code in (404, 405):  # the endpoint has no list of models
                 return
             failure = _describe_error(error)
         except Exception as error:
@@ -141,13 +141,13 @@ class OpenAIModel:
 
 
 def _parse_reply(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
-    text, told = response.text or "", response.usage
-    asked = prompt.rules, prompt.question
+    text, reported = response.text or "", response.usage
+    sent = prompt.rules, prompt.question
     schema = str(TypeAdapter(prompt.answer).json_schema())
-    most = sum(len(part.encode()) for part in (*asked, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
+    most = sum(len(part.encode()) for part in (*sent, schema)) + TEMPLATE_TOKENS  # no token has less than a byte
     usage = Usage(
-        _bounded_count(told.input_tokens, most) or estimate_tokens(*asked),  # some endpoints count nothing
-        _bounded_count(told.output_tokens, prompt.max_tokens) or min(estimate_tokens(text), prompt.max_tokens),
+        _bounded_count(reported.input_tokens, most) or estimate_tokens(*sent),  # some endpoints report no counts
+        _bounded_count(reported.output_tokens, prompt.max_tokens) or min(estimate_tokens(text), prompt.max_tokens),
     )
     try:
         return Reply(TypeAdapter(prompt.answer).validate_json(text), usage)
@@ -155,13 +155,13 @@ def _parse_reply(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answe
         return Reply(None, usage)
 
 
-def _bounded_count(told: int, most: int) -> int:
-    """What an endpoint says it took, as far as that can be: it is paid for out of the tenant's tokens."""
-    return max(0, min(told, most))
+def _bounded_count(reported: int, most: int) -> int:
+    """Limit the count that an endpoint reports to what is possible: the tenant's token budget pays for it."""
+    return max(0, min(reported, most))
 
 
 def _is_unusable_answer(error: Exception) -> bool:
-    """Whether something came back that may have to do with the question."""
+    """Tell whether the question may have caused the error."""
     if isinstance(error, ModelHTTPError):
         return error.status_code in REFUSED
     return is_too_long(error) or not isinstance(error, ModelAPIError | OpenAIError)
@@ -174,11 +174,11 @@ def _is_transient(error: ModelAPIError) -> bool:
 
 
 def _describe_error(error: Exception) -> str:
-    """A message without secrets: what came back is never quoted."""
+    """Return a message without secrets: it never quotes the response."""
     if isinstance(error, ModelHTTPError | APIStatusError):
         return f"The chat model's endpoint answered HTTP {error.status_code}."
     if is_too_long(error):
-        return f"The chat model's endpoint answered more than {MAX_ANSWER} bytes, or packed ones."
+        return f"The chat model's endpoint answered more than {MAX_ANSWER} bytes, or a compressed response."
     if isinstance(error, ModelConnectionError | OpenAIError):
         return "The chat model's endpoint cannot be reached."
     return f"The answer of the chat model's endpoint cannot be used ({type(error).__name__})."

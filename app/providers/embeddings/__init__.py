@@ -1,4 +1,4 @@
-"""Embedders behind the `Embedder` port. Heavy libraries are imported by the one that is built."""
+"""Embedders behind the `Embedder` port. A builder imports heavy libraries only for the embedder it builds."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from app.providers.addresses import check_endpoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderSettings:
-    """How to reach a model. `base_url`, `api_key`, `timeout_s` are for `openai`, `threads`, `cache_dir` for `local`."""
+    """A model. `base_url`, `api_key`, `timeout_s` are for `openai`; `threads`, `cache_dir` for `local`."""
 
     kind: Literal["local", "openai"] = "local"
     model: str = "all-MiniLM-L6-v2"
@@ -25,7 +25,7 @@ class EmbedderSettings:
 
 
 def build_embedder(settings: EmbedderSettings) -> Embedder:
-    """The embedder `settings` ask for; nothing is loaded or called yet. Raises ConfigError for what cannot work."""
+    """Return the embedder that `settings` name, without loading it. Raise ConfigError for invalid settings."""
     if settings.kind == "openai":
         return _build_openai(settings)
     from app.providers.embeddings.local import DIMENSION, LocalEmbedder

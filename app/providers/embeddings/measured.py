@@ -1,4 +1,4 @@
-"""Any embedder, with its calls counted and timed."""
+"""An embedder with its calls counted and timed."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from app.providers.metrics import Metrics
 
 
 class MeasuredEmbedder:
-    """Answers and fails as the one it is made of."""
+    """A wrapper that answers and fails as the inner embedder does, and records each call."""
 
     def __init__(self, inner: Embedder, metrics: Metrics) -> None:
         self._inner = inner
@@ -20,22 +20,22 @@ class MeasuredEmbedder:
         self.gives_tokens = inner.gives_tokens
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """As Embedder has it."""
+        """Call the inner embedder and record the call."""
         with self._measure_call("texts", len(texts)):
             return await self._inner.embed_texts(texts)
 
     async def embed_query(self, text: str) -> Vector:
-        """As Embedder has it."""
+        """Call the inner embedder and record the call."""
         with self._measure_call("query", 1):
             return await self._inner.embed_query(text)
 
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
-        """As Embedder has it."""
+        """Call the inner embedder and record the call."""
         with self._measure_call("texts", len(texts)):
             return await self._inner.encode_texts(texts)
 
     async def encode_query(self, text: str) -> Embedding:
-        """As Embedder has it."""
+        """Call the inner embedder and record the call."""
         with self._measure_call("query", 1):
             return await self._inner.encode_query(text)
 
@@ -49,5 +49,5 @@ class MeasuredEmbedder:
             self._metrics.record_embedding_call(of, count, time.perf_counter() - started, failed=failed)
 
     async def close(self) -> None:
-        """Close the one it is made of."""
+        """Close the inner embedder."""
         await self._inner.close()

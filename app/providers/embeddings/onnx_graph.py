@@ -1,12 +1,12 @@
-"""Builds the ONNX graph of all-MiniLM-L6-v2 from its safetensors, once, into a cache directory.
+"""The ONNX graph of all-MiniLM-L6-v2, built once from its safetensors into a cache directory.
 
 Inputs `input_ids` and `attention_mask`: int64, (batch, seq). Token types are always 0, so they are folded into the
 position table. Outputs of one pass: `token_embeddings` (batch, seq, 384), the last hidden state, and
 `sentence_embedding` (batch, 384), its mean over the mask at unit length.
 
-`int8` has one scale a column for weights and one scale a token for activations. The usual dynamic quantisation has one
-scale for the whole activation tensor, so a text's vector depends on its batch companions (cosine down to 0.973
-measured); with a scale a token it does not, and it is nearer to float32 at the same speed.
+`int8` has one scale a column for weights and one scale a token for activations. Ordinary dynamic quantisation has one
+scale for the whole activation tensor, so a text's vector depends on the other texts of its batch (cosine down to 0.973
+measured). One scale a token avoids that, and is nearer to float32 at the same speed.
 """
 
 import hashlib
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 Precision: TypeAlias = Literal["fp32", "int8"]
 BUILDER_VERSION = 1
-"""Raise it whenever the graph written here changes: it is part of the cached file's name."""
+"""The version of the graph, part of the cached file's name. Raise it whenever the graph built here changes."""
 NAME = "all-MiniLM-L6-v2"
 OPSET = 20
 IR_VERSION = 10
 MASKED = -10_000.0
-"""Added to the score of a masked position; exp() of it is 0 in float32."""
+"""A bias for the score of a masked position; exp() of it is 0 in float32."""
 GELU_FLOOR = -0.17
-"""No GELU is below it, so its activations use all 256 codes instead of half of them."""
+"""A lower bound of GELU, so that its activations use all 256 codes instead of half of them."""
 PAIR_LIMIT = 127
-"""Bound on |w0| + |w1| of two neighbouring int8 weights of a column, before rounding (which may add 1).
+"""The bound on |w0| + |w1| of two neighbouring int8 weights of a column, before rounding (which may add 1).
 
 x86 processors without VNNI add two uint8 x int8 products in 16 saturating bits: 255 * 128 still fits, so
 saturation never sets one host's vectors apart from another's.
@@ -42,7 +42,7 @@ saturation never sets one host's vectors apart from another's.
 
 
 class EncoderGraph:
-    """Collects the nodes and weights of one BERT encoder."""
+    """A builder of one BERT encoder: its nodes and weights."""
 
     def __init__(
         self, weights: Mapping[str, NDArray[np.float32]], config: Mapping[str, Any], precision: Precision
@@ -59,7 +59,7 @@ class EncoderGraph:
         self.initializers: dict[str, TensorProto] = {}
 
     def add_node(self, kind: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
-        """Append one node of one output; returns the output's name."""
+        """Append one node with one output; return the output's name."""
         from onnx import helper
 
         output = output or f"{kind.lower()}_{len(self.nodes)}"
@@ -67,7 +67,7 @@ class EncoderGraph:
         return output
 
     def add_constant(self, name: str, value: NDArray[Any]) -> str:
-        """Store an array as an initializer, once; returns `name`."""
+        """Store an array as an initializer, once; return `name`."""
         from onnx import numpy_helper
 
         if name not in self.initializers:
@@ -75,15 +75,15 @@ class EncoderGraph:
         return name
 
     def int_constant(self, *values: int) -> str:
-        """An int64 vector constant."""
+        """Return the name of an int64 vector constant."""
         return self.add_constant("ints_" + "_".join(map(str, values)).replace("-", "m"), np.array(values, np.int64))
 
     def scalar_constant(self, value: float) -> str:
-        """A float32 scalar constant."""
+        """Return the name of a float32 scalar constant."""
         return self.add_constant(f"scalar_{value!r}", np.array(value, np.float32))
 
     def linear_layer(self, x: str, *names: str, floor: float | None = None) -> str:
-        """One or several dense layers of the same input, side by side in the last axis; `floor`: a lower bound of x."""
+        """Add dense layers of one input, side by side in the last axis. `floor`: a lower bound of x."""
         weight = np.concatenate([self.weights[f"{name}.weight"].T for name in names], axis=1)
         bias = np.concatenate([self.weights[f"{name}.bias"] for name in names])
         if self.precision == "int8":
@@ -94,7 +94,7 @@ class EncoderGraph:
     def linear_int8(
         self, x: str, name: str, weight: NDArray[np.float32], bias: NDArray[np.float32], floor: float | None
     ) -> str:
-        """`linear` in integers: x = floor + step * code with a step of its own for each token."""
+        """Add a dense layer in integers: x = floor + step * code, with one step a token."""
         codes, scale = quantise_columns(weight)
         if floor is None:
             peak, levels, zero = self.row_max(self.add_node("Abs", [x])), 127.0, 128
@@ -114,18 +114,18 @@ class EncoderGraph:
         return self.add_node("Add", [self.add_node("Mul", [scaled, step]), self.add_constant(f"{name}.bias", bias)])
 
     def row_max(self, x: str) -> str:
-        """Maximum over the last axis, kept."""
+        """Add the maximum over the last axis, with that axis kept."""
         return self.add_node("ReduceMax", [x, self.int_constant(-1)], keepdims=1)
 
     def layer_norm(self, x: str, name: str, output: str = "") -> str:
-        """LayerNorm over the last axis."""
+        """Add a LayerNorm over the last axis."""
         scale = self.add_constant(f"{name}.weight", self.weights[f"{name}.weight"])
         bias = self.add_constant(f"{name}.bias", self.weights[f"{name}.bias"])
         epsilon = self.config["layer_norm_eps"]
         return self.add_node("LayerNormalization", [x, scale, bias], output, axis=-1, epsilon=epsilon)
 
     def embedding_layer(self) -> str:
-        """Sum of word, position and (constant) token-type embeddings, normalised: (batch, seq, width)."""
+        """Add the sum of word, position and (constant) token-type embeddings, normalised: (batch, seq, width)."""
         table = "embeddings.{}_embeddings.weight"
         positions = self.weights[table.format("position")] + self.weights[table.format("token_type")][0]
         words = self.add_constant("words", self.weights[table.format("word")])
@@ -137,11 +137,11 @@ class EncoderGraph:
         return self.layer_norm(total, "embeddings.LayerNorm")
 
     def attention_layer(self, x: str, name: str, bias: str) -> str:
-        """Multi-head self-attention of (batch, seq, width); `bias` is (batch, 1, 1, seq)."""
+        """Add multi-head self-attention of (batch, seq, width); `bias` is (batch, 1, 1, seq)."""
         size = self.width // self.heads
         joined = self.linear_layer(x, *(f"{name}.self.{part}" for part in ("query", "key", "value")))
         split = self.add_node("Reshape", [joined, self.int_constant(0, 0, 3, self.heads, size)])
-        # (3, batch, head, seq, size): one transpose for the three of them
+        # (3, batch, head, seq, size): one transpose for all three
         stacked = self.add_node("Transpose", [split], perm=[2, 0, 3, 1, 4])
         query, key, value = (
             self.add_node("Gather", [stacked, self.add_constant(f"index_{i}", np.array(i, np.int64))], axis=0)
@@ -156,7 +156,7 @@ class EncoderGraph:
         )
 
     def transformer_layer(self, x: str, name: str, bias: str, output: str = "") -> str:
-        """One transformer block, post-norm as in BERT."""
+        """Add one transformer block, post-norm as in BERT."""
         attended = self.add_node("Add", [x, self.attention_layer(x, f"{name}.attention", bias)])
         x = self.layer_norm(attended, f"{name}.attention.output.LayerNorm")
         inner = self.add_node("Gelu", [self.linear_layer(x, f"{name}.intermediate.dense")])
@@ -164,7 +164,7 @@ class EncoderGraph:
         return self.layer_norm(total, f"{name}.output.LayerNorm", output)
 
     def add_mean_pooling(self, tokens: str, mask: str) -> None:
-        """Mean over the mask at unit length; one row of the mask always has a 1 ([CLS])."""
+        """Add the mean over the mask at unit length. Each row of the mask has at least one 1 ([CLS])."""
         weights = self.add_node("Unsqueeze", [mask, self.int_constant(2)])
         total = self.add_node("ReduceSum", [self.add_node("Mul", [tokens, weights]), self.int_constant(1)], keepdims=0)
         # The count of tokens cancels out in the unit length, so the sum stands for the mean.
@@ -172,7 +172,7 @@ class EncoderGraph:
         self.add_node("Div", [total, length], "sentence_embedding")
 
     def build_model(self) -> "ModelProto":
-        """The whole encoder as a checked model."""
+        """Return the whole encoder as a checked model."""
         from onnx import checker, helper
 
         mask = self.add_node("Cast", ["attention_mask"], to=self.types.FLOAT)
@@ -202,7 +202,7 @@ class EncoderGraph:
 
 
 def quantise_columns(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """int8 codes (rows, columns) and one scale a column: weight = codes * scale. See PAIR_LIMIT."""
+    """Return int8 codes (rows, columns) and one scale a column: weight = codes * scale. See PAIR_LIMIT."""
     size = np.abs(weight)
     pairs = size[0::2] + size[1::2]
     scale = (pairs.max(axis=0) / PAIR_LIMIT).astype(np.float32)
@@ -210,7 +210,7 @@ def quantise_columns(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDA
 
 
 def build_graph(model_dir: Path, precision: Precision) -> "ModelProto":
-    """The graph of the weights in `model_dir`."""
+    """Return the graph of the weights in `model_dir`."""
     from safetensors.numpy import load_file
 
     config = json.loads((model_dir / "config.json").read_text())
@@ -218,7 +218,7 @@ def build_graph(model_dir: Path, precision: Precision) -> "ModelProto":
 
 
 def weights_version(model_dir: Path) -> str:
-    """A digest of weights and configuration, 12 hexadecimal digits; reads 90 MB, about 0.1 s."""
+    """Return a digest of weights and configuration, 12 hexadecimal digits. Reads 90 MB, about 0.1 s."""
     with (model_dir / "model.safetensors").open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     digest.update((model_dir / "config.json").read_bytes())
@@ -226,9 +226,9 @@ def weights_version(model_dir: Path) -> str:
 
 
 def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8") -> Path:
-    """Path of the graph's file, built if it is not there yet; parallel processes build it once.
+    """Return the path of the graph's file; build it if it does not exist. Parallel processes build it once.
 
-    Raises OSError when `cache_dir` cannot be written.
+    Raise OSError if `cache_dir` cannot be written.
     """
     version = f"{precision}-v{BUILDER_VERSION}-{weights_version(model_dir)}"
     path = cache_dir / f"{NAME}-{version}.onnx"
@@ -242,7 +242,7 @@ def ensure_graph(cache_dir: Path, model_dir: Path, precision: Precision = "int8"
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write so that `path` is never seen half-written; the caller holds its lock, so the partial file has one owner."""
+    """Write a file that is never seen half-written. The caller holds its lock, so one process writes."""
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""Embeddings from any endpoint that speaks OpenAI's POST /embeddings."""
+"""Embeddings from any endpoint with OpenAI's POST /embeddings."""
 
 import asyncio
 
@@ -8,17 +8,17 @@ from app.providers.bounded_http import BoundedClient, is_too_long
 from app.providers.embeddings.base import CachingEmbedder, unit_vectors
 
 REFUSED = (400, 413, 422)
-"""Statuses that tell of the texts; all others tell of the endpoint."""
+"""Statuses that the texts cause; all others are the endpoint's fault."""
 NUMBER_BYTES = 32
-"""More than a number of a vector takes in JSON."""
+"""More bytes than a number of a vector takes in JSON."""
 ENVELOPE_BYTES = 1 << 20
-"""What an answer has beside numbers."""
+"""More bytes than a response has besides the numbers."""
 
 
 class OpenAIEmbedder(CachingEmbedder):
-    """Embedder over HTTP. 408, 409, 429, 5xx and lost connections are retried; all else fails at once.
+    """An Embedder over HTTP. It retries 408, 409, 429, 5xx and lost connections; other errors fail at once.
 
-    `timeout_s` bounds each batch of at most `max_batch` texts, retries and their waits included.
+    `timeout_s` bounds each batch of at most `max_batch` texts, with all its retries.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class OpenAIEmbedder(CachingEmbedder):
         self._max_batch = max_batch
         # Only these models can shorten their vectors; others refuse the parameter.
         self._dimensions = dimension if model.startswith("text-embedding-3") else omit
-        # The client refuses an empty key, which is what an endpoint without authentication has.
+        # The client refuses an empty key, but an endpoint without authentication has none.
         http = BoundedClient(max_batch * dimension * NUMBER_BYTES + ENVELOPE_BYTES)
         self._client = AsyncOpenAI(
             api_key=api_key or "none", base_url=base_url, timeout=timeout_s, max_retries=max_retries, http_client=http
@@ -64,11 +64,11 @@ class OpenAIEmbedder(CachingEmbedder):
             failure = self._describe_error(error)
         else:
             return unit_vectors(rows, len(texts), self.dimension)
-        # Outside `except`: the client's error may carry the key or a text, so it is not even this one's context.
+        # Outside `except`: the client's error may carry the key or a text, so it must not become this error's context.
         raise EmbedderRefused(failure) if refused else EmbedderUnavailable(failure)
 
     async def _request_vectors(self, texts: list[str]) -> list[list[float]]:
-        """Rows in the order of `texts`; ValueError or AttributeError when the reply is not what the API promises."""
+        """Return rows in text order. Raise ValueError or AttributeError if the API's promise is broken."""
         reply = await self._client.embeddings.create(
             input=texts, model=self.model, dimensions=self._dimensions, encoding_format="float"
         )
@@ -78,7 +78,7 @@ class OpenAIEmbedder(CachingEmbedder):
         return [rows[index] for index in range(len(texts))]
 
     def _describe_error(self, error: Exception) -> str:
-        """A message without secrets: what came back is never quoted."""
+        """Return a message without secrets: it never quotes the response."""
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 
         if isinstance(error, TimeoutError | APITimeoutError):
@@ -86,7 +86,7 @@ class OpenAIEmbedder(CachingEmbedder):
         if isinstance(error, APIStatusError):
             return f"The embedding endpoint answered HTTP {error.status_code}."
         if is_too_long(error):
-            return "The embedding endpoint answered more than vectors."
+            return "The embedding endpoint answered more bytes than the vectors take, or a compressed response."
         if isinstance(error, APIConnectionError):
             return "The embedding endpoint cannot be reached."
         return f"The embedding endpoint's answer cannot be used ({type(error).__name__})."

@@ -1,4 +1,4 @@
-"""Rerankers behind the `Reranker` port. Heavy libraries are imported by the one that is built."""
+"""Rerankers behind the `Reranker` port. A builder imports heavy libraries only for the reranker it builds."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ RerankerApi: TypeAlias = Literal["cohere", "jina", "tei"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerSettings:
-    """How to reach a model. `api`, `base_url`, `api_key` are for `http`, `threads`, `cache_dir` for `fastembed`."""
+    """A model. `api`, `base_url`, `api_key` are for `http`; `threads`, `cache_dir` for `fastembed`."""
 
     kind: RerankerKind = "late_interaction"
     model: str = ""
@@ -29,7 +29,7 @@ class RerankerSettings:
 
 
 def build_reranker(settings: RerankerSettings, embedder: Embedder) -> Reranker:
-    """The reranker `settings` ask for; no model is loaded or called yet. Raises ConfigError for what cannot work."""
+    """Return the reranker that `settings` name, without loading it. Raise ConfigError for invalid settings."""
     if settings.kind == "fastembed":
         from app.providers.rerankers.fastembed import FastembedReranker
 

@@ -1,4 +1,4 @@
-"""What every model that reads question and text does alike: refuse inside a transaction, bound its time, check."""
+"""The shared part of cross-encoders: no call inside a transaction, a time limit, checked scores."""
 
 import asyncio
 import math
@@ -10,11 +10,14 @@ from app.ports import refuse_inside_transaction
 
 MAX_QUERY = 2000
 MAX_TEXT = 4000
-"""Characters that are read. Models cut off at some 512 tokens anyhow, and what is not sent costs nothing."""
+"""The most characters that are sent. Models cut texts at about 512 tokens, and unsent text costs nothing."""
 
 
 class CrossEncoder(ABC):
-    """A Reranker but for `_scores`, `_describe` and `close`. `timeout_s` bounds a call, loading and retries with it."""
+    """A Reranker; subclasses add `_compute_logits`, `_describe_error` and `close`.
+
+    `timeout_s` bounds a call, including loading and retries.
+    """
 
     reads_texts = True
 
@@ -23,7 +26,7 @@ class CrossEncoder(ABC):
         self._works = False
 
     async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
-        """A logit a text, in order. Raises RerankerUnavailable, or RuntimeError inside a transaction."""
+        """Return one logit a text, in order. Raise RerankerUnavailable, or RuntimeError inside a transaction."""
         refuse_inside_transaction("reranker")
         if not texts:
             return []
@@ -40,21 +43,21 @@ class CrossEncoder(ABC):
             self._works = True
             return scores
         self._works = False
-        # Outside `except`: an error may carry the key or a text, so it is not even this one's context.
+        # Outside `except`: an error may carry the key or a text, so it must not become this error's context.
         raise RerankerUnavailable(failure)
 
     async def check_health(self) -> None:
-        """Raises RerankerUnavailable unless the last call was answered or one made now is."""
+        """Raise RerankerUnavailable unless the last call succeeded or a test call succeeds now."""
         if not self._works:
             await self.score_texts("ready", ["ready"])
 
     @abstractmethod
     async def _compute_logits(self, query: str, texts: list[str]) -> list[float]:
-        """`score` for at least one text."""
+        """Score at least one text."""
 
     @abstractmethod
     def _describe_error(self, error: Exception) -> str:
-        """What went wrong, in words fit for a client: no text, no path, no key."""
+        """Return the reason in words fit for a client: no text, no path, no key."""
 
     @abstractmethod
     async def close(self) -> None:

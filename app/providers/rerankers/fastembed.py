@@ -1,4 +1,4 @@
-"""Cross-encoders on ONNX Runtime in this process, by fastembed (seed 002)."""
+"""Cross-encoders on ONNX Runtime in this process, through fastembed."""
 
 import asyncio
 import importlib.util
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 MAX_BATCH = 16
-"""Texts of like length at a time: little padding, and a call that nobody waits for any more ends soon."""
+"""The number of texts of similar length in a batch: little padding, and an abandoned call ends soon."""
 
 
 class FastembedReranker(CrossEncoder):
-    """`model` is one that fastembed knows, or a folder that holds one's files, as they were published.
+    """A Reranker in this process. `model` is one that fastembed knows, or a folder with a model's published files.
 
-    Loads at the first call on its one thread; the model's files are fetched into `cache_dir` where they are missing.
-    While it loads, calls time out and loading goes on.
+    It loads at the first call on its one thread, and downloads missing files into `cache_dir`. Calls time out while it
+    loads, and loading goes on.
     """
 
     def __init__(self, model: str, cache_dir: Path, threads: int = 1, timeout_s: float = 3.0) -> None:
-        """`threads`: cores for one call. Raises ConfigError without fastembed or for a model it does not know."""
+        """Use `threads` cores for one call. Raise ConfigError without fastembed or for an unknown model."""
         super().__init__(timeout_s)
         if importlib.util.find_spec("fastembed") is None:
             raise ConfigError(
@@ -72,16 +72,16 @@ class FastembedReranker(CrossEncoder):
 
 
 def _find_model(model: str) -> tuple[str, Path | None]:
-    """A model by name and, if it is there already, its folder. Raises ConfigError."""
+    """Return a model's name and, if its files are local, its folder. Raise ConfigError for an unknown model."""
     from fastembed.rerank.cross_encoder import TextCrossEncoder
     from loguru import logger
 
-    logger.disable("fastembed")  # what goes wrong is told by our errors; its own lines would not be JSON
-    known = {str(entry["model"]).lower(): entry for entry in TextCrossEncoder.list_supported_models()}
-    if model.lower() in known:
+    logger.disable("fastembed")  # our errors report failures; its own lines would not be JSON
+    supported = {str(entry["model"]).lower(): entry for entry in TextCrossEncoder.list_supported_models()}
+    if model.lower() in supported:
         return model, None
-    file = str(known[DEFAULT_MODEL.lower()]["model_file"])
+    file = str(supported[DEFAULT_MODEL.lower()]["model_file"])
     if (Path(model) / file).is_file():
         return DEFAULT_MODEL, Path(model)
-    names = ", ".join(str(entry["model"]) for entry in known.values())
-    raise ConfigError(f"MNEMA_RERANKER_MODEL: must be a folder that holds {file} or one of {names}")
+    names = ", ".join(str(entry["model"]) for entry in supported.values())
+    raise ConfigError(f"MNEMA_RERANKER_MODEL: must be a folder that holds {file} or one of {names}; got {model!r}")

@@ -1,4 +1,4 @@
-"""Cross-encoders of any endpoint that speaks POST /rerank as Cohere, Jina or TEI (text-embeddings-inference) do."""
+"""Cross-encoders of any endpoint with POST /rerank as in Cohere, Jina or TEI (text-embeddings-inference)."""
 
 import asyncio
 import json
@@ -14,14 +14,14 @@ from app.providers.rerankers.base import CrossEncoder
 TRIES = 3
 FIRST_WAIT_S = 0.1
 MAX_ANSWER = 4 << 20
-"""Bytes. A thousand scores take 50 KB."""
+"""The largest response in bytes. A thousand scores take 50 KB."""
 TEI_BATCH = 32
-"""What TEI takes in one request unless it was started with another --max-client-batch-size."""
+"""The most texts that TEI takes in one request unless it was started with another --max-client-batch-size."""
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class _TransientError(Exception):
-    """Worth another try, after so many seconds if the endpoint said so."""
+    """A failure worth another try, after `wait_s` seconds if the endpoint said so."""
 
     def __init__(self, failure: str, wait_s: float | None = None) -> None:
         super().__init__(failure)
@@ -29,13 +29,13 @@ class _TransientError(Exception):
 
 
 class _RefusedError(Exception):
-    """Not worth one."""
+    """A failure that another try would not mend."""
 
 
 class HttpReranker(CrossEncoder):
-    """Lost connections and what is in TRANSIENT are tried again, thrice in all; everything else fails at once.
+    """A Reranker over HTTP. It retries lost connections and TRANSIENT statuses up to TRIES times in all.
 
-    Cohere and Jina answer relevances from 0 to 1, which become logits; TEI is asked for its logits.
+    Other errors fail at once. Cohere and Jina return relevances from 0 to 1, which become logits; TEI returns logits.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class HttpReranker(CrossEncoder):
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._api = api
         self._model = model
-        self._client = BoundedClient(MAX_ANSWER, timeout=None)  # a call as a whole has one
+        self._client = BoundedClient(MAX_ANSWER, timeout=None)  # `timeout_s` bounds the whole call
 
     async def close(self) -> None:
         """Close connections; later calls raise RerankerUnavailable."""
@@ -88,7 +88,7 @@ class HttpReranker(CrossEncoder):
         try:
             response = await self._client.post(self._url, json=body, headers=self._headers)
         except AnswerTooLong:
-            raise _RefusedError("answered more than scores") from None
+            raise _RefusedError("answered more bytes than scores take, or a compressed response") from None
         except httpx2.TransportError:
             response = None
         if response is None:
@@ -100,10 +100,10 @@ class HttpReranker(CrossEncoder):
         return response.content
 
     def _parse_scores(self, answer: bytes, count: int) -> list[float]:
-        """Scores in the order of the texts; ValueError, TypeError or KeyError for what the API does not promise."""
-        told = json.loads(answer)
+        """Return scores in text order. Raise ValueError, TypeError or KeyError if the API's promise is broken."""
+        parsed = json.loads(answer)
         name = "score" if self._api == "tei" else "relevance_score"
-        items: Sequence[Mapping[str, Any]] = told if self._api == "tei" else told["results"]
+        items: Sequence[Mapping[str, Any]] = parsed if self._api == "tei" else parsed["results"]
         scores = {item["index"]: float(item[name]) for item in items}
         if len(items) != count or scores.keys() != set(range(count)):
             raise ValueError("the answer's indices are not those of the request")
@@ -116,7 +116,7 @@ class HttpReranker(CrossEncoder):
 
 
 def relevances_to_logits(scores: list[float]) -> list[float]:
-    """Of relevances from 0 to 1. If any is beyond, they are raw scores, as some servers send, and stay as they are."""
+    """Convert relevances from 0 to 1 to logits. If any is outside, all are raw scores and stay as they are."""
     if not all(0.0 <= score <= 1.0 for score in scores):
         return scores
     inside = [min(max(score, 1e-9), 1 - 1e-9) for score in scores]
@@ -126,5 +126,5 @@ def relevances_to_logits(scores: list[float]) -> list[float]:
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     try:
         return max(0.0, float(headers["retry-after"]))
-    except (KeyError, ValueError):  # a date: nobody waits that long
+    except (KeyError, ValueError):  # a date means a wait too long for us
         return None

@@ -1,4 +1,4 @@
-"""Late interaction as a Reranker: what the ranking does by itself with the words that are stored beside each vector."""
+"""Late interaction as a Reranker: the score that ranking computes from the word vectors stored with each memory."""
 
 from collections.abc import Sequence
 
@@ -8,35 +8,35 @@ from app.ports import Embedder, refuse_inside_transaction
 
 
 class LateInteractionReranker:
-    """Scores are cosines. Of an embedder that tells no words whole texts are compared, as the ranking has it too."""
+    """A Reranker that returns cosines. If the embedder gives no tokens, it compares whole texts, as ranking does."""
 
     reads_texts = False
 
     def __init__(self, embedder: Embedder) -> None:
-        """The embedder stays its owner's to close."""
+        """Use `embedder`, which its owner closes."""
         self._embedder = embedder
         self._closed = False
 
     async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One cosine a text, in order. Raises RerankerUnavailable, or RuntimeError inside a transaction."""
+        """Return one cosine a text, in order. Raise RerankerUnavailable, or RuntimeError inside a transaction."""
         refuse_inside_transaction("reranker")
         if self._closed:
             raise RerankerUnavailable
         if not texts:
             return []
         try:
-            asked, read = await self._embedder.encode_query(query), await self._embedder.encode_texts(texts)
+            question, encoded = await self._embedder.encode_query(query), await self._embedder.encode_texts(texts)
         except EmbedderUnavailable as error:
             raise RerankerUnavailable(error.detail) from error
-        heard = max_sim(asked.tokens or b"", [text.tokens for text in read])
+        token_scores = max_sim(question.tokens or b"", [text.tokens for text in encoded])
         return [
-            float(asked.vector @ text.vector) if value is None else value
-            for text, value in zip(read, heard, strict=True)
+            float(question.vector @ text.vector) if value is None else value
+            for text, value in zip(encoded, token_scores, strict=True)
         ]
 
     async def check_health(self) -> None:
-        """Works when the embedder does, which is asked elsewhere."""
+        """Return: it works if the embedder does, which has a check of its own."""
 
     async def close(self) -> None:
-        """Later calls raise RerankerUnavailable."""
+        """Make later calls raise RerankerUnavailable."""
         self._closed = True

@@ -1,4 +1,4 @@
-"""Any reranker, with its calls counted and timed."""
+"""A reranker with its calls counted and timed."""
 
 import time
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from app.providers.metrics import Metrics
 
 
 class MeasuredReranker:
-    """Answers and fails as the one it is made of."""
+    """A wrapper that answers and fails as the inner reranker does, and records each call."""
 
     def __init__(self, inner: Reranker, metrics: Metrics) -> None:
         self._inner = inner
@@ -16,7 +16,7 @@ class MeasuredReranker:
         self.reads_texts = inner.reads_texts
 
     async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
-        """As Reranker has it."""
+        """Call the inner reranker and record the call."""
         started, failed = time.perf_counter(), True
         try:
             scores = await self._inner.score_texts(query, texts)
@@ -26,9 +26,9 @@ class MeasuredReranker:
         return scores
 
     async def check_health(self) -> None:
-        """As Reranker has it."""
+        """Check the inner reranker."""
         await self._inner.check_health()
 
     async def close(self) -> None:
-        """Close the one it is made of."""
+        """Close the inner reranker."""
         await self._inner.close()

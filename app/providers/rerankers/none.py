@@ -1,4 +1,4 @@
-"""No reranker: vectors and words alone."""
+"""The absence of a reranker: ranking uses vectors and words alone."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,17 @@ from app.ports import refuse_inside_transaction
 
 
 class NullReranker:
-    """A Reranker to which all texts are alike."""
+    """A Reranker that gives every text the same score."""
 
     reads_texts = False
 
     async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Zeros."""
+        """Return zeros."""
         refuse_inside_transaction("reranker")
         return [0.0] * len(texts)
 
     async def check_health(self) -> None:
-        """There is nothing to fail."""
+        """Return: there is nothing to fail."""
 
     async def close(self) -> None:
-        """There is nothing to release."""
+        """Return: there is nothing to release."""
