@@ -1,7 +1,7 @@
-"""A supervisor, a planner and an executor on LangGraph, with Mnema beneath all three.
+"""A supervisor, a planner and an executor on LangGraph that share one Mnema server.
 
-Mnema keeps what the team knows of a person (memory), the plans (the store) and where every thread stands (checkpoints):
-kill the program and run it again with the same thread, and it goes on.
+Mnema stores what the team knows about a user (memory), the plans (store) and the state of every thread (checkpoints).
+Stop the program and run it again with the same thread, and it goes on.
 
     pip install 'mnema[langgraph]' langgraph openai
     export MNEMA_URL=http://127.0.0.1:8000 MNEMA_API_KEY=mnema_…    # a key that is bound to no agent
@@ -23,7 +23,7 @@ from openai import AsyncOpenAI
 
 
 class Team(TypedDict):
-    """What a checkpoint holds."""
+    """The state that a checkpoint holds."""
 
     user: str
     thread: str
@@ -33,36 +33,36 @@ class Team(TypedDict):
 
 
 class Members:
-    """The nodes. Each asks the memory as the agent it is, so each sees its own categories only."""
+    """The nodes. Each queries the memory under its own agent name, so each sees only its own categories."""
 
     def __init__(self, memory: AsyncMnema, model: AsyncOpenAI) -> None:
         self.memory, self.model = memory, model
 
     async def ask(self, agent: str, order: str, state: Team) -> str:
-        """One call of the model, with what this agent should know before it."""
-        known = await self.memory.query(
+        """Call the model once, with what this agent should know in front."""
+        context = await self.memory.query(
             state["task"], agent=agent, filters={"user_id": state["user"]}, thread_id=state["thread"], top_k=5
         )
-        system = f"You are the {agent} of a team. {order}\n\nWhat is known:\n{known.prompt() or '(nothing)'}"
+        system = f"You are the {agent} of a team. {order}\n\nWhat is known:\n{context.prompt() or '(nothing)'}"
         task = "\n".join([f"Task: {state['task']}", *state["done"]])
         messages: list[Any] = [{"role": "system", "content": system}, {"role": "user", "content": task}]
         answer = await self.model.chat.completions.create(model=os.environ.get("MODEL", "gpt-4o"), messages=messages)
         return (answer.choices[0].message.content or "").strip()
 
     async def supervisor(self, state: Team) -> dict[str, Any]:
-        """Decides who is next."""
-        said = await self.ask("supervisor", "Answer with one word: planner, executor or finish.", state)
-        return {"next": said.split()[0].lower() if said else "finish"}
+        """Choose the next node."""
+        reply = await self.ask("supervisor", "Answer with one word: planner, executor or finish.", state)
+        return {"next": reply.split()[0].lower() if reply else "finish"}
 
     async def planner(self, state: Team, runtime: Runtime) -> dict[str, Any]:
-        """Makes a plan and files it where the executor, and the next thread, find it."""
+        """Make a plan and store it for the executor and for later threads."""
         plan = await self.ask("planner", "Make a short plan.", state)
         assert runtime.store is not None
         await runtime.store.aput(("plans", state["user"]), state["thread"], {"text": plan})
         return {"done": [f"Plan: {plan}"]}
 
     async def executor(self, state: Team, runtime: Runtime) -> dict[str, Any]:
-        """Carries the plan out, and remembers what was done."""
+        """Carry out the plan, and remember the result."""
         assert runtime.store is not None
         plans = await runtime.store.asearch(("plans", state["user"]), query=state["task"], limit=1)
         plan = plans[0].value["text"] if plans else "(none)"
@@ -74,20 +74,20 @@ class Members:
 
 
 def build(members: Members, saver: MnemaSaver, store: MnemaStore) -> Any:
-    """The graph: the supervisor hands on, planner and executor report back."""
+    """Build the graph: the supervisor delegates; planner and executor report back."""
     graph = StateGraph(Team)
     for node in (members.supervisor, members.planner, members.executor):
         graph.add_node(node.__name__, node)
     graph.add_edge(START, "supervisor")
     graph.add_edge("planner", "supervisor")
     graph.add_edge("executor", "supervisor")
-    ways = {"planner": "planner", "executor": "executor"}
-    graph.add_conditional_edges("supervisor", lambda state: ways.get(state["next"], END))
+    nodes = {"planner": "planner", "executor": "executor"}
+    graph.add_conditional_edges("supervisor", lambda state: nodes.get(state["next"], END))
     return graph.compile(checkpointer=saver, store=store)
 
 
 async def run(user: str, thread: str, task: str) -> list[str]:
-    """What the team did for this task, in this thread and before."""
+    """Return what the team did for the task, in this run and before."""
     saver = MnemaSaver(user_id=user)
     store = MnemaStore(index={"fields": ["text"]}, user_of=lambda namespace: namespace[-1])
     async with AsyncMnema() as memory, AsyncOpenAI() as model:

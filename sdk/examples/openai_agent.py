@@ -1,4 +1,4 @@
-"""An agent on the plain OpenAI SDK that may ask its memory with one function, `memory_query`.
+"""An agent on the plain OpenAI SDK that can query its memory with one function, `memory_query`.
 
 pip install mnema openai
 export MNEMA_URL=http://127.0.0.1:8000 MNEMA_API_KEY=mnema_…
@@ -35,17 +35,17 @@ MEMORY_QUERY: Any = {
 
 
 def recall(memory: Mnema, user: str, arguments: str) -> str:
-    """The tool's answer. Whose memory is asked is the program's to say, not the model's."""
+    """Return the tool's result. The program chooses the user, not the model."""
     try:
-        asked = json.loads(arguments)
-        fields: Any = {"agent": AGENT, "filters": {"user_id": user}, "top_k": asked.get("top_k")}
-        return memory.query(str(asked["query"]), **fields).prompt() or "(nothing is remembered of that)"
+        fields = json.loads(arguments)
+        options: Any = {"agent": AGENT, "filters": {"user_id": user}, "top_k": fields.get("top_k")}
+        return memory.query(str(fields["query"]), **options).prompt() or "(nothing is remembered of that)"
     except (MnemaError, ValueError, KeyError) as error:
-        return f"error: {error}"  # the model may ask again, better
+        return f"error: {error}"  # the model may try again with better arguments
 
 
 def reply(memory: Mnema, model: OpenAI, user: str, thread: str, question: str) -> str:
-    """One turn: what the user says is stored, the model answers with the tool at hand, its answer is stored."""
+    """Run one turn: store the user's message, let the model answer with the tool, store its answer."""
     memory.add_turn(question, user_id=user, thread_id=thread, role="user")
     messages: list[Any] = [
         {"role": "system", "content": "Answer briefly. Ask your memory before you say that you do not know."},
@@ -54,20 +54,20 @@ def reply(memory: Mnema, model: OpenAI, user: str, thread: str, question: str) -
     for calls_left in range(MOST_CALLS, -1, -1):
         tools: dict[str, Any] = {"tools": [MEMORY_QUERY]} if calls_left else {}
         name = os.environ.get("MODEL", "gpt-4o")
-        said = model.chat.completions.create(model=name, messages=messages, **tools).choices[0].message
-        if not said.tool_calls:
+        message = model.chat.completions.create(model=name, messages=messages, **tools).choices[0].message
+        if not message.tool_calls:
             break
-        messages.append(said.model_dump(exclude_none=True))
-        for call in said.tool_calls:
-            found = recall(memory, user, call.function.arguments)
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": found})
-    answer = said.content or ""
+        messages.append(message.model_dump(exclude_none=True))
+        for call in message.tool_calls:
+            result = recall(memory, user, call.function.arguments)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    answer = message.content or ""
     memory.add_turn(answer or "(nothing)", user_id=user, thread_id=thread, role="assistant", agent_id=AGENT)
     return answer
 
 
 def main(user: str, thread: str, question: str) -> str:
-    """The agent's answer to one question."""
+    """Return the agent's answer to one question."""
     with Mnema() as memory, OpenAI() as model:
         return reply(memory, model, user, thread, question)
 

@@ -1,4 +1,4 @@
-"""A pydantic-ai agent whose memory is Mnema's MCP server: no client library, only an address.
+"""A pydantic-ai agent that uses Mnema's MCP server as its memory, without a client library.
 
 pip install 'pydantic-ai-slim[openai,mcp]'
 export MNEMA_URL=http://127.0.0.1:8000 MNEMA_API_KEY=mnema_…    # scopes query and write
@@ -21,7 +21,7 @@ ORDER = (
 
 
 async def run(user: str, question: str) -> str:
-    """The agent's answer; names without dots (`?names=plain`), as model APIs want them."""
+    """Return the agent's answer. Tool names come without dots (`?names=plain`), as model APIs require."""
     address = f"{os.environ['MNEMA_URL'].rstrip('/')}/mcp?names=plain"
     memory = MCPToolset[None](address, headers={"Authorization": f"Bearer {os.environ['MNEMA_API_KEY']}"})
     model = OpenAIChatModel(os.environ.get("MODEL", "gpt-4o"))

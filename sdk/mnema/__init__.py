@@ -1,4 +1,4 @@
-"""Mnema for Python agents: memory that is kept on PostgreSQL, asked with one question.
+"""The Python client of Mnema: long-term memory for agents, stored in PostgreSQL.
 
 with Mnema() as memory:
     memory.remember("Maya deploys on Thursdays.", user_id="maya", category="tasks")

@@ -1,4 +1,4 @@
-"""Many memories in few requests."""
+"""Writing many memories in few requests."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ MAX_ATTEMPTS = 5
 
 
 def split_batches(memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False) -> Iterator["BulkRequest"]:
-    """The requests that write these memories: at most 1,000 of them and 4 MiB each, read as they are needed."""
+    """Yield requests of at most 1,000 memories and 4 MiB each; `memories` is read as they are needed."""
     lines: list[bytes] = []
     first, size = 1, 0
     for memory in memories:
@@ -31,8 +31,11 @@ def split_batches(memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bo
 
 
 class BulkRequest:
-    """One request of many lines. When its answer breaks off it can be sent again and goes on behind the last line that
-    was answered: with its Idempotency-Key the server does every line once."""
+    """One request of many lines.
+
+    If its response breaks off, send it again: it goes on after the last answered line. With its Idempotency-Key the
+    server writes every line once.
+    """
 
     def __init__(self, lines: list[bytes], first: int, trim: bool) -> None:
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": uuid.uuid4().hex}
@@ -44,7 +47,7 @@ class BulkRequest:
         self._sent = 0
 
     def read_result(self, document: Any) -> BulkResult | None:
-        """One line of the answer, numbered as the caller counts; None when it was answered before."""
+        """Return one result with the caller's line number; None if it was read in an earlier attempt."""
         result = BulkResult.model_validate(document)
         if result.line <= self._answered:
             return None
@@ -53,7 +56,7 @@ class BulkRequest:
         return result.model_copy(update={"line": self._first + result.line - 1})
 
     def begin_attempt(self, error: BrokenOff | None) -> bool:
-        """Whether to send it, for the first time or again; raises the error when that was tried enough."""
+        """Tell whether to send the request, for the first time or again. Raise `error` after MAX_ATTEMPTS attempts."""
         if not self._left:
             return False
         self._sent += 1

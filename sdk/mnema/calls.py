@@ -1,6 +1,6 @@
-"""What every method sends and how it reads the answer; pure, and the same for both clients.
+"""The request of every method and the reading of its response. Pure functions, shared by both clients.
 
-Errors are those of `mnema.errors`; besides them `ValueError` for what cannot be written as a request at all.
+Errors are those of `mnema.errors`, and `ValueError` for arguments that cannot be written as a request.
 """
 
 import uuid
@@ -26,11 +26,11 @@ JSON = {"Content-Type": "application/json"}
 def remember(
     text: str, *, trim: bool = False, idempotency_key: str | None = None, **fields: Unpack[MemoryFields]
 ) -> Call[models.Written]:
-    """Write a memory; `requests.NewMemory` says what each field is.
+    """Write a memory; `requests.NewMemory` explains each field.
 
-    A semantic text that says what a stored one of the same user and category says updates that one. `trim`: shorten a
-    too long text instead of refusing it. Give an `idempotency_key` to be able to send it again later: what is sent
-    again within this call has one in any case.
+    A semantic text that says the same as a stored memory of this user and category updates that memory. `trim`: shorten
+    a too long text instead of refusing it. Give an `idempotency_key` to send the same write again later; retries within
+    this call always have one.
     """
     body = build_body(requests.NewMemory, text=text, **fields)
     return _write_call("/memory", models.Written, body, trim, idempotency_key)
@@ -39,30 +39,30 @@ def remember(
 def add_turn(
     content: str, *, trim: bool = False, idempotency_key: str | None = None, **fields: Unpack[TurnFields]
 ) -> Call[models.Turn]:
-    """Store what somebody said; `requests.NewTurn` says what each field is.
+    """Store a turn of a conversation; `requests.NewTurn` explains each field.
 
-    It can be found at once; whatever else it is good for is left to background jobs.
+    The turn can be found at once. Background jobs extract facts from it.
     """
     body = build_body(requests.NewTurn, content=content, **fields)
     return _write_call("/turns", models.Turn, body, trim, idempotency_key)
 
 
 def query(query: str, **fields: Unpack[QuestionFields]) -> Call[models.Answer]:
-    """`memory.query`: what an agent should know for a question; `requests.Question` says what each field is.
+    """Ask the memory for what an agent should know (`memory.query`); `requests.Question` explains each field.
 
-    Raises NotAllowed for a category or an agent that is not allowed.
+    Raise NotAllowed for a category or an agent that the key may not use.
     """
     body = build_body(requests.Question, query=query, **fields)
     return Call("POST", "/memory/query", model_reader(models.Answer), content=body.body(), headers=JSON)
 
 
 def get(memory_id: UUID | str) -> Call[models.Memory]:
-    """One memory, in whatever state."""
+    """Return one memory, in any state."""
     return Call("GET", _memory_path(memory_id), model_reader(models.Memory))
 
 
 def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[models.Page[models.Memory]]:
-    """One page of memories, newest first."""
+    """Return one page of memories, newest first."""
     params = _query_params(cursor=cursor, **fields)
     return Call("GET", "/memory", model_reader(models.Page[models.Memory]), params)
 
@@ -75,7 +75,7 @@ def edit(
     idempotency_key: str | None = None,
     **fields: Unpack[ChangeFields],
 ) -> Call[models.Memory]:
-    """Change the named fields. With `version`, only if nobody changed the memory since: VersionConflict otherwise."""
+    """Change the named fields. With `version`, raise VersionConflict if the memory changed since that version."""
     headers = _idempotency_headers(idempotency_key, JSON)
     if version is not None:
         headers["If-Match"] = f'"{version}"'
@@ -84,21 +84,21 @@ def edit(
 
 
 def delete(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
-    """Take a memory out of every answer; it can be restored until its `purge_at`. Twice does what once does."""
+    """Soft-delete a memory: no answer contains it. It can be restored until its `purge_at`. Idempotent."""
     return Call(
         "DELETE", _memory_path(memory_id), model_reader(models.Memory), headers=_idempotency_headers(idempotency_key)
     )
 
 
 def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[None]:
-    """Remove a memory for good, its text in history and delta included; needs a key with scope admin."""
+    """Delete a memory for good, with its text in history and delta. Needs a key with scope admin."""
     return Call(
         "DELETE", _memory_path(memory_id), ignore_body, {"purge": "true"}, headers=_idempotency_headers(idempotency_key)
     )
 
 
 def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
-    """Bring a soft-deleted or superseded memory back."""
+    """Restore a soft-deleted or superseded memory."""
     return Call(
         "POST",
         f"{_memory_path(memory_id)}/restore",
@@ -108,7 +108,7 @@ def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Cal
 
 
 def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | None = None) -> Call[models.Memory]:
-    """Pin or unpin; a pinned memory is never forgotten by age."""
+    """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
     content, headers = (
         b'{"pinned": true}' if pinned else b'{"pinned": false}',
         _idempotency_headers(idempotency_key, JSON),
@@ -119,7 +119,7 @@ def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | No
 def history(
     memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None
 ) -> Call[models.Page[models.HistoryEntry]]:
-    """One page of what ever happened to a memory, newest first; `limit`: of one page, 1 to 200."""
+    """Return one page of a memory's history, newest first. `limit`: entries a page, 1 to 200."""
     params = _query_params(limit=limit, cursor=cursor)
     return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(models.Page[models.HistoryEntry]), params)
 
@@ -127,28 +127,28 @@ def history(
 def delta(
     thread_id: str, *, since_rev: int | None = None, agent: str | None = None, user_id: str | None = None
 ) -> Call[models.ThreadDelta]:
-    """What changed in a thread since a revision, or since the agent was last shown; looking moves no cursor.
+    """Return the changes in a thread since a revision, or since the agent was last shown it. Move no cursor.
 
-    `user_id`: of this user's memories only.
+    `user_id`: only this user's memories.
     """
     params = _query_params(since_rev=since_rev, agent=agent, user_id=user_id)
     return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(models.ThreadDelta), params)
 
 
 def export(user_id: str) -> Call[None]:
-    """Everything held of a user, record by record as it comes; each has its `kind`. BrokenOff: it is incomplete."""
+    """Yield all records of a user as they come; each has its `kind`. BrokenOff means that the export is incomplete."""
     return Call("GET", f"/users/{path_segment(user_id)}/export", ignore_body)
 
 
 def erase(user_id: str) -> Call[models.Receipt]:
-    """Erase a person for good; needs a key with scope admin."""
+    """Erase a user for good. Needs a key with scope admin."""
     return Call("POST", f"/users/{path_segment(user_id)}/erase", model_reader(models.Receipt), repeatable=False)
 
 
 def event_counts(
     by: Iterable[str] = ("op", "node"), *, since: Moment | None = None, until: Moment | None = None
 ) -> Call[list[models.Count]]:
-    """How often what happened, by any of node, op, status, category, user_id and thread_id."""
+    """Count events, grouped by any of node, op, status, category, user_id and thread_id."""
     params = _query_params(by=",".join(by), since=since, until=until)
     read = model_reader(models.Counts)
     return Call("GET", "/events/counts", lambda response: read(response).counts, params)
@@ -161,53 +161,53 @@ def jobs(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[models.Page[models.Job]]:
-    """One page of background jobs, newest first; needs a key with scope admin. `state="dead"`: failed for good."""
+    """Return one page of background jobs, newest first. `state="dead"`: failed for good. Needs scope admin."""
     params = _query_params(state=state, kind=kind, limit=limit, cursor=cursor)
     return Call("GET", "/jobs", model_reader(models.Page[models.Job]), params)
 
 
 def job(job_id: UUID | str) -> Call[models.JobDetail]:
-    """One job and its report; needs a key with scope admin."""
+    """Return one job and its report. Needs a key with scope admin."""
     return Call("GET", f"/jobs/{path_segment(str(job_id))}", model_reader(models.JobDetail))
 
 
 def job_counts() -> Call[models.JobCounts]:
-    """How many jobs there are by kind and state, and how far behind they are; needs a key with scope admin."""
+    """Count jobs by kind and state, and tell how late the oldest one is. Needs a key with scope admin."""
     return Call("GET", "/jobs/counts", model_reader(models.JobCounts))
 
 
 def health() -> Call[models.Health]:
-    """Whether the process lives."""
+    """Tell whether the server process is alive."""
     return Call("GET", "/health", model_reader(models.Health))
 
 
 def ready() -> Call[models.Readiness]:
-    """Whether requests can be served, and what is wrong; a server that is not ready is an answer, not an error."""
+    """Tell whether the server can serve requests, and what is wrong. Not being ready is a result, not an error."""
     return Call("GET", "/ready", model_reader(models.Readiness), accepted=frozenset({503}))
 
 
 def model_reader(model: type[M]) -> Callable[[httpx.Response], M]:
-    """Reads a body as this model."""
+    """Return a function that reads a body as this model."""
     return lambda response: model.model_validate_json(response.content)
 
 
 def ignore_body(response: httpx.Response) -> None:
-    """There is nothing to read, or it is read as it comes."""
+    """Read nothing: the body is empty, or the caller reads it as a stream."""
 
 
 def path_segment(name: str) -> str:
-    """A caller's identifier as one part of a path: nothing in it may be taken for a slash or a step up.
+    """Return a caller's identifier as one part of a path. Slashes and dots in it are escaped.
 
-    Raises CannotBeSent.
+    Raise CannotBeSent.
     """
     try:
         return quote(name, safe="").replace(".", "%2E")
     except UnicodeEncodeError as error:
-        raise CannotBeSent(f"it is no text that can be sent: {error}") from error
+        raise CannotBeSent(f"the identifier is not text that can be sent as UTF-8: {error}") from error
 
 
 def build_body(model: type[M], **fields: Any) -> M:
-    """A body of what is not None."""
+    """Build a body from the fields that are not None."""
     return model(**{name: value for name, value in fields.items() if value is not None})
 
 

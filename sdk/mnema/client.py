@@ -1,4 +1,4 @@
-"""The clients: every method is a call of `mnema.calls`, sent by one of two senders."""
+"""The clients. Every method is a call of `mnema.calls`, sent by a synchronous or an asynchronous sender."""
 
 import functools
 import inspect
@@ -20,7 +20,7 @@ T = TypeVar("T")
 def build_connection(
     base_url: str | None = None, api_key: str | None = None, *, timeout_s: float = 30.0, retry: Retry | None = None
 ) -> Connection:
-    """Where and as whom: what is not given is read from MNEMA_URL and MNEMA_API_KEY. Raises ValueError."""
+    """Return a connection; MNEMA_URL and MNEMA_API_KEY supply what is not given. Raise ValueError if one is missing."""
     url, key = base_url or os.environ.get("MNEMA_URL"), api_key or os.environ.get("MNEMA_API_KEY")
     if not url or not key:
         raise ValueError("give base_url and api_key, or set MNEMA_URL and MNEMA_API_KEY")
@@ -28,7 +28,7 @@ def build_connection(
 
 
 def _copy_signature(method: Any, build: Callable[..., Any], owner: str, returns: Any) -> Any:
-    """`method` with the name, the text and the arguments of `build`, and `self` before them."""
+    """Give `method` the name, docstring and arguments of `build`, with `self` in front; return it."""
     functools.update_wrapper(method, build)
     signature = inspect.signature(build)
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -40,12 +40,12 @@ def _copy_signature(method: Any, build: Callable[..., Any], owner: str, returns:
 
 
 def _answer_type(build: Callable[..., Any]) -> Any:
-    """What the call that `build` makes is read as."""
+    """Return the type of the result of the call that `build` makes."""
     return get_args(build.__annotations__["return"])[0]
 
 
 def _iterator_type(iterator: Any, build: Callable[..., Any]) -> Any:
-    """An iterator of what the pages hold."""
+    """Return the type of an iterator of the items of the pages."""
     return iterator[get_args(_answer_type(build).model_fields["items"].annotation)[0]]
 
 
@@ -100,12 +100,12 @@ def _async_pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[Asy
 
 
 class Mnema:
-    """Mnema, for programs that wait. Threads may share one; `with Mnema(...) as memory:` closes it.
+    """The synchronous client. Threads may share one; `with Mnema(...) as memory:` closes it.
 
-    `base_url`, `api_key`: MNEMA_URL and MNEMA_API_KEY unless given. `timeout_s`: for connecting and for each silence of
-    the server. What fails for now (no connection, 429, 502, 503, 504) is sent again as `retry` says, writes with an
-    Idempotency-Key so that they are done once; `erase`, which has none, only when it surely was not begun. Every method
-    raises MnemaError.
+    `base_url`, `api_key`: by default MNEMA_URL and MNEMA_API_KEY. `timeout_s`: the limit for connecting, and for each
+    wait for data. Transient failures (no connection, 429, 502, 503, 504) are retried as `retry` says. Writes carry an
+    Idempotency-Key, so a retry writes once. `erase` has none, and is retried only if the server certainly did nothing.
+    Every method raises MnemaError.
     """
 
     def __init__(
@@ -150,11 +150,11 @@ class Mnema:
     def remember_many(
         self, memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False
     ) -> Iterator[BulkResult]:
-        """Write any number of memories, a thousand a request; one result each, in order, as they come.
+        """Write any number of memories, a thousand a request. Yield one result each, in order, as they come.
 
-        A bad one is a result with an `error` and changes nothing for the others. Nothing is sent before the results are
-        asked for. After BrokenOff those without a result may be stored or not: send them again with an
-        `idempotency_key` each if that matters.
+        An invalid memory gives a result with an `error` and does not affect the others. Nothing is sent until you read
+        the results. After BrokenOff, memories without a result may be stored or not: give each an `idempotency_key` if
+        you need to send them again.
         """
         for batch in split_batches(memories, trim=trim):
             broken: BrokenOff | None = None
@@ -167,15 +167,15 @@ class Mnema:
                     broken = error
 
     def export(self, user_id: str) -> Iterator[dict[str, Any]]:
-        """Everything held of a user, record by record as it comes; each has its `kind`. BrokenOff: it is incomplete."""
+        """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete."""
         return self._sender.stream_documents(calls.export(user_id))
 
     def send(self, call: Call[T]) -> T:
-        """Send any call; raises MnemaError."""
+        """Send any call and return its result. Raise MnemaError."""
         return self._sender.send(call)
 
     def close(self) -> None:
-        """Put the connections away."""
+        """Close the connections."""
         self._sender.close()
 
     def __enter__(self) -> Self:
@@ -189,7 +189,7 @@ class Mnema:
 
 
 class AsyncMnema:
-    """The same for programs on asyncio: `async with AsyncMnema(...) as memory:`; the iterators are asynchronous."""
+    """The client for asyncio: `async with AsyncMnema(...) as memory:`. Its iterators are asynchronous."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class AsyncMnema:
     async def remember_many(
         self, memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False
     ) -> AsyncIterator[BulkResult]:
-        """Write any number of memories, a thousand a request; as `Mnema.remember_many`."""
+        """Write any number of memories, a thousand a request, as `Mnema.remember_many` does."""
         for batch in split_batches(memories, trim=trim):
             broken: BrokenOff | None = None
             while batch.begin_attempt(broken):
@@ -245,15 +245,15 @@ class AsyncMnema:
                     broken = error
 
     def export(self, user_id: str) -> AsyncIterator[dict[str, Any]]:
-        """Everything held of a user, record by record as it comes; each has its `kind`. BrokenOff: it is incomplete."""
+        """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete."""
         return self._sender.stream_documents(calls.export(user_id))
 
     async def send(self, call: Call[T]) -> T:
-        """Send any call; raises MnemaError."""
+        """Send any call and return its result. Raise MnemaError."""
         return await self._sender.send(call)
 
     async def close(self) -> None:
-        """Put the connections away."""
+        """Close the connections."""
         await self._sender.close()
 
     async def __aenter__(self) -> Self:

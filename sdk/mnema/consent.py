@@ -1,4 +1,4 @@
-"""What is known of a user with their consent: calls and their answers, field by field as HTTP has it."""
+"""Consented context of a user: calls and their results, with the field names of the HTTP API."""
 
 import uuid
 from datetime import datetime
@@ -14,7 +14,7 @@ ProposalState = Literal["pending", "approved", "rejected", "expired", "applied"]
 
 
 class NewProposal(Sent):
-    """A value that may be known of a user. `evidence`: the memory it was learnt from; `agent_id`: who proposes it."""
+    """A proposed value. `evidence`: the memory it was learnt from; `agent_id`: the agent that proposes it."""
 
     field: str
     value: str
@@ -24,7 +24,7 @@ class NewProposal(Sent):
 
 
 class NewQuestion(Sent):
-    """A question that is put to the user in a thread. `turn_id`: the stored assistant's turn that ends with it."""
+    """A question to the user in a thread. `turn_id`: the stored assistant turn that ends with the question."""
 
     thread_id: str
     question: str
@@ -32,15 +32,18 @@ class NewQuestion(Sent):
 
 
 class Withdrawal(Sent):
-    """What is not to be known any more; of a field that holds several values, `value`."""
+    """A field to withdraw; `value` names one of several values."""
 
     field: str
     value: str | None = None
 
 
 class Signal(Answered):
-    """A memory that speaks for a value. Turns and facts whose text `says` the value are counted, those with the same
-    `root` as one; an insight that Mnema drew speaks by its `confidence` alone."""
+    """A memory that supports a value.
+
+    Turns and facts count if their text `says` the value; those with the same `root` count once. An insight that Mnema
+    drew counts by its `confidence` alone.
+    """
 
     memory_id: UUID
     root: str
@@ -52,7 +55,7 @@ class Signal(Answered):
 
 
 class Question(Answered):
-    """What the user was asked and has not answered yet."""
+    """A question that the user has not answered yet."""
 
     thread_id: str
     question: str
@@ -61,7 +64,7 @@ class Question(Answered):
 
 
 class Proposal(Answered):
-    """A proposal and what became of it. `sensitive`: it takes the user's own decision; `way`: how it was decided."""
+    """A proposal and its state. `sensitive`: only the user may decide; `way`: how it was decided."""
 
     id: UUID
     user_id: str
@@ -81,14 +84,16 @@ class Proposal(Answered):
 
 
 class Proposed(Proposal):
-    """The same with `action`: created, joined (the same value waits already), unchanged (it is known) or rejected (it
-    was, lately)."""
+    """A proposal with `action`: created, joined, unchanged or rejected.
+
+    joined: the same value is pending; unchanged: the value is known; rejected: it was rejected lately.
+    """
 
     action: str
 
 
 class KnownValue(Answered):
-    """A value that is known, and the proposal that was decided; `field` as it was proposed, such as goals_add."""
+    """A known value and the proposal it came from; `field` as it was proposed, such as goals_add."""
 
     field: str
     value: str
@@ -97,7 +102,7 @@ class KnownValue(Answered):
 
 
 class Context(Answered):
-    """What is known of a user, field by field, and as one line for a prompt."""
+    """A user's consented context: all values, and one line for a prompt."""
 
     user_id: str
     values: list[KnownValue]
@@ -105,7 +110,7 @@ class Context(Answered):
 
 
 class Withdrawn(Answered):
-    """How many values are not known any more."""
+    """The number of values that were withdrawn."""
 
     withdrawn: int
 
@@ -120,14 +125,15 @@ def propose(
     agent_id: str | None = None,
     idempotency_key: str | None = None,
 ) -> Call[Proposed]:
-    """Propose a value. A sensitive one (preferred_name, pronouns, city, language) waits for the user's decision; a
-    benign one (tone, goals_add) applies once turns or facts of different origin, or one sure insight of Mnema's, say
-    it.
+    """Propose a value.
+
+    A sensitive field (preferred_name, pronouns, city, language) waits for the user's decision. A benign one (tone,
+    goals_add) applies as soon as turns or facts of different origin, or one confident insight of Mnema, support it.
 
     `evidence`: the id of the memory it was learnt from.
     """
-    told = {"field": field, "value": value, "evidence": evidence, "thread_id": thread_id, "agent_id": agent_id}
-    content = build_body(NewProposal, **told).body()
+    fields = {"field": field, "value": value, "evidence": evidence, "thread_id": thread_id, "agent_id": agent_id}
+    content = build_body(NewProposal, **fields).body()
     return Call(
         "POST",
         f"{_context_path(user_id)}/patches",
@@ -140,19 +146,19 @@ def propose(
 def proposals(
     user_id: str, *, state: ProposalState | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[Page[Proposal]]:
-    """One page of a user's proposals, newest first; `limit`: of one page, 1 to 200."""
+    """Return one page of a user's proposals, newest first. `limit`: proposals a page, 1 to 200."""
     params = {"state": state, "limit": limit, "cursor": cursor}
     sent = {name: str(value) for name, value in params.items() if value is not None}
     return Call("GET", f"{_context_path(user_id)}/patches", model_reader(Page[Proposal]), sent)
 
 
 def approve(user_id: str, proposal_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Proposal]:
-    """Approve a proposal in the user's name: its value is known from now on; needs a key with scope approve."""
+    """Approve a proposal in the user's name; its value is known from now on. Needs a key with scope approve."""
     return _decision_call(user_id, proposal_id, "approve", idempotency_key)
 
 
 def reject(user_id: str, proposal_id: UUID | str, *, idempotency_key: str | None = None) -> Call[Proposal]:
-    """Reject a proposal in the user's name; needs a key with scope approve."""
+    """Reject a proposal in the user's name. Needs a key with scope approve."""
     return _decision_call(user_id, proposal_id, "reject", idempotency_key)
 
 
@@ -165,10 +171,10 @@ def ask_consent(
     turn_id: UUID | str | None = None,
     idempotency_key: str | None = None,
 ) -> Call[Proposal]:
-    """Bind a question, which contains the proposed value, to the thread's newest turn.
+    """Bind a question to the thread's newest turn. The question must contain the proposed value.
 
-    Store the assistant's turn that ends with the question first. The next turn there is the answer: a plain yes or no
-    of the user decides, if another key stores it than those that proposed and asked; anything else changes nothing.
+    First store the assistant's turn that ends with the question. The next turn in the thread is the answer: a plain yes
+    or no of the user decides, if a key stores it that neither proposed nor asked. Any other turn changes nothing.
     """
     content = build_body(NewQuestion, thread_id=thread_id, question=question, turn_id=turn_id).body()
     headers = _idempotency_headers(idempotency_key)
@@ -178,12 +184,12 @@ def ask_consent(
 
 
 def context(user_id: str) -> Call[Context]:
-    """What is known of a user."""
+    """Return the user's consented context."""
     return Call("GET", _context_path(user_id), model_reader(Context))
 
 
 def withdraw(user_id: str, field: str, value: str | None = None) -> Call[Withdrawn]:
-    """Forget what is known in a field, or one value of several; needs a key with scope approve."""
+    """Withdraw a field's value, or one of several values. Needs a key with scope approve."""
     content = build_body(Withdrawal, field=field, value=value).body()
     return Call("POST", f"{_context_path(user_id)}/withdraw", model_reader(Withdrawn), content=content, headers=JSON)
 

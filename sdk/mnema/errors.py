@@ -1,14 +1,14 @@
-"""What can go wrong, as a tree: `MnemaError` above all; what the server refused is an `ApiError` by its status."""
+"""The tree of errors: `MnemaError` is the base; refusals of the server are an `ApiError` by status."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 class MnemaError(Exception):
-    """Anything that went wrong between this program and Mnema.
+    """Any failure between this program and Mnema.
 
-    `code`: stable, for programs (`category_not_allowed`); `status`: of HTTP, None when there was no answer; `detail`:
-    for people; `request_id`: quote it when you report a fault.
+    `code`: stable, for programs (`category_not_allowed`). `status`: the HTTP status, None if there was no response.
+    `detail`: the explanation for people. `request_id`: quote it when you report a fault.
     """
 
     def __init__(self, detail: str, *, code: str, status: int | None = None, request_id: str | None = None) -> None:
@@ -20,30 +20,30 @@ class MnemaError(Exception):
 
 
 class CannotBeSent(MnemaError, ValueError):
-    """A value that no request can hold, such as half of a surrogate pair, NaN or an object: nothing was sent."""
+    """A value that no request can hold, such as half of a surrogate pair, NaN or an object. Nothing was sent."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, code="cannot_be_sent")
 
 
 class NoAnswer(MnemaError):
-    """The server could not be reached, or went away before it answered: a write may be stored or not."""
+    """No response: the server could not be reached, or broke the connection. A write may be stored or not."""
 
 
 class TimedOut(NoAnswer):
-    """The server did not answer in time: a write may be stored or not."""
+    """No response in time. A write may be stored or not."""
 
 
 class BrokenOff(NoAnswer):
-    """A streamed answer ended before its end; what came of it is true and incomplete."""
+    """A streamed response that ended too early. What it delivered is correct but incomplete."""
 
 
 class UnexpectedAnswer(MnemaError):
-    """What answered does not speak as Mnema does: another server, or a proxy's page."""
+    """A response that is not from Mnema, such as another server's or a proxy's page."""
 
 
 class ApiError(MnemaError):
-    """A refusal. `problem` is the server's document (RFC 9457)."""
+    """A refusal by the server. `problem` is its problem document (RFC 9457)."""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
         self.problem = dict(problem)
@@ -56,7 +56,7 @@ class ApiError(MnemaError):
 
 
 class InvalidRequest(ApiError, ValueError):
-    """400, 413, 415, 422: the request is wrong; sending it again does not help."""
+    """400, 413, 415, 422: the request is invalid. To send it again does not help."""
 
 
 class Unauthenticated(ApiError):
@@ -68,37 +68,37 @@ class NotAllowed(ApiError):
 
     @property
     def categories(self) -> list[str]:
-        """With `category_not_allowed`: the refused ones."""
+        """The refused categories, with code `category_not_allowed`."""
         return list(self.problem.get("categories") or ())
 
 
 class NotFound(ApiError):
-    """404: nothing of that name in this tenant, or not this key's to see."""
+    """404: the tenant has nothing of this name, or this key may not see it."""
 
 
 class Conflict(ApiError):
-    """409: the state of the memory, its text or the idempotency key is in the way."""
+    """409: the memory's state, an equal text or the idempotency key prevents it."""
 
 
 class VersionConflict(ApiError):
-    """412: somebody changed it since the version that was named."""
+    """412: the memory changed since the given version."""
 
 
 class LimitReached(ApiError):
-    """429: a rate limit or a quota."""
+    """429: a rate limit or a quota is used up."""
 
     @property
     def retry_after(self) -> int:
-        """Seconds to wait."""
+        """The seconds to wait; 0 if the server names none."""
         return int(self.problem.get("retry_after") or 0)
 
 
 class ServerError(ApiError):
-    """500 and above: the server's fault."""
+    """500 and above: a fault of the server."""
 
 
 class Unavailable(ServerError):
-    """502, 503, 504: for now; a write may be stored or not."""
+    """502, 503, 504: temporarily unavailable. A write may be stored or not."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
@@ -119,6 +119,6 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def error_from_problem(problem: Mapping[str, Any]) -> ApiError:
-    """The error for a problem document."""
+    """Return the error for a problem document."""
     status = int(problem.get("status", 0))
     return _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)(problem)

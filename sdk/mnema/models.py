@@ -1,4 +1,4 @@
-"""What Mnema answers, field by field as HTTP has it; fields and words newer than this package are taken as they are."""
+"""Responses of Mnema, with the field names of the HTTP API. Unknown fields are ignored; unknown words are kept."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,16 +11,16 @@ T = TypeVar("T")
 
 
 class Answered(BaseModel):
-    """Part of an answer."""
+    """The base of all response models."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Written(Answered):
-    """What a write did. `action`: created, updated (the text joined `matched_id`), merged or skipped (`reason`
-    says why).
+    """The result of a write. `action`: created, updated (the text joined `matched_id`), merged or skipped.
 
-    `similarity`: the best cosine among the compared; `related`: relations made or renewed; `revision`: of the thread.
+    `reason`: why it was skipped. `similarity`: the best cosine among the compared memories. `related`: relations made
+    or renewed. `revision`: the thread's.
     """
 
     id: UUID | None
@@ -33,7 +33,7 @@ class Written(Answered):
 
 
 class LineError(Answered):
-    """Why a line of `remember_many` was refused; `retry_after` in seconds, of a quota."""
+    """The error of a refused line of `remember_many`. `retry_after`: seconds until a quota allows it."""
 
     code: str
     status: int
@@ -42,7 +42,7 @@ class LineError(Answered):
 
 
 class BulkResult(Answered):
-    """What became of the memory number `line` (from 1): `error`, or the rest as in `Written`."""
+    """The result of line number `line` (from 1): an `error`, or the fields of `Written`."""
 
     line: int
     id: UUID | None = None
@@ -56,7 +56,7 @@ class BulkResult(Answered):
 
 
 class Turn(Answered):
-    """A stored turn: its memory (None when it was not stored; `reason` says why) and the jobs it left."""
+    """A stored turn: its memory's id (None if it was not stored; `reason` says why) and its background jobs."""
 
     id: UUID | None
     revision: int | None = None
@@ -65,7 +65,7 @@ class Turn(Answered):
 
 
 class Memory(Answered):
-    """A stored memory. `version`: pass it to `edit` to change exactly this one."""
+    """A stored memory. Pass its `version` to `edit` to change it only if nobody else did."""
 
     id: UUID
     user_id: str
@@ -95,14 +95,14 @@ class Memory(Answered):
 
 
 class Page(Answered, Generic[T]):
-    """One page, and where the next begins."""
+    """One page of results; `next_cursor` is None on the last one."""
 
     items: list[T]
     next_cursor: str | None = None
 
 
 class HistoryEntry(Answered):
-    """One entry of the audit trail; `meta` has the whole row before and after (seed 003 §8)."""
+    """One entry of the audit trail. `meta` has the whole row before and after the change."""
 
     id: UUID
     memory_id: str
@@ -115,7 +115,7 @@ class HistoryEntry(Answered):
 
 
 class Score(Answered):
-    """The parts add up to the total; `similarity` is the cosine."""
+    """A score: the `parts` add up to `total`. `similarity` is the cosine."""
 
     total: float
     parts: dict[str, float]
@@ -123,8 +123,10 @@ class Score(Answered):
 
 
 class Item(Answered):
-    """A memory of an answer. The fields after `text` come with return=full, `score` with full or explain, `strength`
-    on related items."""
+    """A memory in an answer.
+
+    The fields after `text` come with return=full, `score` with full or explain, `strength` with related items.
+    """
 
     id: UUID
     category: str
@@ -150,7 +152,7 @@ class Item(Answered):
 
 
 class Dropped(Answered):
-    """A candidate that was considered and not answered, and why."""
+    """A candidate that was left out of the answer, and the reason."""
 
     id: UUID
     category: str
@@ -159,7 +161,7 @@ class Dropped(Answered):
 
 
 class Delta(Answered):
-    """Where a thread stands; `more`: visible changes beyond the header's bullets."""
+    """A thread's revisions. `more`: visible changes that the header does not list."""
 
     since_rev: int
     rev: int
@@ -168,13 +170,13 @@ class Delta(Answered):
 
 
 class ThreadDelta(Delta):
-    """The same with its header; empty when nothing changed."""
+    """A thread's revisions with the delta header; empty if nothing changed."""
 
     header: str
 
 
 class Answer(Answered):
-    """The answer to a question. `tokens`: of header and items; `degraded`: what was not available."""
+    """The answer to a query. `tokens`: of header and items. `degraded`: the part that was not available."""
 
     items: list[Item]
     related: list[Item]
@@ -186,13 +188,13 @@ class Answer(Answered):
     dropped: list[Dropped] | None = None
 
     def prompt(self) -> str:
-        """Header, items and related items, a line each: what belongs into a prompt."""
+        """Return header, items and related items as text for a prompt, one line each."""
         lines = [item.text for item in (*self.items, *self.related)]
         return "\n".join([self.header, *lines] if self.header else lines)
 
 
 class Receipt(Answered):
-    """Proof of an erasure: rows removed, blanked and tombstones left, by kind."""
+    """The receipt of an erasure. `counts`: rows deleted, rows blanked and tombstones, by kind."""
 
     user_id: str
     erased_at: datetime
@@ -200,14 +202,14 @@ class Receipt(Answered):
 
 
 class Count(BaseModel):
-    """Events of one group; the columns asked for are in `group`."""
+    """The number of events in one group; `group` has the values of the chosen columns."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     count: int
 
     @property
     def group(self) -> Mapping[str, Any]:
-        """Such as `{"op": "create", "node": "hotpath"}`."""
+        """The group's columns and values, such as `{"op": "create", "node": "hotpath"}`."""
         return self.model_extra or {}
 
 
@@ -237,13 +239,13 @@ class Job(Answered):
 
 
 class JobDetail(Job):
-    """A job and what it did."""
+    """A job with its report."""
 
     report: dict[str, Any] | None = None
 
 
 class JobCount(Answered):
-    """How many jobs of a kind are in a state."""
+    """The number of jobs of a kind in a state."""
 
     kind: str
     state: str
@@ -251,7 +253,7 @@ class JobCount(Answered):
 
 
 class JobCounts(Answered):
-    """The tenant's jobs at a glance; `oldest_due_s`: for how long the one that is due longest has waited."""
+    """Counts of the tenant's jobs. `oldest_due_s`: the seconds that the oldest due job has waited."""
 
     counts: list[JobCount]
     oldest_due_s: float | None = None
@@ -259,13 +261,13 @@ class JobCounts(Answered):
 
 
 class Health(Answered):
-    """Whether the process lives."""
+    """The state of the server process."""
 
     status: str
 
 
 class Readiness(Answered):
-    """`ready`, `degraded` or `unavailable`, and of each part `ok` or what is wrong."""
+    """The server's readiness: `ready`, `degraded` or `unavailable`. `checks`: `ok` or the problem, by part."""
 
     status: str
     checks: dict[str, str]

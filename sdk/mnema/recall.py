@@ -1,8 +1,8 @@
-"""The recall valve (seed 003 §11): ask the memory in the middle of a turn, only when the agent is not sure.
+"""The recall valve: a query in the middle of a turn, only if the agent is not sure.
 
-What an agent should know is put before its turn. The valve mends the rare miss; it should open in fewer than one turn
-in ten. Where it opens more often a warning goes to the logger `mnema.recall`: then what is put before the turn, or the
-threshold, is wrong.
+Give the agent what it should know before its turn. The valve is for the rare gap, and should open in fewer than one
+turn in ten. If it opens more often, it warns on the logger `mnema.recall`: then the threshold, or the context before
+the turn, needs work.
 """
 
 import logging
@@ -21,9 +21,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RecallPolicy:
-    """`threshold`: confidence, 0 to 1, below which the valve opens. `budget_tokens` and `top_k`: of each answer.
+    """Settings of the valve. `threshold`: the confidence, 0 to 1, below which it opens.
 
-    `most`: the share of turns above which it warns, looking at the last `window` turns once there are `least_turns`.
+    `budget_tokens`, `top_k`: limits of each answer. `most`: the share of turns above which it warns, measured over the
+    last `window` turns once there are `least_turns`.
     """
 
     threshold: float = 0.5
@@ -35,13 +36,13 @@ class RecallPolicy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1 or not 0 <= self.most <= 1:
-            raise ValueError("threshold and most are shares, 0 to 1")
+            raise ValueError("threshold and most must be from 0 to 1")
         if not 1 <= self.least_turns <= self.window:
-            raise ValueError("least_turns is at least 1 and at most window")
+            raise ValueError("least_turns must be at least 1 and at most window")
 
 
 class RecallGauge:
-    """Decides and counts; threads may share it. `turns`, `recalled` (turns) and `asked` (questions) since the start."""
+    """The decision and its counts since the start: `turns`, `recalled` (turns), `asked` (queries). Thread-safe."""
 
     def __init__(self, policy: RecallPolicy | None = None) -> None:
         self.policy = policy or RecallPolicy()
@@ -54,14 +55,14 @@ class RecallGauge:
 
     @property
     def share(self) -> float:
-        """Of the last turns, how many opened the valve, 0 to 1."""
+        """The share of the last turns that opened the valve, 0 to 1."""
         with self._lock:
             return self._recalled_share()
 
     def opens(self, turn: Hashable, confidence: float) -> bool:
-        """Whether to ask, now that the agent is this sure; counts it. Raises ValueError outside 0 to 1."""
+        """Count the turn, and tell whether to query at this confidence. Raise ValueError outside 0 to 1."""
         if not 0 <= confidence <= 1:
-            raise ValueError("confidence is a number from 0 to 1")
+            raise ValueError(f"confidence must be from 0 to 1, got {confidence}")
         opens = confidence < self.policy.threshold
         with self._lock:
             self._count_turn(turn, opens)
@@ -85,7 +86,7 @@ class RecallGauge:
         return sum(self._recent.values()) / len(self._recent) if self._recent else 0.0
 
     def question(self, fields: QuestionFields) -> QuestionFields:
-        """The fields of a question with the valve's own: bullets, few and short."""
+        """Return a query's fields with the valve's own: few and short bullets."""
         return {
             **fields,
             "returns": "bullets",
@@ -95,7 +96,7 @@ class RecallGauge:
 
 
 class RecallValve:
-    """The valve for programs that wait; `gauge` has the counts."""
+    """The valve for synchronous programs; `gauge` has the counts."""
 
     def __init__(self, memory: Mnema, policy: RecallPolicy | None = None) -> None:
         self._memory = memory
@@ -104,15 +105,17 @@ class RecallValve:
     def recall(
         self, query: str, *, turn: Hashable, confidence: float, **fields: Unpack[QuestionFields]
     ) -> Answer | None:
-        """What the memory says, or None when the agent is sure enough. Call it in every turn, with what names the turn
-        (such as its thread and number) and how sure the agent is, 0 to 1. Raises MnemaError."""
+        """Query the memory, or return None if the agent is sure enough. Call it in every turn. Raise MnemaError.
+
+        `turn`: a name of the turn, such as its thread and number. `confidence`: how sure the agent is, 0 to 1.
+        """
         if not self.gauge.opens(turn, confidence):
             return None
         return self._memory.query(query, **self.gauge.question(fields))
 
 
 class AsyncRecallValve:
-    """The same on asyncio."""
+    """The valve for asyncio; `gauge` has the counts."""
 
     def __init__(self, memory: AsyncMnema, policy: RecallPolicy | None = None) -> None:
         self._memory = memory
@@ -121,7 +124,7 @@ class AsyncRecallValve:
     async def recall(
         self, query: str, *, turn: Hashable, confidence: float, **fields: Unpack[QuestionFields]
     ) -> Answer | None:
-        """As `RecallValve.recall`."""
+        """Query the memory as `RecallValve.recall` does."""
         if not self.gauge.opens(turn, confidence):
             return None
         return await self._memory.query(query, **self.gauge.question(fields))

@@ -1,6 +1,6 @@
-"""What is sent to Mnema, field by field as HTTP has it: bodies as models, and the same as keywords of the methods.
+"""Request bodies of Mnema, with the field names of the HTTP API, as models and as keywords of the methods.
 
-Identifiers are the caller's own: 1 to 200 printable characters. Where a keyword may be None, None is not sent.
+Identifiers are the caller's own: 1 to 200 printable characters. A keyword that is None is not sent.
 """
 
 import json
@@ -21,25 +21,25 @@ Moment = datetime | date | str
 
 
 def encode_json(body: Any) -> bytes:
-    """As JSON; raises CannotBeSent for what JSON does not know."""
+    """Return the body as JSON. Raise CannotBeSent for a value that JSON does not have."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=to_jsonable_python).encode()
     except (ValueError, TypeError, RecursionError) as error:
-        raise CannotBeSent(f"it cannot be written as JSON: {error}") from error
+        raise CannotBeSent(f"the body cannot be written as JSON: {error}") from error
 
 
 class Sent(BaseModel):
-    """A request body."""
+    """The base of all request bodies."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     def body(self) -> bytes:
-        """As JSON; what was not named stays unsaid, so that the server's defaults hold. Raises CannotBeSent."""
+        """Return the set fields as JSON; the server's defaults apply to the others. Raise CannotBeSent."""
         return encode_json(self.model_dump(exclude_unset=True, by_alias=True))
 
 
 class Source(Sent):
-    """Where a memory was learnt: a turn and the words in it (at most 2,000 characters)."""
+    """The source of a memory: a turn and the words in it (at most 2,000 characters)."""
 
     turn_id: str
     quote: str | None = None
@@ -49,7 +49,7 @@ class NewMemory(Sent):
     """A memory to write. Identifiers are the caller's own: 1 to 200 printable characters.
 
     `text`: at most 280 characters if semantic; `importance`: 1 to 5; `seq`: its place in the thread; `steps_text`:
-    numbered imperative steps, with type procedural only; `created_at`: for imports, never in the future;
+    numbered imperative steps, only with type procedural; `created_at`: for imports, never in the future;
     `idempotency_key`: of one line of `remember_many`.
     """
 
@@ -74,7 +74,7 @@ class NewMemory(Sent):
 
 
 class NewTurn(Sent):
-    """What somebody said in a conversation, at most 32,000 characters unless the server is configured otherwise."""
+    """A turn of a conversation. `content`: at most 32,000 characters by default."""
 
     user_id: str
     thread_id: str
@@ -88,7 +88,7 @@ class NewTurn(Sent):
 
 
 class Changes(Sent):
-    """Fields of a memory to change; those not named stay."""
+    """Fields of a memory to change; the others stay."""
 
     text: str = ""
     steps_text: str = ""
@@ -100,7 +100,7 @@ class Changes(Sent):
 
 
 class Filters(Sent):
-    """ANDed; absent = no filter; `pinned=False` = unpinned only; no `user_id` = tenant-wide (seed 003 §6)."""
+    """Filters, all of which must match. `pinned=False`: unpinned only; no `user_id`: the whole tenant."""
 
     user_id: str | None = None
     agent_id: str | None = None
@@ -116,12 +116,12 @@ class Filters(Sent):
 
 
 class Question(Sent):
-    """A question to the memory (seed 003 §6).
+    """A query of the memory.
 
-    `categories`: none = all of the agent's, less procedural; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
-    exceeded; `threshold`: least cosine similarity, 0 to 1. `thread_id` selects the delta header, decides near ties and
-    never filters; without `since_rev` the header says what changed since this agent was last shown, once. `timezone`:
-    IANA name, what the asker means by yesterday.
+    `categories`: all of the agent's except procedural by default; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
+    exceeded; `threshold`: the least cosine similarity, 0 to 1. `thread_id` selects the delta header and breaks near
+    ties, but never filters. Without `since_rev` the header shows the changes since this agent was last shown it, once.
+    `timezone`: an IANA name, for words such as "yesterday" (default UTC).
     """
 
     agent: str
@@ -140,7 +140,7 @@ class Question(Sent):
 
 
 class MemoryFields(TypedDict, total=False):
-    """Keywords of `remember`, besides the text: `NewMemory` says what each is."""
+    """Keywords of `remember` besides the text; `NewMemory` explains each."""
 
     user_id: Required[str]
     category: Required[str]
@@ -161,7 +161,7 @@ class MemoryFields(TypedDict, total=False):
 
 
 class TurnFields(TypedDict, total=False):
-    """Keywords of `add_turn`, besides the content: `NewTurn` says what each is."""
+    """Keywords of `add_turn` besides the content; `NewTurn` explains each."""
 
     user_id: Required[str]
     thread_id: Required[str]
@@ -186,7 +186,7 @@ class ChangeFields(TypedDict, total=False):
 
 
 class QuestionFields(TypedDict, total=False):
-    """Keywords of `query`, besides the question: `Question` says what each is."""
+    """Keywords of `query` besides the question; `Question` explains each."""
 
     agent: Required[str]
     categories: Sequence[str] | None
@@ -203,7 +203,7 @@ class QuestionFields(TypedDict, total=False):
 
 
 class ListFields(TypedDict, total=False):
-    """Keywords of `list`, ANDed. `state` is active unless named; `limit`: of one page, 1 to 200."""
+    """Keywords of `list`; all must match. `state` is active by default; `limit`: memories a page, 1 to 200."""
 
     user_id: str | None
     category: str | None

@@ -1,4 +1,4 @@
-"""What fails for now is sent again, what is refused is not; a write that is sent again is done once."""
+"""Retries: transient failures are retried, refusals are not, and a retried write is stored once."""
 
 import asyncio
 import json
@@ -37,8 +37,11 @@ MAYA: dict[str, Any] = {"user_id": "maya", "category": "tasks"}
 
 @dataclass
 class Relay:
-    """Stands before the real server and answers each request as its turn in `faults` says: `drop` loses the request,
-    `lost` the answer, `cut` breaks it off, `hang` says nothing, a number is a status of its own, `pass` is no fault."""
+    """A proxy in front of the real server that applies the next fault of `faults` to each request.
+
+    `drop` loses the request, `lost` the response, `cut` breaks the response off, `hang` sends nothing, a number is a
+    status of its own, `pass` is no fault.
+    """
 
     url: str = ""
     faults: list[str | int] = field(default_factory=list)
@@ -46,7 +49,7 @@ class Relay:
     seen: list[bytes] = field(default_factory=list)
 
     async def handle(self, upstream: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, which carries one request."""
+        """Serve one connection, which carries one request."""
         try:
             await self._handle(upstream, reader, writer)
         finally:
@@ -94,7 +97,7 @@ async def relay(server: str) -> AsyncIterator[Relay]:
 
 @pytest.fixture(params=[Mnema, AsyncMnema], ids=["waiting", "asyncio"])
 async def distant(request: pytest.FixtureRequest, relay: Relay, caller: Caller) -> AsyncIterator[Either]:
-    """Each client in turn, behind the relay."""
+    """Return each client in turn, behind the relay."""
     client = Either(request.param(relay.url, caller.key, retry=SOON, timeout_s=20))
     yield client
     await client.close()
@@ -213,7 +216,7 @@ async def test_another_server_is_not_taken_for_mnema(distant: Either, relay: Rel
     with pytest.raises(UnexpectedAnswer):
         await distant.health()
     relay.faults = [200]
-    with pytest.raises(UnexpectedAnswer, match="not answered as Mnema does"):
+    with pytest.raises(UnexpectedAnswer, match="is not Mnema"):
         await distant.get("00000000-0000-7000-8000-000000000000")
 
 
@@ -238,7 +241,7 @@ def test_waits_grow_keep_to_their_limits_and_listen_to_the_server() -> None:
 
 def test_patience_ends_after_its_time_and_not_before_a_second_try() -> None:
     retry = Retry(first_wait_s=1, longest_wait_s=4)
-    assert retry.wait_s(1, spent_s=60) is not None  # whoever was silent for a minute is asked once more
+    assert retry.wait_s(1, spent_s=60) is not None  # the first retry comes even after a minute
     assert retry.wait_s(2, spent_s=60) is None
     assert retry.wait_s(2, spent_s=27) is not None
     assert retry.wait_s(9, 4, spent_s=27) is None

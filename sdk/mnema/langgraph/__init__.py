@@ -1,4 +1,4 @@
-"""Mnema beneath LangGraph; needs `mnema[langgraph]`."""
+"""Checkpoint saver and store for LangGraph, on a Mnema server; needs `mnema[langgraph]`."""
 
 from mnema.langgraph.migration import Migrated, MigrationError, amigrate, migrate
 from mnema.langgraph.saver import MnemaSaver

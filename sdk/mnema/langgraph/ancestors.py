@@ -1,4 +1,4 @@
-"""What a DeltaChannel was made of: the writes of the ancestors of a checkpoint, back to where it was stored whole."""
+"""The history of a DeltaChannel: writes of a checkpoint's ancestors, back to where the value was stored whole."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory, Pend
 
 
 class Ancestors:
-    """Walks from a checkpoint to its root along a list of its namespace, newest first; branches are passed by."""
+    """A walk from a checkpoint to its root, over a list of its namespace, newest first. It skips other branches."""
 
     def __init__(self, channels: Sequence[str], target: CheckpointTuple | None) -> None:
         self._writes: dict[str, list[PendingWrite]] = {channel: [] for channel in channels}
@@ -19,30 +19,30 @@ class Ancestors:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more to look for."""
+        """True if an older ancestor may still hold a value or a write."""
         return bool(self._open) and self._next is not None
 
-    def take_ancestor(self, found: CheckpointTuple) -> bool:
-        """Look at the next of the list; whether to go on."""
-        if _checkpoint_id(found.config) != self._next:
+    def take_ancestor(self, checkpoint: CheckpointTuple) -> bool:
+        """Read the next checkpoint of the list; return False when nothing more is needed."""
+        if _checkpoint_id(checkpoint.config) != self._next:
             return True
-        for write in reversed(found.pending_writes or []):
+        for write in reversed(checkpoint.pending_writes or []):
             if write[1] in self._open:
                 self._writes[write[1]].append(write)
-        for channel in self._open & found.checkpoint["channel_values"].keys():
-            self._seeds[channel] = found.checkpoint["channel_values"][channel]
+        for channel in self._open & checkpoint.checkpoint["channel_values"].keys():
+            self._seeds[channel] = checkpoint.checkpoint["channel_values"][channel]
             self._open.discard(channel)
-        self._next = _checkpoint_id(found.parent_config)
+        self._next = _checkpoint_id(checkpoint.parent_config)
         return self.has_more
 
     def channel_histories(self) -> Mapping[str, DeltaChannelHistory]:
-        """Of each channel the writes, oldest first, and the value that they follow, where one was stored."""
-        found: dict[str, DeltaChannelHistory] = {}
+        """Return each channel's writes, oldest first, and the value before them if one was stored."""
+        histories: dict[str, DeltaChannelHistory] = {}
         for channel, writes in self._writes.items():
-            found[channel] = {"writes": writes[::-1]}
+            histories[channel] = {"writes": writes[::-1]}
             if channel in self._seeds:
-                found[channel]["seed"] = self._seeds[channel]
-        return found
+                histories[channel]["seed"] = self._seeds[channel]
+        return histories
 
 
 def _checkpoint_id(config: RunnableConfig | None) -> str | None:
@@ -50,6 +50,6 @@ def _checkpoint_id(config: RunnableConfig | None) -> str | None:
 
 
 def _namespace_config(target: CheckpointTuple | None) -> dict[str, Any]:
-    """Everything of the target's config but the checkpoint."""
+    """Return the target's config without its checkpoint id."""
     named = target.config["configurable"] if target else {}
     return {name: value for name, value in named.items() if name != "checkpoint_id"}

@@ -1,7 +1,7 @@
-"""Connections of the async saver: aiohttp's.
+"""Connections of the async saver, on aiohttp.
 
-A graph saves at every step, many graphs at once. httpx's pool looks at all of its connections for each request, and its
-client makes addresses, headers and cookies of each anew: at 32 threads that is several times what the request costs.
+A graph saves at every step, and many graphs run at once. For each request, httpx's pool scans all connections and its
+client rebuilds URLs, headers and cookies. At 32 threads that costs several times the request itself.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from mnema.transport import LOOPBACK, AsyncSender, Call, Connection
 MOST_CONNECTIONS = 100
 MOST_ANSWER = 1 << 28
 MAX_SINGLE_WRITE = 1 << 19
-"""Bytes of a body that is written at once; a larger one piece by piece, for the sake of the event loop."""
+"""The largest body, in bytes, that is written at once. Larger ones go in pieces, to keep the event loop free."""
 
 
 class AiohttpSender(AsyncSender):
-    """Sends calls without parameters over aiohttp, and everything else as its parent does."""
+    """A sender that uses aiohttp for calls without parameters, and its parent's httpx for the others."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self._where = connection
+        self._connection_info = connection
         self._session_in: tuple[asyncio.AbstractEventLoop, aiohttp.ClientSession] | None = None
 
     async def _send_once(self, call: Call[Any], *, stream: bool) -> httpx.Response:
         if stream or call.params:
             return await super()._send_once(call, stream=stream)
-        content, url = call.content or b"", f"{self._where.base_url.rstrip('/')}{call.path}"
+        content, url = call.content or b"", f"{self._connection_info.base_url.rstrip('/')}{call.path}"
         data = io.BytesIO(content) if len(content) > MAX_SINGLE_WRITE else content
         try:
             request = self._current_session().request(
@@ -38,12 +38,12 @@ class AiohttpSender(AsyncSender):
             )
             async with request as answer:
                 if (answer.content_length or 0) > MOST_ANSWER:
-                    raise httpx.RemoteProtocolError("the answer has no end")
+                    raise httpx.RemoteProtocolError(f"the response is larger than {MOST_ANSWER} bytes")
                 return httpx.Response(answer.status, headers=answer.raw_headers, content=await answer.read())
         except aiohttp.ConnectionTimeoutError as error:
             raise httpx.ConnectTimeout(str(error)) from error
         except TimeoutError as error:
-            raise httpx.ReadTimeout("no answer") from error
+            raise httpx.ReadTimeout("no response in time") from error
         except aiohttp.ClientConnectorError as error:
             raise httpx.ConnectError(str(error)) from error
         except (aiohttp.ClientError, OSError) as error:
@@ -51,24 +51,24 @@ class AiohttpSender(AsyncSender):
 
     def _current_session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
-        silence = self._where.timeout_s
-        if self._session_in is None or self._session_in[0] is not loop:  # connections cannot leave their loop
+        wait_s = self._connection_info.timeout_s
+        if self._session_in is None or self._session_in[0] is not loop:  # connections belong to one event loop
             self._session_in = (
                 loop,
                 aiohttp.ClientSession(
                     connector=aiohttp.TCPConnector(limit=MOST_CONNECTIONS),
-                    headers={"Authorization": f"Bearer {self._where.api_key}"},
+                    headers={"Authorization": f"Bearer {self._connection_info.api_key}"},
                     cookie_jar=aiohttp.DummyCookieJar(),
-                    # for each silence, as httpx has it
-                    timeout=aiohttp.ClientTimeout(sock_connect=silence, sock_read=silence),
-                    auto_decompress=False,  # httpx's answer does that
-                    trust_env=httpx.URL(self._where.base_url).host not in LOOPBACK,
+                    # the limit of each wait for data, as in httpx
+                    timeout=aiohttp.ClientTimeout(sock_connect=wait_s, sock_read=wait_s),
+                    auto_decompress=False,  # httpx's response does that
+                    trust_env=httpx.URL(self._connection_info.base_url).host not in LOOPBACK,
                 ),
             )
         return self._session_in[1]
 
     async def close(self) -> None:
-        """Put the connections away."""
+        """Close the connections of this event loop."""
         await super().close()
         if self._session_in is not None:
             (loop, session), self._session_in = self._session_in, None

@@ -1,4 +1,4 @@
-"""LangGraph's long-term store, kept by Mnema: `graph.compile(store=MnemaStore())`."""
+"""LangGraph's long-term store on a Mnema server: `graph.compile(store=MnemaStore())`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -35,14 +35,15 @@ class _BatchAnswer(BaseModel):
 
 
 class MnemaStore(BaseStore):
-    """Values by namespace and key on a Mnema server, for sync and async graphs alike.
+    """A store of values by namespace and key, for sync and async graphs.
 
-    Every batch is one request and one transaction: everything is read first, then written. `index`: `{"fields": [...]}`
-    as LangGraph has it makes texts of values searchable by meaning; the server embeds them, so `dims` and `embed` have
-    no place in it. `ttl`: as LangGraph has it; expired items are never answered, and the server sweeps them. `user_of`:
-    whose an item is, from its namespace (`lambda namespace: namespace[1]`): it is exported and erased with that person.
-    Without it an item belongs to every user whose id is a label of its namespace, or its key.
-    An answer without a query has the last changed first. Errors are MnemaError; InvalidRequest is also a ValueError.
+    Each batch is one request and one transaction: all reads come first, then all writes. Results without a query are
+    sorted by their last change, newest first. Errors are MnemaError; InvalidRequest is also a ValueError.
+
+    `index`: `{"fields": [...]}` as in LangGraph, to search by meaning. The server embeds, so `dims` and `embed` are
+    refused. `ttl`: as in LangGraph; expired items are never returned, and the server deletes them.
+    `user_of`: returns an item's user from its namespace (`lambda namespace: namespace[1]`). The item is exported and
+    erased with that user. Without it, an item belongs to every user whose id is a label of its namespace, or its key.
     """
 
     __slots__ = ("_async", "_fields", "_sync", "_user_of", "ttl_config")
@@ -60,7 +61,7 @@ class MnemaStore(BaseStore):
         retry: Retry | None = None,
     ) -> None:
         if index is not None and index.keys() - {"fields"}:
-            raise ValueError("the server embeds: of an index only `fields` can be chosen")
+            raise ValueError("index may contain only 'fields': the server chooses the embedding model")
         self._fields: Sequence[str] = () if index is None else index.get("fields") or ["$"]
         self._user_of = user_of
         self.ttl_config = ttl
@@ -68,21 +69,21 @@ class MnemaStore(BaseStore):
         self._async = AsyncMnema(base_url, api_key, timeout_s=timeout_s, retry=retry)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do LangGraph's operations in one transaction; one result each, in order."""
-        asked = list(ops)
-        return _read_results(asked, self._sync.send(self._batch_call(asked))) if asked else []
+        """Run LangGraph's operations in one transaction; return one result each, in order."""
+        operations = list(ops)
+        return _read_results(operations, self._sync.send(self._batch_call(operations))) if operations else []
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """As `batch`."""
-        asked = list(ops)
-        return _read_results(asked, await self._async.send(self._batch_call(asked))) if asked else []
+        """Run operations as `batch` does."""
+        operations = list(ops)
+        return _read_results(operations, await self._async.send(self._batch_call(operations))) if operations else []
 
     def close(self) -> None:
-        """Put the connections of sync calls away."""
+        """Close the connections of the sync methods."""
         self._sync.close()
 
     async def aclose(self) -> None:
-        """Put all connections away."""
+        """Close all connections."""
         self._sync.close()
         await self._async.close()
 
@@ -101,7 +102,7 @@ class MnemaStore(BaseStore):
             else:
                 raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 - as LangGraph's stores do
         content = encode_json(body)
-        # a put that is sent again stores the same value again
+        # a retry of a put stores the same value again
         return Call("POST", "/store/batch", model_reader(_BatchAnswer), content=content, headers=JSON)
 
     def _search_body(self, op: SearchOp) -> dict[str, Any]:
@@ -110,12 +111,12 @@ class MnemaStore(BaseStore):
         return {**fields, "prefix": op.namespace_prefix, "query": query or None}
 
     def _put_body(self, op: PutOp) -> dict[str, Any]:
-        wanted = self._fields if op.index is None else op.index or ()
+        indexed = self._fields if op.index is None else op.index or ()
         return {
             "namespace": op.namespace,
             "key": op.key,
             "value": None if op.value is None else dict(op.value),
-            "index": list(wanted) if self._fields else [],
+            "index": list(indexed) if self._fields else [],
             "ttl_minutes": op.ttl,
             "user_id": self._user_of(op.namespace) if self._user_of else None,
         }
@@ -131,10 +132,10 @@ def _read_results(ops: Sequence[Op], answer: _BatchAnswer) -> list[Result]:
     results: list[Result] = []
     for op in ops:
         if isinstance(op, GetOp):
-            found = next(gets)
-            results.append(None if found is None else Item(**_item_fields(found)))
+            item = next(gets)
+            results.append(None if item is None else Item(**_item_fields(item)))
         elif isinstance(op, SearchOp):
-            results.append([SearchItem(**_item_fields(item), score=item.get("score")) for item in next(searches)])
+            results.append([SearchItem(**_item_fields(hit), score=hit.get("score")) for hit in next(searches)])
         elif isinstance(op, ListNamespacesOp):
             results.append([tuple(namespace) for namespace in next(lists)])
         else:

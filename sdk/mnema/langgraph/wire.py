@@ -1,4 +1,4 @@
-"""How checkpoints travel: bodies in MessagePack, values as the saver's serde writes them; pure."""
+"""The wire format of checkpoints: MessagePack bodies, values as the saver's serde writes them. Pure functions."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,12 +24,12 @@ T = TypeVar("T")
 MSGPACK = "application/msgpack"
 HEADERS = {"Content-Type": MSGPACK, "Accept": MSGPACK}
 MAX_FILTER_CHARS, MAX_FILTERS_CHARS = 2000, 12_000
-"""Characters of JSON: metadata that is longer is kept, and cannot be filtered by."""
+"""Limits in characters of JSON. Longer metadata is stored but cannot be used in a filter."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in which thread of which user. `named`: the config named the user, so what is answered names it too."""
+    """A user, thread, namespace and checkpoint. `named`: the config named the user, so returned configs do too."""
 
     user_id: str
     thread_id: str
@@ -39,23 +39,23 @@ class Place:
 
     @property
     def request_body(self) -> dict[str, Any]:
-        """As a request says it."""
+        """The fields that a request names the place by."""
         return {"user_id": self.user_id, "thread_id": self.thread_id, "ns": self.ns}
 
     def checkpoint_config(self, checkpoint_id: str) -> RunnableConfig:
-        """Of a checkpoint at this place."""
+        """Return the config of a checkpoint at this place."""
         where = {"thread_id": self.thread_id, "checkpoint_ns": self.ns, "checkpoint_id": checkpoint_id}
         return {"configurable": where | ({"user_id": self.user_id} if self.named else {})}
 
 
 def place_of(config: RunnableConfig, user_id: str | None) -> Place:
-    """The place that a config names, of this user or of the one that it names; raises ValueError."""
+    """Return the place that a config names. `user_id` is the saver's user, or None. Raise ValueError."""
     named = config["configurable"]
     user = user_of(config, user_id)
     if user is None:
-        raise ValueError("whose thread is it? give the saver a user_id, or name one in the config's configurable")
+        raise ValueError("no user: give the saver a user_id, or name one in the config's configurable")
     if named["thread_id"] is None:
-        raise ValueError("which thread is it? name a thread_id in the config's configurable")
+        raise ValueError("no thread: name a thread_id in the config's configurable")
     return Place(
         user,
         str(named["thread_id"]),
@@ -66,17 +66,17 @@ def place_of(config: RunnableConfig, user_id: str | None) -> Place:
 
 
 def user_of(config: RunnableConfig | None, user_id: str | None) -> str | None:
-    """The user that a config names, else the saver's; raises ValueError for a config of somebody else."""
+    """Return the config's user, else the saver's. Raise ValueError if the config names another user."""
     named = (config or {}).get("configurable", {}).get("user_id")
     if named is None:
         return user_id
     if user_id is not None and str(named) != user_id:
-        raise ValueError(f"this saver is of user {user_id!r}, and the config names {named!r}")
+        raise ValueError(f"this saver belongs to user {user_id!r}, but the config names {named!r}")
     return str(named)
 
 
 def saver_call(path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> Call[T]:
-    """A request of the saver; each may be sent again."""
+    """Return a request of the saver; it is safe to retry each one."""
 
     def read_response(response: httpx.Response) -> T:
         return read(ormsgpack.unpackb(response.content) if response.content else None)
@@ -85,7 +85,7 @@ def saver_call(path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> 
 
 
 def ignore_body(_answer: Any) -> None:
-    """What there is to read in an answer without a body."""
+    """Read nothing: the response has no body."""
 
 
 def put_checkpoint(
@@ -96,11 +96,11 @@ def put_checkpoint(
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
 ) -> Call[None]:
-    """Store a checkpoint; of its values those of `new_versions` travel, the server has the others."""
-    rest: dict[str, Any] = dict(checkpoint)
-    values = rest.pop("channel_values")
-    known = get_checkpoint_metadata(config, metadata)
-    kind, data = serde.dumps_typed({"checkpoint": rest, "metadata": known})
+    """Store a checkpoint. Only the values of `new_versions` are sent; the server has the others."""
+    fields: dict[str, Any] = dict(checkpoint)
+    values = fields.pop("channel_values")
+    all_metadata = get_checkpoint_metadata(config, metadata)
+    kind, data = serde.dumps_typed({"checkpoint": fields, "metadata": all_metadata})
     sent = [
         {"channel": channel, "version": str(version), **encode_value(serde, values[channel])}
         for channel, version in new_versions.items()
@@ -112,7 +112,7 @@ def put_checkpoint(
         "parent_id": place.checkpoint_id,
         "type": kind,
         "data": data,
-        "metadata": filterable_metadata(known),
+        "metadata": filterable_metadata(all_metadata),
         "versions": {channel: str(version) for channel, version in checkpoint["channel_versions"].items()},
         "values": sent,
     }
@@ -122,7 +122,7 @@ def put_checkpoint(
 def put_writes(
     serde: SerializerProtocol, place: Place, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
 ) -> Call[None]:
-    """Store what a task wrote."""
+    """Store a task's writes."""
     sent = [
         {
             "task_id": task_id,
@@ -139,28 +139,28 @@ def put_writes(
 
 
 def get_checkpoint(serde: SerializerProtocol, place: Place) -> Call[CheckpointTuple | None]:
-    """The checkpoint at this place, the newest one if none is named."""
+    """Return the checkpoint at this place, the newest one if none is named."""
 
     def read_checkpoint(answer: Any) -> CheckpointTuple | None:
-        found = answer["checkpoint"]
-        return None if found is None else tuple_of(serde, found, place)
+        checkpoint = answer["checkpoint"]
+        return None if checkpoint is None else tuple_of(serde, checkpoint, place)
 
-    wanted = {} if place.checkpoint_id is None else {"checkpoint_id": place.checkpoint_id}
-    return saver_call("get", {**place.request_body, **wanted}, read_checkpoint)
+    named = {} if place.checkpoint_id is None else {"checkpoint_id": place.checkpoint_id}
+    return saver_call("get", {**place.request_body, **named}, read_checkpoint)
 
 
 @dataclass(frozen=True)
 class CheckpointPage:
-    """Checkpoints, newest first; `cursor` None on the last page."""
+    """One page of checkpoints, newest first; `cursor` is None on the last page."""
 
     items: list[CheckpointTuple]
     cursor: str | None
 
 
 def list_checkpoints(
-    serde: SerializerProtocol, wanted: Mapping[str, Any], named: bool, limit: int, cursor: str | None
+    serde: SerializerProtocol, conditions: Mapping[str, Any], named: bool, limit: int, cursor: str | None
 ) -> Call[CheckpointPage]:
-    """Some of the checkpoints that are wanted, behind the cursor."""
+    """Return at most `limit` of the wanted checkpoints, after the cursor."""
 
     def read_page(answer: Any) -> CheckpointPage:
         items = [
@@ -169,7 +169,7 @@ def list_checkpoints(
         ]
         return CheckpointPage(items, answer["next_cursor"])
 
-    return saver_call("list", {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}, read_page)
+    return saver_call("list", {**conditions, "limit": limit, **({"cursor": cursor} if cursor else {})}, read_page)
 
 
 def list_conditions(
@@ -178,7 +178,7 @@ def list_conditions(
     matching: Mapping[str, Any] | None,
     before: RunnableConfig | None,
 ) -> dict[str, Any]:
-    """What a list asks for; raises ValueError for a filter that is not JSON."""
+    """Return the conditions of a list. Raise ValueError for a filter that is not JSON."""
     named = (config or {}).get("configurable", {})
     thread = named.get("thread_id")
     parts = {
@@ -192,31 +192,31 @@ def list_conditions(
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def tuple_of(serde: SerializerProtocol, found: Mapping[str, Any], place: Place) -> CheckpointTuple:
-    """A stored checkpoint as LangGraph has it."""
-    whole = serde.loads_typed((found["type"], found["data"]))
-    values = {v["channel"]: serde.loads_typed((v["type"], v["data"])) for v in found["values"]}
-    parent = found["parent_id"]
+def tuple_of(serde: SerializerProtocol, stored: Mapping[str, Any], place: Place) -> CheckpointTuple:
+    """Return a stored checkpoint as LangGraph's tuple."""
+    decoded = serde.loads_typed((stored["type"], stored["data"]))
+    values = {v["channel"]: serde.loads_typed((v["type"], v["data"])) for v in stored["values"]}
+    parent = stored["parent_id"]
     return CheckpointTuple(
-        config=place.checkpoint_config(found["checkpoint_id"]),
-        checkpoint=whole["checkpoint"] | {"channel_values": values},
-        metadata=whole["metadata"],
+        config=place.checkpoint_config(stored["checkpoint_id"]),
+        checkpoint=decoded["checkpoint"] | {"channel_values": values},
+        metadata=decoded["metadata"],
         parent_config=None if parent is None else place.checkpoint_config(parent),
         pending_writes=[
-            (w["task_id"], w["channel"], serde.loads_typed((w["type"], w["data"]))) for w in found["writes"]
+            (w["task_id"], w["channel"], serde.loads_typed((w["type"], w["data"]))) for w in stored["writes"]
         ],
     )
 
 
 def encode_value(serde: SerializerProtocol, value: Any) -> dict[str, Any]:
-    """A value as the serde writes it."""
+    """Return a value as the serde writes it."""
     kind, data = serde.dumps_typed(value)
     return {"type": kind, "data": data}
 
 
 def filterable_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the metadata lists can be filtered by: short JSON without NUL. The whole of it is in the checkpoint."""
-    found: dict[str, Any] = {}
+    """Return the metadata that lists can filter by: short JSON without NUL. The checkpoint has all of it."""
+    filterable: dict[str, Any] = {}
     size = 0
     for key, value in metadata.items():
         try:
@@ -227,12 +227,12 @@ def filterable_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if (size := size + len(text)) > MAX_FILTERS_CHARS:
             break
-        found[key] = json.loads(text)[key]
-    return found
+        filterable[key] = json.loads(text)[key]
+    return filterable
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether every surrogate of the text that this JSON holds has its other half."""
+    """Tell whether no string in this JSON contains half of a surrogate pair."""
     try:
         json.dumps(json.loads(text), ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -241,6 +241,6 @@ def _is_encodable(text: str) -> bool:
 
 
 def split_batches(names: Iterable[str], most: int = 1000) -> Iterable[list[str]]:
-    """As many at once as the server takes."""
-    every = list(names)
-    return (every[start : start + most] for start in range(0, len(every), most))
+    """Return the names in lists of at most `most`, the server's limit."""
+    all_names = list(names)
+    return (all_names[start : start + most] for start in range(0, len(all_names), most))
