@@ -1,1 +1,1 @@
-"""One suite for every adapter of a port, then what each can meet."""
+"""One suite for every adapter of a port, then tests of what each adapter can meet."""

@@ -1,4 +1,4 @@
-"""Embedders, each with what it needs."""
+"""Embedders and the endpoints they need."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -14,7 +14,7 @@ from tests.fake_openai import FakeOpenAI, fake_openai
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[LocalEmbedder]:
-    """The real local model, loaded once."""
+    """Load the real local model, once."""
     embedder = LocalEmbedder(model_cache(), threads=2, query_cache=2)
     yield embedder
     asyncio.run(embedder.close())
@@ -22,14 +22,14 @@ def local() -> Iterator[LocalEmbedder]:
 
 @pytest.fixture
 async def server() -> AsyncIterator[FakeOpenAI]:
-    """A scripted endpoint."""
+    """Start a scripted endpoint."""
     async with fake_openai() as fake:
         yield fake
 
 
 @pytest.fixture
 async def remote(server: FakeOpenAI) -> AsyncIterator[OpenAIEmbedder]:
-    """An embedder of the scripted endpoint."""
+    """Return an embedder of the scripted endpoint."""
     embedder = client(server)
     yield embedder
     await embedder.close()

@@ -1,4 +1,4 @@
-"""What the tests of embedders share."""
+"""Helpers that the tests of embedders share."""
 
 import numpy as np
 
@@ -17,12 +17,12 @@ TEXTS = [
 
 
 def same(a: Vector, b: Vector) -> bool:
-    """Whether two vectors are equal but for float32 rounding."""
+    """Tell whether two vectors are equal up to float32 rounding."""
     return bool(np.allclose(a, b, atol=1e-5))
 
 
 def client(server: FakeOpenAI, *, timeout_s: float = 30.0, max_batch: int = 3, max_retries: int = 2) -> OpenAIEmbedder:
-    """An embedder of `server`."""
+    """Return an embedder of `server`."""
     return OpenAIEmbedder(
         server.base_url,
         KEY,

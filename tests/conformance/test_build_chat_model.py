@@ -1,4 +1,4 @@
-"""From settings to a chat model."""
+"""Building a chat model from settings."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""From settings to an embedder."""
+"""Building an embedder from settings."""
 
 import asyncio
 import subprocess

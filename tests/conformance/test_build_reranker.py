@@ -1,4 +1,4 @@
-"""From settings to a reranker."""
+"""Building a reranker from settings."""
 
 import asyncio
 import importlib.util
@@ -81,7 +81,7 @@ async def test_a_model_from_a_folder_answers_its_own_logits(tmp_path: Path) -> N
     given = RerankerSettings(kind="fastembed", model=str(folder), timeout_s=60, cache_dir=tmp_path / "cache")
     built = build_reranker(given, EMBEDDER)
     shared = {"Maya drinks tea": 3, "TEA, tea and tea": 1, "Maya drinks coffee": 2, "": 0, "an unknown word": 0}
-    texts = [*shared] * 9  # of several batches
+    texts = [*shared] * 9  # enough for several batches
     scores = await built.score_texts("maya drinks unknown tea", texts)
     assert scores == pytest.approx([tiny_cross_encoder.logit(shared[text]) for text in texts], abs=1e-5)
     beyond = "filler " * (tiny_cross_encoder.MAX_TOKENS * 2) + "tea"

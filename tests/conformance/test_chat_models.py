@@ -1,4 +1,4 @@
-"""What an endpoint for chat may do, over real sockets; and no model at all."""
+"""A chat endpoint and its faults, over real sockets; and the absence of a chat model."""
 
 import asyncio
 import traceback
@@ -28,19 +28,19 @@ PROMPT: Prompt[Answer] = same_fact_prompt(PAIRS)
 
 @pytest.fixture
 async def server() -> AsyncIterator[FakeLlm]:
-    """A scripted endpoint."""
+    """Start a scripted endpoint."""
     async with fake_llm() as running:
         yield running
 
 
 def client(server: FakeLlm, *, timeout_s: float = 30.0, key: str = KEY) -> OpenAIModel:
-    """A model of `server`."""
+    """Return a model of `server`."""
     return OpenAIModel(server.base_url, key, "any-model", timeout_s)
 
 
 @pytest.fixture
 async def remote(server: FakeLlm) -> AsyncIterator[OpenAIModel]:
-    """A model of the scripted endpoint."""
+    """Return a model of the scripted endpoint."""
     model = client(server)
     yield model
     await model.close()
@@ -135,7 +135,7 @@ async def test_an_answer_of_another_shape_is_none_but_has_its_price(
 
 async def test_a_refusal_shows_no_secret(server: FakeLlm, remote: OpenAIModel) -> None:
     server.faults.append(Fault.UNAUTHORISED)
-    private = "".join(("Maya", "'s diary is red."))  # in two pieces, for a traceback shows this line
+    private = "".join(("Maya", "'s diary is red."))  # in two pieces, because a traceback shows this line
     with pytest.raises(ChatModelUnavailable) as caught:
         await remote.generate_reply(same_fact_prompt([(private, private)]))
     assert len(server.requests) == 1

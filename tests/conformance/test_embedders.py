@@ -15,7 +15,7 @@ from tests.fake_openai import FakeOpenAI
 
 @pytest.fixture(params=["local", "remote"])
 def subject(request: pytest.FixtureRequest) -> Embedder:
-    """Each implementation in turn."""
+    """Return each implementation in turn."""
     embedder: Embedder = request.getfixturevalue(request.param)
     return embedder
 
@@ -59,7 +59,7 @@ async def test_any_script_and_symbol(subject: Embedder, text: str) -> None:
 
 async def test_a_query_is_embedded_like_a_text(subject: Embedder) -> None:
     vectors = await subject.embed_texts(TEXTS)
-    # Two rounds: the cache holds two of the five, so both its hits and its evictions are met.
+    # Two rounds: the cache holds two of the five, so both hits and evictions occur.
     for text, vector in [*zip(TEXTS, vectors, strict=True)] * 2:
         assert same(await subject.embed_query(text), vector)
         assert same(await subject.embed_query(text), vector)

@@ -1,4 +1,4 @@
-"""Logging on a stream that takes nothing."""
+"""Logging to a stream that fails on every write."""
 
 import errno
 import io
@@ -10,14 +10,14 @@ from app.config.logs import configure_logs, lines_lost
 
 
 class Broken(io.StringIO):
-    """A stream whose disk is full, or that is closed."""
+    """A stream that is closed or has a full disk."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
         self._error = error
 
     def write(self, _text: str) -> int:
-        """Takes nothing."""
+        """Fail."""
         raise self._error
 
 

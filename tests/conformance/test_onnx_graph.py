@@ -1,4 +1,4 @@
-"""The graph of the local model: what int8 costs, and how its file comes to be."""
+"""The graph of the local model: the cost of int8, and the way its file is built."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an endpoint for embeddings may do, over real sockets."""
+"""An embedding endpoint and its faults, over real sockets."""
 
 import traceback
 

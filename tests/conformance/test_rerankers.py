@@ -34,14 +34,14 @@ KINDS = ["late_interaction", "none", "measured", *READERS]
 
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cross-encoder's files."""
+    """Return the folder with a cross-encoder's files."""
     words = {word for text in (QUERY, *TEXTS) for word in text.split()}
     return tiny_cross_encoder.make(tmp_path_factory.mktemp("cross-encoder"), words)
 
 
 @pytest.fixture
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[RerankServer | None]:
-    """A scripted endpoint for those kinds that ask one."""
+    """Start a scripted endpoint for the kinds that call one."""
     kind = request.node.callspec.params["kind"]
     if kind not in APIS:
         yield None
@@ -52,7 +52,7 @@ async def server(request: pytest.FixtureRequest) -> AsyncIterator[RerankServer |
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Each implementation in turn."""
+    """Return the name of each implementation in turn."""
     name: str = request.param
     return name
 
@@ -61,7 +61,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 async def subject(
     kind: str, server: RerankServer | None, embedder: Embedder, model_folder: Path, tmp_path: Path
 ) -> AsyncIterator[Reranker]:
-    """One of that kind."""
+    """Return a reranker of that kind."""
     reranker: Reranker
     if server is not None:
         reranker = HttpReranker(server.base_url, "key", server.api, "any-model", PATIENCE_S)
@@ -138,7 +138,7 @@ async def test_it_works_until_closed(subject: Reranker, kind: str) -> None:
     with pytest.raises(RerankerUnavailable) as caught:
         await subject.score_texts(QUERY, TEXTS)
     assert caught.value.code == "reranker_unavailable"
-    await subject.close()  # twice is as good as once
+    await subject.close()  # close is idempotent
     if kind in READERS:
         with pytest.raises(RerankerUnavailable):
             await subject.check_health()

@@ -1,4 +1,4 @@
-"""Where settings come from: the environment, then a folder of files, then config/settings.yaml."""
+"""The sources of settings: the environment, then a folder of files, then config/settings.yaml."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ URL = "postgresql://mnema_app:hidden@host/mnema"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of secrets, as Docker, Swarm and Kubernetes mount one."""
+    """Return a folder of secrets, as Docker, Swarm and Kubernetes mount one."""
     monkeypatch.setenv("MNEMA_SECRETS_DIR", str(tmp_path))
     return tmp_path
 
@@ -34,7 +34,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_yaml(
     for name in ("pool_min", "pool_max", "sweep_s"):
         (folder / f"mnema_{name}").write_text("7")
     monkeypatch.setenv("MNEMA_POOL_MAX", "8")
-    monkeypatch.setenv("MNEMA_SWEEP_S", "")  # as Compose sets what nobody has given
+    monkeypatch.setenv("MNEMA_SWEEP_S", "")  # Compose sets a variable that nobody gave to ""
     settings = Settings()
     assert (settings.pool_min, settings.pool_max, settings.sweep_s) == (7, 8, 7)
     assert Settings(pool_max=9).pool_max == 9

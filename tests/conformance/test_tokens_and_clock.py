@@ -35,7 +35,7 @@ PIECES = [
 
 @pytest.fixture(scope="module")
 def counter() -> TokenCounter:
-    """The real vocabulary."""
+    """Return a counter with the real vocabulary."""
     return WordPieceCounter(cache_size=2)
 
 

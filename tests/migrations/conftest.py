@@ -1,4 +1,4 @@
-"""Databases that no migration has seen."""
+"""Databases before any migration."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +18,7 @@ Bootstrap: TypeAlias = Callable[[str], Awaitable[None]]
 
 @pytest.fixture
 def bootstrap(superuser_url: str) -> Bootstrap:
-    """The operator's first step for a database of that name; one at a time, as it alters roles all workers share."""
+    """Return the operator's first step. It runs one at a time, because it alters roles that all workers share."""
 
     async def run(name: str) -> None:
         with FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock"):
@@ -29,7 +29,7 @@ def bootstrap(superuser_url: str) -> Bootstrap:
 
 @pytest.fixture
 async def empty(superuser_url: str, bootstrap: Bootstrap) -> AsyncIterator[Database]:
-    """A database as the bootstrap leaves it."""
+    """Return a database as the bootstrap leaves it."""
     name = f"t_{uuid4().hex}"
     await bootstrap(name)
     logins = {role: database_url(superuser_url, name, role, password) for role, password in PASSWORDS.items()}

@@ -1,4 +1,4 @@
-"""Which model's vectors an installation holds: chosen while there are none, kept once there are."""
+"""The model of an installation's vectors: chosen while there are none, kept once there are."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ async def uow(database: Database) -> AsyncIterator[UnitOfWork]:
 
 
 async def remember(uow: UnitOfWork, space: Space, *texts: str) -> Principal:
-    """A new tenant that remembers these texts in that space."""
+    """Create a tenant with these texts as memories in that space."""
     scope = await new_tenant(uow)
     vectors = {text: vector_of(text, space.dimension) for text in texts}
     changes = [replace(creation(scope, text), vector=vector) for text, vector in vectors.items()]
@@ -95,7 +95,7 @@ async def test_an_empty_installation_may_change_its_mind(
 
 
 async def remember_and_forget(database: Database, uow: UnitOfWork, space: Space) -> None:
-    """The space takes a vector; afterwards it is as empty as before."""
+    """Store a vector in the space and remove it, so that the space is as empty as before."""
     await remember(uow, space, "Maya drinks oat milk.")
     connection = await asyncpg.connect(database.superuser)
     await connection.execute("TRUNCATE memories CASCADE")

@@ -1,4 +1,4 @@
-"""Migrations up and down from an empty database, and the schema that they make."""
+"""Migrations up and down from an empty database, and the resulting schema."""
 
 import asyncio
 import sys
@@ -85,10 +85,10 @@ async def test_two_migrators_at_once_from_empty_both_succeed(empty: Database, da
 
 
 async def migrator(database: Database) -> tuple[int | None, str]:
-    """`alembic upgrade head` in a process of its own."""
+    """Run `alembic upgrade head` in a process of its own."""
     script = (
         "import sys, asyncio; from app.storage.operations import administration; "
-        "asyncio.run(administration.migrate(sys.argv[1]))"
+        "asyncio.run(administration.migrate_schema(sys.argv[1]))"
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", script, database.admin, stderr=asyncio.subprocess.PIPE, cwd=admin.ROOT

@@ -1,4 +1,4 @@
-"""`migrations/schema` says what the migrations make, and notices what they change."""
+"""`migrations/schema` equals the schema that the migrations make, and shows each change of it."""
 
 from pathlib import Path
 

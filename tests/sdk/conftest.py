@@ -16,12 +16,12 @@ SOON = Retry(attempts=4, first_wait_s=0.001, longest_wait_s=1.0)
 
 
 async def apart(call: Callable[[], T]) -> T:
-    """What `call` answers, from a thread of its own: the server lives in this one."""
+    """Return the result of `call`, run in a thread of its own: the server runs in this one."""
     return await asyncio.to_thread(call)
 
 
 class Either:
-    """One of the two clients, its methods awaited and its iterators as lists, so that one test tries both."""
+    """One of the two clients, with methods to await and iterators as lists, so that one test covers both."""
 
     def __init__(self, client: Mnema | AsyncMnema) -> None:
         self.client = client
@@ -44,7 +44,7 @@ def _whole(result: Any) -> Any:
 
 @pytest.fixture(params=[Mnema, AsyncMnema], ids=["waiting", "asyncio"])
 async def either(request: pytest.FixtureRequest, server: str, caller: Caller) -> AsyncIterator[Either]:
-    """Each of the two clients in turn."""
+    """Return each of the two clients in turn."""
     client = request.param(server, caller.key, retry=SOON)
     yield Either(client)
     await Either(client).close()
@@ -52,7 +52,7 @@ async def either(request: pytest.FixtureRequest, server: str, caller: Caller) ->
 
 @pytest.fixture
 async def store(server: str, caller: Caller) -> AsyncIterator[MnemaStore]:
-    """LangGraph's store, its texts and notes searchable, each item its last label's."""
+    """Return LangGraph's store with texts and notes searchable; an item belongs to its namespace's last label."""
     made = MnemaStore(
         server, caller.key, index={"fields": ["text", "parts[*].note"]}, user_of=lambda place: place[-1], retry=SOON
     )

@@ -1,4 +1,4 @@
-"""Consent through the client: propose, ask, decide, read, withdraw (seed 003 §10)."""
+"""Consent through the client: propose, ask, decide, read, withdraw."""
 
 import pytest
 from mnema import Conflict, NotFound

@@ -1,4 +1,4 @@
-"""The examples run as a reader would run them, with a scripted model in place of a real one."""
+"""The examples run as a reader runs them, with a scripted model in place of a real one."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
 
 
 async def run(example: str, server: str, caller: Caller, model: FakeChat, *arguments: str) -> str:
-    """What it prints."""
+    """Run an example; return what it prints."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MNEMA_", "OPENAI_"))}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -47,11 +47,11 @@ async def test_a_langgraph_team_plans_executes_and_goes_on_where_it_stood(server
                 "Done: The hall is booked for Friday.",
             ]
             assert "The old mill" in model.said_to_it(1)
-            assert "afraid of heights" not in model.said_to_it(1)  # not the planner's to know
+            assert "afraid of heights" not in model.said_to_it(1)  # the planner may not see it
             assert "Plan: 1. Order lamps" in model.said_to_it(3)
         async with fake_chat("finish") as model:
             again = await run("langgraph_team.py", server, caller, model, "maya", "launch", "Anything left?")
-            assert again == out  # from the thread's checkpoint
+            assert again == out  # the thread resumes from its checkpoint
             assert "The hall is booked for Friday." in model.said_to_it(0)
         found = [item async for item in memory.list(user_id="maya", thread_id="launch")]
         assert [(item.text, item.agent_id) for item in found] == [("The hall is booked for Friday.", "executor")]

@@ -1,4 +1,4 @@
-"""Moving threads from LangGraph's savers: equal, again, and after an interruption."""
+"""Migration of threads from LangGraph's savers: copies are equal, a second run and an interruption are harmless."""
 
 import operator
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from tests.sdk.conftest import apart
 
 
 def filled() -> InMemorySaver:
-    """Two threads with two namespaces each, branches, writes of several tasks, a value that changes rarely."""
+    """Return a saver with two threads of two namespaces each, branches, writes of several tasks, and a stable value."""
     source = InMemorySaver()
     for thread in ("one", "two"):
         for ns in ("", "child:1"):
@@ -99,7 +99,7 @@ async def test_what_does_not_come_out_as_it_went_in_is_told(
     source, target = filled(), MnemaSaver(server, caller.key, user_id="maya")
 
     async def forgets(self: MnemaSaver, *args: Any, **named: Any) -> None:
-        """Stores nothing."""
+        """Store nothing."""
 
     monkeypatch.setattr(MnemaSaver, "aput_writes", forgets)
     with pytest.raises(MigrationError, match="has other writes"):
@@ -112,13 +112,13 @@ async def test_what_does_not_come_out_as_it_went_in_is_told(
 
 
 class Log(TypedDict, total=False):
-    """What happened, in order."""
+    """The list of what happened, in order."""
 
     log: Annotated[list[str], operator.add]
 
 
 class Town:
-    """A graph that asks twice, fails while `broken`, and does something beside it."""
+    """A graph that asks twice, fails while `broken`, and runs another task beside it."""
 
     def __init__(self, saver: Any) -> None:
         self.broken = True
@@ -130,7 +130,7 @@ class Town:
         self._graph: Any = made.compile(checkpointer=saver)
 
     def run(self, thread: str, what: Any) -> Any:
-        """One turn of a thread: a beginning, an answer to what it asks, or None: again."""
+        """Run one turn of a thread with a start, an answer to its question, or None to resume."""
         return self._graph.invoke(what, {"configurable": {"thread_id": thread, "user_id": "maya"}})
 
     def _ask(self, _state: Log) -> Log:
@@ -146,7 +146,7 @@ class Town:
 
 
 def walked(saver: Any) -> None:
-    """Four threads: one that failed, one that asks, one that was answered once, one that came to its end."""
+    """Run four threads: one fails, one asks, one was answered once, one is finished."""
     town = Town(saver)
     with pytest.raises(RuntimeError, match="closed"):
         town.run("failed", {"log": ["go"]})
@@ -159,7 +159,7 @@ def walked(saver: Any) -> None:
 
 @pytest.fixture
 async def elsewhere(superuser_url: str) -> AsyncIterator[str]:
-    """The URL of an empty database."""
+    """Create an empty database; return its URL."""
     name = f"t_{uuid4().hex}"
     connection = await asyncpg.connect(superuser_url)
     await connection.execute(f"CREATE DATABASE {name}")

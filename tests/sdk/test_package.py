@@ -1,4 +1,4 @@
-"""The client as others get it: installed beside a project that has an `app` package of its own."""
+"""The client as users install it: beside a project that has an `app` package of its own."""
 
 import ast
 import json
@@ -41,7 +41,7 @@ def test_installed_beside_a_project_with_its_own_app_nothing_collides(tmp_path: 
     [wheel] = wheels.iterdir()
     run(*pip, "--python", python, "install", "-q", *offline, wheel, cwd=tmp_path)
     [site] = home.glob("lib/python*/site-packages")
-    # what it depends on is lent by the tests' own environment; a plain path runs no hooks of editable installations
+    # the tests' own environment supplies its dependencies; a plain path runs no hooks of editable installs
     (site / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (project / "app").mkdir(parents=True)
     (project / "app" / "__init__.py").touch()

@@ -1,4 +1,4 @@
-"""The recall valve: closed while the agent is sure, few and short bullets when not, a warning when too often."""
+"""The recall valve: closed while the agent is sure, few short bullets when it is not, a warning if too often."""
 
 import logging
 from typing import Any
@@ -48,7 +48,7 @@ def test_it_warns_once_each_time_it_opens_in_more_than_a_tenth_of_the_turns(capl
     caplog.set_level(logging.WARNING)
     gauge = RecallGauge(RecallPolicy(window=50))
     for turn in range(20):
-        gauge.opens(turn, 0.1 if turn in (3, 7) else 0.9)  # two of twenty are a tenth, not more
+        gauge.opens(turn, 0.1 if turn in (3, 7) else 0.9)  # two of twenty turns are a tenth, which is allowed
     assert warnings_of(caplog) == []
     gauge.opens(20, 0.1)
     assert warnings_of(caplog) == ["recall opened in 14 % of the last 21 turns"]

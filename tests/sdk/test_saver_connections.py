@@ -1,4 +1,4 @@
-"""The async saver's own connections, before a server that answers as it is told."""
+"""The async saver's own connections, tested with a server that sends scripted responses."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -33,7 +33,7 @@ REFUSED = b'{"code": "unauthenticated", "detail": "no", "title": "", "status": 4
 
 @asynccontextmanager
 async def scripted(*answers: bytes | None) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Answers one after the other, None by hanging up; the URL, and the heads of the requests."""
+    """Serve responses in turn, None by hanging up. Yield the URL and the heads of the requests."""
     left, heads = list(answers), list[bytes]()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

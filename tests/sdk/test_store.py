@@ -1,4 +1,4 @@
-"""MnemaStore against LangGraph's own in-memory store: the same operations, the same answers."""
+"""MnemaStore against LangGraph's own in-memory store: the same operations, the same results."""
 
 import asyncio
 import itertools
@@ -35,7 +35,7 @@ FIELDS = ["text", "parts[*].note"]
 
 @pytest.fixture
 def model(embedder: Embedder) -> InMemoryStore:
-    """LangGraph's own, with the server's model."""
+    """Return LangGraph's in-memory store with the server's model."""
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
         return [[float(x) for x in vector] for vector in await embedder.embed_texts(texts)]
@@ -44,7 +44,7 @@ def model(embedder: Embedder) -> InMemoryStore:
 
 
 def plain(result: Any) -> Any:
-    """A result without its times; what has no order by meaning, sorted; scores as exact as half floats are."""
+    """Return a result without times; unordered parts are sorted, scores rounded to half floats."""
     if isinstance(result, SearchItem):
         return result.namespace, result.key, result.value, None if result.score is None else round(result.score, 2)
     if isinstance(result, Item):
@@ -56,7 +56,7 @@ def plain(result: Any) -> Any:
 
 
 async def both(store: MnemaStore, model: BaseStore, ops: Sequence[Op]) -> list[Any]:
-    """What both answer, which is the same."""
+    """Run operations on both stores, assert equal results and return them."""
     ours, theirs = await store.abatch(ops), await model.abatch(ops)
     assert [plain(r) for r in ours] == [plain(r) for r in theirs]
     return ours
@@ -199,7 +199,7 @@ async def test_random_batches_are_answered_alike(store: MnemaStore, model: InMem
     for _ in range(40):
         ops = [operation() for _ in range(chance.randint(1, 8))]
         for space in [space for space, kept in model._data.items() if not kept]:
-            del model._data[space]  # it would list what is empty
+            del model._data[space]  # it would list an empty namespace
         ops = [op for op in ops if not isinstance(op, GetOp) or op.namespace in model._data]
         if ops:
             await both(store, model, ops)

@@ -1,4 +1,4 @@
-"""MnemaStore: times to live, whose an item is, who may see it, and how much is too much."""
+"""MnemaStore: times to live, the user of an item, access to it, and limits."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def test_an_expired_item_is_not_there_and_reading_begins_its_time_anew(sto
     await store.aput(("gone",), "k", {"v": 2})
     again = await store.aget(("gone",), "k")
     assert again is not None
-    assert again.created_at >= began  # what had expired counts as gone
+    assert again.created_at >= began  # an expired item counts as absent
 
 
 async def test_retention_sweeps_what_has_expired(

@@ -1,4 +1,4 @@
-"""What no request can hold is an error of the client's own, and nothing is sent."""
+"""A value that no request can hold is the client's own error, and nothing is sent."""
 
 from collections.abc import Callable
 from typing import Any

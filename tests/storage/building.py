@@ -1,4 +1,4 @@
-"""What storage tests are built from: tenants, changes, and vectors that need no model."""
+"""Building blocks of storage tests: tenants, changes, and vectors without a model."""
 
 import asyncio
 import hashlib
@@ -27,7 +27,7 @@ SECRET = b"the installation's secret"
 
 
 def vector_of(text: str, dimension: int = 384) -> Vector:
-    """A unit vector that depends on the text alone; those of two texts are nearly orthogonal."""
+    """Return a unit vector that depends on the text alone; those of two texts are nearly orthogonal."""
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     vector = np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
     return vector / np.float32(np.linalg.norm(vector))
@@ -40,22 +40,22 @@ class HashedEmbedder(VectorsOnlyEmbedder):
     dimension = 384
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """One `vector_of` each."""
+        """Return one `vector_of` a text."""
         refuse_inside_transaction("the embedder")
         return [vector_of(text) for text in texts]
 
     async def embed_query(self, text: str) -> Vector:
-        """As `embed`."""
+        """Return the `vector_of` the text."""
         return (await self.embed_texts([text]))[0]
 
 
 def journal_of(uow: UnitOfWork, space: str = SPACE) -> Journal:
-    """A journal that writes into that embedding space."""
+    """Return a journal that writes into that embedding space."""
     return Journal(uow, space, SECRET)
 
 
 async def new_tenant(uow: UnitOfWork) -> Principal:
-    """A tenant with an admin key."""
+    """Create a tenant; return it as a principal with all rights."""
     storage = TenantStorage(uow)
     tenant = await storage.create_tenant(f"tenant {new_id()}")
     key, _ = await storage.create_key(Principal(tenant.id), "test", ["admin"], None, None)
@@ -65,7 +65,7 @@ async def new_tenant(uow: UnitOfWork) -> Principal:
 def creation(
     scope: Principal, text: str = "Maya drinks oat milk.", *, threads: Sequence[str] = (), **fields: Any
 ) -> Any:
-    """The change that makes a memory."""
+    """Return the change that creates a memory."""
     new = draft(text, **{"created_at": datetime.now(UTC), "thread_id": threads[0] if threads else None} | fields)
     return MemoryChange(
         ChangeKind.created,
@@ -80,13 +80,13 @@ def creation(
 
 
 def change(scope: Principal, memory_id: UUID, kind: ChangeKind = ChangeKind.updated, **parts: Any) -> MemoryChange:
-    """A change of a stored memory; `parts` are MemoryChange's, `fields` get an `updated_at`."""
+    """Return a change of a stored memory. `parts` are fields of MemoryChange; `fields` get an `updated_at`."""
     made = MemoryChange(kind, memory_id, "maya", scope.actor_name, **parts)
     return made if kind is ChangeKind.purged else replace(made, fields={"updated_at": datetime.now(UTC), **made.fields})
 
 
 async def remembered(journal: Journal, scope: Principal, text: str = "Maya drinks oat milk.", **fields: Any) -> Memory:
-    """A memory written through the journal."""
+    """Store a memory through the journal."""
     outcome = await journal.record(scope, [creation(scope, text, **fields)])
     memory = outcome.recorded[0].memory
     assert memory is not None
@@ -94,18 +94,18 @@ async def remembered(journal: Journal, scope: Principal, text: str = "Maya drink
 
 
 async def bind(connection: asyncpg.Connection, tenant: UUID | str) -> None:
-    """Set the tenant for what is left of the connection's transaction."""
+    """Set the tenant for the rest of the connection's transaction."""
     await connection.execute("SELECT set_config('app.tenant_id', $1, true)", str(tenant))
 
 
 class Gate:
-    """Holds transactions at their commit: whoever recorded history as actor `slow` waits there until it opens."""
+    """A gate that stops transactions at their commit if they recorded history as actor `slow`, until it opens."""
 
     def __init__(self, superuser: asyncpg.Connection) -> None:
         self._superuser = superuser
 
     async def install(self) -> None:
-        """Build it, closed."""
+        """Create the gate, closed."""
         await self._superuser.execute("""
             CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
                 'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NULL; END';
@@ -114,7 +114,7 @@ class Gate:
             SELECT pg_advisory_lock(7)""")
 
     async def waiting(self, count: int) -> list[int]:
-        """Return, with their process ids, once this many transactions of the database wait for a lock."""
+        """Return the process ids once this many transactions of the database wait for a lock."""
         async with asyncio.timeout(20):
             while True:
                 rows = await self._superuser.fetch(
@@ -125,10 +125,10 @@ class Gate:
                 await asyncio.sleep(0.005)
 
     async def open(self) -> None:
-        """Let them commit."""
+        """Let the transactions commit."""
         await self._superuser.execute("SELECT pg_advisory_unlock(7)")
 
 
 def slow(scope: Principal) -> Principal:
-    """The same caller, one that waits at the gate."""
+    """Return the same caller with an actor that stops at the gate."""
     return replace(scope, agent="slow")

@@ -1,4 +1,4 @@
-"""Storage without the application around it: the parts, two tenants, and raw connections by role."""
+"""Storage without the application: its parts, two tenants, and raw connections by role."""
 
 from collections.abc import AsyncIterator
 
@@ -16,7 +16,7 @@ from tests.storage.building import SPACE, Gate, journal_of, new_tenant
 
 @pytest.fixture
 async def uow(database: Database) -> AsyncIterator[UnitOfWork]:
-    """Units of work on a pool of up to 16 connections as mnema_app."""
+    """Return units of work on a pool of up to 16 connections as mnema_app."""
     engine = Engine(database.app, min_size=1, max_size=16)
     yield UnitOfWork(engine)
     await engine.close()
@@ -24,31 +24,31 @@ async def uow(database: Database) -> AsyncIterator[UnitOfWork]:
 
 @pytest.fixture
 def journal(uow: UnitOfWork) -> Journal:
-    """The journal of the shipped embedding space."""
+    """Return the journal of the shipped embedding space."""
     return journal_of(uow)
 
 
 @pytest.fixture
 def memories(uow: UnitOfWork) -> MemoryStorage:
-    """The memories of the shipped embedding space."""
+    """Return the memories of the shipped embedding space."""
     return MemoryStorage(uow, SPACE)
 
 
 @pytest.fixture
 async def a(uow: UnitOfWork) -> Principal:
-    """A tenant."""
+    """Create a tenant."""
     return await new_tenant(uow)
 
 
 @pytest.fixture
 async def b(uow: UnitOfWork) -> Principal:
-    """Another tenant."""
+    """Create another tenant."""
     return await new_tenant(uow)
 
 
 @pytest.fixture
 async def raw(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A bare connection as mnema_app."""
+    """Open a bare connection as mnema_app."""
     connection = await asyncpg.connect(database.app)
     yield connection
     await connection.close()
@@ -56,7 +56,7 @@ async def raw(database: Database) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A connection that sees everything."""
+    """Open a connection that sees everything."""
     connection = await asyncpg.connect(database.superuser)
     yield connection
     await connection.close()
@@ -64,7 +64,7 @@ async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 async def gate(superuser: asyncpg.Connection) -> Gate:
-    """A closed gate in front of every commit by actor `slow`."""
+    """Put a closed gate in front of every commit by actor `slow`."""
     made = Gate(superuser)
     await made.install()
     return made

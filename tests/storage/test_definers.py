@@ -1,4 +1,4 @@
-"""The three functions that look across tenants: what they let through, and what stays hidden."""
+"""The three functions that read across tenants: what they return, and what stays hidden."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""A database that takes connections and statements and says nothing is one that is away, and soon."""
+"""A database that accepts connections and statements but never answers counts as away, and soon."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -17,7 +17,7 @@ from tests.conftest import Database
 from tests.stalling_proxy import StallingProxy, stalling
 
 ENOUGH_S = 20
-"""Far more than any of it takes, and less than what it took while nothing was bounded."""
+"""Seconds: far more than any of this takes, and less than it took without limits."""
 OPEN = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = 'mnema_app' AND xact_start IS NOT NULL
@@ -27,14 +27,14 @@ USER = "INSERT INTO users (tenant_id, user_id) VALUES ($1, 'maya')"
 
 @pytest.fixture
 async def way(database: Database) -> AsyncIterator[StallingProxy]:
-    """To the database."""
+    """Return a proxy to the database that can stall."""
     async with stalling(database.app) as proxy:
         yield proxy
 
 
 @pytest.fixture
 async def engine(way: StallingProxy) -> AsyncIterator[Engine]:
-    """Two connections by way of it, each statement within half a second."""
+    """Return an engine of two connections through the proxy, with half a second for each statement."""
     engine = Engine(way.url, min_size=1, max_size=2, timeout_s=0.5)
     yield engine
     async with asyncio.timeout(ENOUGH_S):
@@ -42,7 +42,7 @@ async def engine(way: StallingProxy) -> AsyncIterator[Engine]:
 
 
 async def unavailable(work: Awaitable[object]) -> None:
-    """The awaitable ends with an outage before long."""
+    """Assert that the awaitable soon ends with an outage."""
     async with asyncio.timeout(ENOUGH_S):
         with pytest.raises(DatabaseUnavailable):
             await work
@@ -84,7 +84,7 @@ async def test_a_transaction_in_which_the_database_hangs_is_an_outage_and_no_con
         return not await superuser.fetchval(OPEN)
 
     await until(at_rest, "the server to give the transaction up", ENOUGH_S)
-    # what was answered with an outage may be stored or not: nobody tells which
+    # after an outage at commit the row may be stored or not
     assert await superuser.fetchval("SELECT count(*) FROM users") in ({0, 1} if at_commit else {0})
     async with asyncio.timeout(ENOUGH_S), UnitOfWork(engine).write(a) as tx:
         await tx.execute(f"{USER} ON CONFLICT DO NOTHING", a.tenant_id)

@@ -1,4 +1,4 @@
-"""One call of the journal: what it changes, what it records, and what it refuses (SPEC §1, §3, §4; DESIGN §3)."""
+"""One call of the journal: what it changes, what it records, and what it refuses."""
 
 import asyncio
 from dataclasses import replace
@@ -24,7 +24,7 @@ KEY = IdempotencyKey("POST /memory", "k", b"body")
 
 
 async def history(uow: UnitOfWork, memories: MemoryStorage, scope: Principal, memory_id: UUID) -> list[Any]:
-    """Oldest first."""
+    """Return a memory's history, oldest first."""
     async with uow.read(scope) as tx:
         return (await memories.list_history(tx, scope, memory_id, None, 100))[::-1]
 
@@ -34,7 +34,7 @@ async def all_rows(superuser: asyncpg.Connection, table: str) -> list[dict[str, 
 
 
 def _row(made: MemoryChange) -> dict[str, Any]:
-    """As `apply_changes` takes it."""
+    """Return a change as the row that `apply_changes` takes."""
     names = ("user_id", "category", "text", "type", "importance", "pinned", "metadata")
     row = {name: getattr(made.new, name) for name in names}
     times = dict.fromkeys(("created_at", "updated_at"), "2026-01-01T00:00:00Z")

@@ -1,4 +1,4 @@
-"""Many writers at once: revision order is commit order, nobody waits in a circle, nobody wins twice."""
+"""Concurrent writers: revision order is commit order, there is no deadlock, and only one of two rivals wins."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ KEY = IdempotencyKey("POST /memory", "k", b"body")
 
 
 async def write_many(journal: Journal, scope: Principal, writer: int, count: int) -> list[int]:
-    """The revisions one writer was given on thread t."""
+    """Store memories; return the revisions that this writer got in thread t."""
     found = []
     for n in range(count):
         outcome = await journal.record(scope, [creation(scope, f"Writer {writer} wrote {n}.", threads=["t"])])
@@ -47,13 +47,13 @@ async def test_writers_of_one_thread_get_each_revision_once_and_readers_never_se
     assert sorted(rev for revisions in given for rev in revisions) == list(range(1, 101))
     assert all(revisions == sorted(revisions) for revisions in given)
     assert [look for look in looks if look != list(range(1, len(look) + 1))] == []
-    assert len({len(look) for look in looks}) > 2  # the reader looked while they wrote
+    assert len({len(look) for look in looks}) > 2  # the reader looked during the writes
 
 
 async def test_a_later_writer_waits_for_the_commit_of_the_earlier_one(
     journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Principal
 ) -> None:
-    await remembered(journal, a, "Maya is known.")  # no waiting for the user
+    await remembered(journal, a, "Maya is known.")  # later writes need not wait for the user's row
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a), "First.", threads=["t"])]))
     await gate.waiting(1)
     second = asyncio.create_task(journal.record(a, [creation(a, "Second.", threads=["t"])]))
@@ -65,7 +65,7 @@ async def test_a_later_writer_waits_for_the_commit_of_the_earlier_one(
 
 
 async def test_a_writer_of_another_thread_does_not_wait(journal: Journal, gate: Gate, a: Principal) -> None:
-    await remembered(journal, a, "Maya is known.")  # no waiting for the user
+    await remembered(journal, a, "Maya is known.")  # later writes need not wait for the user's row
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a), "First.", threads=["t"])]))
     await gate.waiting(1)
     outcome = await journal.record(a, [creation(a, "Second.", threads=["u"])])
@@ -78,7 +78,7 @@ async def test_a_writer_of_another_thread_does_not_wait(journal: Journal, gate: 
 async def test_a_writer_that_dies_at_its_commit_leaves_its_revision_to_the_next(
     journal: Journal, superuser: asyncpg.Connection, gate: Gate, a: Principal
 ) -> None:
-    await remembered(journal, a, "Maya is known.")  # no waiting for the user
+    await remembered(journal, a, "Maya is known.")  # later writes need not wait for the user's row
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a), "First.", threads=["t"])]))
     [pid] = await gate.waiting(1)
     second = asyncio.create_task(journal.record(a, [creation(a, "Second.", threads=["t"])]))
@@ -90,7 +90,7 @@ async def test_a_writer_that_dies_at_its_commit_leaves_its_revision_to_the_next(
 
 
 def across(scope: Principal, order: Sequence[str], n: int) -> list[Any]:
-    """A change told to two threads, and a change of each, in that order."""
+    """Return a change in two threads and one change in each, in that order."""
     both = creation(scope, f"Both {n} {order}.", threads=order)
     return [both, *(creation(scope, f"{thread} {n} {order}.", threads=[thread]) for thread in order)]
 
@@ -133,7 +133,7 @@ async def test_equal_texts_at_once_make_one_memory(
 
 
 async def test_whoever_waited_for_an_equal_text_learns_of_it(journal: Journal, gate: Gate, a: Principal) -> None:
-    await remembered(journal, a, "Maya is known.")  # no waiting for the user
+    await remembered(journal, a, "Maya is known.")  # later writes need not wait for the user's row
     first = asyncio.create_task(journal.record(slow(a), [creation(slow(a))]))
     await gate.waiting(1)
     second = asyncio.create_task(journal.record(a, [creation(a)]))
@@ -196,7 +196,7 @@ async def test_opposite_relations_at_once_make_one(
     )
     await gate.waiting(1)
     second = asyncio.create_task(journal.record(a, [change(a, two.id, fields={"importance": 3}, edges=(back,))]))
-    await asyncio.wait([second], timeout=0.1)  # it may have to wait for the first, or not
+    await asyncio.wait([second], timeout=0.1)  # it may or may not wait for the first
     await gate.open()
     await asyncio.gather(first, second)
     assert await superuser.fetchval("SELECT count(*) FROM relations") == 1
@@ -216,7 +216,7 @@ async def test_a_cancelled_write_leaves_nothing_and_frees_its_connection(
 
 
 def related(scope: Principal, other: UUID, changed: UUID | None = None) -> MemoryChange:
-    """A new memory that is related to `other`, or a change of `changed` that relates it."""
+    """Return a new memory that is related to `other`, or a change of `changed` that relates it."""
     if changed is not None:
         edges = (Edge(changed, other, "preferences", 0.6),)
         return change(scope, changed, fields={"importance": 3}, edges=edges)

@@ -1,4 +1,4 @@
-"""What hangs on a memory and follows it: its vector, its relations; and what a purge leaves of them all (nothing)."""
+"""The rows that depend on a memory: its vector and relations follow it, and a purge leaves none of them."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ SECRET = "zanzibarquux"
 
 
 async def vector_row(superuser: asyncpg.Connection, memory_id: UUID) -> asyncpg.Record | None:
-    """A memory's row in the vector table; `place` changes whenever the row is written."""
+    """Return a memory's row in the vector table; `place` changes whenever the row is written."""
     return await superuser.fetchrow(
         "SELECT tableoid::text || ctid::text AS place, type, category, state, embedding::text FROM vec_minilm_l6_v2"
         " WHERE memory_id = $1",
@@ -153,7 +153,7 @@ async def test_an_incoming_relation_is_made_too(journal: Journal, superuser: asy
 
 
 async def mentions(superuser: asyncpg.Connection, what: str) -> dict[str, int]:
-    """In how many rows of each table any column mentions a string. Every table, partitions included."""
+    """Return in how many rows of each table, partitions included, any column contains a string."""
     tables = await superuser.fetch(
         "SELECT oid::regclass::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
     )
@@ -166,7 +166,7 @@ async def mentions(superuser: asyncpg.Connection, what: str) -> dict[str, int]:
 
 
 async def full_life(uow: UnitOfWork, journal: Journal, scope: Principal) -> Memory:
-    """A memory with the secret in every place a text can reach."""
+    """Store a memory with the secret in every place that a text can reach."""
     neighbour = await remembered(journal, scope, "Maya has a cat.")
     new = creation(
         scope,

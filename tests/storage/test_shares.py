@@ -1,4 +1,4 @@
-"""No tenant holds so many connections that another finds none; who waits does so in a queue of its own tenant."""
+"""Fair shares of the pool: every tenant finds a connection, and waits only in its own tenant's queue."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +23,7 @@ SIZE = 6
 
 
 def taken(shares: ConnectionShares, tenant: UUID | None) -> int:
-    """How many places the tenant gets at once, all of which it keeps."""
+    """Take places for the tenant until it gets no more; return how many. It keeps them."""
     number = 0
     while shares.take_place(tenant):
         number += 1
@@ -41,14 +41,14 @@ def test_a_tenant_gets_about_half_of_what_is_free_and_one_place_stays_for_nobody
 
 
 async def waiter(shares: ConnectionShares, tenant: UUID | None, timeout_s: float = LONG_S) -> "asyncio.Task[None]":
-    """A task that waits for a place."""
+    """Return a task that waits for a place."""
     task = asyncio.create_task(shares.wait_for_place(tenant, timeout_s))
     await settled()
     return task
 
 
 async def settled() -> None:
-    """Let every task go on as far as it can."""
+    """Let every task run as far as it can."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -86,13 +86,13 @@ async def test_who_no_longer_waits_keeps_no_place() -> None:
     second.cancel()
     await settled()
     assert shares.waiting_count == 2
-    first.cancel()  # and is handed a place before it hears of it
+    first.cancel()  # and gets a place before it notices
     shares.return_place(A)
     await settled()
     assert third.done(), "it went to who still waits"
     late = await waiter(shares, A)
     shares.return_place(A)
-    late.cancel()  # after it was handed one, before it could go on
+    late.cancel()  # after it got a place, before it could go on
     await settled()
     assert late.cancelled()
     assert (shares.in_use, shares.waiting_count) == (0, 0)
@@ -150,7 +150,7 @@ async def test_whatever_comes_and_goes_no_place_is_lost_and_no_rule_broken() -> 
 
 @pytest.fixture
 async def engine(database: Database) -> AsyncIterator[Engine]:
-    """Six connections."""
+    """Return an engine of six connections."""
     engine = Engine(database.app, min_size=1, max_size=SIZE)
     yield engine
     await engine.close()

@@ -1,4 +1,4 @@
-"""The database refuses, at commit, a change of a memory that history does not know of (DESIGN §3)."""
+"""The tripwire: at commit, the database refuses a change of a memory that history does not record."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -46,7 +46,10 @@ async def other(journal: Journal, a: Principal) -> Memory:
 
 @pytest.fixture
 async def run(raw: asyncpg.Connection, a: Principal, memory: Memory) -> Run:
-    """Runs statements about `memory` ({id}) in one transaction of tenant a; answers the SQLSTATE COMMIT failed with."""
+    """Return a function that runs statements about `memory` ({id}) in one transaction of tenant a.
+
+    The function returns the SQLSTATE with which COMMIT failed.
+    """
 
     async def statements(*texts: str, memory_id: UUID = memory.id) -> str | None:
         await raw.execute("BEGIN")
@@ -68,7 +71,7 @@ async def run(raw: asyncpg.Connection, a: Principal, memory: Memory) -> Run:
 
 @pytest.fixture
 async def stored(superuser: asyncpg.Connection) -> Stored:
-    """What memories holds, by a role that sees all."""
+    """Return a function that reads the stored memories, as a role that sees everything."""
 
     async def rows() -> list[asyncpg.Record]:
         return await superuser.fetch("SELECT id, text, importance, version FROM memories ORDER BY id")

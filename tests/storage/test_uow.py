@@ -1,4 +1,4 @@
-"""The unit of work: one transaction at a time, no provider inside, and a database that may go away at any moment."""
+"""The unit of work: one transaction at a time, no provider call inside, and a database that may fail at any moment."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,12 +24,12 @@ WHERE datname = current_database() AND usename = 'mnema_app' AND application_nam
 
 
 async def killed(superuser: asyncpg.Connection) -> set[int]:
-    """Tell every connection of the pool to end; answers their process ids."""
+    """End every connection of the pool; return their process ids."""
     return {row["pid"] for row in await superuser.fetch(KILL)}
 
 
 async def gone(superuser: asyncpg.Connection, pids: set[int]) -> None:
-    """Return once these have ended and the driver has had a moment to see their sockets close."""
+    """Return once these processes have ended and the driver has had a moment to notice."""
     while True:
         await asyncio.sleep(0.005)
         if not await superuser.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)", list(pids)):
@@ -60,12 +60,12 @@ async def test_a_provider_refuses_in_a_task_started_inside(uow: UnitOfWork, a: P
 
 
 class TemptedEngine(Engine):
-    """Its connections call a provider before they answer."""
+    """An engine with connections that call a provider before they answer."""
 
     pool_if_open = None
 
     async def get_pool(self) -> Any:
-        """A pool of such connections."""
+        """Return a pool of such connections."""
         real = await super().get_pool()
 
         class Pool:
@@ -85,7 +85,7 @@ class Connection:
         self.real = real
 
     async def fetch(self, *args: Any) -> list[Any]:
-        """Rows, were it not for the provider."""
+        """Return rows, if the provider call were allowed."""
         await HashedEmbedder().embed_texts(["x"])
         return list(await self.real.fetch(*args))
 
@@ -275,7 +275,7 @@ async def test_a_connection_killed_inside_a_transaction_is_an_outage_and_undoes_
             if last:
                 await tx.execute(last)
 
-    for last in ("SELECT 1", None):  # noticed by a statement, or by the commit
+    for last in ("SELECT 1", None):  # a statement notices it, or the commit does
         with pytest.raises(DatabaseUnavailable):
             await write(kill=True, last=last)
         assert not in_transaction.get()

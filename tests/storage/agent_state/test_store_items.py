@@ -1,4 +1,4 @@
-"""Items of the store are looked up by index, also under row-level security, which keeps what is not leakproof out."""
+"""Store items are found by index, even though row-level security keeps other conditions out of an index scan."""
 
 import json
 from itertools import product
@@ -14,7 +14,7 @@ STATEMENTS = load_statements("agent_state/store_items.sql")
 
 
 async def plan(raw: asyncpg.Connection, scope: Principal, statement: str, *args: object) -> str:
-    """How the server's role would run it, were reading the whole table as dear as it becomes."""
+    """Return the plan as the server's role, at a cost that makes a scan of the whole table expensive."""
     async with raw.transaction():
         await bind(raw, scope.tenant_id)
         await raw.execute("SET LOCAL enable_seqscan = off")

@@ -1,5 +1,7 @@
-"""The database lets a value of a user's context be put by the proposal that was decided just then, and by nothing else,
-whatever the application does."""
+"""The database accepts a value of a user's context only with the proposal that was decided in the same transaction.
+
+This holds whatever the application does.
+"""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -58,14 +60,14 @@ CLAIMED = {"kind": "turn", "root": "one", "confidence": 1, "says": True}
 
 
 def applied(*memories: str, way: str = "signals") -> list[str]:
-    """A tone that signals apply: the ids of their memories. What else a signal claims counts for nothing."""
+    """Return statements that apply a tone by these memories' ids. Other claims of a signal do not count."""
     told = json.dumps([CLAIMED | {"memory_id": memory, "root": memory} for memory in memories])
     benign = proposal(value="warm", field="tone", sensitive=False, signals=told)
     return [benign, history(), decide(state="applied", way=way), put(value="warm", field="tone")]
 
 
 async def evidence(journal: Journal, scope: Principal) -> dict[str, str]:
-    """Memories of maya's by what they are; their ids."""
+    """Store one memory of maya of each kind; return their ids by kind."""
     made = {
         "turn": creation(scope, WARM[0], type=TURN, role="user"),
         "another turn": creation(scope, WARM[1], type=TURN, role="user"),
@@ -92,8 +94,10 @@ DECIDED = (proposal(), history(), decide(), put())
 
 @pytest.fixture
 async def run(raw: asyncpg.Connection, journal: Journal, a: Principal) -> Run:
-    """Runs statements as the application's role, in one transaction of a tenant that knows maya; answers the SQLSTATE
-    they or their commit failed with."""
+    """Return a function that runs statements as the application's role, in one transaction of a tenant that knows maya.
+
+    The function returns the SQLSTATE with which they or their commit failed.
+    """
     await remembered(journal, a)
 
     async def statements(*texts: str) -> str | None:
@@ -111,7 +115,7 @@ async def run(raw: asyncpg.Connection, journal: Journal, a: Principal) -> Run:
 
 @pytest.fixture
 async def values(superuser: asyncpg.Connection) -> Callable[[], Awaitable[list[str]]]:
-    """What is known, by a role that sees all."""
+    """Return a function that reads all known values, as a role that sees everything."""
 
     async def found() -> list[str]:
         return [row["value"] for row in await superuser.fetch("SELECT value FROM user_context ORDER BY value")]
@@ -189,7 +193,7 @@ async def test_signals_put_a_benign_value_if_their_memories_say_it(
     run: Run, values: Callable[[], Awaitable[list[str]]], journal: Journal, a: Principal
 ) -> None:
     made = await evidence(journal, a)
-    for way, names, agree in sorted(AGREE, key=lambda row: row[2]):  # those that apply come last
+    for way, names, agree in sorted(AGREE, key=lambda row: row[2]):  # the ones that apply come last
         number = new_id()
         statements = [s.replace(ONE, str(number)) for s in applied(*(made[name] for name in names), way=way)]
         assert await run(*statements) == (None if agree else AGAIN), (way, names)

@@ -1,4 +1,4 @@
-"""Jobs in the database: who may have one, what a lease holds, and what is written with a change."""
+"""Jobs in the database: who may take one, what a lease protects, and jobs that are written with a change."""
 
 import asyncio
 from dataclasses import replace
@@ -23,7 +23,7 @@ EMBED, TTL = NewJob(JobKind.embed), NewJob(JobKind.ttl)
 
 @pytest.fixture
 def jobs(uow: UnitOfWork) -> JobStorage:
-    """Under the shipped policy."""
+    """Return jobs under the shipped policy."""
     return JobStorage(uow, JobPolicy())
 
 

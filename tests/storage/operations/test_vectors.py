@@ -1,4 +1,4 @@
-"""Vectors that come later: only for the text that was read, and never over one that is there."""
+"""Vectors stored later: only for the text that was read, and never over an existing vector."""
 
 import asyncio
 from dataclasses import replace
@@ -19,7 +19,7 @@ HELD = f"SELECT embedding::text FROM vec_{SPACE} WHERE memory_id = $1"
 
 @pytest.fixture
 def vectors(uow: UnitOfWork) -> VectorStorage:
-    """Of the shipped embedding space."""
+    """Return the vectors of the shipped embedding space."""
     return VectorStorage(uow, SPACE)
 
 
@@ -111,6 +111,6 @@ async def test_tokens_come_with_their_text_and_later_if_they_were_not_known(
     anew = change(a, with_tokens.memory_id, fields=fields, vector=vector_of("Told anew."), tokens=b"anew")
     await journal.record(a, [anew])
     assert await held(with_tokens.memory_id) == b"anew"
-    # a model that does not tell tokens takes over: the old text's are not kept
+    # the new embedding has no tokens: those of the old text must go
     await journal.record(a, [change(a, with_tokens.memory_id, fields={"text": "x"}, vector=vector_of("x"))])
     assert await held(with_tokens.memory_id) is None

@@ -1,4 +1,4 @@
-"""Nothing crosses a tenant, and without a tenant there is nothing: tried on every tenant table the catalog knows."""
+"""Tenant isolation, tried on every tenant table in the catalog: no access across tenants, none without a tenant."""
 
 from dataclasses import dataclass, replace
 
@@ -24,8 +24,11 @@ DENIED = asyncpg.InsufficientPrivilegeError
 
 @dataclass(frozen=True)
 class Table:
-    """A tenant table as the server may use it: the column that names the tenant, those it may insert, one it may
-    update, and whether it may delete."""
+    """A tenant table and the server's rights on it.
+
+    It holds the column that names the tenant, the columns the server may insert, one it may update, and whether it may
+    delete.
+    """
 
     name: str
     tenant: str
@@ -53,7 +56,7 @@ async def tables(superuser: asyncpg.Connection) -> list[Table]:
 
 
 async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
-    """At least one row of this tenant in every tenant table."""
+    """Store at least one row of this tenant in every tenant table."""
     first = creation(scope, "Maya drinks oat milk.", threads=["t"])
     second = creation(scope, "Maya plays chess.", threads=["t"])
     edge = Edge(second.memory_id, first.memory_id, "preferences", 0.5)
@@ -124,7 +127,7 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
 
 
 async def know_city(tx: WriteTx, scope: Principal) -> None:
-    """A value of maya's context, with the proposal it comes from and the question that was asked."""
+    """Store a value of maya's context, with its proposal and the question that was asked."""
     patch = new_id()
     at = (scope.tenant_id, patch)
     for statement in (
@@ -147,7 +150,7 @@ async def know_city(tx: WriteTx, scope: Principal) -> None:
 async def filled(
     uow: UnitOfWork, journal: Journal, a: Principal, b: Principal, superuser: asyncpg.Connection
 ) -> list[Table]:
-    """Every tenant table, with rows of both tenants in each."""
+    """Return every tenant table, each filled with rows of both tenants."""
     await fill(uow, journal, a)
     await fill(uow, journal, b)
     found = await tables(superuser)
@@ -248,7 +251,7 @@ async def test_a_tenant_cannot_hand_its_rows_to_another(
 
 
 async def touched(raw: asyncpg.Connection, table: Table, where: str, delete: bool = True) -> list[int]:
-    """How many rows an UPDATE and a DELETE touch; where the server lacks the right, it must be refused: 0."""
+    """Return the rows that an UPDATE and a DELETE touch; 0 for one that the server has no right to."""
     column = table.updatable or table.tenant
     statements = [(f"UPDATE {table} SET {column} = {column} WHERE {where}", table.updatable is not None)]
     statements += [(f"DELETE FROM {table} WHERE {where}", table.deletable)] if delete else []
@@ -294,7 +297,7 @@ async def test_a_connection_goes_back_to_the_pool_without_a_tenant(database: Dat
         rows = await uow.call_definer("SELECT count(*) AS n FROM memories")
         return int(rows[0]["n"])
 
-    memory = await remembered(journal, a)  # a call
+    memory = await remembered(journal, a)  # written by a call
     assert await visible() == 0
     async with uow.write(a) as tx:
         assert await tx.fetchval("SELECT count(*) FROM memories") == 1
