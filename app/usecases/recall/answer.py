@@ -1,4 +1,4 @@
-"""What memory.query answers with, as far as the budget of tokens goes (seed 003 §6)."""
+"""The answer of memory.query, filled within its token budget (`docs/contract.md`, Recall)."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from app.storage.recall.search import Related
 
 @dataclass(frozen=True, slots=True)
 class AnswerItem:
-    """One memory of the answer. `scored` is None for a context-mode `all` category: it was not ranked."""
+    """One memory of the answer. `scored` is None for a category with context mode `all`, which is not ranked."""
 
     memory: Memory
     text: str
@@ -27,9 +27,9 @@ class AnswerItem:
 
 @dataclass(slots=True)
 class Answer:
-    """What is answered. `tokens` never exceeds the budget; `degraded` names what was not available.
+    """The answer to a query. `tokens` never exceeds the budget; `degraded` is the code of an unavailable model.
 
-    `dropped` are candidates that were not among the best, `left_out` is what the budget had no room for.
+    `dropped` holds candidates that ranked too low, `left_out` items that did not fit into the budget.
     """
 
     items: list[AnswerItem] = field(default_factory=list)
@@ -44,29 +44,32 @@ class Answer:
 
 
 class AnswerBuilder:
-    """Fills an answer. A line goes in whole or not at all; with `full`, what the caller gave besides it costs too."""
+    """A builder that fills an answer line by line and never splits a line.
+
+    With `full`, metadata, source and tags count against the budget as well.
+    """
 
     def __init__(self, answer: Answer, budget: TokenBudget, tokens: TokenCounter, *, full: bool) -> None:
         self._answer = answer
         self._budget = budget
         self._tokens = tokens
         self._full = full
-        self._whole: list[AnswerItem] = []
-        self._came: set[UUID] = set()  # of those
-        self._in: set[UUID] = set()
+        self._pinned: list[AnswerItem] = []
+        self._added_pinned: set[UUID] = set()
+        self._added: set[UUID] = set()
 
     @property
     def answered_ids(self) -> list[UUID]:
-        """The memories that went in."""
-        return list(self._in)
+        """Ids of the memories in the answer."""
+        return list(self._added)
 
     @property
     def spent_tokens(self) -> int:
-        """Tokens of what went in."""
+        """Tokens that the answer uses so far."""
         return self._budget.total - self._budget.tokens_left
 
     def add_header(self, header: Header | None) -> Header | None:
-        """As many of its bullets as fit, or None."""
+        """Add as many bullets of `header` as fit. Return the header that was added, None if no bullet fits."""
         while header is not None:
             if self._budget.try_spend(sum(map(self._line_cost, header.lines))):
                 self._answer.header = header.text
@@ -75,48 +78,51 @@ class AnswerBuilder:
         return None
 
     def add_pinned_categories(self, memories: Sequence[Memory], *, ranked: bool) -> None:
-        """Context-mode `all`: extra to top_k; leaves at least half of what is left to the ranked categories."""
-        self._whole = [AnswerItem(memory, render_bullet(memory)) for memory in memories]
+        """Add the memories of categories with context mode `all`, beside the `top_k` ranked ones.
+
+        With `ranked`, at least half of the remaining budget stays free for the ranked categories.
+        """
+        self._pinned = [AnswerItem(memory, render_bullet(memory)) for memory in memories]
         self._add_pinned(reserve=-(-self._budget.tokens_left // 2) if ranked else 0)
 
     def add_ranked(self, scored: Sequence[ScoredCandidate], memories: dict[UUID, Memory]) -> None:
-        """The best, in their order; one that was deleted since it was looked at is not in `memories`."""
+        """Add the ranked memories in their order. Skip those absent from `memories`: they were deleted meanwhile."""
         for s in scored:
             if (memory := memories.get(s.candidate.id)) is not None:
                 self._add_item(self._answer.items, AnswerItem(memory, render_bullet(memory), s))
 
-    def add_related(self, found: Sequence[Related]) -> None:
-        """What is related to something that was answered."""
-        for related in found:
-            if related.via in self._in:
+    def add_related(self, candidates: Sequence[Related]) -> None:
+        """Add the memories that are related to one in the answer."""
+        for related in candidates:
+            if related.via in self._added:
                 self._add_item(
                     self._answer.related,
                     AnswerItem(related.memory, render_bullet(related.memory), strength=related.strength),
                 )
 
     def fill_remaining(self) -> None:
-        """Of what comes whole, as much as fits into what nothing else has used."""
+        """Spend the rest of the budget on pinned categories that did not fit before."""
         self._add_pinned(reserve=0)
-        self._answer.left_out |= {i.memory.id: i for i in self._whole if i.memory.id not in self._in}
+        self._answer.left_out |= {i.memory.id: i for i in self._pinned if i.memory.id not in self._added}
 
     def _add_pinned(self, reserve: int) -> None:
-        late = (i for i in self._whole if i.memory.id not in self._in and self._take_item(i, reserve))
-        self._came |= {item.memory.id for item in late}
-        best = [item for item in self._answer.items if item.scored is not None]
-        self._answer.items = [item for item in self._whole if item.memory.id in self._came] + best
+        fitting = (i for i in self._pinned if i.memory.id not in self._added and self._take_item(i, reserve))
+        self._added_pinned |= {item.memory.id for item in fitting}
+        ranked = [item for item in self._answer.items if item.scored is not None]
+        self._answer.items = [item for item in self._pinned if item.memory.id in self._added_pinned] + ranked
 
     def _add_item(self, items: list[AnswerItem], item: AnswerItem) -> None:
         if self._take_item(item):
             items.append(item)
         else:
-            self._answer.left_out.setdefault(item.memory.id, item)  # one of the best may be related to another
+            self._answer.left_out.setdefault(item.memory.id, item)  # a ranked memory may also be a related one
 
     def _take_item(self, item: AnswerItem, reserve: int = 0) -> bool:
-        beside = _extra_text(item.memory) if self._full else ""
-        cost = self._line_cost(item.text) + (self._line_cost(beside) if beside else 0)
+        extra = _extra_text(item.memory) if self._full else ""
+        cost = self._line_cost(item.text) + (self._line_cost(extra) if extra else 0)
         if self._budget.tokens_left - cost < reserve or not self._budget.try_spend(cost):
             return False
-        self._in.add(item.memory.id)
+        self._added.add(item.memory.id)
         return True
 
     def _line_cost(self, line: str) -> int:
@@ -124,6 +130,6 @@ class AnswerBuilder:
 
 
 def _extra_text(memory: Memory) -> str:
-    """What a full answer says beside the text that may be long: it is the caller's own."""
-    given = (memory.metadata, memory.source, memory.tags)
-    return " ".join(json.dumps(value, ensure_ascii=False) for value in given if value)
+    """Return the caller's own fields of a full answer as one line; they may be long."""
+    fields = (memory.metadata, memory.source, memory.tags)
+    return " ".join(json.dumps(value, ensure_ascii=False) for value in fields if value)

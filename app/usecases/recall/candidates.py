@@ -1,7 +1,7 @@
-"""The candidates of a query: found, and read together with the question by a reranker that does so.
+"""Candidates of a query: search, reranking and a last check that they are still visible.
 
-Such a reranker may take as long as a model takes, so it is asked between two transactions: one finds the candidates, a
-later one answers, of them, what may still be answered then.
+A reranker may take as long as a model takes. It runs between two transactions: the first finds the candidates, the
+second answers with those that are still visible.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ _CATEGORY = attrgetter("category")
 
 
 class Candidates:
-    """Finds, reads and looks after them."""
+    """The search for candidates and the reranker's scores of them."""
 
     def __init__(self, search: SearchStorage, reranker: Reranker, clock: Clock) -> None:
         self._search = search
@@ -32,52 +32,52 @@ class Candidates:
     async def find_candidates(
         self, tx: ReadTx, scope: Principal, search: Search, lengths: Mapping[str, int], wanted: int
     ) -> list[Candidate]:
-        """Candidates for every slot: where a full category crowds the others out, the others are asked again.
+        """Return candidates for every slot. Search again without the categories that fill the result alone.
 
-        `lengths`: how many of each category may be answered, `wanted`: how many in all.
+        `lengths` is the maximum number of answers by category, `wanted` the number in all.
         """
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         categories = list(lengths)
         while categories:
             more = await self._search.find_candidates(tx, scope, _narrow_search(search, categories))
-            found = list({c.id: c for c in (*found, *more)}.values()) if found else more
-            taken = Counter(map(_CATEGORY, found))
+            candidates = list({c.id: c for c in (*candidates, *more)}.values()) if candidates else more
+            taken = Counter(map(_CATEGORY, candidates))
             full = {c for c in categories if taken[c] >= lengths[c]}
             if not full or sum(min(count, lengths[c]) for c, count in taken.items()) >= wanted:
                 break
             categories = [c for c in categories if c not in full]
-        return found
+        return candidates
 
     def needs_reranking(self, profile: RankingProfile, top_k: int) -> bool:
-        """Whether a reranker is to read the best of them, outside any transaction."""
+        """Return True if a reranker must read the best candidates, outside any transaction."""
         return self._reranker.reads_texts and profile.rerank_count(top_k) > 0
 
     def best_ids(
         self,
-        found: Sequence[Candidate],
+        candidates: Sequence[Candidate],
         profile: RankingProfile,
-        asked: RankingQuery,
+        query: RankingQuery,
         top_k: int,
         threshold: float | None,
     ) -> list[UUID]:
-        """What the reranker is to read."""
-        kept, _ = keep_similar(score_candidates(found, profile, self._clock.now(), asked), threshold)
-        return [s.candidate.id for s in kept[: profile.rerank_count(top_k)]]
+        """Return the ids of the candidates that the reranker must read, best first."""
+        similar, _ = keep_similar(score_candidates(candidates, profile, self._clock.now(), query), threshold)
+        return [s.candidate.id for s in similar[: profile.rerank_count(top_k)]]
 
     async def rerank_best(
-        self, found: Sequence[Candidate], asked: RankingQuery, best: Sequence[Memory]
+        self, candidates: Sequence[Candidate], query: RankingQuery, best: Sequence[Memory]
     ) -> list[Candidate]:
-        """The same, the best of them with the reranker's score. Raises RerankerUnavailable."""
-        logits = await self._reranker.score_texts(asked.text, [memory.text for memory in best])
-        read = {memory.id: logit for memory, logit in zip(best, logits, strict=True)}
-        return [c._replace(rerank=read.get(c.id)) for c in found]
+        """Return `candidates` with the reranker's score (a logit) on those in `best`. Raise RerankerUnavailable."""
+        logits = await self._reranker.score_texts(query.text, [memory.text for memory in best])
+        logit_by_id = {memory.id: logit for memory, logit in zip(best, logits, strict=True)}
+        return [c._replace(rerank=logit_by_id.get(c.id)) for c in candidates]
 
     async def keep_visible(
-        self, tx: ReadTx, scope: Principal, search: Search, found: Sequence[Candidate]
+        self, tx: ReadTx, scope: Principal, search: Search, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Those that may still be answered."""
-        now = (await self._search.load_answer(tx, scope, search, chosen=[c.id for c in found])).chosen
-        return [c for c in found if c.id in now]
+        """Return the candidates that `scope` may still see."""
+        visible = (await self._search.load_answer(tx, scope, search, chosen=[c.id for c in candidates])).chosen
+        return [c for c in candidates if c.id in visible]
 
 
 def _narrow_search(search: Search, categories: Sequence[str]) -> Search:

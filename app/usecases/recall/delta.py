@@ -1,4 +1,4 @@
-"""What changed in a thread, as one agent may see it (seed 003 §1)."""
+"""The delta of a thread: its changes since a revision, as one agent may see them (`docs/contract.md`, Recall)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,10 @@ from app.storage.uow import ReadTx, UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """`header` is None when nothing visible changed. `more`: visible changes beyond the bullets. `truncated`: changes
-    between `since_rev` and the oldest one still logged are gone."""
+    """The visible changes of a thread. `header` is None if there are none.
+
+    `more` counts visible changes without a bullet. `truncated`: the log no longer reaches back to `since_rev`.
+    """
 
     since_rev: int
     rev: int
@@ -25,7 +27,7 @@ class Delta:
 
 
 class ReadDelta:
-    """Reads a thread's changes; the query use-case moves the cursor."""
+    """A reader of a thread's changes. It never moves a cursor; a query does."""
 
     def __init__(self, uow: UnitOfWork, storage: DeltaStorage, policies: Policies) -> None:
         self._uow = uow
@@ -35,9 +37,9 @@ class ReadDelta:
     async def read_delta(
         self, scope: Principal, thread_id: str, since_rev: int | None, agent: str | None, user_id: str | None = None
     ) -> Delta:
-        """The delta for `agent`, procedures aside, or for the key when none is named; never moves a cursor.
+        """Return the delta for `agent` without procedures, or for the key's categories if `agent` is None.
 
-        Raises AgentNotAllowed, UnknownAgent.
+        Raise AgentNotAllowed if the key is not bound to the agent, UnknownAgent if the agent has no allowlist.
         """
         categories: Sequence[str] | None = scope.category_list
         if agent is not None:
@@ -55,9 +57,10 @@ class ReadDelta:
         categories: Sequence[str] | None,
         user_id: str | None,
     ) -> Delta:
-        """The delta inside an open transaction, since `since_rev` or the agent's cursor for that user, or for all.
+        """Return the delta inside an open transaction.
 
-        With a `user_id` of what changed of that user's memories only: two users may have threads of one name.
+        It starts at `since_rev`; None means the agent's cursor for `user_id`, or for all users if that is None. With a
+        `user_id` it has that user's memories only, because two users may have threads of the same name.
         """
         state = await self._storage.get_thread_state(tx, scope, thread_id, agent, user_id)
         since = state.cursor if since_rev is None else since_rev
@@ -72,13 +75,13 @@ class ReadDelta:
         return Delta(since, state.rev, header, changes.total - shown, truncated, entries)
 
     def _entry_from_row(self, row: Any) -> DeltaEntry:
-        known = self._policies.categories.categories.get(row["category"])
+        category = self._policies.categories.categories.get(row["category"])
         meta = row["meta"]
         return DeltaEntry(
             rev=row["rev"],
             kind=row["event"],
             category=row["category"],
-            label=known.label if known else None,
+            label=category.label if category else None,
             text=meta.get("text", ""),
             importance=meta.get("importance", 1),
             combined=meta.get("combined"),

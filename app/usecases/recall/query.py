@@ -1,4 +1,4 @@
-"""memory.query (seed 003 §6): candidates → signals → fusion → selection → budget, and the thread's delta header."""
+"""memory.query: candidates → signals → fusion → selection → budget, and the thread's delta header."""
 
 import time
 from collections.abc import Sequence
@@ -38,7 +38,10 @@ from app.usecases.recall.delta import ReadDelta
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A request as seed 003 §6 has it, plus thread, revision and explain."""
+    """A query as a client sends it (`docs/contract.md`, Recall). None means the default of the configuration.
+
+    `since_rev` None: the agent's cursor. `zone` is the time zone of words such as "yesterday" in `query`.
+    """
 
     agent: str
     query: str
@@ -57,13 +60,13 @@ class Query:
 
 @dataclass(slots=True)
 class _QueryState:
-    """What one query carries through its stages."""
+    """The state that one query carries through its stages."""
 
     scope: Principal
     query: Query
     search: Search
     profile: RankingProfile
-    asked: RankingQuery
+    ranking_query: RankingQuery
     pinned_categories: list[str]
     lengths: dict[str, int]
     top_k: int
@@ -72,7 +75,7 @@ class _QueryState:
 
 
 class QueryMemories:
-    """The one use-case behind the HTTP route and the agents' tool."""
+    """The use-case behind the HTTP route and the MCP tool `memory.query`."""
 
     def __init__(
         self,
@@ -99,17 +102,17 @@ class QueryMemories:
         self._clock = clock
 
     async def answer_query(self, scope: Principal, query: Query) -> Answer:
-        """Answer `query`.
+        """Answer `query`. Raise AgentNotAllowed, UnknownAgent, CategoryNotAllowed or InvalidInput.
 
-        Raises AgentNotAllowed, UnknownAgent, CategoryNotAllowed, InvalidInput. A model that fails does not: the answer
-        is then lexical, or the one without a reranker, and says `degraded`.
+        Without the embedder the answer is lexical, without the reranker it is not reranked; `degraded` then has the
+        error's code.
         """
         started = time.perf_counter()
         work = await self._prepare_query(scope.speaking_as(query.agent), query)
-        read = await self._rerank_candidates(work)
+        reranked = await self._rerank_candidates(work)
         async with self._open_transaction(work) as tx:
             await self._add_delta(tx, work)
-            await self._add_items(tx, work, await self._choose_ranked(tx, work, read))
+            await self._add_items(tx, work, await self._choose_ranked(tx, work, reranked))
         answer = work.answer
         answer.tokens = work.builder.spent_tokens
         self._record_access(work)
@@ -124,7 +127,7 @@ class QueryMemories:
         if not (text := normalise_text(query.query)):
             raise InvalidInput("query is empty")
         if (profile := policies.profiles.get(query.profile or policies.query.profile)) is None:
-            raise InvalidInput(f"profile is one of {', '.join(policies.profiles)}")
+            raise InvalidInput(f"unknown profile {query.profile!r}; use one of: {', '.join(policies.profiles)}")
         answer = Answer()
         modes = {c: policies.categories.get_category(c).context for c in categories}
         ranked = [c for c, mode in modes.items() if mode == "rag"]
@@ -144,12 +147,12 @@ class QueryMemories:
             exact=policies.query.exact_up_to,
         )
         budget = TokenBudget(query.budget_tokens or policies.query.budget_tokens)
-        filling = AnswerBuilder(answer, budget, self._tokens, full=query.full)
-        whole = [c for c, mode in modes.items() if mode == "all"]
-        heard = (embedding.tokens, embedding.words) if embedding else (None, ())
-        asked = RankingQuery(text, *heard, query.zone, query.thread_id)
+        builder = AnswerBuilder(answer, budget, self._tokens, full=query.full)
+        pinned = [c for c, mode in modes.items() if mode == "all"]
+        word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
+        ranking_query = RankingQuery(text, *word_vectors, query.zone, query.thread_id)
         lengths = {c: policies.categories.get_category(c).rag_length for c in ranked}
-        return _QueryState(scope, query, search, profile, asked, whole, lengths, top_k, answer, filling)
+        return _QueryState(scope, query, search, profile, ranking_query, pinned, lengths, top_k, answer, builder)
 
     async def _embed_query(self, text: str, answer: Answer) -> Embedding | None:
         try:
@@ -159,7 +162,10 @@ class QueryMemories:
             return None
 
     def _open_transaction(self, work: _QueryState) -> AbstractAsyncContextManager[ReadTx]:
-        """A transaction only where a thread's cursor has to fit what is read, read-write only when it may move."""
+        """Open a transaction only if the query names a thread: its cursor must fit what is read.
+
+        The transaction is read-write only if the cursor may move.
+        """
         if work.query.thread_id is None:
             return self._uow.calls(work.scope)
         return self._uow.write(work.scope) if work.query.since_rev is None else self._uow.read(work.scope)
@@ -168,12 +174,12 @@ class QueryMemories:
         query = work.query
         if query.thread_id is None:
             return
-        whose = (
+        viewer = (
             query.agent,
             self._policies.categories.delta_categories(work.scope, query.agent),
             query.filters.user_id,
         )
-        delta = await self._delta.read_in_transaction(tx, work.scope, query.thread_id, query.since_rev, *whose)
+        delta = await self._delta.read_in_transaction(tx, work.scope, query.thread_id, query.since_rev, *viewer)
         header = work.builder.add_header(delta.header)
         work.answer.delta = {
             "since_rev": delta.since_rev,
@@ -187,30 +193,32 @@ class QueryMemories:
             )
 
     async def _rerank_candidates(self, work: _QueryState) -> list[Candidate] | None:
-        """The candidates if a reranker is to read them, which no transaction may wait for; None otherwise."""
+        """Return the reranked candidates, None if nothing needs reranking. No transaction is open meanwhile."""
         if not work.lengths or not self._candidates.needs_reranking(work.profile, work.top_k):
             return None
         async with self._uow.calls(work.scope) as tx:
-            found = await self._candidates.find_candidates(tx, work.scope, work.search, work.lengths, work.top_k)
-            best = self._candidates.best_ids(found, work.profile, work.asked, work.top_k, work.query.threshold)
+            candidates = await self._candidates.find_candidates(tx, work.scope, work.search, work.lengths, work.top_k)
+            best = self._candidates.best_ids(
+                candidates, work.profile, work.ranking_query, work.top_k, work.query.threshold
+            )
             texts = (await self._search.load_answer(tx, work.scope, work.search, chosen=best)).chosen
         try:
-            return await self._candidates.rerank_best(found, work.asked, list(texts.values()))
+            return await self._candidates.rerank_best(candidates, work.ranking_query, list(texts.values()))
         except RerankerUnavailable as error:
             work.answer.degraded = work.answer.degraded or error.code
-            return found
+            return candidates
 
     async def _choose_ranked(
-        self, tx: ReadTx, work: _QueryState, read: list[Candidate] | None
+        self, tx: ReadTx, work: _QueryState, reranked: list[Candidate] | None
     ) -> list[ScoredCandidate]:
-        """The best of the ranked categories, at most top_k; the others are dropped."""
+        """Return the best of the ranked categories, at most `top_k`; list the others as dropped."""
         if not work.lengths:
             return []
-        if read is None:
-            found = await self._candidates.find_candidates(tx, work.scope, work.search, work.lengths, work.top_k)
+        if reranked is None:
+            candidates = await self._candidates.find_candidates(tx, work.scope, work.search, work.lengths, work.top_k)
         else:
-            found = await self._candidates.keep_visible(tx, work.scope, work.search, read)
-        scored = score_candidates(found, work.profile, self._clock.now(), work.asked)
+            candidates = await self._candidates.keep_visible(tx, work.scope, work.search, reranked)
+        scored = score_candidates(candidates, work.profile, self._clock.now(), work.ranking_query)
         scored, low = keep_similar(scored, work.query.threshold)
         scored, unread = keep_reranked(scored, work.profile)
         scored, irrelevant = keep_relevant(scored, work.profile)
@@ -220,11 +228,11 @@ class QueryMemories:
         return chosen
 
     async def _add_items(self, tx: ReadTx, work: _QueryState, chosen: Sequence[ScoredCandidate]) -> None:
-        """What comes whole, what was chosen and what is related to them, as far as the budget goes."""
+        """Add pinned categories, the chosen memories and the memories related to them, within the budget."""
         if not work.pinned_categories and not chosen:
             return
         most = self._policies.query.related
-        found = await self._search.load_answer(
+        loaded = await self._search.load_answer(
             tx,
             work.scope,
             work.search,
@@ -233,15 +241,15 @@ class QueryMemories:
             chosen=[s.candidate.id for s in chosen],
             related=most,
         )
-        filling, related = work.builder, found.related
-        filling.add_pinned_categories(found.whole, ranked=bool(work.lengths))
-        filling.add_ranked(chosen, found.chosen)
-        if answered := filling.answered_ids:
-            if any(r.via not in answered for r in related):  # of what there was no room for: it gives way
-                kin = await self._search.load_answer(tx, work.scope, work.search, chosen=answered, related=most)
-                related = kin.related
-            filling.add_related(related)
-        filling.fill_remaining()
+        builder, related = work.builder, loaded.related
+        builder.add_pinned_categories(loaded.whole, ranked=bool(work.lengths))
+        builder.add_ranked(chosen, loaded.chosen)
+        if answered := builder.answered_ids:
+            if any(r.via not in answered for r in related):  # some belong to memories that did not fit: load again
+                reloaded = await self._search.load_answer(tx, work.scope, work.search, chosen=answered, related=most)
+                related = reloaded.related
+            builder.add_related(related)
+        builder.fill_remaining()
 
     def _record_access(self, work: _QueryState) -> None:
         similarities = [i.scored.candidate.similarity for i in work.answer.items if i.scored]
