@@ -96,7 +96,9 @@ def build_reflection(parts: ReflectionParts) -> Reflect:
 
 def build_reflection_jobs(parts: ReflectionParts, jobs: JobStorage) -> ReflectionJobs:
     """Build the handler of the jobs that follow a turn."""
-    return ReflectionJobs(build_reflection(parts), jobs, parts.policies.llm, parts.clock, able=parts.chat.is_available)
+    return ReflectionJobs(
+        build_reflection(parts), jobs, parts.policies.llm, parts.clock, has_model=parts.chat.is_available
+    )
 
 
 def adapt_job_policy(policy: JobPolicy, chat: ChatModel) -> JobPolicy:

@@ -1,4 +1,4 @@
-"""Work of one thread beside the event loop."""
+"""One thread beside the event loop, for work on large inputs."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,10 +12,10 @@ _THREAD = ThreadPoolExecutor(1, "aside")
 
 
 async def offload_if_large(size: int, work: Callable[..., T], *args: object) -> T:
-    """Return `work(*args)`. If it reads more than LARGE bytes (`size`), it is done in a thread of which there is one.
+    """Return `work(*args)`; run it in the only offload thread if its input (`size` bytes) is larger than LARGE.
 
-    Decoders keep the interpreter's lock. Many threads of them would take it in turn and leave the event loop a share of
-    many; beside one, it waits for one call at most.
+    Decoders hold the interpreter's lock. Many decoder threads would starve the event loop; with one thread, the loop
+    waits for one call at most.
     """
     if size <= LARGE:
         return work(*args)

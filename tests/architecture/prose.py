@@ -6,109 +6,19 @@ from collections.abc import Iterable
 
 from tests.architecture.checks import Function, Source
 
-REFUSED_OPENINGS = frozenset(
-    [
-        "what",
-        "who",
-        "whose",
-        "whom",
-        "whether",
-        "which",
-        "of",
-        "as",
-        "how",
-        "why",
-        "where",
-        "when",
-        "those",
-        "that",
-        "if",
-        "in",
-        "by",
-        "so",
-        "with",
-        "to",
-        "for",
-        "from",
-        "is",
-        "are",
-        "does",
-        "has",
-        "it",
-        "its",
-        "not",
-        "or",
-        "but",
-        "because",
-        "while",
-        "than",
-        "then",
-        "there",
-        "here",
-    ]
-)
+_OPENINGS = """
+what who whose whom whether which of as how why where when those that if in by so with to for from is are does has it
+its not or but because while than then there here
+"""
+REFUSED_OPENINGS = frozenset(_OPENINGS.split())
 """Words that open a subordinate clause or a riddle, and never an imperative or a noun phrase."""
 
-THIRD_PERSON = frozenset(
-    [
-        "adds",
-        "answers",
-        "applies",
-        "asks",
-        "binds",
-        "builds",
-        "calls",
-        "checks",
-        "computes",
-        "converts",
-        "copies",
-        "creates",
-        "decides",
-        "deletes",
-        "drops",
-        "embeds",
-        "encodes",
-        "ends",
-        "erases",
-        "finds",
-        "gets",
-        "gives",
-        "goes",
-        "holds",
-        "keeps",
-        "knows",
-        "lists",
-        "loads",
-        "locks",
-        "looks",
-        "makes",
-        "marks",
-        "merges",
-        "moves",
-        "opens",
-        "prints",
-        "puts",
-        "raises",
-        "reads",
-        "refuses",
-        "removes",
-        "renders",
-        "returns",
-        "runs",
-        "says",
-        "sees",
-        "sends",
-        "sets",
-        "stores",
-        "takes",
-        "tells",
-        "turns",
-        "validates",
-        "waits",
-        "writes",
-        "yields",
-    ]
-)
+_DESCRIBING = """
+adds answers applies asks binds builds calls checks computes converts copies creates decides deletes drops embeds
+encodes erases finds gets gives goes keeps knows lists loads locks looks makes marks merges moves opens prints puts raises reads
+refuses removes renders returns runs says sees sends sets stores takes tells turns validates waits writes yields
+"""
+THIRD_PERSON = frozenset(_DESCRIBING.split())
 """Verbs that describe a function from outside. A function's docstring uses the imperative: Return, Raise."""
 
 _WORD = re.compile(r"[A-Za-z']+")
@@ -130,7 +40,12 @@ def _docstrings(nodes: Iterable[ast.AST]) -> Iterable[tuple[ast.AST, str]]:
         if isinstance(node, ast.Module | ast.ClassDef | Function) and (text := ast.get_docstring(node)):
             yield node, text
         if isinstance(node, ast.Module | ast.ClassDef):
-            for before, after in zip(node.body, node.body[1:], strict=False):
-                if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
-                    if isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
-                        yield after, after.value.value
+            pairs = zip(node.body, node.body[1:], strict=False)
+            yield from ((after, text) for before, after in pairs if (text := _text_after(before, after)))
+
+
+def _text_after(before: ast.stmt, after: ast.stmt) -> str | None:
+    """Return the string that documents an assignment, or None."""
+    if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
+        return after.value.value if isinstance(after.value, ast.Constant) else None
+    return None

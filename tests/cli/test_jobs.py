@@ -63,7 +63,7 @@ async def test_jobs_are_listed_shown_and_replayed(
         [str(embed), "embed", "queued"],
         [str(turn), "after_turn", "dead"],
     ]
-    assert lines[2].endswith("job_failed: its payload names no turn")
+    assert lines[2].endswith("job_failed: the payload needs a memory_id (a UUID) and a thread_id (a string)")
     for options in (("--state", "dead"), ("--kind", "after_turn"), ("--limit", "1", "--state", "dead")):
         found = (await said(env, caller, "list", *options)).splitlines()
         assert [line.split()[0] for line in found[1:]] == [str(turn)], options
@@ -71,7 +71,7 @@ async def test_jobs_are_listed_shown_and_replayed(
     assert (shown["id"], shown["state"], shown["payload"]) == (str(turn), "dead", {"memory_id": "[/]"})
     assert await said(env, caller, "replay", turn) == f"{turn}  after_turn is queued\n"
     again = await mnema(env, caller, "replay", turn)
-    reason = "only one that is dead, done or waits for later can be replayed"
+    reason = "only a dead, done or deferred job can be replayed"
     assert again.stderr == f"error invalid_state: the job is queued; {reason}\n"
     for command in ("show", "replay"):
         for job_id in (uuid4(), theirs):
@@ -96,7 +96,7 @@ async def test_kinds_are_paused_counted_and_resumed(app: Application, caller: Ca
     assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "w") == "done"
     wrong = await mnema(env, caller, "pause", "sleep")
     assert wrong.exit_code == 1
-    assert wrong.stderr.startswith("error invalid_request: kind: one of ttl, ")
+    assert wrong.stderr.startswith("error invalid_request: unknown kind 'sleep'; use one of: ttl, ")
 
 
 async def test_what_cannot_be_is_said_in_one_line(caller: Caller, env: dict[str, str]) -> None:

@@ -109,7 +109,10 @@ async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replaye
     await reaches(store, other, others)
     for job_id in nonsense:
         job = await reaches(store, scope, job_id, JobState.dead)
-        assert (job.attempts, job.last_error) == (1, "job_failed: its payload names no turn")
+        assert (job.attempts, job.last_error) == (
+            1,
+            "job_failed: the payload needs a memory_id (a UUID) and a thread_id (a string)",
+        )
     job = await reaches(store, scope, failing, JobState.dead)
     assert (job.attempts, "RaiseError" in (job.last_error or "")) == (3, True)
     assert "secret" not in (job.last_error or "")
@@ -240,7 +243,7 @@ async def test_a_job_beyond_the_soft_time_limit_goes_back_to_the_queue_and_is_do
 
             async def stopped() -> bool:
                 seen = await store.get_job(scope, job_id)
-                return seen is not None and seen.last_error == "stopped before its end"
+                return seen is not None and seen.last_error == "the worker stopped before the job ended"
 
             await until(stopped, "the job to be stopped")
         job = await reaches(store, scope, job_id)

@@ -1,4 +1,4 @@
-"""What each kind of job does. A handler may run more than once for one job, and twice at the same time for two."""
+"""Handlers by kind of job. A handler may run more than once for one job, and concurrently for several jobs."""
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,26 +21,26 @@ from app.usecases.reflection.reflect import Reflect
 from app.usecases.retention.forgetting import ForgetMemories
 
 SPREAD_S = 3600.0
-"""Over so many seconds after midnight the jobs that waited for its tokens begin."""
+"""Seconds after midnight (UTC) over which the jobs that waited for the new day's tokens start."""
 REVIVED_OVER_S = 10.0
-"""Over so many seconds the jobs that an outage stranded begin."""
+"""Seconds over which the jobs that an outage stranded start."""
 Handler: TypeAlias = Callable[[Principal, Job], Awaitable[Mapping[str, Any]]]
-"""Does the job and answers its report: JSON, without anything a user wrote."""
+"""A function that does a job and returns its report: JSON without any text of a user."""
 
 
 class ReflectionJobs:
-    """What follows a turn. What needs the chat model is a job of its own: a model that hangs holds nothing else up."""
+    """The jobs that reflect on turns. They are separate jobs, so a chat model that hangs blocks nothing else."""
 
-    def __init__(self, reflect: Reflect, jobs: JobStorage, policy: LlmPolicy, clock: Clock, *, able: bool) -> None:
+    def __init__(self, reflect: Reflect, jobs: JobStorage, policy: LlmPolicy, clock: Clock, *, has_model: bool) -> None:
         self._reflect = reflect
         self._jobs = jobs
         self._policy = policy
         self._clock = clock
-        self._able = able
+        self._has_model = has_model
 
     async def queue_turn(self, scope: Principal, job: Job, memory_id: UUID) -> Mapping[str, Any]:
-        """Have the turn of this job reflected on, once."""
-        if not self._able:
+        """Queue the reflection on the turn of `job`, once for each turn. Do nothing without a chat model."""
+        if not self._has_model:
             return {"why": "no_model"}
         [*ids] = await self._jobs.enqueue_jobs(
             scope, [NewJob(JobKind.reflect_turn, job.user_id, job.payload)], f"turn:{memory_id}"
@@ -48,7 +48,7 @@ class ReflectionJobs:
         return {"queued": len(ids)}
 
     async def reflect_turn(self, scope: Principal, job: Job) -> Mapping[str, Any]:
-        """Reflect on one turn; when the day's tokens are spent it waits for those of the next."""
+        """Reflect on one turn. Raise Deferral until the next day (UTC) if the day's tokens are spent."""
         turn = _turn_from_job(job)
         try:
             return await self._reflect.reflect_turn(scope, *turn)
@@ -56,25 +56,25 @@ class ReflectionJobs:
             wait_s = self._policy.wait_s(job.created_at, self._clock.now())
             if wait_s is None:
                 return {"why": "spent"}
-            why = f"{TokensSpent.code}: waits for the tokens of the next day"
+            why = f"{TokensSpent.code}: the job waits for the next day's tokens"
             raise Deferral(wait_s + random.uniform(0, SPREAD_S), why) from None
 
     async def reflect_pending(self, scope: Principal, job: Job) -> Mapping[str, Any]:
-        """Reflect on what was said and not read yet, of one user or all."""
+        """Reflect on the unread turns of the job's user, or of all users. Return counts by kind of memory."""
         counts: dict[str, dict[str, int]] = {}
         try:
             revived = await self._revive_turns(scope)
             for kind in Reflect.KINDS:
                 total = counts.setdefault(kind, dict.fromkeys(("created", "updated", "tokens"), 0))
-                async for made in self._reflect.reflect_waiting(scope, kind, user_id=job.user_id):
+                async for result in self._reflect.reflect_waiting(scope, kind, user_id=job.user_id):
                     for name in total:
-                        total[name] += getattr(made, name) if made.why is None or name == "tokens" else 0
+                        total[name] += getattr(result, name) if result.why is None or name == "tokens" else 0
         except TokensSpent:
             return {**counts, "why": "spent"}
         return {**counts, "revived": revived} if revived else counts
 
     async def _revive_turns(self, scope: Principal) -> int:
-        """Once the model answers again, put back the turns whose attempts an outage used up; how many."""
+        """Queue again the turns whose attempts an outage used up, once the model answers. Return how many."""
         since = self._clock.now() - timedelta(days=self._policy.wait_days)
         outage = JobKind.reflect_turn, since, ChatModelUnavailable.code
         if not await self._jobs.has_stranded(scope, *outage):
@@ -90,33 +90,33 @@ def job_handlers(
     consent: Consent,
     afterwards: ReflectionJobs,
 ) -> dict[JobKind, Handler]:
-    """The handlers by kind. A kind without one is not scheduled here."""
+    """Return the handlers by kind. A worker does not schedule a kind without a handler."""
 
     async def embed_all(scope: Principal, _job: Job) -> Mapping[str, Any]:
         return await embed.embed_all(scope)
 
     async def consolidate_memories(scope: Principal, job: Job) -> Mapping[str, Any]:
         report = await consolidate.consolidate_users(scope, user_id=job.user_id)
-        if report.unanswered:  # what could be done is done; the rest is tried again with a growing pause
+        if report.unanswered:  # the other pairs are done; the error makes the runner retry these with backoff
             raise ChatModelUnavailable(report.fault or None)
         return report.as_json()
 
     async def after_turn(scope: Principal, job: Job) -> Mapping[str, Any]:
         user_id, thread_id, memory_id = _turn_from_job(job)
-        answer = await consent.chat.settle_question(scope, thread_id)  # first: nobody's consent waits for a model
+        answer = await consent.chat.settle_question(scope, thread_id)  # first, so that consent never waits for a model
         embedded = await embed.embed_one(scope, memory_id)
         evicted = await lifecycle.evict_thread(scope, user_id, thread_id)
-        done: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}
-        done["reflect"] = await afterwards.queue_turn(scope, job, memory_id)
-        return done if answer is None else {**done, "consent": answer}
+        report: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}
+        report["reflect"] = await afterwards.queue_turn(scope, job, memory_id)
+        return report if answer is None else {**report, "consent": answer}
 
     async def expire_proposals(scope: Principal, _job: Job) -> Mapping[str, Any]:
         return {"expired": await consent.expire_patches(scope)}
 
-    swept = {JobKind(name): _forgetting_handler(lifecycle, name) for name in ForgetMemories.JOBS}
-    ours = {JobKind.consolidate: consolidate_memories, JobKind.consent: expire_proposals, JobKind.embed: embed_all}
-    reflecting = {JobKind.reflect_turn: afterwards.reflect_turn, JobKind.reflect: afterwards.reflect_pending}
-    return {**swept, **ours, JobKind.after_turn: after_turn, **reflecting}
+    forgetting = {JobKind(name): _forgetting_handler(lifecycle, name) for name in ForgetMemories.JOBS}
+    upkeep = {JobKind.consolidate: consolidate_memories, JobKind.consent: expire_proposals, JobKind.embed: embed_all}
+    reflection = {JobKind.reflect_turn: afterwards.reflect_turn, JobKind.reflect: afterwards.reflect_pending}
+    return {**forgetting, **upkeep, JobKind.after_turn: after_turn, **reflection}
 
 
 def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
@@ -128,13 +128,13 @@ def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
 
 
 def _turn_from_job(job: Job) -> tuple[str, str, UUID]:
-    """User, thread and turn; raises TerminalJobError."""
+    """Return user_id, thread_id and the turn's memory id. Raise TerminalJobError if the job lacks one of them."""
     try:
         memory_id, thread_id = UUID(str(job.payload["memory_id"])), job.payload["thread_id"]
         if not isinstance(thread_id, str):
             raise TypeError
     except (KeyError, TypeError, ValueError) as error:
-        raise TerminalJobError("its payload names no turn") from error
+        raise TerminalJobError("the payload needs a memory_id (a UUID) and a thread_id (a string)") from error
     if job.user_id is None:
-        raise TerminalJobError("it names no user")
+        raise TerminalJobError("the job needs a user_id")
     return job.user_id, thread_id, memory_id

@@ -31,7 +31,7 @@ ONLY_THE_SERVER_KNOWS = {
     "version_conflict": ".*",  # 412: If-Match names a version that is not current
     "invalid_request": "|".join(
         (
-            "profile is one of .*",  # configured
+            "unknown profile .*",  # configured
             "body.timezone: Value error, an IANA time zone.*",  # six hundred names
             "query is empty",  # as for texts
             "evidence: no turn, fact, .*",  # which memories there are, and whose

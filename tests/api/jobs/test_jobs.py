@@ -66,7 +66,7 @@ async def test_a_dead_job_is_replayed_to_its_end(
     replayed = (await http.post(f"/jobs/{job_id}/replay")).json()
     assert (replayed["state"], replayed["attempts"]) == ("queued", 0)
     problem = refused(await http.post(f"/jobs/{job_id}/replay"), 409, "invalid_state")
-    assert problem["detail"] == "the job is queued; only one that is dead, done or waits for later can be replayed"
+    assert problem["detail"] == "the job is queued; only a dead, done or deferred job can be replayed"
     assert await app.run_jobs.run_job(caller.scope.tenant_id, UUID(job_id), "w") == "done"
     job = (await http.get(f"/jobs/{job_id}")).json()
     assert (job["state"], job["last_error"], job["report"]) == ("done", None, {"embedded": 1, "evicted": 0} | NO_MODEL)

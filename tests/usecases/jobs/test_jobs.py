@@ -318,7 +318,7 @@ async def test_a_stopped_worker_hands_its_job_back_at_once(
         with pytest.raises(asyncio.CancelledError):
             await running
         job = await got(store, scope, job_id)
-        assert (job.state, job.last_error, job.lease_until) == (state, "stopped before its end", None)
+        assert (job.state, job.last_error, job.lease_until) == (state, "the worker stopped before the job ended", None)
         assert job.next_run <= job.updated_at
 
 
@@ -331,7 +331,7 @@ async def test_a_kind_no_handler_knows_waits_for_a_worker_that_does(
     run_jobs = runner(app)
     for unknown in (job_id, other):
         assert await run_jobs.run_job(scope.tenant_id, unknown, "w") == "retry"
-    assert (await got(store, scope, other)).last_error == "this worker does not know the kind of job"
+    assert (await got(store, scope, other)).last_error == "this worker does not know this kind of job"
 
 
 async def test_a_report_that_is_no_json_is_the_jobs_failure(

@@ -108,7 +108,9 @@ async def test_a_job_that_names_no_turn_is_set_aside_at_once(
     await say(app, scope, "Good morning.")
     [job_id] = await JobStorage(app.uow, JobPolicy()).enqueue_jobs(scope, [NewJob(JobKind.after_turn, "maya", payload)])
     assert await app.run_jobs.run_job(scope.tenant_id, job_id, "test") == "dead"
-    assert (await app.jobs.get_job(scope, job_id)).last_error == "job_failed: its payload names no turn"
+    assert (
+        await app.jobs.get_job(scope, job_id)
+    ).last_error == "job_failed: the payload needs a memory_id (a UUID) and a thread_id (a string)"
 
 
 async def test_a_turn_that_is_gone_is_no_error(app: Application, scope: Principal) -> None:
