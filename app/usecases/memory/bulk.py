@@ -1,4 +1,4 @@
-"""Many memories in one request: embedded in batches, written side by side, one result a line, in order."""
+"""Bulk writes: many memories in one request, embedded in batches, with one result for each line, in order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -23,14 +23,14 @@ LANES = 4
 
 
 class LineCrashed(MnemaError):
-    """This is a defect of the server; send the line again with a key."""
+    """The server has a defect and could not write this line; send it again with an idempotency key."""
 
     code = "internal_error"
 
 
 @dataclass(frozen=True, slots=True)
 class BulkLine:
-    """One input line: its number from 1, and the memory it asks for or what is wrong with it."""
+    """One input line: its number (from 1) and its memory, or the error that refuses it."""
 
     number: int
     draft: NewMemory | MnemaError
@@ -39,7 +39,7 @@ class BulkLine:
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What became of a line."""
+    """The result of one line: what was written, or the error that refuses it."""
 
     number: int
     outcome: WriteResult | MnemaError
@@ -49,7 +49,7 @@ _EmbeddedLine: TypeAlias = tuple[BulkLine, NewMemory, Embedding]
 
 
 class BulkWrite:
-    """Each line is written, or refused, on its own: a bad line changes nothing for the others."""
+    """The bulk use-case. Each line is written or refused on its own; a bad line does not affect the others."""
 
     def __init__(self, write: WriteMemories, limits: Limits) -> None:
         self._write = write
@@ -63,18 +63,20 @@ class BulkWrite:
         trim: bool = False,
         permitted: Permission | None = None,
     ) -> AsyncIterator[BulkResult]:
-        """Results in the order of `lines`, a batch at a time. `permitted` is asked before each batch: a batch takes a
-        while, and what it raises refuses the lines of that batch."""
+        """Yield one result for each of `lines`, in their order, batch by batch.
+
+        `permitted` is called before each batch, because a batch takes a while. Its error refuses the batch's lines.
+        """
         batch: list[BulkLine] = []
         try:
             for line in lines:
                 batch.append(await self._check_line(scope, line, trim))
-                await asyncio.sleep(0)  # reading a line may take a while: other requests come between
+                await asyncio.sleep(0)  # reading a line may take a while; let other requests run
                 if len(batch) == BATCH:
                     full, batch = batch, []
                     for result in await self._write_batch(scope, full, permitted):
                         yield result
-        except BaseException:  # the caller has gone
+        except BaseException:  # the client disconnected
             for line in batch:
                 if not isinstance(line.draft, MnemaError):
                     self._limits.give_back(scope)
@@ -83,8 +85,10 @@ class BulkWrite:
             yield result
 
     async def _check_line(self, scope: Principal, line: BulkLine, trim: bool) -> BulkLine:
-        """At once, so that a text that is too long is not held until its batch is full. A good line counts as written,
-        and one beyond the quota is refused."""
+        """Check a line at once, so that a text that is too long is not kept in memory until its batch is full.
+
+        Count a valid line against the quota and refuse one that exceeds it.
+        """
         if isinstance(line.draft, MnemaError):
             return line
         try:
@@ -97,39 +101,42 @@ class BulkWrite:
     async def _write_batch(
         self, scope: Principal, batch: Sequence[BulkLine], permitted: Permission | None
     ) -> list[BulkResult]:
-        good = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
+        valid = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
         results = {
             line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
         }
-        for result in await self._store_lines(scope, good, permitted):
+        for result in await self._store_lines(scope, valid, permitted):
             results[result.number] = result
             if isinstance(result.outcome, MnemaError):
                 self._limits.give_back(scope)
         return [results[line.number] for line in batch]
 
     async def _store_lines(
-        self, scope: Principal, good: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
+        self, scope: Principal, valid: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
     ) -> list[BulkResult]:
-        if not good:
+        if not valid:
             return []
         try:
             if permitted is not None:
                 await permitted()
-            embeddings = await self._write.embed_drafts(scope, [draft for _line, draft in good])
+            embeddings = await self._write.embed_drafts(scope, [draft for _line, draft in valid])
         except Exception as error:
             refusal = _line_error(error)
-            return [BulkResult(line.number, refusal) for line, _draft in good]
+            return [BulkResult(line.number, refusal) for line, _draft in valid]
         lanes: dict[str, list[_EmbeddedLine]] = {}
-        for (line, draft), embedding in zip(good, embeddings, strict=True):
+        for (line, draft), embedding in zip(valid, embeddings, strict=True):
             lanes.setdefault(draft.user_id, []).append((line, draft, embedding))
         gate = asyncio.Semaphore(LANES)
-        done = await asyncio.gather(*(self._store_user_lines(scope, lane, gate) for lane in lanes.values()))
-        return [result for lane in done for result in lane]
+        lane_results = await asyncio.gather(*(self._store_user_lines(scope, lane, gate) for lane in lanes.values()))
+        return [result for results in lane_results for result in results]
 
     async def _store_user_lines(
         self, scope: Principal, lane: Sequence[_EmbeddedLine], gate: asyncio.Semaphore
     ) -> list[BulkResult]:
-        """One user's lines in order, each compared with those before it; those far from each other go together."""
+        """Store one user's lines in order. Each line is compared with the ones before it.
+
+        Lines that are far from each other are stored in one transaction.
+        """
         results = []
         async with gate:
             for run in self._write.independent_batches(
@@ -144,7 +151,7 @@ class BulkWrite:
 
 
 def _line_error(error: Exception) -> MnemaError:
-    """What a line answers; an error nobody foresaw is logged and costs only the lines that met it."""
+    """Return the error that a line answers. Log an unexpected one; it fails only its own lines."""
     if isinstance(error, MnemaError):
         return error
     log.exception("bulk_line_crashed", exc_info=error)

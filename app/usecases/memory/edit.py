@@ -1,4 +1,4 @@
-"""Change, pin, delete, restore and purge one memory; each is one journaled change."""
+"""Changes to one memory: patch, pin, delete, restore and purge. Each is one journaled change."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -26,10 +26,10 @@ _TOO_LATE = (NotFound, WrongState, VersionConflict, DuplicateText)
 
 
 class EditMemories:
-    """Every method raises NotFound for an id that is another tenant's or not this key's to see.
+    """The use-cases that change one memory. All raise NotFound for an id that this key cannot see.
 
-    With a `key` that was used before nothing is done, and the answer is the memory as it is by now; IdempotencyMismatch
-    when it was used for something else.
+    With a `key` that was used before, a method changes nothing and returns the memory as it is now. It raises
+    IdempotencyMismatch if the key was used for another request.
     """
 
     def __init__(
@@ -58,18 +58,18 @@ class EditMemories:
         trim: bool = False,
         key: IdempotencyKey | None = None,
     ) -> Memory:
-        """Set the named fields; nothing is recorded when nothing changes.
+        """Set the named fields; record nothing if no value changes. `version` None accepts any version.
 
-        Raises VersionConflict when `version` is not current, WrongState when the memory is not active, DuplicateText
-        when another active memory says the same, and the text rules' errors.
+        Raise VersionConflict if `version` is not current, WrongState if the memory is not active, DuplicateText if
+        another active memory has the same text, and the errors of the text rules.
         """
 
         async def apply_patch() -> Memory:
             before = await self._load_memory(scope, memory_id)
             if before.state is not MemoryState.active:
                 raise WrongState(f"the memory is {before.state.value}")
-            wanted = self._check_fields(scope, before, fields, trim)
-            changed = {name: value for name, value in wanted.items() if value != getattr(before, name)}
+            checked = self._check_fields(scope, before, fields, trim)
+            changed = {name: value for name, value in checked.items() if value != getattr(before, name)}
             if not changed and version in (None, before.version):
                 return await self._record_unchanged(scope, before, key)
             return await self._update_memory(scope, before, changed, version, key)
@@ -79,11 +79,11 @@ class EditMemories:
     async def pin_memory(
         self, scope: Principal, memory_id: UUID, pinned: bool, key: IdempotencyKey | None = None
     ) -> Memory:
-        """Pin or unpin."""
+        """Pin the memory, or unpin it if `pinned` is False. A pinned memory never expires and is never evicted."""
         return await self.patch_memory(scope, memory_id, {"pinned": pinned}, version=None, key=key)
 
     async def soft_delete_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
-        """Take it out of every answer; it can be restored until `purge_at`. Deleting twice changes nothing."""
+        """Remove the memory from every answer; it can be restored until `purge_at`. Idempotent."""
 
         async def apply_soft_delete() -> Memory:
             before = await self._load_memory(scope, memory_id)
@@ -99,7 +99,7 @@ class EditMemories:
             try:
                 return await self._change_state(scope, before, ChangeKind.soft_deleted, fields, states, key)
             except WrongState:
-                after = await self._load_memory(scope, memory_id)  # somebody else deleted it meanwhile: then it is done
+                after = await self._load_memory(scope, memory_id)  # another request may have deleted it
                 if after.state is MemoryState.soft_deleted:
                     return await self._record_unchanged(scope, after, key)
                 raise
@@ -107,11 +107,10 @@ class EditMemories:
         return await self._run_once(scope, memory_id, key, apply_soft_delete)
 
     async def restore_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
-        """Bring a soft-deleted or superseded memory back; raises WrongState when it is active, DuplicateText when its
-        text has been remembered again since.
+        """Make a soft-deleted or superseded memory active again.
 
-        Of a merged one this undoes the merge: it is as it was, and consolidation keeps it apart from what it gave way
-        to. What that one took over from it stays.
+        Raise WrongState if it is active, DuplicateText if another active memory has its text by now. For a merged
+        memory this undoes the merge: consolidation never merges the two again. The surviving memory keeps its values.
         """
 
         async def apply_restore() -> Memory:
@@ -123,7 +122,7 @@ class EditMemories:
         return await self._run_once(scope, memory_id, key, apply_restore)
 
     async def purge_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> None:
-        """Remove it for good: row, vector, relations, and its text from history and delta."""
+        """Delete the memory for good: row, vector, relations, and its text in history and delta."""
 
         async def apply_purge() -> None:
             before = await self._load_memory(scope, memory_id)
@@ -143,13 +142,13 @@ class EditMemories:
     async def _run_once(
         self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[Memory]]
     ) -> Memory:
-        done = await self._run_unless_answered(scope, memory_id, key, work)
-        return await self._load_memory(scope, memory_id) if done is None else done
+        memory = await self._run_unless_answered(scope, memory_id, key, work)
+        return await self._load_memory(scope, memory_id) if memory is None else memory
 
     async def _run_unless_answered(
         self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[T]]
     ) -> T | None:
-        """What `work` answers; None if it was done before with this key, or by another while it worked."""
+        """Return the result of `work`, None if a request with this key was answered before or meanwhile."""
         if key is None:
             return await work()
         if await self._journal.find_response(scope, key) is not None:
@@ -230,8 +229,10 @@ class EditMemories:
     async def _record_with_retries(
         self, scope: Principal, before: Memory, change: MemoryChange, key: IdempotencyKey | None
     ) -> Memory | None:
-        """The row after it, None when it was purged or done before. A key bound to agents changes a row only as it saw
-        it: meanwhile the row may have moved to a category that is not the key's."""
+        """Return the row after the change, None if it is purged or the request was answered before.
+
+        A key bound to agents changes only the version it read, because the row may move to a category it cannot see.
+        """
         if scope.categories is None or change.expect_version is not None:
             return await self._record_change(scope, change, key)
         for _attempt in range(self._policies.write.attempts):
@@ -246,24 +247,24 @@ class EditMemories:
         return None if outcome.replay is not None else outcome.recorded[0].memory
 
     def _check_fields(self, scope: Principal, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
-        wanted = dict(fields)
+        checked = dict(fields)
         limits = self._policies.write.text_limits
         procedural = before.type is MemoryType.procedural
-        if "text" in wanted:
+        if "text" in checked:
             kind = MemoryType.semantic if procedural else before.type
-            wanted["text"] = check_text(wanted["text"], kind, limits, trim)
-        if "steps_text" in wanted:
+            checked["text"] = check_text(checked["text"], kind, limits, trim)
+        if "steps_text" in checked:
             if not procedural:
                 raise InvalidInput("only a procedural memory has steps_text")
-            wanted["steps_text"] = check_steps(check_text(wanted["steps_text"], before.type, limits, trim))
-        if "category" in wanted:
-            self._policies.categories.get_category(wanted["category"])
-            scope.require_categories([wanted["category"]])
-            if procedural != (wanted["category"] == "procedural"):
+            checked["steps_text"] = check_steps(check_text(checked["steps_text"], before.type, limits, trim))
+        if "category" in checked:
+            self._policies.categories.get_category(checked["category"])
+            scope.require_categories([checked["category"]])
+            if procedural != (checked["category"] == "procedural"):
                 raise InvalidInput("type procedural and category procedural go together")
-        if "tags" in wanted:
-            wanted["tags"] = tuple(wanted["tags"])
-        return wanted
+        if "tags" in checked:
+            checked["tags"] = tuple(checked["tags"])
+        return checked
 
     async def _embed_and_compare(
         self, scope: Principal, after: Memory, changed: bool

@@ -1,4 +1,4 @@
-"""The audit trail of one memory (seed 003 §8)."""
+"""The history (audit trail) of one memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,28 +14,31 @@ from app.storage.uow import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """One page, newest first; `next_cursor` None on the last."""
+    """One page of history, newest first. `next_cursor` is None on the last page."""
 
     items: list[HistoryRow]
     next_cursor: str | None
 
 
 class ReadHistory:
-    """History outlives its memory, except for keys bound to agents: they see it as long as they see the memory."""
+    """The use-case that reads history. History outlives a purged memory.
+
+    A key bound to agents sees it only while it sees the memory itself.
+    """
 
     def __init__(self, uow: UnitOfWork, memories: MemoryStorage) -> None:
         self._uow = uow
         self._memories = memories
 
     async def list_history(self, scope: Principal, memory_id: UUID, cursor: str | None, limit: int) -> HistoryPage:
-        """A page of history; raises NotFound, InvalidCursor."""
+        """Return a page of at most `limit` history rows. Raise NotFound or InvalidCursor."""
         after = decode_cursor(cursor)
         async with self._uow.read(scope) as tx:
             if not await self._is_visible(tx, scope, memory_id):
                 raise NotFound()
-            found = await self._memories.list_history(tx, scope, memory_id, after, limit + 1)
-        items = [replace(row, meta=_visible_meta(row.meta, scope)) for row in found[:limit]]
-        more = len(found) > limit
+            rows = await self._memories.list_history(tx, scope, memory_id, after, limit + 1)
+        items = [replace(row, meta=_visible_meta(row.meta, scope)) for row in rows[:limit]]
+        more = len(rows) > limit
         return HistoryPage(items, encode_cursor((items[-1].ts, items[-1].id)) if more else None)
 
     async def _is_visible(self, tx: Any, scope: Principal, memory_id: UUID) -> bool:
@@ -45,7 +48,7 @@ class ReadHistory:
 
 
 def _visible_meta(meta: Mapping[str, Any], scope: Principal) -> Mapping[str, Any]:
-    """LINK rows name other memories: a bound key sees those of its own categories."""
+    """Remove relations to memories that a bound key cannot see. LINK rows name other memories."""
     if scope.categories is None or "edges" not in meta:
         return meta
     return {**meta, "edges": [e for e in meta["edges"] if e["category"] in scope.categories]}

@@ -1,4 +1,4 @@
-"""From a decision to journaled changes: a new memory, an updated one, or one in place of the old (SPEC §1)."""
+"""Journaled changes from a merge decision: create, update, or recreate a memory (`docs/contract.md`, Memory)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from app.usecases.memory.relations import delta_meta, edges_to, threads_of
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The answer to a write. `similarity`: best cosine among the compared; `revision`: of the writing thread."""
+    """The result of a write. `similarity`: the best cosine among the compared; `revision`: the thread's new one."""
 
     id: UUID | None
     action: Literal["created", "updated", "merged", "skipped"]
@@ -31,8 +31,10 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class MergeTarget:
-    """A stored memory that a new one is the newer form of, as somebody judged who saw it so; the text that stands for
-    both, with its embedding; and what its history says of the judgement."""
+    """A merge target chosen by an earlier judgement, and the text that replaces both, with its embedding.
+
+    `provenance` goes into the target's history.
+    """
 
     memory: ComparedMemory
     text: str
@@ -42,7 +44,7 @@ class MergeTarget:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What is to be written, what it was compared with, and the stored memory it joins, if any."""
+    """A memory to write, the memories it was compared with, and the one it merges into, if any."""
 
     scope: Principal
     new: NewMemory
@@ -52,74 +54,77 @@ class WritePlan:
     match: ComparedMemory | None
     now: datetime
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """What its history says besides."""
+    """Further fields of the history row."""
 
 
-def compose_write(intent: WritePlan, *, recreate: bool) -> tuple[list[MemoryChange], WriteResult]:
-    """The changes to record and the answer to give; the last change is the one the answer speaks of."""
-    if intent.match is None:
-        changes, written = _compose_create(intent)
-    elif recreate and _merged_memory(intent, intent.match).text != intent.match.neighbour.text:
-        changes, written = _compose_recreate(intent, intent.match)
+def compose_write(plan: WritePlan, *, recreate: bool) -> tuple[list[MemoryChange], WriteResult]:
+    """Return the changes to record and the result. The last change is the one that the result describes.
+
+    With `recreate`, a merge that changes the text makes a new memory and supersedes the old one.
+    """
+    if plan.match is None:
+        changes, written = _compose_create(plan)
+    elif recreate and _merged_memory(plan, plan.match).text != plan.match.neighbour.text:
+        changes, written = _compose_recreate(plan, plan.match)
     else:
-        changes, written = _compose_update(intent, intent.match)
-    changes[-1] = replace(changes[-1], observations=(_completion_event(intent, written),))
+        changes, written = _compose_update(plan, plan.match)
+    changes[-1] = replace(changes[-1], observations=(_completion_event(plan, written),))
     return changes, written
 
 
-def _compose_create(intent: WritePlan) -> tuple[list[MemoryChange], WriteResult]:
-    new, memory_id = intent.new, new_id()
+def _compose_create(plan: WritePlan) -> tuple[list[MemoryChange], WriteResult]:
+    new, memory_id = plan.new, new_id()
     change = MemoryChange(
         kind=ChangeKind.created,
         memory_id=memory_id,
         user_id=new.user_id,
-        actor=intent.scope.actor_name,
+        actor=plan.scope.actor_name,
         new=new,
-        vector=intent.embedding.vector,
-        tokens=intent.embedding.tokens,
+        vector=plan.embedding.vector,
+        tokens=plan.embedding.tokens,
         threads=threads_of(new.thread_id),
         delta_meta=delta_meta(new.text, new.importance),
-        edges=edges_to(memory_id, new.created_at, intent.compared),
+        edges=edges_to(memory_id, new.created_at, plan.compared),
     )
-    return [change], WriteResult(memory_id, "created", similarity=intent.decision.best_similarity)
+    return [change], WriteResult(memory_id, "created", similarity=plan.decision.best_similarity)
 
 
-def _compose_update(intent: WritePlan, match: ComparedMemory) -> tuple[list[MemoryChange], WriteResult]:
-    merged, old = _merged_memory(intent, match), match.neighbour
+def _compose_update(plan: WritePlan, match: ComparedMemory) -> tuple[list[MemoryChange], WriteResult]:
+    merged, old = _merged_memory(plan, match), match.neighbour
     changed = merged.text != old.text
     fields: dict[str, Any] = {
         "importance": merged.importance,
         "pinned": merged.pinned,
         "tags": list(merged.tags),
-        "updated_at": intent.now,
+        "updated_at": plan.now,
     }
-    if changed:  # the old source does not say the new text
-        fields |= {"text": merged.text, "source": intent.new.source}
+    if changed:  # the old source does not support the new text
+        fields |= {"text": merged.text, "source": plan.new.source}
     change = MemoryChange(
         kind=ChangeKind.updated,
         memory_id=old.id,
         user_id=merged.user_id,
-        actor=intent.scope.actor_name,
+        actor=plan.scope.actor_name,
         fields=fields,
-        vector=intent.embedding.vector if changed else None,
-        tokens=intent.embedding.tokens if changed else None,
+        vector=plan.embedding.vector if changed else None,
+        tokens=plan.embedding.tokens if changed else None,
         threads=threads_of(merged.thread_id, match.thread_id),
         expect_version=match.version,
         expect_states=("active",),
-        history_meta=_incoming_meta(intent),
-        edges=edges_to(old.id, old.created_at, intent.compared) if changed else (),
+        history_meta=_incoming_meta(plan),
+        edges=edges_to(old.id, old.created_at, plan.compared) if changed else (),
     )
-    return [change], WriteResult(old.id, "updated", old.id, intent.decision.best_similarity)
+    return [change], WriteResult(old.id, "updated", old.id, plan.decision.best_similarity)
 
 
-def _compose_recreate(intent: WritePlan, match: ComparedMemory) -> tuple[list[MemoryChange], WriteResult]:
-    merged, old, memory_id = _merged_memory(intent, match), match.neighbour, new_id()
+def _compose_recreate(plan: WritePlan, match: ComparedMemory) -> tuple[list[MemoryChange], WriteResult]:
+    merged, old, memory_id = _merged_memory(plan, match), match.neighbour, new_id()
     superseded = MemoryChange(
         kind=ChangeKind.superseded,
         memory_id=old.id,
         user_id=merged.user_id,
-        actor=intent.scope.actor_name,
-        fields={"state": "superseded", "superseded_by": memory_id, "updated_at": intent.now},
+        actor=plan.scope.actor_name,
+        fields={"state": "superseded", "superseded_by": memory_id, "updated_at": plan.now},
         expect_version=match.version,
         expect_states=("active",),
         new_ref=str(memory_id),
@@ -128,38 +133,38 @@ def _compose_recreate(intent: WritePlan, match: ComparedMemory) -> tuple[list[Me
         kind=ChangeKind.recreated,
         memory_id=memory_id,
         user_id=merged.user_id,
-        actor=intent.scope.actor_name,
-        new=replace(merged, created_at=old.created_at, updated_at=intent.now),
-        vector=intent.embedding.vector,
-        tokens=intent.embedding.tokens,
+        actor=plan.scope.actor_name,
+        new=replace(merged, created_at=old.created_at, updated_at=plan.now),
+        vector=plan.embedding.vector,
+        tokens=plan.embedding.tokens,
         threads=threads_of(merged.thread_id, match.thread_id),
         old_ref=str(old.id),
         delta_meta=delta_meta(merged.text, merged.importance),
-        history_meta=_incoming_meta(intent),
-        edges=edges_to(memory_id, old.created_at, intent.compared, without=old.id),
+        history_meta=_incoming_meta(plan),
+        edges=edges_to(memory_id, old.created_at, plan.compared, without=old.id),
     )
-    return [superseded, fresh], WriteResult(memory_id, "updated", old.id, intent.decision.best_similarity)
+    return [superseded, fresh], WriteResult(memory_id, "updated", old.id, plan.decision.best_similarity)
 
 
-def _merged_memory(intent: WritePlan, match: ComparedMemory) -> NewMemory:
-    """The incoming memory with what the old one already had: importance max, pinned or, tags union."""
-    new = intent.new
+def _merged_memory(plan: WritePlan, match: ComparedMemory) -> NewMemory:
+    """Return the incoming memory merged with the old one: higher importance, pinned if either is, all tags."""
+    new = plan.new
     return replace(
         new,
-        text=merge_text(new.text, match.neighbour.text, intent.decision.rule),
+        text=merge_text(new.text, match.neighbour.text, plan.decision.rule),
         importance=max(new.importance, match.importance),
         pinned=new.pinned or match.pinned,
         tags=tuple(dict.fromkeys((*match.tags, *new.tags))),
     )
 
 
-def _incoming_meta(intent: WritePlan) -> dict[str, Any]:
-    decision = intent.decision
+def _incoming_meta(plan: WritePlan) -> dict[str, Any]:
+    decision = plan.decision
     return {
-        "incoming": intent.new.text,
+        "incoming": plan.new.text,
         "rule": decision.rule,
         "similarity": decision.best_similarity,
-        **intent.provenance,
+        **plan.provenance,
     }
 
 
@@ -170,18 +175,18 @@ def write_event(
     sim: float | None = None,
     memory_id: UUID | None = None,
 ) -> Observation:
-    """The operational event of a write (seed 003 §14)."""
+    """Return the operational event of a write. `sim` is the best cosine similarity."""
     node: Literal["hotpath", "episodic"] = "episodic" if new.type is MemoryType.episodic else "hotpath"
     return Observation(node, op, status, new.user_id, new.thread_id, memory_id, new.category, sim)
 
 
-def _completion_event(intent: WritePlan, written: WriteResult) -> Observation:
+def _completion_event(plan: WritePlan, written: WriteResult) -> Observation:
     op = "create" if written.action == "created" else "update"
-    return write_event(intent.new, op, "ok", intent.decision.best_similarity, written.id)
+    return write_event(plan.new, op, "ok", plan.decision.best_similarity, written.id)
 
 
 def search_event(new: NewMemory, sim: float | None) -> tuple[Observation, ...]:
-    """What was observed before a semantic memory was written: reading, so no part of the write."""
+    """Return the events of the comparison before a write. Only semantic memories are compared."""
     return (
         (write_event(new, "classify"), write_event(new, "search", sim=sim)) if new.type is MemoryType.semantic else ()
     )

@@ -1,4 +1,4 @@
-"""Get and list memories."""
+"""Reads of stored memories, by id and by page."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -14,21 +14,21 @@ from app.storage.uow import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class MemoryPage:
-    """One page, newest first; `next_cursor` None on the last."""
+    """One page of memories, newest first. `next_cursor` is None on the last page."""
 
     items: list[Memory]
     next_cursor: str | None
 
 
 class ReadMemories:
-    """Reads held to the scope's tenant and categories."""
+    """The use-cases that read memories of the tenant, in the categories that the key may see."""
 
     def __init__(self, uow: UnitOfWork, memories: MemoryStorage) -> None:
         self._uow = uow
         self._memories = memories
 
     async def get_memory(self, scope: Principal, memory_id: UUID) -> Memory:
-        """The memory in whatever state; raises NotFound."""
+        """Return the memory, whatever its state. Raise NotFound if the key cannot see one with this id."""
         async with self._uow.read(scope) as tx:
             memory = await self._memories.get_memory(tx, scope, memory_id)
         if memory is None:
@@ -38,12 +38,15 @@ class ReadMemories:
     async def list_memories(
         self, scope: Principal, filters: Filters, state: str, cursor: str | None, limit: int
     ) -> MemoryPage:
-        """A page of memories; raises InvalidCursor, CategoryNotAllowed for a category the key may not see."""
+        """Return a page of at most `limit` memories in `state`.
+
+        Raise InvalidCursor, or CategoryNotAllowed for a category that the key may not see.
+        """
         if filters.category is not None:
             scope.require_categories([filters.category])
         after = decode_cursor(cursor)
         async with self._uow.read(scope) as tx:
-            found = await self._memories.list_memories(tx, scope, filters, state, after, limit + 1)
-        items = found[:limit]
-        more = len(found) > limit
+            rows = await self._memories.list_memories(tx, scope, filters, state, after, limit + 1)
+        items = rows[:limit]
+        more = len(rows) > limit
         return MemoryPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)

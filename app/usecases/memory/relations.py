@@ -1,4 +1,4 @@
-"""What a change touches besides its memory: relations to neighbours, and the threads that are told of it."""
+"""Side effects of a change: relations to neighbours, and entries in the deltas of threads."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,10 @@ DELTA_TEXT = 300
 def edges_to(
     memory_id: UUID, created_at: datetime | None, compared: Sequence[ComparedMemory], without: UUID | None = None
 ) -> tuple[Edge, ...]:
-    """One relation to each close neighbour, from the newer to the older (seed 003 §2)."""
+    """Return a relation to each close neighbour, from the newer memory to the older one.
+
+    `created_at` None means now. `without` names a neighbour that gets no relation.
+    """
     edges = []
     for c in compared:
         other = c.neighbour
@@ -27,10 +30,10 @@ def edges_to(
 
 
 def delta_meta(text: str, importance: int) -> dict[str, Any]:
-    """What the delta header will need to tell of a new memory; of a changed one the database takes it from the row."""
+    """Return the data that the delta header shows of a new memory. The database adds it for a changed one."""
     return {"text": text[:DELTA_TEXT], "importance": importance}
 
 
 def threads_of(*threads: str | None) -> tuple[str, ...]:
-    """The threads a change is told to, each once, in the order they are locked."""
+    """Return the threads whose delta shows a change, without duplicates, in locking order."""
     return tuple(sorted({t for t in threads if t is not None}))

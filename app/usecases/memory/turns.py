@@ -1,4 +1,4 @@
-"""Turns of a conversation: kept and answered for at once, with the work that follows queued beside them (SPEC §7)."""
+"""Turns of a conversation: a turn and the job that follows it are stored in one transaction."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ from app.usecases.tenancy.limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """What became of a turn: its memory, the thread's revision, the jobs queued with it; `id` None: not stored."""
+    """A stored turn: its memory, the thread's revision and the queued jobs. `id` is None if it was refused."""
 
     id: UUID | None
     revision: int | None = None
@@ -34,7 +34,7 @@ class StoredTurn:
 
 
 class StoreTurn:
-    """A turn is never merged with another, and never lost to an embedder that is away."""
+    """The use-case that stores turns. It never merges a turn, and stores it without a vector during an outage."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class StoreTurn:
     ) -> StoredTurn:
         """Store a memory of type turn and its `after_turn` job in one transaction.
 
-        While the embedder is away the turn has no vector: words find it at once, its job embeds it later. Raises as
-        `WriteMemories.remember` does, but for EmbedderUnavailable. A text that was erased is not stored.
+        While the embedder is away, the turn has no vector: full-text search finds it, and its job embeds it later.
+        Raise what `WriteMemories.write_memory` raises except EmbedderUnavailable. Do not store an erased text.
         """
         new = self._write.check_draft(scope, draft, trim)
         async with self._limits.reserve_write(scope):

@@ -1,4 +1,4 @@
-"""Remember: text rules, then compare with what is known, then one journaled write (SPEC §1; seed 003 §2, §9)."""
+"""Write a memory: text rules, comparison with its neighbours, then one journaled write (`docs/contract.md`, Memory)."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compo
 from app.usecases.tenancy.limits import Limits
 
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
-"""What a write meets when another one changed the compared memories first: think again."""
+"""Errors of a write whose compared memories another write changed first; it starts again."""
 
 log = structlog.get_logger(__name__)
 Storable: TypeAlias = tuple[NewMemory, Embedding, IdempotencyKey | None]
@@ -49,7 +49,7 @@ CLOCK_SKEW = timedelta(seconds=5)
 
 
 class WriteMemories:
-    """Creates a memory or updates the one that already says it."""
+    """The use-case that creates a memory or merges it into a stored one."""
 
     def __init__(
         self,
@@ -73,11 +73,9 @@ class WriteMemories:
     async def write_memory(
         self, scope: Principal, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
     ) -> WriteResult:
-        """Write `draft`; two database round trips for a semantic memory, one for any other.
-
-        Raises UnknownCategory, CategoryNotAllowed, AgentNotAllowed, EmptyText, TextTooLong, InvalidInput,
-        QuotaExceeded, EmbedderUnavailable, IdempotencyMismatch, WriteContention. Text that was erased is `skipped`.
-        """
+        """Write `draft` in two database round trips if it is semantic, else in one. Skip an erased text. Raise
+        UnknownCategory, CategoryNotAllowed, AgentNotAllowed, EmptyText, TextTooLong, InvalidInput, QuotaExceeded,
+        EmbedderUnavailable, IdempotencyMismatch or WriteContention."""
         new = self.check_draft(scope, draft, trim)
         async with self._limits.reserve_write(scope):
             [embedding] = await self.embed_drafts(scope, [new])
@@ -86,10 +84,10 @@ class WriteMemories:
     async def store_memory(
         self, scope: Principal, new: NewMemory, embedding: Embedding, key: IdempotencyKey | None = None
     ) -> WriteResult:
-        """Write a memory that passed `checked`, with its embedding."""
+        """Write a memory that passed `check_draft`, with its embedding. Raise WriteContention after all attempts."""
         scope = scope.speaking_as(new.agent_id)
         for attempt in range(self._policies.write.attempts):
-            await asyncio.sleep(random.uniform(0, 0.005) * attempt)  # many writers of one text: let one go first
+            await asyncio.sleep(random.uniform(0, 0.005) * attempt)  # let one of many writers of the same text go first
             compared = await self._find_neighbours(scope, new, embedding)
             try:
                 return await self._write_compared(scope, new, embedding, compared, key)
@@ -100,52 +98,52 @@ class WriteMemories:
         raise WriteContention()
 
     async def store_or_merge(
-        self, scope: Principal, new: NewMemory, embedding: Embedding, key: IdempotencyKey, joining: MergeTarget | None
+        self, scope: Principal, new: NewMemory, embedding: Embedding, key: IdempotencyKey, target: MergeTarget | None
     ) -> WriteResult:
-        """As `remember` for what passed `checked`, with its embedding; as the newer form of a memory if that is still
-        what it was and no other says the same. Raises QuotaExceeded, IdempotencyMismatch, WriteContention."""
+        """Write a memory that passed `check_draft`: merge it into `target`, or store it as `store_memory` does.
+
+        Store it if `target` is None or changed meanwhile. Raise QuotaExceeded, IdempotencyMismatch or WriteContention.
+        """
         async with self._limits.reserve_write(scope):
-            if joining is not None:
+            if target is not None:
                 with contextlib.suppress(ErasedText, *RACE_LOST):
-                    return await self._merge_into_target(scope, new, key, joining)
+                    return await self._merge_into_target(scope, new, key, target)
             return await self.store_memory(scope, new, embedding, key)
 
     async def _merge_into_target(
-        self, scope: Principal, new: NewMemory, key: IdempotencyKey, joining: MergeTarget
+        self, scope: Principal, new: NewMemory, key: IdempotencyKey, target: MergeTarget
     ) -> WriteResult:
-        scope, memory = scope.speaking_as(new.agent_id), joining.memory
-        new = replace(new, text=joining.text, category=memory.category)
-        compared = await self._find_neighbours(scope, new, joining.embedding)
-        judged = Decision("update", memory.neighbour, self._decide_merge(new, compared).best_similarity, "reconcile")
-        said = new.created_at or self._clock.now()  # not when it was read: what was said after may wait to be read, too
-        intent = WritePlan(scope, new, joining.embedding, compared, judged, memory, said, joining.provenance)
-        return await self._record_write(scope, new, compose_write(intent, recreate=self._recreates), key)
+        scope, memory = scope.speaking_as(new.agent_id), target.memory
+        new = replace(new, text=target.text, category=memory.category)
+        compared = await self._find_neighbours(scope, new, target.embedding)
+        decision = Decision("update", memory.neighbour, self._decide_merge(new, compared).best_similarity, "reconcile")
+        stated_at = new.created_at or self._clock.now()  # the turn's time: later turns may still wait to be processed
+        plan = WritePlan(scope, new, target.embedding, compared, decision, memory, stated_at, target.provenance)
+        return await self._record_write(scope, new, compose_write(plan, recreate=self._recreates), key)
 
     async def store_many(self, scope: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
-        """As `store` for memories that have nothing to do with each other, in one transaction if it goes through.
+        """Store independent memories in one transaction; if that fails, store them one by one.
 
-        When it does not, one by one: each then answers for itself. Not when the database went away, for the transaction
-        may have been committed: trying again could store them twice.
+        Do not try again after DatabaseUnavailable: the first transaction may have been committed.
         """
         if len(items) > 1:
             try:
                 return await self._store_together(scope, items)
             except DatabaseUnavailable as error:
                 return [error] * len(items)
-            except Exception:  # whose fault it is, each tells by itself
+            except Exception:  # one by one, each item gets its own result or error
                 log.info("bulk_one_by_one", lines=len(items))
         return [await self._store_alone(scope, item) for item in items]
 
     async def _store_together(self, scope: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
-        """Raises WriteContention when two of them join one memory, or one of them is to be skipped."""
+        """Store all in one transaction. Raise WriteContention if two merge into one memory, or one is skipped."""
         changes: list[MemoryChange] = []
         keys: list[KeyRecord] = []
         last: list[tuple[WriteResult, int]] = []
         for new, embedding, key in items:
             speaker = scope.speaking_as(new.agent_id)
-            composed = self._compose_write(
-                speaker, new, embedding, await self._find_neighbours(speaker, new, embedding)
-            )
+            compared = await self._find_neighbours(speaker, new, embedding)
+            composed = self._compose_write(speaker, new, embedding, compared)
             if composed is None or {c.memory_id for c in composed[0]} & {c.memory_id for c in changes}:
                 raise WriteContention()
             changes += composed[0]
@@ -158,7 +156,7 @@ class WriteMemories:
         return [self._finish_write(scope, *each) for each in stored]
 
     def independent_batches(self, drafts: Sequence[NewMemory], embeddings: Sequence[Embedding]) -> list[range]:
-        """Which of one user's memories can go through `store_many` together, in order."""
+        """Return the ranges of one user's memories that `store_many` can take together, in order."""
         bands = self._policies.bands
         lowest = min(bands.link_min, bands.fallback_low if bands.fallback_on_write else bands.check_low)
         keys = [text_key(d.text) if d.type is MemoryType.semantic else None for d in drafts]
@@ -171,7 +169,7 @@ class WriteMemories:
             return error
 
     def check_draft(self, scope: Principal, draft: NewMemory, trim: bool = False) -> NewMemory:
-        """`draft` after the text rules and the checks that need no database; raises as `remember` does."""
+        """Return `draft` after the text rules and the checks without database; `trim` cuts a text that is too long."""
         self._policies.categories.get_category(draft.category)
         scope.require_categories([draft.category])
         if draft.agent_id is not None and scope.agents is not None and draft.agent_id not in scope.agents:
@@ -193,7 +191,7 @@ class WriteMemories:
         )
 
     async def embed_drafts(self, scope: Principal, drafts: Sequence[NewMemory]) -> list[Embedding]:
-        """The embeddings of what will be written, in order; a failure is kept as an event."""
+        """Return the embeddings of `drafts`, in order. Record an event and raise EmbedderUnavailable on failure."""
         try:
             return await self._embedder.encode_texts([embedded_text(d.type, d.text, d.actor_id) for d in drafts])
         except EmbedderUnavailable:
@@ -245,18 +243,18 @@ class WriteMemories:
     def _compose_write(
         self, scope: Principal, new: NewMemory, embedding: Embedding, compared: Sequence[ComparedMemory]
     ) -> tuple[list[MemoryChange], WriteResult] | None:
-        """The changes to record and the answer; None when it is not important enough for a memory of its own."""
+        """Return the changes to record and the result, None if the memory is not important enough to be created."""
         decision = self._decide_merge(new, compared)
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
             return None
-        intent = WritePlan(scope, new, embedding, compared, decision, match, self._clock.now())
-        return compose_write(intent, recreate=self._recreates)
+        plan = WritePlan(scope, new, embedding, compared, decision, match, self._clock.now())
+        return compose_write(plan, recreate=self._recreates)
 
     async def record_skip(
         self, scope: Principal, new: NewMemory, skipped: WriteResult, key: IdempotencyKey | None
     ) -> WriteResult:
-        """Store nothing but the event, and the answer for a retry."""
+        """Record the event of a skipped write and, with a `key`, the result for a retry. Store no memory."""
         if key is not None:
             outcome = await self._journal.record(scope, [], keys=_key_records(key, new, skipped))
             if outcome.replay is not None:
