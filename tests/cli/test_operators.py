@@ -115,9 +115,17 @@ async def test_keys_that_cannot_be_are_refused_with_the_reason(env: dict[str, An
     await mnema("tenant", "create", "acme", **env)
     cases = {
         ("--agents", "gardener"): "error unknown_agent: no allowlist for agent 'gardener'\n",
-        ("--scopes", "read"): "error invalid_request: scopes are query, write, chat, approve, admin; got read\n",
-        ("--scopes", ""): "error invalid_request: scopes are query, write, chat, approve, admin; got none\n",
-        ("--agents", ""): "error invalid_request: agents: name at least one; a key of none would be bound to nobody\n",
+        (
+            "--scopes",
+            "read",
+        ): "error invalid_request: unknown scope 'read'; use one or more of: query, write, chat, approve, admin\n",
+        (
+            "--scopes",
+            "",
+        ): "error invalid_request: no scope given; use one or more of: query, write, chat, approve, admin\n",
+        ("--agents", ""): (
+            "error invalid_request: agents is empty; name at least one agent, or leave agents out for an unbound key\n"
+        ),
         ("--agents", "planner", "--scopes", "admin"): "error invalid_request: an admin key cannot be bound to agents\n",
     }
     said = await asyncio.gather(*(refused("key", "create", "--tenant", "acme", *options, **env) for options in cases))

@@ -1,4 +1,4 @@
-"""Rate limits and quotas, decided from memory: no request waits for what the replicas count together (SPEC §17)."""
+"""Rate limits and quotas, decided from local memory: no request waits for the shared counters (`docs/limits.md`)."""
 
 import asyncio
 from collections import Counter
@@ -21,14 +21,14 @@ from app.storage.access_log import AccessLog
 log = structlog.get_logger(__name__)
 Subject: TypeAlias = Literal["key", "tenant"]
 _Counted: TypeAlias = tuple[Subject, int, Tally]
-"""Whose limit, how much it is, and what was counted of it."""
+"""A limit's subject, its maximum, and its tally."""
 MINUTE_US = 60 * SECOND_US
 NOUNS: dict[Subject, str] = {"key": "this API key", "tenant": "this tenant"}
 
 
 @dataclass(frozen=True, slots=True)
 class _RefusalKind:
-    """How one kind of limit refuses, and what its event is called."""
+    """The error and the event name of one kind of limit."""
 
     error: type[LimitReached]
     op: str
@@ -41,14 +41,14 @@ _KINDS = {
 
 
 class Limits:
-    """Each replica counts in its own memory and now and then exchanges with the others what it counted.
+    """Limits by key and tenant. Each replica counts in its own memory and exchanges its counts with the others.
 
-    So a limit may be overshot by what arrives at each replica from the moment it is asked until its next exchange ends,
-    and by no more. While the shared counters are away nothing is refused; what is done meanwhile counts when they are
-    back. Without any (`counters` None) each process enforces the limits by its own counts. What is refused does not
-    count. A caller without a key, as a worker is, has no limit.
+    A limit may be exceeded by the requests that reach the replicas between two exchanges, and by no more. While the
+    shared counters are away nothing is refused; the requests of that time count once the counters are back. Without
+    shared counters (`counters` None) each process enforces the limits alone. Refused requests do not count. A caller
+    without a key, such as a worker, has no limit.
 
-    `refused`, by (what, of whom), and `unenforced` count since the start; `away` says that nothing is refused now.
+    `refused` (by limit and subject) and `unenforced` count since the start. `away` is True while nothing is refused.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Limits:
         access: AccessLog,
         clock: Clock,
     ) -> None:
-        """`name_of` tells the name of a scope's tenant; it is asked only if the policy knows tenants by name."""
+        """Set up the limits. `name_of` returns a tenant's name; it is called only if the policy names tenants."""
         self._policy = policy
         self._counters = counters
         self._name_of = name_of
@@ -76,23 +76,23 @@ class Limits:
         self.away = False
 
     async def admit_request(self, scope: Principal) -> None:
-        """Count a request; raises RateLimited."""
+        """Count a request; raise RateLimited if the limit is reached."""
         await self._spend_allowance(scope, LimitKind.requests)
 
     async def admit_batch(self, scope: Principal, operations: int) -> None:
-        """Count the operations of a batch, of which `admit` has counted one: all the others or none of them.
+        """Count all operations of a batch, or none. `admit_request` has counted the first one.
 
-        Raises TooManyOperations, RateLimited; after its `retry_after` the whole batch is admitted.
+        Raise TooManyOperations, or RateLimited with the `retry_after` (seconds) from which the whole batch fits.
         """
         if operations > 1:
             await self._spend_allowance(scope, LimitKind.requests, operations - 1, admitted=1)
 
     async def take_quota(self, scope: Principal) -> None:
-        """Count a memory that is about to be written; raises QuotaExceeded."""
+        """Count a memory that is about to be written; raise QuotaExceeded if the quota is used up."""
         await self._spend_allowance(scope, LimitKind.memories)
 
     def give_back(self, scope: Principal) -> None:
-        """A memory that was counted was not written."""
+        """Subtract a memory that was counted but not written."""
         for identity in (scope.key_id, scope.tenant_id):
             if identity is not None and (tally := self._tallies.get((LimitKind.memories, identity))) is not None:
                 tally.add_count(-1)
@@ -100,7 +100,7 @@ class Limits:
 
     @asynccontextmanager
     async def reserve_write(self, scope: Principal) -> AsyncIterator[None]:
-        """Count a memory while it is written, and no longer if it cannot be; raises QuotaExceeded."""
+        """Count a memory, and subtract it again if the block fails. Raise QuotaExceeded."""
         await self.take_quota(scope)
         try:
             yield
@@ -109,7 +109,7 @@ class Limits:
             raise
 
     async def _spend_allowance(self, scope: Principal, what: LimitKind, count: int = 1, admitted: int = 0) -> None:
-        """Count so many. `admitted` more are counted already, and would be again if the caller tried again."""
+        """Count `count` units. `admitted` more are counted already; a retry of the caller would count them again."""
         if scope.key_id is None:
             return
         allowance = self._allowances.get(scope.tenant_id) or await self._load_allowance(scope)
@@ -144,15 +144,15 @@ class Limits:
         self, scope: Principal, what: LimitKind, counted: Sequence[_Counted], count: int, now: int
     ) -> None:
         waits = [(tally.wait_us(most, now, count), most, subject) for subject, most, tally in counted]
-        wait, most, whose = max(waits, key=lambda reached: reached[0])
+        wait, most, subject = max(waits, key=lambda reached: reached[0])
         kind, seconds = _KINDS[what], retry_after_s(wait)
-        detail = f"at most {most} {what.phrase} of {NOUNS[whose]}; try again in {seconds} s"
-        self.refused[what.name, whose] += 1
+        detail = f"at most {most} {what.phrase} for {NOUNS[subject]}; try again in {seconds} s"
+        self.refused[what.name, subject] += 1
         self._record_event(scope, kind.op, "skipped", now)
         raise kind.error(detail, retry_after=seconds)
 
     def _record_event(self, scope: Principal, op: str, status: Literal["error", "skipped"], now: int) -> None:
-        """An event, at most once a minute a tenant."""
+        """Record the event at most once a minute for each tenant."""
         place, minute = (scope.tenant_id, op, status), now // MINUTE_US
         if self._noted.get(place) == minute:
             return
@@ -168,10 +168,10 @@ class Limits:
         return int(self._clock.now().timestamp() * SECOND_US)
 
     async def exchange_counts(self) -> None:
-        """Tell the other replicas what was counted here and learn what they counted, in one round trip.
+        """Send this replica's counts and read the others', in one round trip.
 
-        Only of what was asked for since the last exchange or the one before: the cost follows the load, not the number
-        of keys.
+        It covers only limits that were used since the last exchange or the one before. The cost depends on the load,
+        not on the number of keys.
         """
         async with self._exchanging:
             now = self._now_us()
@@ -179,7 +179,7 @@ class Limits:
             if self._counters is None:
                 return
             try:
-                if self.away:  # what hangs may still do later what it was told: nothing before it answers
+                if self.away:  # a hanging server may still apply earlier counts: send none before it answers
                     await self._counters.add_and_read([])
                 await self._send_counts(self._counters, now)
             except CountersUnavailable:
@@ -202,7 +202,7 @@ class Limits:
             tally.merge_total(index, total)
 
     def _collect_counts(self, now: int) -> tuple[list[CounterIncrement], list[tuple[Tally, int]]]:
-        """What to tell and to ask, and of which tally and window each is."""
+        """Return the counts to send, and the tally and window of each."""
         touched, self._touched = self._touched, set()
         counts: list[CounterIncrement] = []
         places: list[tuple[Tally, int]] = []
@@ -215,7 +215,7 @@ class Limits:
                 tally.unread -= tally.unread > 0
             counts.append(CounterIncrement(f"{tally.name}:{tally.index}", tally.untold, keep_s))
             places.append((tally, tally.index))
-            if tally.untold:  # asked once more, for by then the others have told too
+            if tally.untold:  # read it once more, when the other replicas have sent their counts
                 self._touched.add(tally)
             tally.untold = tally.untold_before = 0
         return counts, places
@@ -226,7 +226,7 @@ class Limits:
             log.warning("limits_not_enforced" if away else "limits_enforced_again")
 
     def _prune_tallies(self, now: int) -> None:
-        """Forget what no window covers any more; once a minute."""
+        """Drop tallies that no window covers any more; at most once a minute."""
         if now - self._pruned_us < MINUTE_US:
             return
         self._pruned_us = now
@@ -237,14 +237,14 @@ class Limits:
         self._noted = {place: minute for place, minute in self._noted.items() if minute == now // MINUTE_US}
 
     async def close(self) -> None:
-        """Release connections."""
+        """Close the connections to the shared counters."""
         if self._counters is not None:
             await self._counters.close()
 
 
 def _refuse_too_many(counted: Sequence[_Counted], count: int, what: LimitKind) -> None:
-    """Raise TooManyOperations for what is more than a limit as a whole: no waiting would help."""
+    """Raise TooManyOperations if `count` is larger than a whole limit, so that no wait would help."""
     for subject, most, _tally in counted:
         if count > most:
-            limit = f"{most} {what.phrase} of {NOUNS[subject]}"
-            raise TooManyOperations(f"{count} operations are more than the {limit}; send at most {most} at once")
+            limit = f"{most} {what.phrase} for {NOUNS[subject]}"
+            raise TooManyOperations(f"{count} operations exceed the limit of {limit}; send at most {most} at once")

@@ -1,4 +1,4 @@
-"""Tenants and API keys, and who a key speaks for."""
+"""Tenants and API keys, and the authentication of a key."""
 
 import asyncio
 import time
@@ -18,13 +18,13 @@ from app.storage.tenancy.tenants import ApiKey, KeyOwner, Tenant, TenantStorage,
 SCOPES = ("query", "write", "chat", "approve", "admin")
 MAX_CACHED = 10_000
 LOOKUPS = 2
-"""Keys that are looked up at once of those that this process does not know."""
+"""Maximum of concurrent lookups of keys that this process does not know."""
 MAX_WAITING = 200
-"""Requests that may wait for that."""
+"""Maximum of requests that wait for such a lookup."""
 
 
 class Tenants:
-    """Creates tenants and keys; turns a key into a Scope."""
+    """The use-cases of tenants and keys, and a cache of authenticated keys."""
 
     def __init__(self, storage: TenantStorage, policies: Policies, clock: Clock, key_cache_s: float) -> None:
         self._storage = storage
@@ -36,14 +36,14 @@ class Tenants:
         self._waiting = 0
 
     async def authenticate(self, key: str) -> Principal | None:
-        """The key's scope, or None. Raises ServerBusy while too many keys are looked up that nobody knows.
+        """Return the key's principal, None if the key is not valid. Raise ServerBusy if too many lookups wait.
 
-        Either is remembered for `key_cache_s` seconds from when it was asked for, so a revocation takes at most that
-        long, and not beyond the key's expiry.
+        The result is cached for `key_cache_s` seconds, but not beyond the key's expiry. A revocation takes effect
+        after that time at most.
         """
-        digest, asked = hash_key(key), time.monotonic()
+        digest, started = hash_key(key), time.monotonic()
         cached = self._cache.get(digest)
-        if cached and cached[0] > asked:
+        if cached and cached[0] > started:
             return cached[1]
         if cached and cached[1]:
             owner = await self._storage.find_key_owner(key)
@@ -51,15 +51,15 @@ class Tenants:
             owner = await self._look_up(key)
         scope = None if owner is None else self._build_principal(owner)
         self._cache.pop(digest, None)
-        self._cache[digest] = (asked + self._cache_seconds(owner.expires_at if owner else None), scope)
+        self._cache[digest] = (started + self._cache_seconds(owner.expires_at if owner else None), scope)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
         return scope
 
     async def _look_up(self, key: str) -> KeyOwner | None:
-        """Whose key it is, of one that was not known lately: guesses get few connections, and no queue without end."""
+        """Return the owner of a key that is not cached. Guessed keys get few connections and a bounded queue."""
         if self._waiting >= MAX_WAITING:
-            raise ServerBusy("too many unknown API keys are looked up")
+            raise ServerBusy("too many lookups of unknown API keys wait; try again")
         self._waiting += 1
         try:
             async with self._lookups:
@@ -78,24 +78,24 @@ class Tenants:
         )
 
     def _cache_seconds(self, expires_at: datetime | None) -> float:
-        """For how many seconds a key's scope may be remembered."""
+        """Return for how many seconds a key's principal may stay in the cache."""
         if expires_at is None:
             return self._ttl
         return min(self._ttl, (expires_at - self._clock.now()).total_seconds())
 
     async def list_tenants(self) -> list[Tenant]:
-        """All tenants."""
+        """Return all tenants of the installation."""
         return await self._storage.list_tenants()
 
     async def find_tenant(self, name_or_id: str) -> Tenant:
-        """The tenant of this name or id; raises NotFound."""
+        """Return the tenant with this name or id; raise NotFound."""
         for tenant in await self._storage.list_tenants():
             if name_or_id in (tenant.name, str(tenant.id)):
                 return tenant
         raise NotFound(f"no tenant {name_or_id!r}")
 
     async def create_tenant(self, name: str) -> Tenant:
-        """A new tenant; raises ConflictingName."""
+        """Create a tenant; raise ConflictingName if the name is taken, InvalidInput if it is no identifier."""
         try:
             return await self._storage.create_tenant(check_identifier(name))
         except DuplicateText as error:
@@ -109,26 +109,30 @@ class Tenants:
         agents: Sequence[str] | None = None,
         expires_at: datetime | None = None,
     ) -> tuple[ApiKey, str]:
-        """A new key and its plain text, shown once. Raises InvalidInput, UnknownAgent."""
+        """Create a key and return it with its plain text, which is not stored.
+
+        `agents` None: the key is not bound to agents. Raise InvalidInput, or UnknownAgent for one without allowlist.
+        """
         chosen = list(dict.fromkeys(scopes))
-        if not chosen or (unknown := set(chosen) - set(SCOPES)):
-            raise InvalidInput(
-                f"scopes are {', '.join(SCOPES)}; got {', '.join(sorted(unknown if chosen else {'none'}))}"
-            )
+        if not chosen:
+            raise InvalidInput(f"no scope given; use one or more of: {', '.join(SCOPES)}")
+        if unknown := set(chosen) - set(SCOPES):
+            names = ", ".join(map(repr, sorted(unknown)))
+            raise InvalidInput(f"unknown scope {names}; use one or more of: {', '.join(SCOPES)}")
         for agent in agents or ():
             if agent not in self._policies.categories.allowlists:
                 raise UnknownAgent(f"no allowlist for agent {agent!r}")
         if agents == []:
-            raise InvalidInput("agents: name at least one; a key of none would be bound to nobody")
+            raise InvalidInput("agents is empty; name at least one agent, or leave agents out for an unbound key")
         if agents and "admin" in chosen:
             raise InvalidInput("an admin key cannot be bound to agents")
         return await self._storage.create_key(Principal(tenant_id), check_identifier(name), chosen, agents, expires_at)
 
     async def list_keys(self, tenant_id: UUID) -> list[ApiKey]:
-        """The tenant's keys, without their text."""
+        """Return the tenant's keys, without their plain text."""
         return await self._storage.list_keys(Principal(tenant_id))
 
     async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> None:
-        """Revoke a key; raises NotFound."""
+        """Revoke a key. Raise NotFound if the tenant has no such key or it is revoked already."""
         if not await self._storage.revoke_key(Principal(tenant_id), key_id):
             raise NotFound("no such key, or it is revoked already")

@@ -127,9 +127,9 @@ async def test_a_key_and_a_tenant_have_so_many_requests_a_minute(
         async with one.client(here.urls[0]) as a, two.client(here.urls[0]) as b, other.client(here.urls[0]) as c:
             assert await statuses(a, KEY + 1) == [200] * KEY + [429]
             problem = refused(await a.get("/memory"), 429, "rate_limited")
-            assert "of this API key" in problem["detail"]
+            assert "for this API key" in problem["detail"]
             assert await statuses(b, TENANT - KEY + 1) == [200] * (TENANT - KEY) + [429], "what one key left the tenant"
-            assert "of this tenant" in refused(await b.get("/memory"), 429, "rate_limited")["detail"]
+            assert "for this tenant" in refused(await b.get("/memory"), 429, "rate_limited")["detail"]
             assert await statuses(c, KEY) == [200] * KEY, "another tenant has nothing to do with it"
         assert await here.events(one) == {("rate_limit", "skipped"): 1}, "one a minute, however many"
         assert await here.events(other) == {}
