@@ -1,4 +1,4 @@
-"""Checkpoints of agents (seed 003 §15, SPEC §10): a latest state for everybody, a lineage for checkpoint savers."""
+"""Checkpoints of agents: a thread's latest state, and the lineage of a checkpoint saver (`docs/contract.md`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ from app.usecases.offload import offload_if_large
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPage:
-    """Rows of `list_checkpoints`, newest first; `next_cursor` None on the last page."""
+    """One page of `list_checkpoints`, newest first. `next_cursor` is None on the last page."""
 
     items: list[Row]
     next_cursor: str | None
 
 
 class Checkpoints:
-    """No key bound to agents gets here: AgentNotAllowed from every method."""
+    """The use-cases of checkpoints. Every method raises AgentNotAllowed for a key bound to agents."""
 
     def __init__(self, storage: CheckpointStorage, max_bytes: int) -> None:
         self._storage = storage
@@ -39,9 +39,10 @@ class Checkpoints:
     async def put_state(
         self, scope: Principal, thread: Thread, raw: bytes, *, binary: bool, version: int | None
     ) -> LatestState:
-        """Store a thread's state whole: a JSON object, or bytes. `version`: the one it replaces, 0 for none.
+        """Replace a thread's state by `raw`: a JSON object, or with `binary` any bytes.
 
-        Raises MalformedState, NulByte, InvalidInput, BodyTooLarge, VersionConflict, WrongState.
+        `version` is the version to replace: 0 means that there is none, None accepts any. Raise MalformedState,
+        NulByte, InvalidInput, BodyTooLarge, VersionConflict or WrongState.
         """
         require_unbound_key(scope)
         self._check_size(len(raw))
@@ -51,17 +52,17 @@ class Checkpoints:
         return await self._storage.put_state(scope, thread, text, None, version)
 
     async def get_state(self, scope: Principal, thread: Thread) -> LatestState:
-        """A thread's latest state; raises NotFound."""
+        """Return a thread's latest state; raise NotFound if it has none."""
         require_unbound_key(scope)
         return await self._storage.get_state(scope, thread)
 
     async def delete_state(self, scope: Principal, thread: Thread, version: int | None) -> None:
-        """Delete all that is held of a thread; raises NotFound, VersionConflict."""
+        """Delete everything stored for a thread; raise NotFound or VersionConflict."""
         require_unbound_key(scope)
         await self._storage.delete_state(scope, thread, version)
 
     async def put_checkpoint(self, scope: Principal, checkpoint: Checkpoint) -> None:
-        """Store a saver's checkpoint; raises BodyTooLarge, StateTooLarge, WrongState."""
+        """Store a saver's checkpoint; raise BodyTooLarge, StateTooLarge or WrongState."""
         require_unbound_key(scope)
         self._check_size(written_bytes(checkpoint))
         await self._storage.put_checkpoint(scope, checkpoint)
@@ -69,43 +70,43 @@ class Checkpoints:
     async def put_writes(
         self, scope: Principal, thread: Thread, ns: str, checkpoint_id: str, writes: Sequence[ChannelWrite]
     ) -> None:
-        """Store what tasks wrote; raises as `put`."""
+        """Store the pending writes of tasks; raise what `put_checkpoint` raises."""
         require_unbound_key(scope)
         self._check_size(sum(len(write.data) for write in writes))
         await self._storage.put_writes(scope, thread, ns, checkpoint_id, writes)
 
     async def get_checkpoint(self, scope: Principal, thread: Thread, ns: str, checkpoint_id: str | None) -> Row | None:
-        """A row of `get_checkpoint`, the newest without a `checkpoint_id`; None: there is none."""
+        """Return the checkpoint, or the newest one if `checkpoint_id` is None. Return None if there is none."""
         require_unbound_key(scope)
         return await self._storage.get_checkpoint(scope, thread, ns, checkpoint_id)
 
     async def list_checkpoints(
-        self, scope: Principal, wanted: CheckpointFilter, cursor: str | None, limit: int
+        self, scope: Principal, filters: CheckpointFilter, cursor: str | None, limit: int
     ) -> CheckpointPage:
-        """A page of checkpoints, shorter where they are large; raises InvalidCursor."""
+        """Return a page of at most `limit` checkpoints, fewer if they are large. Raise InvalidCursor."""
         require_unbound_key(scope)
         after = decode_place(cursor)
-        rows = await self._storage.list_checkpoints(scope, wanted, after, limit, 2 * self._max)
+        rows = await self._storage.list_checkpoints(scope, filters, after, limit, 2 * self._max)
         more = bool(rows) and rows[-1]["more"]
         return CheckpointPage(rows, encode_place(rows[-1]["place"]) if more else None)
 
     async def delete_threads(self, scope: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
-        """How many of these threads a saver kept; they are gone."""
+        """Delete a saver's threads. Return how many of them existed."""
         require_unbound_key(scope)
         return await self._storage.delete_threads(scope, user_id, thread_ids)
 
     async def delete_runs(self, scope: Principal, user_id: str | None, run_ids: Sequence[str]) -> int:
-        """How many checkpoints these runs had made, of one user or of all; they are gone."""
+        """Delete the checkpoints of runs, of one user or (None) of all. Return how many there were."""
         require_unbound_key(scope)
         return await self._storage.delete_runs(scope, user_id, run_ids)
 
     async def prune_threads(self, scope: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
-        """Leave the newest checkpoint of each namespace; how many went."""
+        """Delete all but the newest checkpoint of each namespace. Return how many were deleted."""
         require_unbound_key(scope)
         return await self._storage.prune_threads(scope, user_id, thread_ids)
 
     async def copy_thread(self, scope: Principal, source: Thread, target_id: str) -> int:
-        """Copy a thread to another of the same user; how many checkpoints. Raises WrongState."""
+        """Copy a thread to another thread of the same user. Return the number of checkpoints. Raise WrongState."""
         require_unbound_key(scope)
         return await self._storage.copy_thread(scope, source, target_id)
 

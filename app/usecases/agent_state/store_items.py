@@ -1,4 +1,4 @@
-"""Values that agents keep by namespace and key: a batch is embedded first, then done in one transaction."""
+"""Store items: values by namespace and key. A batch is embedded first, then runs in one transaction."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ ATTEMPTS = 5
 
 
 class _EmbeddedBatch:
-    """A batch with the vectors of its queries and of each put's texts, and the seconds of the database it has left."""
+    """A batch with the vectors of its queries and of each put's texts, and its remaining database time in seconds."""
 
     def __init__(
         self, batch: Batch, queries: Sequence[Vector | None], vectors: Sequence[Sequence[Vector]], budget_s: float
@@ -42,7 +42,7 @@ class _EmbeddedBatch:
 
     @asynccontextmanager
     async def within_budget(self) -> AsyncIterator[None]:
-        """Spend from the budget; raises BatchTooSlow when it runs out."""
+        """Charge the block's duration to the budget; raise BatchTooSlow when it is used up."""
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._left_s) as limit:
@@ -56,7 +56,7 @@ class _EmbeddedBatch:
 
 
 class ManageStoreItems:
-    """The tenant's items belong to no category, so a key that is bound to agents sees and writes none."""
+    """The use-case of store items. Items have no category, so a key bound to agents can neither read nor write them."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ManageStoreItems:
         clock: Clock,
         budget_s: float,
     ) -> None:
-        """`budget_s`: how long a batch may use the database, in seconds; waiting for a connection does not count."""
+        """Set up the store. `budget_s`: seconds of database time for a batch, without the wait for a connection."""
         self._uow = uow
         self._storage = storage
         self._embedder = embedder
@@ -76,14 +76,14 @@ class ManageStoreItems:
         self._budget_s = budget_s
 
     async def run_batch(self, scope: Principal, batch: Batch) -> BatchAnswer:
-        """Read, then write, in one transaction; expired items are never answered.
+        """Read, then write, in one transaction. Never return expired items.
 
-        Each operation counts as a request and each value written as a memory. Raises AgentNotAllowed for a bound key,
-        RateLimited, TooManyOperations, QuotaExceeded, InvalidInput beyond a limit, BatchTooSlow, EmbedderUnavailable
-        when a text that is to be found by meaning cannot be embedded: nothing is written then.
+        Each operation counts as a request, each value written as a memory. Raise AgentNotAllowed for a bound key,
+        RateLimited, TooManyOperations, QuotaExceeded, InvalidInput, BatchTooSlow, or EmbedderUnavailable if a text
+        cannot be embedded. Nothing is written after an error.
         """
         if scope.categories is not None:
-            raise AgentNotAllowed("this API key is bound to agents; what the store holds is no agent's")
+            raise AgentNotAllowed("this API key is bound to agents; only an unbound key may use the store")
         operations, batch = batch.operation_count, check_batch(batch)
         await self._limits.admit_batch(scope, operations)
         stored = sum(put.value is not None for put in batch.puts)
@@ -106,18 +106,18 @@ class ManageStoreItems:
         for _attempt in range(ATTEMPTS - 1):
             try:
                 return await self._write_batch(scope, work)
-            except WriteContention:  # a deadlock with another batch: nothing was done yet
+            except WriteContention:  # a deadlock with another batch; nothing was changed yet
                 continue
         return await self._write_batch(scope, work)
 
     async def _embed_puts(self, puts: Sequence[PutItem]) -> list[list[Vector]]:
-        """The vectors of each put's texts."""
+        """Return the vectors of each put's texts; raise InvalidInput beyond MAX_TEXTS."""
         texts = [indexed_texts(put) if put.value is not None else [] for put in puts]
-        every = [text for own in texts for text in own]
-        if len(every) > MAX_TEXTS:
+        all_texts = [text for put_texts in texts for text in put_texts]
+        if len(all_texts) > MAX_TEXTS:
             raise InvalidInput(f"at most {MAX_TEXTS} texts to embed a batch")
-        vectors = iter(await self._embedder.embed_texts(every)) if every else iter(())
-        return [list(islice(vectors, len(own))) for own in texts]
+        vectors = iter(await self._embedder.embed_texts(all_texts)) if all_texts else iter(())
+        return [list(islice(vectors, len(put_texts))) for put_texts in texts]
 
     async def _read_batch(self, scope: Principal, work: _EmbeddedBatch) -> BatchAnswer:
         now = self._clock.now()
@@ -140,7 +140,7 @@ class ManageStoreItems:
     async def _read_items(
         self, tx: ReadTx, scope: Principal, work: _EmbeddedBatch, now: datetime
     ) -> tuple[BatchAnswer, list[ItemHit]]:
-        """The answer, and what of it has a time to live that begins anew."""
+        """Return the answer, and the items whose time to live starts again."""
         batch, room = work.batch, AnswerCapacity()
         gets = await self._storage.find_items(tx, scope, batch.gets, now) if batch.gets else []
         room.take_room(hit.size for hit in gets if hit)
@@ -149,8 +149,8 @@ class ManageStoreItems:
             searches.append(await self._storage.search_items(tx, scope, search, query, now))
             room.take_room(hit.size for hit in searches[-1])
         lists: list[list[Namespace]] = []
-        for one in batch.lists:
-            lists.append(await self._storage.list_namespaces(tx, scope, one, now))
+        for listing in batch.lists:
+            lists.append(await self._storage.list_namespaces(tx, scope, listing, now))
             room.take_room(sum(map(len, namespace)) for namespace in lists[-1])
         hits = [hit for hit in gets if hit] + [hit for found in searches for hit in found]
         items = await self._storage.load_items(tx, scope, (hit.id for hit in hits)) if hits else {}
