@@ -169,8 +169,8 @@ async def test_link_history_names_only_visible_neighbours(room: Room) -> None:
 async def test_a_person_known_only_from_hidden_memories_is_unknown(room: Room) -> None:
     stranger = await room.planner.get("/users/stranger/export")
     known = await room.planner.get("/users/nadia/export")
-    assert refused(stranger, 404, "not_found")["detail"] == "nothing is held of user 'stranger'"
-    assert refused(known, 404, "not_found")["detail"] == "nothing is held of user 'nadia'"
+    assert refused(stranger, 404, "not_found")["detail"] == "nothing is stored for user 'stranger'"
+    assert refused(known, 404, "not_found")["detail"] == "nothing is stored for user 'nadia'"
 
 
 async def test_event_counts_leave_out_hidden_categories(room: Room) -> None:

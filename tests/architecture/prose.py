@@ -15,8 +15,9 @@ REFUSED_OPENINGS = frozenset(_OPENINGS.split())
 
 _DESCRIBING = """
 adds answers applies asks binds builds calls checks computes converts copies creates decides deletes drops embeds
-encodes erases finds gets gives goes keeps knows lists loads locks looks makes marks merges moves opens prints puts raises reads
-refuses removes renders returns runs says sees sends sets stores takes tells turns validates waits writes yields
+encodes erases finds gets gives goes keeps knows lists loads locks looks makes marks merges moves
+opens prints puts raises reads refuses removes renders returns runs says sees sends sets stores takes tells turns
+validates waits writes yields
 """
 THIRD_PERSON = frozenset(_DESCRIBING.split())
 """Verbs that describe a function from outside. A function's docstring uses the imperative: Return, Raise."""

@@ -47,7 +47,7 @@ async def test_an_export_is_the_servers_line_by_line_and_a_failed_one_leaves_the
     nowhere = await mnema("export", "--user", "..", "--to", str(tmp_path / "no" / "where"), **env)
     inside = await mnema("export", "--user", "..", "--to", str(file / "where"), **env)
     assert [done.exit_code for done in (unknown, silent, nowhere, inside)] == [1, 1, 1, 1]
-    assert unknown.stderr == "error 404 not_found: nothing is held of user 'nobody'\n"
+    assert unknown.stderr == "error 404 not_found: nothing is stored for user 'nobody'\n"
     assert silent.stderr.startswith(f"error http://{SILENT}")
     where = tmp_path / "no" / "where.part"
     assert nowhere.stderr == f"error cannot write {where}: No such file or directory\n"
@@ -70,7 +70,7 @@ async def test_a_person_is_erased_only_after_a_yes_and_the_receipt_is_printed(
     receipt = dict(line.split() for line in counts)
     assert (receipt["memories"], receipt["changes_blanked"], receipt["tombstones"]) == ("1", "1", "1")
     again = await mnema("erase", "--user", "..", "--yes", **env)
-    assert (again.exit_code, again.stderr) == (1, "error 404 not_found: nothing is held of user '..'\n")
+    assert (again.exit_code, again.stderr) == (1, "error 404 not_found: nothing is stored for user '..'\n")
 
 
 async def test_importing_an_erased_persons_turns_again_does_not_bring_them_back(

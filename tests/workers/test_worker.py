@@ -109,10 +109,8 @@ async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replaye
     await reaches(store, other, others)
     for job_id in nonsense:
         job = await reaches(store, scope, job_id, JobState.dead)
-        assert (job.attempts, job.last_error) == (
-            1,
-            "job_failed: the payload needs a memory_id (a UUID) and a thread_id (a string)",
-        )
+        reason = "job_failed: the payload needs a memory_id (a UUID) and a thread_id (a string)"
+        assert (job.attempts, job.last_error) == (1, reason)
     job = await reaches(store, scope, failing, JobState.dead)
     assert (job.attempts, "RaiseError" in (job.last_error or "")) == (3, True)
     assert "secret" not in (job.last_error or "")

@@ -1,4 +1,4 @@
-"""Erasure of a person: rows go, what must stay is left without text, and the text does not come back."""
+"""Erasure of a user: delete rows, blank the text of rows that must stay, and refuse that text from then on."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt:
-    """Proof of an erasure: what was removed or blanked, by kind."""
+    """The proof of an erasure. `counts`: rows that were deleted or blanked, by kind."""
 
     user_id: str
     erased_at: datetime
@@ -23,7 +23,7 @@ class ErasureReceipt:
 
 
 class EraseUser:
-    """Irrevocable."""
+    """The use-case that erases a user. An erasure cannot be undone."""
 
     def __init__(self, storage: ForgettingStorage, access: AccessLog, clock: Clock) -> None:
         self._storage = storage
@@ -31,17 +31,17 @@ class EraseUser:
         self._clock = clock
 
     async def erase_user(self, scope: Principal, user_id: str) -> ErasureReceipt:
-        """Erase everything held of a user; raises NotFound for one the tenant does not know."""
+        """Erase everything stored for a user; raise NotFound if nothing is stored."""
         await self._access.flush_pending(scope)
         counts = await self._erase_with_retries(scope, user_id)
         if counts is None:
-            raise NotFound(f"nothing is held of user {user_id!r}")
+            raise NotFound(f"nothing is stored for user {user_id!r}")
         return ErasureReceipt(user_id, self._clock.now(), counts)
 
     async def _erase_with_retries(self, scope: Principal, user_id: str) -> dict[str, int] | None:
         for _attempt in range(ATTEMPTS - 1):
             try:
                 return await self._storage.erase_user(scope, user_id)
-            except WriteContention:  # a deadlock with a writer of the same user: nothing was done yet
+            except WriteContention:  # a deadlock with a writer of the same user; nothing was changed yet
                 continue
         return await self._storage.erase_user(scope, user_id)

@@ -1,4 +1,4 @@
-"""Everything held of a user, for the user (SPEC §4)."""
+"""Export of everything stored for a user (`docs/contract.md`, Retention)."""
 
 import weakref
 from collections import Counter
@@ -15,11 +15,11 @@ from app.storage.retention.export import KINDS, ExportStorage
 from app.storage.uow import UnitOfWork
 
 MAX_EXPORTS = 4
-"""Exports of a tenant: each holds a page, of up to ten checkpoints, until its reader has taken it."""
+"""Maximum of concurrent exports of a tenant. Each holds a page (up to ten checkpoints) in memory until it is read."""
 
 
 class ExportUser:
-    """Streams; a key bound to agents gets what lies in its categories."""
+    """The use-case that streams an export. A key bound to agents gets the memories of its categories."""
 
     def __init__(self, uow: UnitOfWork, storage: ExportStorage, access: AccessLog) -> None:
         self._uow = uow
@@ -28,22 +28,21 @@ class ExportUser:
         self._running: Counter[UUID] = Counter()
 
     async def export_records(self, scope: Principal, user_id: str) -> AsyncIterator[dict[str, Any]]:
-        """Dicts with `kind`: `user`, then those of KINDS.
+        """Return an iterator of dicts with a `kind`: first `user`, then the kinds of KINDS.
 
-        Raises NotFound, TenantBusy.
+        Raise NotFound if nothing is stored for the user, TenantBusy if MAX_EXPORTS are running.
         """
         await self._access.flush_pending(scope)
         async with self._uow.read(scope, timeout_s=LONG_S) as tx:
             user = await self._storage.get_user(tx, scope, user_id)
         if user is None:
-            raise NotFound(f"nothing is held of user {user_id!r}")
+            raise NotFound(f"nothing is stored for user {user_id!r}")
         if self._running.get(scope.tenant_id, 0) >= MAX_EXPORTS:
-            raise TenantBusy(f"{MAX_EXPORTS} exports of this tenant are under way; try again when one has ended")
+            raise TenantBusy(f"{MAX_EXPORTS} exports of this tenant are running; try again when one has ended")
         self._running[scope.tenant_id] += 1
         records = self._iterate_records(scope, user_id, user)
-        weakref.finalize(
-            records, self._release_slot, scope.tenant_id
-        )  # also of one that nobody reads to its end, or at all
+        # also releases the slot of an export that is not read to its end
+        weakref.finalize(records, self._release_slot, scope.tenant_id)
         return records
 
     def _release_slot(self, tenant: UUID) -> None:

@@ -1,6 +1,6 @@
-"""Forgetting (seed 003 §7; seed 002 eviction): soft-delete what nobody needs, purge what nobody restored.
+"""Forgetting: soft-delete unused and overflowing memories, purge those not restored (`docs/contract.md`, Retention).
 
-Every run is bounded by batches, can be repeated, and with `dry_run` only tells what it would do.
+Every run works in bounded batches and is idempotent. With `dry_run` it changes nothing and reports what it would do.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ CHANGED_MEANWHILE = (NotFound, VersionConflict, WrongState, WriteContention)
 
 @dataclass(slots=True)
 class ForgettingReport:
-    """What a run did or, dry, would do. `counts`: by what; `sample`: some of the memories."""
+    """The result of a run, or of a dry run. `counts`: rows by kind; `sample`: ids of up to SAMPLE memories."""
 
     job: str
     dry_run: bool
@@ -36,7 +36,7 @@ class ForgettingReport:
 
 
 class ForgetMemories:
-    """The jobs `ttl`, `purge`, `evict` and `retention`, one tenant at a time."""
+    """The jobs `ttl`, `purge`, `evict` and `retention`, each for one tenant."""
 
     JOBS = ("ttl", "purge", "evict", "retention")
 
@@ -50,7 +50,7 @@ class ForgetMemories:
         self._clock = clock
 
     async def run_job(self, scope: Principal, job: str, *, dry_run: bool = False) -> ForgettingReport:
-        """Run one of JOBS."""
+        """Run one of JOBS; raise KeyError for another name."""
         runs: dict[str, Callable[..., Awaitable[ForgettingReport]]] = {
             "ttl": self.expire_memories,
             "purge": self.purge_memories,
@@ -60,22 +60,22 @@ class ForgetMemories:
         return await runs[job](scope, dry_run=dry_run)
 
     async def expire_memories(self, scope: Principal, *, dry_run: bool = False) -> ForgettingReport:
-        """Soft-delete what was neither accessed nor changed for long and matters little."""
+        """Soft-delete unpinned memories of low importance that nobody stored, changed or retrieved for long."""
         find = partial(self._storage.find_forgettable, policy=self._policy, now=self._clock.now())
         return await self._run_sweep(scope, "ttl", find, self._expire_change, dry_run)
 
     async def purge_memories(self, scope: Principal, *, dry_run: bool = False) -> ForgettingReport:
-        """Remove for good what was soft-deleted and not restored in time."""
+        """Delete for good the soft-deleted memories that nobody restored in time."""
         find = partial(self._storage.find_purgeable, now=self._clock.now())
         return await self._run_sweep(scope, "purge", find, self._purge_change, dry_run)
 
     async def evict_entries(self, scope: Principal, *, dry_run: bool = False) -> ForgettingReport:
-        """Soft-delete the oldest entries of threads that hold too many."""
+        """Soft-delete the oldest unpinned entries of threads with too many."""
         find = partial(self._storage.find_overflowing, max_entries=self._policy.max_entries)
         return await self._run_sweep(scope, "evict", find, self._evict_change, dry_run)
 
     async def evict_thread(self, scope: Principal, user_id: str, thread_id: str) -> ForgettingReport:
-        """As `evict`, for one user in one thread."""
+        """Evict as `evict_entries` does, for one user in one thread."""
         find = partial(
             self._storage.find_thread_overflow,
             user_id=user_id,
@@ -85,13 +85,16 @@ class ForgetMemories:
         return await self._run_sweep(scope, "evict", find, self._evict_change, dry_run=False)
 
     async def delete_old_records(self, scope: Principal, *, dry_run: bool = False) -> ForgettingReport:
-        """Drop what is older than its days: revisions of the change log, events, idempotency records, finished jobs,
-        store items, calls of the model and its daily budgets; batch by batch, the oldest first."""
+        """Delete records beyond their retention, batch by batch, the oldest first.
+
+        These are revisions of the change log, events, idempotency records, finished jobs, store items, model calls and
+        daily token budgets.
+        """
         now, counts = self._clock.now(), Counter[str]()
         while True:
-            done = await self._storage.expire_records(scope, self._policy, now, dry_run=dry_run)
-            counts.update(done)
-            if dry_run or max(done.values()) < self._policy.records_batch:
+            deleted = await self._storage.expire_records(scope, self._policy, now, dry_run=dry_run)
+            counts.update(deleted)
+            if dry_run or max(deleted.values()) < self._policy.records_batch:
                 return ForgettingReport("retention", dry_run, dict(counts))
 
     async def _run_sweep(
@@ -103,11 +106,11 @@ class ForgetMemories:
         dry_run: bool,
     ) -> ForgettingReport:
         report = ForgettingReport(job, dry_run, {"memories": 0})
-        while found := await self._find_memories(scope, find, 100_000 if dry_run else self._policy.batch):
-            report.sample = (report.sample + [m.id for m in found])[:SAMPLE]
-            done = len(found) if dry_run else await self._apply_changes(scope, [change(scope, m) for m in found])
-            report.counts["memories"] += done
-            if dry_run or not done:
+        while memories := await self._find_memories(scope, find, 100_000 if dry_run else self._policy.batch):
+            report.sample = (report.sample + [m.id for m in memories])[:SAMPLE]
+            count = len(memories) if dry_run else await self._apply_changes(scope, [change(scope, m) for m in memories])
+            report.counts["memories"] += count
+            if dry_run or not count:
                 break
         return report
 
@@ -118,7 +121,7 @@ class ForgetMemories:
             return await find(tx, scope, limit=limit)
 
     async def _apply_changes(self, scope: Principal, changes: Sequence[MemoryChange]) -> int:
-        """All in one transaction; if somebody changed one of them meanwhile, one by one, leaving those out."""
+        """Apply all in one transaction, or one by one without those that changed meanwhile. Return how many."""
         try:
             return len((await self._journal.record(scope, changes)).recorded)
         except CHANGED_MEANWHILE:
@@ -154,7 +157,7 @@ class ForgetMemories:
             user_id=memory.user_id,
             actor=scope.actor_name,
             expect_version=memory.version,
-            expect_states=("soft_deleted",),  # its threads were told when it was soft-deleted
+            expect_states=("soft_deleted",),  # its threads' deltas had it when it was soft-deleted
             observations=(_sweep_event(memory, "delete"),),
         )
 
