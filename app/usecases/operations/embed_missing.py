@@ -1,4 +1,4 @@
-"""Embed what has no vector in a space, and put vectors of large tenants into the approximate index."""
+"""Embedding of rows without a vector in a space, and the approximate index of large tenants."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
@@ -17,21 +17,21 @@ from app.storage.operations.vectors import UnembeddedMemory, VectorStorage
 M = TypeVar("M", UnembeddedMemory, UnembeddedItem)
 BATCH = 64
 MOST_REFUSED = 100
-"""After so many refused texts the model is asked for one that nobody can refuse: whose fault is it?"""
+"""Refused texts after which the model is checked with a text that it cannot refuse."""
 TEXTS_AT_ONCE = 128
-"""Of agents' values: each has one text mostly, a thousand at most."""
+"""Texts of store items in a batch. Most items have one text, some up to a thousand."""
 INDEXED_AT_ONCE = 50
-"""Vectors a transaction: each takes milliseconds, and whoever changes one of these memories waits for it."""
+"""Vectors indexed in a transaction. Each takes milliseconds, and changes of its memory wait meanwhile."""
 
 
-def _ignore_progress(_done: int) -> None:
-    """Whom progress is not told."""
+def _ignore_progress(_count: int) -> None:
+    pass
 
 
 class EmbedMissing:
-    """Each batch is a transaction of its own: a run that ends early is taken up where it ended.
+    """The use-case that embeds missing rows. Each batch is one transaction, so an interrupted run can go on later.
 
-    What the model refuses is told as an event and left out of the run; the others of its batch get their vectors.
+    A refused text is recorded as an event and skipped; the other texts of its batch get their vectors.
     """
 
     def __init__(
@@ -49,85 +49,85 @@ class EmbedMissing:
         self._exact_up_to = exact_up_to
 
     async def count_missing(self, scope: Principal) -> int:
-        """How many memories and agents' values `all` would embed."""
+        """Return how many memories and store items `embed_all` would embed."""
         items, embedded = await self._items.count_vectors(scope)
         return await self._vectors.count_missing(scope, tokens=self._embedder.gives_tokens) + items - embedded
 
-    async def embed_all(self, scope: Principal, told: Callable[[int], None] = _ignore_progress) -> dict[str, int]:
-        """Every memory of the tenant without vector or tokens, every value of its agents without vectors, and then the
-        index; how many got what. `told` hears of each batch how many it embedded.
+    async def embed_all(self, scope: Principal, report: Callable[[int], None] = _ignore_progress) -> dict[str, int]:
+        """Embed the tenant's memories without vector or tokens and its store items without vectors, then index.
 
-        Raises EmbedderUnavailable, WriteContention; EmbedderRefused when the model embeds nothing at all.
+        Return counts by kind. `report` is called with the size of each embedded batch. Raise EmbedderUnavailable,
+        WriteContention, or EmbedderRefused if the model refuses every text.
         """
         embedded, after, refused = 0, None, list[UUID]()
-        while found := await self._vectors.find_missing(scope, after, BATCH, tokens=self._embedder.gives_tokens):
-            done = await self._embed_memories(scope, found, refused)
-            told(done)
-            embedded, after = embedded + done, found[-1].id
-        items = await self._embed_items(scope, told, refused)
+        while missing := await self._vectors.find_missing(scope, after, BATCH, tokens=self._embedder.gives_tokens):
+            count = await self._embed_memories(scope, missing, refused)
+            report(count)
+            embedded, after = embedded + count, missing[-1].id
+        items = await self._embed_items(scope, report, refused)
         indexed = await self._index_vectors(scope)
         return {"embedded": embedded, "items": items, "indexed": indexed, "refused": len(refused)}
 
-    async def _embed_items(self, scope: Principal, told: Callable[[int], None], refused: list[UUID]) -> int:
-        async def embed_batch(some: Sequence[UnembeddedItem]) -> int:
-            texts = [item.embeddable_texts for item in some]
+    async def _embed_items(self, scope: Principal, report: Callable[[int], None], refused: list[UUID]) -> int:
+        async def embed_batch(items: Sequence[UnembeddedItem]) -> int:
+            texts = [item.embeddable_texts for item in items]
             vectors = iter(await self._embedder.embed_texts([text for own in texts for text in own]))
-            return await self._items.fill_vectors(scope, some, [list(islice(vectors, len(own))) for own in texts])
+            return await self._items.fill_vectors(scope, items, [list(islice(vectors, len(own))) for own in texts])
 
         embedded, after = 0, None
-        while found := await self._items.find_missing(scope, after, BATCH):
-            for some in _split_by_texts(found):
-                done = await self._embed_by_halves(scope, some, embed_batch, refused)
-                told(done)
-                embedded += done
-            after = found[-1].id
+        while missing := await self._items.find_missing(scope, after, BATCH):
+            for batch in _split_by_texts(missing):
+                count = await self._embed_by_halves(scope, batch, embed_batch, refused)
+                report(count)
+                embedded += count
+            after = missing[-1].id
         return embedded
 
     async def _index_vectors(self, scope: Principal) -> int:
-        """Every vector of a tenant with more memories than are compared one by one."""
+        """Index every vector of a tenant that is too large for exact search. Return how many."""
         indexed = 0
         if await self._vectors.has_more_than(scope, self._exact_up_to):
-            while done := await self._vectors.index_vectors(scope, INDEXED_AT_ONCE):
-                indexed += done
+            while count := await self._vectors.index_vectors(scope, INDEXED_AT_ONCE):
+                indexed += count
         return indexed
 
     async def embed_one(self, scope: Principal, memory_id: UUID) -> int:
-        """This memory, if it has no vector or no tokens; how many got them, 0 or 1. Raises EmbedderUnavailable."""
-        found = await self._vectors.find_missing_one(scope, memory_id, tokens=self._embedder.gives_tokens)
-        return await self._embed_memories(scope, [found], []) if found else 0
+        """Embed a memory that has no vector or no tokens. Return 1, or 0 if it has both. Raise EmbedderUnavailable."""
+        missing = await self._vectors.find_missing_one(scope, memory_id, tokens=self._embedder.gives_tokens)
+        return await self._embed_memories(scope, [missing], []) if missing else 0
 
     async def _embed_memories(self, scope: Principal, memories: Sequence[UnembeddedMemory], refused: list[UUID]) -> int:
-        async def embed_batch(some: Sequence[UnembeddedMemory]) -> int:
-            embeddings = await self._embedder.encode_texts([embedded_text(m.type, m.text, m.actor_id) for m in some])
-            return await self._vectors.fill_vectors(scope, some, embeddings)
+        async def embed_batch(batch: Sequence[UnembeddedMemory]) -> int:
+            embeddings = await self._embedder.encode_texts([embedded_text(m.type, m.text, m.actor_id) for m in batch])
+            return await self._vectors.fill_vectors(scope, batch, embeddings)
 
         return await self._embed_by_halves(scope, memories, embed_batch, refused)
 
     async def _embed_by_halves(
-        self, scope: Principal, some: Sequence[M], embed: Callable[[Sequence[M]], Awaitable[int]], refused: list[UUID]
+        self, scope: Principal, batch: Sequence[M], embed: Callable[[Sequence[M]], Awaitable[int]], refused: list[UUID]
     ) -> int:
-        """How many were embedded. What is refused together is tried by halves, until it is known which it is."""
+        """Embed a batch and return how many got vectors. Split a refused batch in halves to find the refused text."""
         try:
-            return await embed(some)
+            return await embed(batch)
         except EmbedderRefused:
-            if len(some) == 1:
-                return await self._record_refusal(scope, some[0], refused)
-        middle = len(some) // 2
-        first = await self._embed_by_halves(scope, some[:middle], embed, refused)
-        return first + await self._embed_by_halves(scope, some[middle:], embed, refused)
+            if len(batch) == 1:
+                return await self._record_refusal(scope, batch[0], refused)
+        middle = len(batch) // 2
+        first = await self._embed_by_halves(scope, batch[:middle], embed, refused)
+        return first + await self._embed_by_halves(scope, batch[middle:], embed, refused)
 
     async def _record_refusal(
-        self, scope: Principal, one: UnembeddedMemory | UnembeddedItem, refused: list[UUID]
+        self, scope: Principal, row: UnembeddedMemory | UnembeddedItem, refused: list[UUID]
     ) -> int:
-        refused.append(one.id)
-        memory_id = one.id if isinstance(one, UnembeddedMemory) else None
+        refused.append(row.id)
+        memory_id = row.id if isinstance(row, UnembeddedMemory) else None
         await self._journal.record_event(scope, [Observation("worker", "embed", "error", memory_id=memory_id)])
         if len(refused) % MOST_REFUSED == 0:
             await self._check_model(len(refused))
         return 0
 
     async def _check_model(self, refused: int) -> None:
-        """Whether it is the texts' fault: a model that embeds nothing at all is not asked for the rest."""
+        """Raise EmbedderRefused if the model refuses even a harmless text, so that the run ends."""
         try:
             await self._embedder.encode_texts(["ready"])
         except EmbedderRefused as error:
@@ -135,14 +135,14 @@ class EmbedMissing:
 
 
 def _split_by_texts(items: Sequence[UnembeddedItem]) -> Iterator[list[UnembeddedItem]]:
-    """As many items at once as have about TEXTS_AT_ONCE texts."""
-    lot: list[UnembeddedItem] = []
+    """Yield batches of items with about TEXTS_AT_ONCE texts each."""
+    batch: list[UnembeddedItem] = []
     texts = 0
     for item in items:
-        lot.append(item)
+        batch.append(item)
         texts += len(item.embeddable_texts)
         if texts >= TEXTS_AT_ONCE:
-            yield lot
-            lot, texts = [], 0
-    if lot:
-        yield lot
+            yield batch
+            batch, texts = [], 0
+    if batch:
+        yield batch

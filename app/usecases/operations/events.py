@@ -1,4 +1,4 @@
-"""Counting operational events (seed 003 §14)."""
+"""Counts of operational events."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from app.storage.uow import UnitOfWork
 
 
 class CountEvents:
-    """Answers "what happened and how often" without logs."""
+    """The use-case that counts events, so that operators need no logs for it."""
 
     def __init__(self, uow: UnitOfWork, events: EventStorage, access: AccessLog) -> None:
         self._uow = uow
@@ -21,7 +21,10 @@ class CountEvents:
     async def count_events(
         self, scope: Principal, by: Sequence[str], since: datetime | None, until: datetime | None
     ) -> list[dict[str, Any]]:
-        """Counts by columns of `by`, from `since` (inclusive) to `until`; raises InvalidInput."""
+        """Return the counts grouped by the columns `by`, from `since` (inclusive) to `until` (exclusive).
+
+        None for a bound leaves that side open. Raise InvalidInput for an unknown column.
+        """
         await self._access.flush_pending(scope)
         async with self._uow.read(scope) as tx:
             return await self._events.count_events(tx, scope, by, since, until)

@@ -1,4 +1,4 @@
-"""What operators watch, in one text (SPEC §19)."""
+"""Metrics for operators, in the Prometheus text format (`docs/limits.md`)."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ MOST_TENANTS = 500
 
 
 class ReadMetrics:
-    """What was counted as it happened, with the state of pool, limits and jobs at this moment."""
+    """The use-case that renders the metrics: counters, and the current state of pool, limits and jobs."""
 
     def __init__(self, metrics: Metrics, uow: UnitOfWork, engine: Engine, limits: Limits, jobs: JobStorage) -> None:
         self._metrics = metrics
@@ -30,41 +30,51 @@ class ReadMetrics:
         self._tenants = TenantStorage(uow)
         self._behind: float | None = None
         self._tally: Counter[tuple[str, str]] = Counter()
-        self._asked = float("-inf")
-        self._asking = asyncio.Lock()
+        self._refreshed_at = float("-inf")
+        self._refreshing = asyncio.Lock()
         _watch_pool(metrics, engine)
         watch = metrics.register_collector
         watch(
             "counter",
             "mnema_limit_refusals",
-            "What limits refused, by what is limited and of whom.",
+            "Refused requests and writes, by limit and subject (key or tenant).",
             lambda: [((what, of), count) for (what, of), count in limits.refused.items()],
             ("what", "of"),
         )
-        watch("gauge", "mnema_limits_away", "1 while nothing is refused.", lambda: [((), float(limits.away))])
-        watch("counter", "mnema_log_lines_lost", "Lines that stderr did not take.", lambda: [((), lines_lost())])
-        watch("counter", "mnema_limits_unenforced", "Admitted unchecked.", lambda: [((), limits.unenforced)])
+        watch(
+            "gauge",
+            "mnema_limits_away",
+            "1 while the shared counters are away and no limit refuses anything.",
+            lambda: [((), float(limits.away))],
+        )
+        watch("counter", "mnema_log_lines_lost", "Log lines that stderr did not accept.", lambda: [((), lines_lost())])
+        watch(
+            "counter",
+            "mnema_limits_unenforced",
+            "Requests and writes admitted without a check.",
+            lambda: [((), limits.unenforced)],
+        )
         watch(
             "gauge",
             "mnema_jobs_oldest_due_seconds",
-            "How long the oldest due job has waited; missing while the database does not tell.",
+            "Seconds the oldest due job has waited; missing while the database does not answer.",
             lambda: [] if self._behind is None else [((), self._behind)],
         )
         watch(
             "gauge",
             "mnema_jobs",
-            "Jobs of all tenants by kind and state; missing where there are more than 500 tenants.",
+            "Jobs of all tenants by kind and state; missing if there are more than 500 tenants.",
             lambda: list(self._tally.items()),
             ("kind", "state"),
         )
 
     async def render_text(self) -> bytes:
-        """In Prometheus' text format. The database is asked every 15 seconds at most, and not waited for long."""
-        async with self._asking:
-            if time.monotonic() - self._asked > FRESH_S:
+        """Return the metrics as text. Query the database at most every FRESH_S seconds, for PATIENCE_S at most."""
+        async with self._refreshing:
+            if time.monotonic() - self._refreshed_at > FRESH_S:
                 self._behind = await self._jobs_behind()
                 self._tally = await self._count_jobs()
-                self._asked = time.monotonic()
+                self._refreshed_at = time.monotonic()
         return self._metrics.render_text()
 
     async def _jobs_behind(self) -> float | None:
@@ -76,8 +86,8 @@ class ReadMetrics:
         return rows[0]["seconds"] or 0.0
 
     async def _count_jobs(self) -> Counter[tuple[str, str]]:
-        """Tenant by tenant: nothing that a server may do looks at all of them. A part of them would be no number."""
-        counted: Counter[tuple[str, str]] = Counter()
+        """Count jobs tenant by tenant, because a server may not read across tenants. Return nothing if it fails."""
+        counts: Counter[tuple[str, str]] = Counter()
         try:
             async with asyncio.timeout(PATIENCE_S):
                 tenants = await self._tenants.list_tenants()
@@ -85,16 +95,18 @@ class ReadMetrics:
                     return Counter()
                 for tenant in tenants:
                     for kind, state, jobs in await self._jobs.tally_jobs(Principal(tenant.id)):
-                        counted[kind, state] += jobs
+                        counts[kind, state] += jobs
         except (MnemaError, TimeoutError):
             return Counter()
-        return counted
+        return counts
 
 
 def _watch_pool(metrics: Metrics, engine: Engine) -> None:
     watch, shares = metrics.register_collector, engine.shares
-    watch("gauge", "mnema_db_pool_size", "Connections open.", lambda: [((), engine.connection_count)])
-    watch("gauge", "mnema_db_pool_limit", "Connections at most.", lambda: [((), shares.limit)])
-    watch("gauge", "mnema_db_pool_in_use", "Connections at work.", lambda: [((), shares.in_use)])
-    watch("gauge", "mnema_db_pool_waiting", "Who waits for one.", lambda: [((), shares.waiting_count)])
-    watch("counter", "mnema_db_pool_waits", "How often one had to wait.", lambda: [((), shares.waits)])
+    watch("gauge", "mnema_db_pool_size", "Open connections.", lambda: [((), engine.connection_count)])
+    watch("gauge", "mnema_db_pool_limit", "Maximum of connections.", lambda: [((), shares.limit)])
+    watch("gauge", "mnema_db_pool_in_use", "Connections in use.", lambda: [((), shares.in_use)])
+    watch(
+        "gauge", "mnema_db_pool_waiting", "Requests that wait for a connection.", lambda: [((), shares.waiting_count)]
+    )
+    watch("counter", "mnema_db_pool_waits", "Requests that had to wait for a connection.", lambda: [((), shares.waits)])

@@ -1,4 +1,4 @@
-"""What must be there before requests can be served."""
+"""Readiness: the checks of everything that a server needs to serve requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -21,35 +21,37 @@ from app.storage.operations.spaces import require_space
 from app.storage.uow import Row, UnitOfWork
 
 Check: TypeAlias = Callable[[], Awaitable[str | None]]
-"""Answers its verdict, None for `ok`; raises a MnemaError that says what is wrong."""
+"""A check. It returns its verdict (None means `ok`), or raises a MnemaError that says what is wrong."""
 
 PATIENCE_S = 3.5
-"""What has not answered by then does not answer: who asks whether to send requests here does not wait for long."""
+"""Seconds after which a part counts as not answering, because a load balancer does not wait long."""
 
 DATABASE = "The database does not answer: check MNEMA_DATABASE_URL and that PostgreSQL runs there"
 READ_ONLY = (
     "The database takes no writes: it is a standby, or default_transaction_read_only is on; "
     "promote it, or point MNEMA_DATABASE_URL at the primary"
 )
-EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint or, of the local model, that MNEMA_HOME can be written to."
-RERANKER = "Check MNEMA_RERANKER_BASE_URL and its endpoint or, of fastembed, that the model's files can be had."
+EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint; for the local model, check that MNEMA_HOME is writable."
+RERANKER = (
+    "Check MNEMA_RERANKER_BASE_URL and its endpoint; for fastembed, check that its model files can be downloaded."
+)
 LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
 NONE = "none"
-"""The verdict on a part that is not configured, and need not be."""
+"""The verdict on an optional part that is not configured."""
 
 BEHIND_S = 120
-"""Jobs that wait longer are worth a look: a worker that hangs says nothing by itself."""
+"""Seconds that a due job may wait before the check warns; a hanging worker does not report itself."""
 
 
 class Readiness:
-    """Each check answers `ok`, `none` for what is not configured, or says what is wrong and how to mend it."""
+    """The readiness checks. A verdict is `ok`, `none` (not configured), or says what is wrong and how to fix it."""
 
     OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "insights", "other_databases"})
-    """Without these, reading and writing go on."""
+    """Checks that may fail while reading and writing go on."""
 
     @staticmethod
     def failed_checks(checks: Mapping[str, str]) -> set[str]:
-        """The names of the checks that say what is wrong."""
+        """Return the names of the failed checks."""
         return {name for name, verdict in checks.items() if verdict not in ("ok", NONE)}
 
     def __init__(
@@ -62,8 +64,10 @@ class Readiness:
         patience_s: float = PATIENCE_S,
         secret: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`broker` raises BrokerUnavailable, and may block for a moment. `secret` raises ConfigError for one that the
-        other replicas do not have. Each check takes `patience_s` at most.
+        """Set up the checks; each takes `patience_s` seconds at most.
+
+        `broker` raises BrokerUnavailable and may block for a moment. `secret` raises ConfigError if the other replicas
+        have another secret; None leaves that check out.
         """
         self._require_secret = secret
         self._patience_s = patience_s
@@ -71,11 +75,11 @@ class Readiness:
         self._embedder = embedder
         self._reranker = reranker
         self._chat = chat
-        self._ask_broker = broker
+        self._call_broker = broker
         self._head: str | None = None
 
     async def run_checks(self) -> dict[str, str]:
-        """All checks by name, within the patience and a moment."""
+        """Run all checks concurrently and return the verdicts by name, after little more than `patience_s`."""
         checks: dict[str, Check] = {
             "database": self._check_database,
             "migrations": self._check_migrations,
@@ -89,25 +93,27 @@ class Readiness:
             "workers": self._check_workers,
             "pauses": self._check_pauses,
         }
-        answers = await asyncio.gather(*map(_run_check, checks.values()), return_exceptions=True)
-        return _verdict_texts(dict(zip(checks, answers, strict=True)))
+        verdicts = await asyncio.gather(*map(_run_check, checks.values()), return_exceptions=True)
+        return _verdict_texts(dict(zip(checks, verdicts, strict=True)))
 
     async def _check_broker(self) -> None:
         try:
             async with asyncio.timeout(self._patience_s):
-                await asyncio.to_thread(self._ask_broker)
+                await asyncio.to_thread(self._call_broker)
         except TimeoutError as error:
             raise BrokerUnavailable() from error
 
     async def _check_workers(self) -> None:
         behind = (await self._fetch_rows("SELECT jobs_behind() AS seconds"))[0]["seconds"]
         if behind is not None and behind > BEHIND_S:
-            raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: does a worker run?")
+            raise BrokerUnavailable(f"the oldest due job has waited {behind:.0f} s: check that a worker runs")
 
     async def _check_pauses(self) -> None:
         if paused := await self._fetch_rows("SELECT kind, tenants FROM paused_jobs()"):
             kinds = ", ".join(f"{row['kind']} ({row['tenants']})" for row in paused)
-            raise BrokerUnavailable(f"jobs are paused, by kind and number of tenants: {kinds}; `mnema jobs resume`")
+            raise BrokerUnavailable(
+                f"jobs are paused, by kind and number of tenants: {kinds}; to go on, run `mnema jobs resume`"
+            )
 
     async def _check_database(self) -> None:
         if (await self._fetch_rows("SELECT current_setting('transaction_read_only')::boolean AS read_only"))[0][
@@ -123,7 +129,7 @@ class Readiness:
             raise ConfigError(f"schema is at {current}, this server needs {self._head}: run `mnema migrate`")
 
     async def _check_role(self) -> None:
-        """Asked each time: what the role may do can be changed while connections are open."""
+        """Check the role's privileges each time, because they can change while connections are open."""
         [role] = await self._fetch_rows(ROLE)
         refuse_privileged(role)
 
@@ -149,7 +155,10 @@ class Readiness:
         except TimeoutError as error:
             raise EmbedderUnavailable(f"The embedding model did not answer. {EMBEDDER}") from error
         if len(vector) != self._embedder.dimension:
-            raise EmbedderUnavailable("the model answers with another dimension: check MNEMA_EMBEDDING_DIMENSION")
+            raise EmbedderUnavailable(
+                f"the model's vectors have {len(vector)} dimensions, not {self._embedder.dimension}:"
+                " check MNEMA_EMBEDDING_DIMENSION"
+            )
 
     async def _check_reranker(self) -> None:
         try:
@@ -175,7 +184,7 @@ class Readiness:
 
 @asynccontextmanager
 async def _database_time_limit(patience_s: float) -> AsyncIterator[None]:
-    """What is asked of the database inside is answered soon, or the database counts as away."""
+    """Raise DatabaseUnavailable if the block takes longer than `patience_s` seconds."""
     try:
         async with asyncio.timeout(patience_s):
             yield
@@ -184,15 +193,18 @@ async def _database_time_limit(patience_s: float) -> AsyncIterator[None]:
 
 
 def _verdict_texts(verdicts: Mapping[str, str | BaseException]) -> dict[str, str]:
-    """Raises what is a defect; where the schema is another version's, a check may ask for what is not there."""
+    """Return the verdicts as texts. Raise an unexpected error, unless the schema is another version's.
+
+    A check may then query tables or functions that do not exist.
+    """
     migrations = verdicts["migrations"]
-    another = isinstance(migrations, str) and migrations != "ok"
-    told = {}
+    other_schema = isinstance(migrations, str) and migrations != "ok"
+    texts = {}
     for name, verdict in verdicts.items():
-        if isinstance(verdict, BaseException) and not (another and isinstance(verdict, Exception)):
+        if isinstance(verdict, BaseException) and not (other_schema and isinstance(verdict, Exception)):
             raise verdict
-        told[name] = verdict if isinstance(verdict, str) else "cannot be asked of this schema"
-    return told
+        texts[name] = verdict if isinstance(verdict, str) else "cannot be checked with this schema"
+    return texts
 
 
 async def _run_check(check: Check) -> str:

@@ -1,4 +1,4 @@
-"""Another embedding model, online: its space is filled while servers go on with theirs."""
+"""Embedding spaces: reports, and filling the space of a new model while servers use the old one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,14 +15,17 @@ from app.storage.uow import UnitOfWork
 from app.usecases.operations.embed_missing import EmbedMissing
 
 FAILURES = 5
-"""So often in a row nothing is embedded before a run gives up: endpoints have bad minutes."""
+"""Failures in a row, without an embedded row between them, after which a run gives up."""
 PAUSE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceReport:
-    """What a space holds, of all tenants: of `memories` and agents' values (`items`) some are `embedded`, the others
-    `missing`; `indexed`: vectors of memories in the approximate index; `size` in bytes."""
+    """The content of a space over all tenants.
+
+    `embedded` counts the memories and store items (`items`) with a vector, `missing` those without. `indexed` counts
+    vectors of memories in the approximate index. `size` is in bytes.
+    """
 
     registered: RegisteredSpace
     memories: int
@@ -33,56 +36,57 @@ class SpaceReport:
 
     @property
     def missing(self) -> int:
-        """Memories and agents' values that have no vector in it."""
+        """Memories and store items without a vector in the space."""
         return self.memories + self.items - self.embedded
 
 
 class Spaces:
-    """The installation's embedding spaces. Rows are read tenant by tenant, as the tenant."""
+    """The installation's embedding spaces. Rows are read tenant by tenant, with the tenant's rights."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
         self._tenants = TenantStorage(uow)
 
     async def list_reports(self) -> list[SpaceReport]:
-        """Every space, the oldest first."""
-        return [await self._build_report(one) for one in await list_spaces(self._uow)]
+        """Return a report of every space, the oldest first."""
+        return [await self._build_report(space) for space in await list_spaces(self._uow)]
 
     async def get_report(self, name: str) -> SpaceReport:
-        """One; raises NotFound."""
+        """Return the report of the space with this name; raise NotFound."""
         return await self._build_report(await named_space(self._uow, name))
 
     async def active_report(self) -> SpaceReport | None:
-        """The active one."""
+        """Return the report of the active space, None if no space is active."""
         return next((report for report in await self.list_reports() if report.registered.active), None)
 
     async def delete_item_vectors(self, name: str) -> None:
-        """Remove the vectors of agents' values from the space."""
+        """Delete the vectors of store items from the space `name`."""
         async for scope in tenant_principals(self._tenants):
             await ItemVectorStorage(self._uow, name).delete_vectors(scope)
 
-    async def _build_report(self, one: RegisteredSpace) -> SpaceReport:
-        vectors, items = VectorStorage(self._uow, one.space.name), ItemVectorStorage(self._uow, one.space.name)
-        memories = items_kept = embedded = indexed = 0
+    async def _build_report(self, registered: RegisteredSpace) -> SpaceReport:
+        name = registered.space.name
+        vectors, item_vectors = VectorStorage(self._uow, name), ItemVectorStorage(self._uow, name)
+        memories = items = embedded = indexed = 0
         async for scope in tenant_principals(self._tenants):
-            counts, (kept, filled) = await vectors.count_vectors(scope), await items.count_vectors(scope)
+            counts, (item_count, filled) = await vectors.count_vectors(scope), await item_vectors.count_vectors(scope)
             memories += counts.memories
-            items_kept += kept
+            items += item_count
             embedded += counts.vectors + filled
             indexed += counts.indexed
-        return SpaceReport(one, memories, items_kept, embedded, indexed, await vectors.size_bytes())
+        return SpaceReport(registered, memories, items, embedded, indexed, await vectors.size_bytes())
 
 
 @dataclass(slots=True)
 class FillReport:
-    """What a run did, of all tenants: memories and agents' values embedded, vectors put into the index."""
+    """The result of a run over all tenants: rows embedded (memories and store items) and vectors indexed."""
 
     embedded: int = 0
     indexed: int = 0
 
 
 class FillSpace:
-    """Embeds all that has no vector in a space. What is missing is looked up anew, so it can end at any time."""
+    """The use-case that embeds every row without a vector in a space. A run may stop at any time and start again."""
 
     def __init__(
         self, tenants: TenantStorage, embed: EmbedMissing, wait: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -92,22 +96,22 @@ class FillSpace:
         self._wait = wait
 
     async def count_missing(self) -> int:
-        """How much there is to do."""
+        """Return how many memories and store items have no vector, over all tenants."""
         return sum([await self._embed.count_missing(scope) async for scope in tenant_principals(self._tenants)])
 
-    async def fill_space(self, told: Callable[[int], None]) -> FillReport:
-        """Tenant by tenant; `told` hears how many each batch embedded.
+    async def fill_space(self, report: Callable[[int], None]) -> FillReport:
+        """Fill the space tenant by tenant; call `report` with the size of each embedded batch.
 
-        A model that fails is asked again after a growing pause. Raises EmbedderUnavailable or WriteContention when it
-        fails FAILURES times without having embedded anything in between.
+        Retry a failing model with backoff. Raise EmbedderUnavailable or WriteContention after FAILURES failures
+        without an embedded row between them.
         """
         filled, failures = FillReport(), 0
 
-        def count_batch(done: int) -> None:
+        def count_batch(count: int) -> None:
             nonlocal failures
-            failures = 0 if done else failures
-            filled.embedded += done
-            told(done)
+            failures = 0 if count else failures
+            filled.embedded += count
+            report(count)
 
         async for scope in tenant_principals(self._tenants):
             while True:
@@ -121,15 +125,18 @@ class FillSpace:
                 await self._wait(PAUSE_S * 2**failures)
         return filled
 
-    async def fill_repeatedly(self, told: Callable[[int], None], every_s: float) -> None:
-        """Again and again, until it is cancelled: servers of another model go on writing, and this one may be away."""
+    async def fill_repeatedly(self, report: Callable[[int], None], every_s: float) -> None:
+        """Fill the space every `every_s` seconds until cancelled, because servers of another model go on writing.
+
+        Outages do not end it.
+        """
         while True:
             with suppress(DatabaseUnavailable, EmbedderUnavailable, WriteContention):
-                await self.fill_space(told)
+                await self.fill_space(report)
             await self._wait(every_s)
 
 
 async def tenant_principals(tenants: TenantStorage) -> AsyncIterator[Principal]:
-    """Each tenant's."""
+    """Yield a principal for each tenant, for work over the whole installation."""
     for tenant in await tenants.list_tenants():
         yield Principal(tenant.id)

@@ -106,7 +106,7 @@ async def test_a_schema_that_is_behind_is_told_whatever_it_lacks(app: Applicatio
     await sql.execute("DROP FUNCTION paused_jobs(); UPDATE alembic_version SET version_num = '0000'")
     checks = await readiness_of(app).run_checks()
     assert "run `mnema migrate`" in checks["migrations"]
-    assert checks["pauses"] == "cannot be asked of this schema"
+    assert checks["pauses"] == "cannot be checked with this schema"
     await sql.execute(f"UPDATE alembic_version SET version_num = '{head_revision()}'")
     with pytest.raises(asyncpg.UndefinedFunctionError):
         await readiness_of(app).run_checks()
