@@ -1,4 +1,4 @@
-"""What is known of a user with their consent: decided, read, withdrawn, expired (seed 003 §10, SPEC §8)."""
+"""A user's context, known with their consent: decide, read, withdraw and expire (`docs/contract.md`, Consent)."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -15,14 +15,14 @@ from app.usecases.consent.questions import ConsentInChat
 
 @dataclass(frozen=True, slots=True)
 class PatchPage:
-    """One page, newest first; `next_cursor` None on the last."""
+    """One page of proposals, newest first. `next_cursor` is None on the last page."""
 
     items: list[Patch]
     next_cursor: str | None
 
 
 class Consent:
-    """A key bound to agents gets here if one of them may see the category `profile` ◆."""
+    """The use-cases of consent. They raise AgentNotAllowed for a key bound to agents that do not see profiles."""
 
     def __init__(self, decisions: Decisions, secret: bytes) -> None:
         self.proposals = Proposals(decisions, secret)
@@ -33,7 +33,7 @@ class Consent:
     async def decide_patch(
         self, scope: Principal, user_id: str, patch_id: UUID, *, approve: bool, key: IdempotencyKey | None = None
     ) -> Patch:
-        """Approve or reject, as who may; raises NotFound, WrongState when it was decided before or has expired."""
+        """Approve or reject a proposal. Raise NotFound, or WrongState if it is decided or expired."""
         self._decisions.require_access(scope)
         state = PatchState.approved if approve else PatchState.rejected
 
@@ -48,48 +48,51 @@ class Consent:
     async def list_patches(
         self, scope: Principal, user_id: str, state: PatchState | None, cursor: str | None, limit: int
     ) -> PatchPage:
-        """Proposals of a user, newest first; raises NotFound, InvalidCursor."""
+        """Return a page of at most `limit` proposals; `state` None means any. Raise NotFound or InvalidCursor."""
         self._decisions.require_access(scope)
         after, now = decode_cursor(cursor), self._clock.now()
         async with self._decisions.uow.read(scope) as tx:
             await self._decisions.require_user(tx, scope, user_id)
-            found = await self._storage.load_page(tx, scope, user_id, state, now, after, limit + 1)
-        items = [patch.as_of(now) for patch in found[:limit]]
-        more = len(found) > limit
+            patches = await self._storage.load_page(tx, scope, user_id, state, now, after, limit + 1)
+        items = [patch.as_of(now) for patch in patches[:limit]]
+        more = len(patches) > limit
         return PatchPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
 
     async def load_context(self, scope: Principal, user_id: str) -> UserContext:
-        """What is known of a user; raises NotFound for one of whom nothing is held at all."""
+        """Return the values known of a user; raise NotFound if nothing is stored for the user."""
         self._decisions.require_access(scope)
         async with self._decisions.uow.read(scope) as tx:
             await self._decisions.require_user(tx, scope, user_id)
             values = await self._storage.load_values(tx, scope, user_id)
         order = {name: place for place, name in enumerate(self._policy.field_names)}
-        values.sort(key=lambda known: order.get(known.field, len(order)))  # stable: oldest first within a field
+        values.sort(key=lambda value: order.get(value.field, len(order)))  # stable: oldest first within a field
         return UserContext(values, profile_line(values))
 
     async def withdraw_values(self, scope: Principal, user_id: str, name: str, value: str | None = None) -> int:
-        """Forget what is known in a field; with `value`, of one that holds several, this one. How many values.
+        """Delete the values of a field, or only `value` of a field that holds several. Return how many.
 
-        Raises NotFound for one of whom nothing is held, UnknownField.
+        Raise NotFound if nothing is stored for the user, UnknownField for an unknown name.
         """
         self._decisions.require_access(scope)
         self._policy.is_sensitive(name)
 
         async def withdraw_in_tx(tx: WriteTx) -> int:
             await self._decisions.require_user(tx, scope, user_id)
-            gone = await self._storage.delete_values(tx, scope, user_id, name, value)
-            for before, patch_id in gone:
+            deleted = await self._storage.delete_values(tx, scope, user_id, name, value)
+            for before, patch_id in deleted:
                 patch = await self._decisions.load_patch(tx, scope, user_id, patch_id)
                 meta = {"before": {"value": before}, "after": {}}
                 await self._decisions.record_entry(tx, scope, patch, "withdrawn", scope.actor_name, meta, patch_id)
-            return len(gone)
+            return len(deleted)
 
         return await self._decisions.run_with_retries(scope, withdraw_in_tx)
 
     async def expire_patches(self, scope: Principal, *, dry_run: bool = False) -> int:
-        """End the proposals that nobody decided in time, some a transaction; how many, or how many it would be."""
-        now, done = self._clock.now(), 0
+        """Expire the proposals that nobody decided in time, batch by batch. Return how many expired.
+
+        With `dry_run`, change nothing and return how many would expire.
+        """
+        now, expired = self._clock.now(), 0
         if dry_run:
             async with self._decisions.uow.read(scope) as read:
                 return await self._storage.count_due(read, scope, now)
@@ -98,6 +101,6 @@ class Consent:
                 due = await self._storage.lock_due_patches(tx, scope, now, self._policy.batch)
                 for patch in due:
                     await self._decisions.close_patch(tx, scope, patch, PatchState.expired, "expiry", scope.actor_name)
-            done += len(due)
+            expired += len(due)
             if len(due) < self._policy.batch:
-                return done
+                return expired

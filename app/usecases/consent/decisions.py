@@ -1,4 +1,4 @@
-"""One decision about one proposal, whoever makes it: the state, the value and the history in one transaction."""
+"""Decisions about proposals: state, value and history change in one transaction, whoever decides."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ ACCEPTED_STATES = frozenset({PatchState.approved, PatchState.applied})
 
 
 class Decisions:
-    """Made with the user's row locked, so that of two the second finds the first."""
+    """Reads and changes of proposals. Each locks the user's row, so concurrent decisions run one after the other."""
 
     def __init__(
         self, uow: UnitOfWork, storage: ConsentStorage, journal: Journal, policy: ConsentPolicy, clock: Clock
@@ -34,10 +34,10 @@ class Decisions:
     def require_access(self, scope: Principal) -> None:
         """Raise AgentNotAllowed for a key bound to agents that do not see profiles."""
         if scope.categories is not None and self.policy.category not in scope.categories:
-            raise AgentNotAllowed("none of this key's agents may see what is known of users")
+            raise AgentNotAllowed(f"none of this key's agents may see the category {self.policy.category!r}")
 
     async def run_with_retries(self, scope: Principal, work: Callable[[WriteTx], Awaitable[T]]) -> T:
-        """Do it in a transaction; again when an erasure or a deadlock was in its way."""
+        """Run `work` in a transaction; retry it after a conflict with an erasure or a deadlock."""
         for _attempt in range(ATTEMPTS - 1):
             try:
                 async with self.uow.write(scope) as tx:
@@ -48,14 +48,17 @@ class Decisions:
             return await work(tx)
 
     async def require_user(self, tx: ReadTx, scope: Principal, user_id: str) -> None:
-        """Raise NotFound for a user of whom nothing is held; wait for others who decide about them."""
+        """Lock the user's row in a write transaction. Raise NotFound if nothing is stored for the user."""
         if not await self.storage.is_known_user(tx, scope, user_id):
-            raise NotFound(f"nothing is held of user {user_id!r}")
+            raise NotFound(f"nothing is stored for user {user_id!r}")
 
     async def replayed_response(
         self, tx: WriteTx, scope: Principal, user_id: str, key: IdempotencyKey | None, response: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """What was answered to this key before, None the first time; raises IdempotencyMismatch."""
+        """Record `response` under the key; return an earlier response, None the first time.
+
+        Raise IdempotencyMismatch if the key was used for another request.
+        """
         if key is None:
             return None
         return (await self._journal.record(scope, [], keys=[KeyRecord(key, response, user_id)], tx=tx)).replay
@@ -63,9 +66,9 @@ class Decisions:
     async def load_open_patch(
         self, tx: WriteTx, scope: Principal, user_id: str, patch_id: UUID, key: IdempotencyKey | None
     ) -> Patch | None:
-        """A proposal that can be decided, None when this was done before with the same key.
+        """Return a proposal that can be decided, None if this key was answered before.
 
-        Raises NotFound, WrongState, IdempotencyMismatch.
+        Raise NotFound, WrongState or IdempotencyMismatch.
         """
         await self.require_user(tx, scope, user_id)
         patch = await self.load_patch(tx, scope, user_id, patch_id)
@@ -76,7 +79,7 @@ class Decisions:
         return patch
 
     async def load_patch(self, tx: WriteTx, scope: Principal, user_id: str, patch_id: UUID) -> Patch:
-        """The proposal as it is now; raises NotFound."""
+        """Return the proposal in its current state; raise NotFound."""
         if (patch := await self.storage.load_patch(tx, scope, user_id, patch_id)) is None:
             raise NotFound("no such proposal of this user")
         return patch.as_of(self.clock.now())
@@ -92,7 +95,10 @@ class Decisions:
         more: Mapping[str, object] | None = None,
         answer: UUID | None = None,
     ) -> None:
-        """Decide it; approved or applied, its value is known from now on. `answer`: the turn that decides in a chat."""
+        """Close a proposal with `state`. Its value becomes known if it is approved or applied.
+
+        `more` goes into history. `answer` is the turn that decides in a chat.
+        """
         now = self.clock.now()
         await self.storage.close_patch(tx, scope, patch, state, now, by, way, answer)
         meta: dict[str, object] = {"way": way, **(more or {})}
@@ -114,6 +120,6 @@ class Decisions:
         old_ref: UUID | None = None,
         new_ref: UUID | None = None,
     ) -> None:
-        """Keep in history what was done about it."""
-        told = {"user_id": patch.user_id, "field": patch.field, "value": patch.value, **meta}
-        await self._journal.record_consent(tx, scope, actor, ConsentEntry(patch.id, action, told, old_ref, new_ref))
+        """Write a history row for a proposal. `old_ref` and `new_ref` are the proposals before and after."""
+        full = {"user_id": patch.user_id, "field": patch.field, "value": patch.value, **meta}
+        await self._journal.record_consent(tx, scope, actor, ConsentEntry(patch.id, action, full, old_ref, new_ref))

@@ -1,4 +1,4 @@
-"""Proposals that the workers make of what a model found in turns and insights (SPEC §8)."""
+"""Proposals that the workers make from the facts that a model found in turns and insights."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeVar
@@ -12,52 +12,53 @@ from app.usecases.consent.proposals import Proposal, Proposals
 
 T = TypeVar("T")
 REFUSED: Final = (ErasedText, InvalidInput, TooManyPatches)
-"""A value that cannot be proposed is left out: it says nothing about the others."""
+"""Errors of a value that cannot be proposed; it is skipped, the other values are proposed."""
 
 
 class ProposeProfileFields:
-    """Idempotent: the same value is proposed once."""
+    """The use-case that proposes profile fields. Idempotent: it proposes a value once."""
 
     def __init__(self, proposals: Proposals, policy: ConsentPolicy) -> None:
         self._proposals = proposals
         self._policy = policy
 
     def is_visible_in(self, categories: Collection[str] | None) -> bool:
-        """Whether an agent that sees these categories (None: all) may propose at all."""
+        """Return True if an agent that sees these categories (None means all) may propose values."""
         return categories is None or self._policy.category in categories
 
     def split_sensitive(
-        self, found: Sequence[T], parts: Callable[[T], tuple[str, str, str]]
+        self, facts: Sequence[T], parts: Callable[[T], tuple[str, str, str]]
     ) -> tuple[list[T], list[ProfileField]]:
-        """The generated facts that tell no sensitive field of the user, and the fields that the others tell.
+        """Split facts into those without a sensitive field, and the sensitive fields of the others.
 
-        `parts`: text, quote and category of one.
+        `parts` returns text, quote and category of a fact.
         """
-        kept, told = [], []
-        for one in found:
-            fields = sensitive_fields(*parts(one), self._policy.category)
-            told += fields
+        harmless: list[T] = []
+        sensitive: list[ProfileField] = []
+        for fact in facts:
+            fields = sensitive_fields(*parts(fact), self._policy.category)
+            sensitive += fields
             if not fields:
-                kept.append(one)
-        return kept, told
+                harmless.append(fact)
+        return harmless, sensitive
 
     async def propose_fields(
         self,
         scope: Principal,
         user_id: str,
-        told: Sequence[ProfileField],
+        fields: Sequence[ProfileField],
         evidence: UUID | None = None,
         thread_id: str | None = None,
     ) -> int:
-        """Propose each field that has a value; how many wait or apply now. Raises WriteContention."""
-        made = 0
-        for one in dict.fromkeys(told):
-            if one.value is None or one.field not in self._policy.field_names:
+        """Propose each field that has a value. Return how many wait or are applied. Raise WriteContention."""
+        proposed = 0
+        for field in dict.fromkeys(fields):
+            if field.value is None or field.field not in self._policy.field_names:
                 continue
             try:
-                proposal = Proposal(user_id, one.field, one.value, evidence, thread_id)
-                done = await self._proposals.propose_value(scope, proposal)
+                proposal = Proposal(user_id, field.field, field.value, evidence, thread_id)
+                result = await self._proposals.propose_value(scope, proposal)
             except REFUSED:
                 continue
-            made += done.action in ("created", "joined")
-        return made
+            proposed += result.action in ("created", "joined")
+        return proposed

@@ -1,4 +1,4 @@
-"""Proposing what may be known of a user (seed 003 §10)."""
+"""Proposals of values that may become known of a user (`docs/contract.md`, Consent)."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,7 +18,7 @@ Action = Literal["created", "joined", "unchanged", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A value for a field; `evidence`: the memory it was learnt from."""
+    """A proposed value of a field. `evidence` is the memory that states it."""
 
     user_id: str
     field: str
@@ -30,14 +30,17 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class ProposalResult:
-    """What came of it. `joined`: the same value waits already; `unchanged`: it is known; `rejected`: it was, lately."""
+    """The result of a proposal.
+
+    `joined`: the same value is pending; `unchanged`: it is known; `rejected`: the user rejected it lately.
+    """
 
     patch: Patch
     action: Action
 
 
 class Proposals:
-    """Whoever may write may propose; nobody proposes the same twice."""
+    """The use-case that proposes values. It needs the scope `write`; a pending value is proposed once."""
 
     def __init__(self, decisions: Decisions, secret: bytes) -> None:
         self._decisions = decisions
@@ -47,10 +50,10 @@ class Proposals:
     async def propose_value(
         self, scope: Principal, proposal: Proposal, key: IdempotencyKey | None = None
     ) -> ProposalResult:
-        """Propose a value; one that needs nobody's decision is known at once. The user need not be known before.
+        """Propose a value. A value that needs no decision is applied at once. An unknown user is created.
 
-        Raises UnknownField, EmptyText, TextTooLong, NulByte, InvalidInput for what is no evidence, ErasedText,
-        TooManyPatches, AgentNotAllowed, IdempotencyMismatch, WriteContention.
+        Raise UnknownField, EmptyText, TextTooLong, NulByte, InvalidInput for unknown evidence, ErasedText,
+        TooManyPatches, AgentNotAllowed, IdempotencyMismatch or WriteContention.
         """
         self._decisions.require_access(scope)
         if proposal.agent_id is not None and scope.agents is not None and proposal.agent_id not in scope.agents:
@@ -85,13 +88,13 @@ class Proposals:
         return ProposalResult(await self._decisions.load_patch(tx, scope, proposal.user_id, patch.id), action)
 
     async def _match_existing(self, tx: WriteTx, scope: Principal, proposal: Proposal) -> tuple[Patch | None, Action]:
-        """The proposal of the same value, and what that makes of this one."""
-        found = await self._storage.find_same_value(tx, scope, proposal.user_id, proposal.field, proposal.value)
-        if found is None:
+        """Return an earlier proposal of the same value, if any, and the action that follows from it."""
+        earlier = await self._storage.find_same_value(tx, scope, proposal.user_id, proposal.field, proposal.value)
+        if earlier is None:
             return None, "created"
-        patch, stands = found
+        patch, is_known = earlier
         now = self._clock.now()
-        if stands:
+        if is_known:
             return patch, "unchanged"
         if patch.is_open_at(now):
             return patch, "joined"
@@ -119,21 +122,21 @@ class Proposals:
         text = erasure_text(patch.field, patch.value)
         hashes = compute_tombstones(self._secret, scope.tenant_id, patch.user_id, [text], [])
         if await self._storage.is_erased(tx, scope, hashes):
-            raise ErasedText("this value was erased at the person's request and is not stored again")
+            raise ErasedText("this value was erased at the user's request and is not stored again")
         if evidence is None:
             return None
-        found = await self._storage.load_signals(tx, scope, patch, [evidence], self._clock.now())
-        if not found:
-            raise InvalidInput("evidence: no turn, fact, episode or insight of this user")
-        return found[0]
+        signals = await self._storage.load_signals(tx, scope, patch, [evidence], self._clock.now())
+        if not signals:
+            raise InvalidInput("evidence: no turn, fact, episode or insight of this user has this id")
+        return signals[0]
 
     async def _refresh_signals(self, tx: WriteTx, scope: Principal, patch: Patch) -> Patch:
-        """The proposal with what its memories say now: one that was changed or deleted since may say it no more."""
+        """Return the proposal with its signals loaded again: a changed or deleted memory may no longer state it."""
         if patch.sensitive or not patch.signals:
             return patch
-        seen_by_all, ids = replace(scope, categories=None), [signal.memory_id for signal in patch.signals]
+        unrestricted, ids = replace(scope, categories=None), [signal.memory_id for signal in patch.signals]
         return replace(
-            patch, signals=tuple(await self._storage.load_signals(tx, seen_by_all, patch, ids, self._clock.now()))
+            patch, signals=tuple(await self._storage.load_signals(tx, unrestricted, patch, ids, self._clock.now()))
         )
 
     async def _create_patch(

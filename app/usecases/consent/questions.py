@@ -1,4 +1,4 @@
-"""Consent in a conversation (SPEC §8): a question is asked, and a plain yes or no to it decides."""
+"""Consent in a conversation: an assistant asks a question, and a plain yes or no in the user's next turn decides."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -14,13 +14,13 @@ from app.storage.uow import WriteTx
 from app.usecases.consent.decisions import Decisions
 
 MAX_CHANGES = 200
-"""Of a thread, looked at for an answer; a question that is not answered by then is over."""
+"""Changes of a thread that are searched for an answer; after that many, the question is closed as unanswered."""
 USER = "user"
-"""Whom history names for a decision made in a conversation."""
+"""The actor in history of a decision made in a conversation."""
 
 
 class ConsentInChat:
-    """Of one question a thread, the last one asked."""
+    """The use-cases of consent in a chat. A thread has at most one question, the last one asked."""
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
@@ -36,23 +36,23 @@ class ConsentInChat:
         key: IdempotencyKey | None = None,
         turn_id: UUID | None = None,
     ) -> Patch:
-        """Bind a question to the newest turn of a thread: the user's next turn there is the answer.
+        """Bind a question to the newest turn of a thread. The user's next turn there is the answer.
 
-        That turn is the assistant's, ends with the question, and is `turn_id` if one is given. Raises NotFound,
-        WrongState when it was decided or has expired, EmptyText, TextTooLong, NulByte, QuestionWithoutValue,
-        QuestionNotAsked.
+        The newest turn must be the assistant's, end with the question, and have the id `turn_id` if given. Raise
+        NotFound, WrongState for a decided or expired proposal, EmptyText, TextTooLong, NulByte, QuestionWithoutValue
+        or QuestionNotAsked.
         """
         self._decisions.require_access(scope)
-        asked = normalise_text(question)
-        if not any(char.isalnum() for char in asked):
+        text = normalise_text(question)
+        if not any(char.isalnum() for char in text):
             raise EmptyText
-        if len(asked) > MAX_QUESTION:
-            raise TextTooLong(f"A question may have {MAX_QUESTION} characters.", limit=MAX_QUESTION)
+        if len(text) > MAX_QUESTION:
+            raise TextTooLong(f"A question has at most {MAX_QUESTION} characters.", limit=MAX_QUESTION)
 
         async def bind_in_tx(tx: WriteTx) -> Patch:
             patch = await self._decisions.load_open_patch(tx, scope, user_id, patch_id, key)
             if patch is not None:
-                bound = await self._bind_question(tx, scope, patch, thread_id, asked, turn_id)
+                bound = await self._bind_question(tx, scope, patch, thread_id, text, turn_id)
                 await self._storage.store_question(tx, scope, bound)
                 await self._decisions.record_entry(tx, scope, patch, "asked", scope.actor_name, _question_meta(bound))
             return await self._decisions.load_patch(tx, scope, user_id, patch_id)
@@ -60,23 +60,23 @@ class ConsentInChat:
         return await self._decisions.run_with_retries(scope, bind_in_tx)
 
     async def _bind_question(
-        self, tx: WriteTx, scope: Principal, patch: Patch, thread_id: str, asked: str, turn_id: UUID | None
+        self, tx: WriteTx, scope: Principal, patch: Patch, thread_id: str, text: str, turn_id: UUID | None
     ) -> Question:
-        if not contains_words(asked, patch.value):
+        if not contains_words(text, patch.value):
             raise QuestionWithoutValue(f"the question must contain the proposed value, {patch.value!r}")
         turn = await self._storage.newest_turn(tx, scope, patch.user_id, thread_id)
-        if turn is None or not turn.asks_question(asked) or turn_id not in (None, turn.id):
+        if turn is None or not turn.asks_question(text) or turn_id not in (None, turn.id):
             raise QuestionNotAsked(
                 "store the assistant's turn that ends with this question (POST /turns, role assistant, the same user"
                 " and thread), then ask before the user answers"
             )
         now = self._decisions.clock.now()
-        return Question(patch.id, patch.user_id, thread_id, asked, turn.rev, now, turn.id, scope.key_id)
+        return Question(patch.id, patch.user_id, thread_id, text, turn.rev, now, turn.id, scope.key_id)
 
     async def settle_question(self, scope: Principal, thread_id: str) -> Verdict | None:
-        """Read what was said to the thread's question, if there is one; None without.
+        """Look for the answer to the thread's open question. Return the verdict, None if no question is open.
 
-        Twice does what once does: a question is answered once, and by the same turn whenever this runs.
+        Idempotent: the same turn answers a question, whenever this runs.
         """
         async with self._decisions.uow.read(scope) as read:
             question = await self._storage.load_question(read, scope, thread_id)
@@ -94,20 +94,20 @@ class ConsentInChat:
 
     async def _apply_answer(self, tx: WriteTx, scope: Principal, question: Question) -> Verdict:
         patch = await self._storage.load_patch(tx, scope, question.user_id, question.patch_id)
-        told = await self._storage.load_changes(tx, scope, question, MAX_CHANGES)
-        answer = evaluate_reply(question, told, MAX_CHANGES, patch.keys if patch else ())
+        changes = await self._storage.load_changes(tx, scope, question, MAX_CHANGES)
+        answer = evaluate_reply(question, changes, MAX_CHANGES, patch.keys if patch else ())
         if patch is None or answer.verdict == "open":
             return answer.verdict
         if answer.verdict != "unclear" and not await self._storage.is_turn_unchanged(tx, scope, question):
             answer = replace(answer, verdict="unclear", why="lost")
-        said = _question_meta(question) | {"turn_id": str(answer.turn_id)}
+        meta = _question_meta(question) | {"turn_id": str(answer.turn_id)}
         if answer.verdict == "unclear" or not patch.is_open_at(self._decisions.clock.now()):
             await self._storage.delete_question(tx, scope, patch.id)
             why = answer.why or "expired"
-            await self._decisions.record_entry(tx, scope, patch, "unanswered", scope.actor_name, {**said, "why": why})
+            await self._decisions.record_entry(tx, scope, patch, "unanswered", scope.actor_name, {**meta, "why": why})
             return "unclear"
         state = PatchState.approved if answer.verdict == "yes" else PatchState.rejected
-        await self._decisions.close_patch(tx, scope, patch, state, "chat", USER, said, answer.turn_id)
+        await self._decisions.close_patch(tx, scope, patch, state, "chat", USER, meta, answer.turn_id)
         return answer.verdict
 
 
