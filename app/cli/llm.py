@@ -65,7 +65,7 @@ def llm_extract(
             exit_with_error(f"nothing was asked: {made.why}")
         for number, one in enumerate(made.candidates):
             out.print(escape(f'  [{one.category}] {one.text} (imp={one.importance}) "{one.quote}"'), highlight=False)
-            for line in _decision_lines(made.made, number):
+            for line in _decision_lines(made.planned, number):
                 out.print(escape(f"    {line}"), highlight=False)
         counts = ", ".join(f"{name} {count}" for name, count in made.as_json().items())
         out.print(f"{counts}{' (dry run: nothing was changed)' if dry_run else ''}", highlight=False)
@@ -81,11 +81,11 @@ def _decision_lines(made: PlannedReconcile | None, number: int) -> Iterator[str]
     for one in made.plan.writes:
         if one.fact == number and one.memory is not None:
             composed = f" with: {one.text}" if one.text else ""
-            yield f"UPDATE of: {made.beside[one.memory].memory.text}{composed}"
+            yield f"UPDATE of: {made.neighbours[one.memory].memory.text}{composed}"
     if number in made.plan.known:
-        yield f"NONE, known by: {made.beside[made.plan.known[number]].memory.text}"
+        yield f"NONE, known by: {made.neighbours[made.plan.known[number]].memory.text}"
     if number in made.plan.left:
         yield "left out: no room"
     for forget in made.plan.forgets:
         if forget.fact == number:
-            yield f"DELETE of: {made.beside[forget.memory].memory.text}"
+            yield f"DELETE of: {made.neighbours[forget.memory].memory.text}"

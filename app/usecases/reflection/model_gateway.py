@@ -1,4 +1,4 @@
-"""Every call of a chat model: within the tenant's tokens of the day, held against rules, kept (SPEC §7)."""
+"""The gateway to the chat model: every call is limited by the tenant's daily tokens, checked by rules and recorded."""
 
 import contextlib
 import time
@@ -20,14 +20,14 @@ T = TypeVar("T")
 ATTEMPTS = 2
 JSON_COMPLAINT = "Answer with nothing but JSON of the shape asked for."
 NONSENSE_RULES = frozenset({"malformed", "too_many"})
-"""Rules of which the breach tells that nobody answered the question."""
+"""Rules whose breach shows that the model did not answer the question at all."""
 PROBES_BEFORE_REST = 5
 LONGEST_REST_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer(Generic[T]):
-    """What came of it; `value` None: nothing that can be used. `rule`: the one that the last answer broke."""
+    """The answer to a prompt. `value` is None if no answer was valid. `rule` is the one that the last answer broke."""
 
     value: T | None
     usage: Usage
@@ -35,7 +35,7 @@ class ModelAnswer(Generic[T]):
 
 
 class ModelGateway:
-    """Asks once, and again with a complaint, mostly once, when the answer breaks a rule."""
+    """Calls of the chat model. An invalid answer is retried with the broken rule as feedback."""
 
     def __init__(
         self, model: ChatModel, storage: ModelCallStorage, journal: Journal, policy: LlmPolicy, clock: Clock
@@ -45,12 +45,12 @@ class ModelGateway:
         self._journal = journal
         self._policy = policy
         self._clock = clock
-        self._unanswered = 0  # questions of ours, in a row
+        self._failed_probes = 0  # in a row
         self._rests_until = 0.0
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a model at all."""
+        """True if a chat model is configured."""
         return self._model.is_available
 
     async def ask_model(
@@ -60,58 +60,59 @@ class ModelGateway:
         read: Callable[[Answer], CheckedAnswer[T]],
         attempts: int = ATTEMPTS,
     ) -> ModelAnswer[T]:
-        """`read` holds an answer against the prompt's rules; `attempts`: how often it is asked at most.
+        """Ask the model up to `attempts` times until `read` accepts its answer by the prompt's rules.
 
-        Raises NoChatModel, TokensSpent and ChatModelUnavailable; of the last two there is an event.
+        Raise NoChatModel, TokensSpent or ChatModelUnavailable; the last two are recorded as an event.
         """
         if not self.has_model:
             raise NoChatModel()
-        value, usage, asked, rule = None, Usage(), prompt, None
+        value, usage, attempt_prompt, rule = None, Usage(), prompt, None
         for attempt in range(1, attempts + 1):
-            reading, cost = await self._ask_once(scope, asked, read, attempt)
+            reading, cost = await self._ask_once(scope, attempt_prompt, read, attempt)
             value, usage = value if reading.value is None else reading.value, usage + cost
             rule = reading.rule
             if rule is None:
                 break
-            asked = replace(prompt, question=f"{prompt.question}\n\nYour last answer was refused. {reading.complaint}")
+            feedback = f"Your last answer was refused. {reading.complaint}"
+            attempt_prompt = replace(prompt, question=f"{prompt.question}\n\n{feedback}")
         return ModelAnswer(value, usage, rule)
 
     async def require_answer(
         self, scope: Principal, prompt: Prompt[Answer], read: Callable[[Answer], CheckedAnswer[T]]
     ) -> ModelAnswer[T]:
-        """As `ask`, for what must not be left undone: an answer that is none counts as an outage.
+        """Ask as `ask_model` does, for work that must not be lost: a nonsensical answer counts as an outage.
 
-        Raises UnusableAnswer when the model answers a question of ours and not this one, ChatModelUnavailable when it
-        answers neither. Then it has to answer ours first, and after PATIENCE of them it is left alone for a while,
+        Raise UnusableAnswer if the model fails this prompt but answers the probe, ChatModelUnavailable if it fails
+        both. From then on it must answer the probe first. After PROBES_BEFORE_REST failed probes it is left alone, for
         longer each time.
         """
-        if self._unanswered:
+        if self._failed_probes:
             await self.probe_model(scope)
         try:
-            asked = await self.ask_model(scope, prompt, read)
+            answer = await self.ask_model(scope, prompt, read)
         except UnusableAnswer:
             await self.probe_model(scope)
             raise
-        if asked.value is None and asked.rule in NONSENSE_RULES:
+        if answer.value is None and answer.rule in NONSENSE_RULES:
             await self.probe_model(scope)
             raise UnusableAnswer()
-        return asked
+        return answer
 
     async def probe_model(self, scope: Principal) -> None:
-        """Ask a question of ours, at the tenant's cost; raises ChatModelUnavailable, TokensSpent."""
+        """Ask the probe question, at the tenant's cost. Raise ChatModelUnavailable or TokensSpent."""
         if time.monotonic() < self._rests_until:
-            raise ChatModelUnavailable("The chat model answered nonsense, and is left alone for a while.")
+            raise ChatModelUnavailable("The chat model answered nonsense and is not asked again for a while.")
         failure = "The chat model answers nonsense."
         try:
             sane = (await self.ask_model(scope, PROBE, read_probe, 1)).rule is None
         except UnusableAnswer as error:
             sane, failure = False, error.detail
         if sane:
-            self._unanswered = 0
+            self._failed_probes = 0
             return
-        self._unanswered += 1
-        if (beyond := self._unanswered - PROBES_BEFORE_REST) > 0:
-            self._rests_until = time.monotonic() + min(LONGEST_REST_S, 2.0 ** min(beyond, 10))
+        self._failed_probes += 1
+        if (excess := self._failed_probes - PROBES_BEFORE_REST) > 0:
+            self._rests_until = time.monotonic() + min(LONGEST_REST_S, 2.0 ** min(excess, 10))
         raise ChatModelUnavailable(failure)
 
     async def _ask_once(
@@ -124,7 +125,7 @@ class ModelGateway:
             raise TokensSpent()
         call, started = ModelCall(prompt.version, self._model.name, attempt), time.perf_counter()
         try:
-            # of a call that is cut short by nobody's fault it is not known what it cost: its tokens stay reserved
+            # nobody knows the cost of a cancelled call, so its tokens stay reserved
             reply = await self._model.generate_reply(prompt)
         except ChatModelUnavailable as error:
             failed = replace(call, duration_ms=_elapsed_ms(started), status="error", error=error.code)
@@ -134,12 +135,12 @@ class ModelGateway:
         reading: CheckedAnswer[T] = (
             read(reply.value) if reply.value is not None else CheckedAnswer(rule="malformed", complaint=JSON_COMPLAINT)
         )
-        done = replace(
+        answered = replace(
             call, usage=reply.usage, duration_ms=_elapsed_ms(started), items=reading.items, items_ok=reading.items_ok
         )
         if reading.rule is not None:
-            done = replace(done, status="refused", error=reading.rule)
-        await self._storage.settle_call(scope, day, reserved, done, self._clock.now())
+            answered = replace(answered, status="refused", error=reading.rule)
+        await self._storage.settle_call(scope, day, reserved, answered, self._clock.now())
         return reading, reply.usage
 
     async def _record_failure(self, scope: Principal, status: Literal["error", "skipped"]) -> None:

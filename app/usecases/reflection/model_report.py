@@ -1,4 +1,4 @@
-"""How the prompts fare and what they cost (seed 003 §9: of what is generated, 95 % keep the rules at once)."""
+"""A report on the prompts: calls, tokens, and the share of first answers that kept every rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from app.storage.reflection.model_calls import ModelCallStorage
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """By version of each prompt; `spent_today` of `daily_tokens`, those reserved for calls under way included."""
+    """Figures by version of each prompt. `spent_today` includes the tokens reserved for calls under way."""
 
     prompts: Sequence[PromptReport]
     spent_today: int
@@ -20,7 +20,7 @@ class ModelReport:
 
 
 class ReportModel:
-    """Of one tenant."""
+    """The use-case that reports on the chat model's calls of a tenant."""
 
     def __init__(self, storage: ModelCallStorage, policy: LlmPolicy, clock: Clock) -> None:
         self._storage = storage
@@ -28,7 +28,7 @@ class ReportModel:
         self._clock = clock
 
     async def build_report(self, scope: Principal, days: int) -> ModelReport:
-        """The calls of the last so many days."""
+        """Return the report on the calls of the last `days` days; `spent_today` is for the current UTC day."""
         now = self._clock.now()
         prompts = await self._storage.load_reports(scope, now - timedelta(days=days))
         return ModelReport(prompts, await self._storage.load_spent_tokens(scope, now.date()), self._policy.daily_tokens)

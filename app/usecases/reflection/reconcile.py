@@ -1,7 +1,7 @@
-"""New facts of a turn held against what is stored: a model decides, within bounds, and what it decides is written.
+"""Reconciliation of a turn's new facts with stored memories: a model decides within bounds (`docs/contract.md`).
 
-Read in one transaction, asked outside any, written fact by fact (seed 002, SPEC §13). Whatever fails, the facts go the
-way of every write; what somebody changed meanwhile is left alone.
+Memories are read in one transaction, the model is asked outside any, and each fact is written on its own. If the model
+fails, the facts are written like any memory. A memory that changed meanwhile is left alone.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,14 +36,14 @@ from app.usecases.memory.write import RACE_LOST, WriteMemories
 from app.usecases.reflection.model_gateway import ModelGateway
 
 WRITE_ACTIONS = ("created", "updated", "deleted")
-"""What counts as a write."""
+"""Actions that count as a write."""
 Keys = Callable[[str], IdempotencyKey]
-"""The key of a fact by its number, of a memory to be deleted by its id."""
+"""A function that returns the key of a fact (by its number) or of a deletion (by the memory's id)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewFact:
-    """A new fact, ready to be written. `order`: its place among all of the turn that are open."""
+    """A new fact, ready to be written. `order` is its place among the turn's open facts."""
 
     new: NewMemory
     embedding: Embedding
@@ -52,33 +52,33 @@ class NewFact:
 
 @dataclass(frozen=True, slots=True)
 class PlannedReconcile:
-    """What is to be done: the facts by number, the memories that were asked about, and the plan in terms of both."""
+    """The facts by number, the neighbours that the model judged, and the plan, which refers to both by number."""
 
     facts: Mapping[int, NewFact]
-    beside: Sequence[FactNeighbour]
+    neighbours: Sequence[FactNeighbour]
     plan: ReconcilePlan
     tokens: int = 0
 
     def fact_text(self, number: int) -> str:
-        """Of a new fact."""
+        """Return the text of the new fact with this number."""
         return self.facts[number].new.text
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileOutcome:
-    """What came of it: of each fact, by number, and which memories are gone."""
+    """The results of the facts by number, and the memories that were soft-deleted."""
 
     written: Mapping[int, WriteResult]
     forgotten: Sequence[Memory] = ()
 
     @property
     def write_count(self) -> int:
-        """How many changes it made."""
+        """The number of writes and deletions."""
         return sum(one.action in WRITE_ACTIONS for one in self.written.values()) + len(self.forgotten)
 
 
 class Reconcile:
-    """Works for one turn."""
+    """The use-case that reconciles the facts of one turn."""
 
     def __init__(
         self,
@@ -105,56 +105,55 @@ class Reconcile:
         visible: Collection[str] | None,
         room: int,
     ) -> PlannedReconcile:
-        """The plan for a turn's facts, at most `room` writes. `visible`: the categories its agent may see, None: all.
+        """Return the plan for a turn's facts, with at most `room` writes.
 
-        Facts without a neighbour, and those that a memory says word for word, the model does not see; without any other
-        it is not asked. Raises EmbedderUnavailable and what `WriteMemories.checked` raises.
+        `visible` are the categories that the turn's agent may see; None means all. The model judges only facts with a
+        neighbour and without an identical memory. Raise EmbedderUnavailable and the errors of `check_draft`.
         """
         checked = {number: self._write.check_draft(scope, draft) for number, draft in drafts.items()}
         embeddings = await self._write.embed_drafts(scope, list(checked.values())) if checked else []
         rows = zip(checked.items(), embeddings, strict=True)
         facts = {number: NewFact(new, embedding, at) for at, ((number, new), embedding) in enumerate(rows)}
-        beside = await self._load_neighbours(
-            replace(scope, categories=_narrowed_categories(scope, visible)), turn, facts
-        )
-        open_ = [n for n, one in facts.items() if self._near_memories(beside, one) and not _has_same_text(beside, one)]
-        asked = [one for one in beside if any(self._is_near(one, facts[n]) for n in open_)]
-        texts = {number: one.new.text for number, one in facts.items()}
-        if not asked:
+        near = await self._load_neighbours(replace(scope, categories=_narrowed_categories(scope, visible)), turn, facts)
+        open_ = [n for n, fact in facts.items() if self._near_memories(near, fact) and not _has_same_text(near, fact)]
+        judged = [neighbour for neighbour in near if any(self._is_near(neighbour, facts[n]) for n in open_)]
+        texts = {number: fact.new.text for number, fact in facts.items()}
+        if not judged:
             return PlannedReconcile(facts, (), plan_writes(texts, (), None, room))
         answer, tokens = await self._ask_decisions(
-            scope, turn, [texts[n] for n in open_], [one.memory.text for one in asked]
+            scope, turn, [texts[n] for n in open_], [neighbour.memory.text for neighbour in judged]
         )
-        told = None if answer is None else renumber_facts(answer, open_)
+        decisions = None if answer is None else renumber_facts(answer, open_)
         stored = [
             StoredNeighbour(
-                one.memory.text, frozenset(n for n in open_ if self._is_near(one, facts[n])), _is_fixed(one, turn)
+                neighbour.memory.text,
+                frozenset(n for n in open_ if self._is_near(neighbour, facts[n])),
+                _is_fixed(neighbour, turn),
             )
-            for one in asked
+            for neighbour in judged
         ]
-        return PlannedReconcile(facts, asked, plan_writes(texts, stored, told, room), tokens)
+        return PlannedReconcile(facts, judged, plan_writes(texts, stored, decisions, room), tokens)
 
-    async def carry_out(self, scope: Principal, turn: Memory, made: PlannedReconcile, key: Keys) -> ReconcileOutcome:
-        """Write fact by fact, then delete. Each has a key of its own: what was done is not done again."""
-        joinings = await self._merge_targets(scope, turn, made)
+    async def carry_out(self, scope: Principal, turn: Memory, planned: PlannedReconcile, key: Keys) -> ReconcileOutcome:
+        """Write fact by fact, then delete. Idempotent: each write and deletion has an idempotency key."""
+        targets = await self._merge_targets(scope, turn, planned)
         written: dict[int, WriteResult] = {}
-        for one in made.plan.writes:
-            fact = made.facts[one.fact]
-            joining = joinings.get(one.fact)
-            written[one.fact] = await self._write.store_or_merge(
-                scope, fact.new, fact.embedding, key(str(one.fact)), joining
+        for write in planned.plan.writes:
+            fact = planned.facts[write.fact]
+            written[write.fact] = await self._write.store_or_merge(
+                scope, fact.new, fact.embedding, key(str(write.fact)), targets.get(write.fact)
             )
-        for number, at in made.plan.known.items():
-            fact, memory = made.facts[number], made.beside[at]
+        for number, at in planned.plan.known.items():
+            fact, neighbour = planned.facts[number], planned.neighbours[at]
             known = WriteResult(
-                memory.memory.id, "skipped", memory.memory.id, memory.similarities[fact.order], reason="known"
+                neighbour.memory.id, "skipped", neighbour.memory.id, neighbour.similarities[fact.order], reason="known"
             )
             written[number] = await self._write.record_skip(scope, fact.new, known, key(str(number)))
-        kept = {number for number, done in written.items() if done.id is not None}
+        stored = {number for number, result in written.items() if result.id is not None}
         forgotten = [
-            made.beside[one.memory].memory
-            for one in made.plan.forgets
-            if one.fact in kept and await self._delete_memory(scope, turn, made, one, key)
+            planned.neighbours[deletion.memory].memory
+            for deletion in planned.plan.forgets
+            if deletion.fact in stored and await self._delete_memory(scope, turn, planned, deletion, key)
         ]
         return ReconcileOutcome(written, forgotten)
 
@@ -164,55 +163,56 @@ class Reconcile:
         if not facts or not self._policy.neighbours:
             return []
         return await self._storage.load_neighbours(
-            scope, turn.user_id, [one.embedding.vector for one in facts.values()], self._policy
+            scope, turn.user_id, [fact.embedding.vector for fact in facts.values()], self._policy
         )
 
-    def _near_memories(self, beside: Sequence[FactNeighbour], fact: NewFact) -> list[FactNeighbour]:
-        return [one for one in beside if self._is_near(one, fact)]
+    def _near_memories(self, neighbours: Sequence[FactNeighbour], fact: NewFact) -> list[FactNeighbour]:
+        return [neighbour for neighbour in neighbours if self._is_near(neighbour, fact)]
 
-    def _is_near(self, one: FactNeighbour, fact: NewFact) -> bool:
-        return one.similarities[fact.order] >= self._policy.min_similarity
+    def _is_near(self, neighbour: FactNeighbour, fact: NewFact) -> bool:
+        return neighbour.similarities[fact.order] >= self._policy.min_similarity
 
     async def _ask_decisions(
         self, scope: Principal, turn: Memory, facts: Sequence[str], memories: Sequence[str]
     ) -> tuple[ReconcileDecisions | None, int]:
-        """The decisions, None if there are none that can be used, and what they cost."""
-        answer, tokens = None, 0
+        """Return the decisions (None if the model gave no valid ones) and the tokens spent."""
+        decisions, tokens = None, 0
         try:
             read = partial(read_reconcile, facts, memories)
-            asked = await self._ask.ask_model(scope, reconcile_prompt(facts, memories), read, self._policy.tries)
-            answer, tokens = asked.value, asked.usage.total_tokens
+            answer = await self._ask.ask_model(scope, reconcile_prompt(facts, memories), read, self._policy.tries)
+            decisions, tokens = answer.value, answer.usage.total_tokens
         except (TokensSpent, ChatModelUnavailable):
-            pass  # of these there is an event already
-        if answer is None:
+            pass  # the gateway has recorded an event
+        if decisions is None:
             skipped = Observation("worker", "reconcile", "skipped", turn.user_id, turn.thread_id)
             await self._journal.record_event(scope, [skipped])
-        return answer, tokens
+        return decisions, tokens
 
-    async def _merge_targets(self, scope: Principal, turn: Memory, made: PlannedReconcile) -> dict[int, MergeTarget]:
-        """The updates by fact. A composed text that may not stand gives way to the fact's own."""
+    async def _merge_targets(self, scope: Principal, turn: Memory, planned: PlannedReconcile) -> dict[int, MergeTarget]:
+        """Return the merge targets of the updates by fact. Use the fact's own text if a composed one is not valid."""
         limits = self._policies.write.text_limits
-        updates = [one for one in made.plan.writes if one.memory is not None]
-        joins = [(made.facts[one.fact], made.beside[one.memory or 0], one) for one in updates]
+        updates = [write for write in planned.plan.writes if write.memory is not None]
+        joins = [(planned.facts[write.fact], planned.neighbours[write.memory or 0], write) for write in updates]
         texts = [
-            checked_composition(one.text, beside.memory.text, fact.new.text, limits) if one.text else None
-            for fact, beside, one in joins
+            checked_composition(write.text, neighbour.memory.text, fact.new.text, limits) if write.text else None
+            for fact, neighbour, write in joins
         ]
         drafts = [replace(fact.new, text=text) for (fact, *_), text in zip(joins, texts, strict=True) if text]
         fresh = iter(await self._write.embed_drafts(scope, drafts) if drafts else [])
         return {
-            one.fact: MergeTarget(_compared_memory(beside, fact), text, next(fresh), _fact_provenance(turn))
+            write.fact: MergeTarget(_compared_memory(neighbour, fact), text, next(fresh), _fact_provenance(turn))
             if text
-            else MergeTarget(_compared_memory(beside, fact), fact.new.text, fact.embedding, _fact_provenance(turn))
-            for (fact, beside, one), text in zip(joins, texts, strict=True)
+            else MergeTarget(_compared_memory(neighbour, fact), fact.new.text, fact.embedding, _fact_provenance(turn))
+            for (fact, neighbour, write), text in zip(joins, texts, strict=True)
         }
 
     async def _delete_memory(
-        self, scope: Principal, turn: Memory, made: PlannedReconcile, one: MemoryDeletion, key: Keys
+        self, scope: Principal, turn: Memory, planned: PlannedReconcile, deletion: MemoryDeletion, key: Keys
     ) -> bool:
-        """Delete it so that it can be restored; not if anybody changed it since it was read."""
-        scope, beside, now = scope.speaking_as(turn.agent_id), made.beside[one.memory], self._clock.now()
-        memory, fact = beside.memory, made.facts[one.fact]
+        """Soft-delete a memory. Return False if it changed since it was read, or this was done before."""
+        scope, now = scope.speaking_as(turn.agent_id), self._clock.now()
+        neighbour, fact = planned.neighbours[deletion.memory], planned.facts[deletion.fact]
+        memory = neighbour.memory
         event = Observation("worker", "reconcile", "ok", memory.user_id, turn.thread_id, memory.id, memory.category)
         change = MemoryChange(
             kind=ChangeKind.soft_deleted,
@@ -224,7 +224,7 @@ class Reconcile:
             expect_version=memory.version,
             expect_states=("active",),
             history_meta={"rule": "reconcile", "incoming": fact.new.text, **_fact_provenance(turn)},
-            observations=(replace(event, sim=beside.similarities[fact.order]),),
+            observations=(replace(event, sim=neighbour.similarities[fact.order]),),
         )
         response = {"id": str(memory.id), "action": "deleted"}
         record = KeyRecord(key(str(memory.id)), response, memory.user_id, memory.id)
@@ -240,25 +240,26 @@ def _narrowed_categories(scope: Principal, visible: Collection[str] | None) -> f
     return frozenset(visible) if scope.categories is None else scope.categories & frozenset(visible)
 
 
-def _has_same_text(beside: Sequence[FactNeighbour], fact: NewFact) -> bool:
-    """Whether a memory of the same category has the same text: they become one without being asked about."""
+def _has_same_text(neighbours: Sequence[FactNeighbour], fact: NewFact) -> bool:
+    """Return True if a memory of the same category has the same text: the write merges them without the model."""
     key = text_key(fact.new.text)
-    return any(one.memory.category == fact.new.category and text_key(one.memory.text) == key for one in beside)
+    return any(n.memory.category == fact.new.category and text_key(n.memory.text) == key for n in neighbours)
 
 
-def _is_fixed(one: FactNeighbour, turn: Memory) -> bool:
-    """Pinned, or newer than what the user said: an old turn that is read late outdates nothing."""
-    return one.memory.pinned or max(one.memory.created_at, one.memory.updated_at) > turn.created_at
+def _is_fixed(neighbour: FactNeighbour, turn: Memory) -> bool:
+    """Return True if the memory is pinned or newer than the turn: an old turn read late replaces nothing."""
+    memory = neighbour.memory
+    return memory.pinned or max(memory.created_at, memory.updated_at) > turn.created_at
 
 
 def _fact_provenance(turn: Memory) -> dict[str, str]:
     return {"turn_id": str(turn.id), "prompt": VERSION}
 
 
-def _compared_memory(one: FactNeighbour, fact: NewFact) -> ComparedMemory:
-    memory = one.memory
+def _compared_memory(neighbour: FactNeighbour, fact: NewFact) -> ComparedMemory:
+    memory, similarity = neighbour.memory, neighbour.similarities[fact.order]
     return ComparedMemory(
-        neighbour=Neighbour(memory.id, memory.text, one.similarities[fact.order], memory.created_at, equal=False),
+        neighbour=Neighbour(memory.id, memory.text, similarity, memory.created_at, equal=False),
         near=True,
         link=False,
         category=memory.category,

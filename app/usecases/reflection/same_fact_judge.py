@@ -1,4 +1,4 @@
-"""Same fact or not, judged by a chat model where the deterministic rule says no (SPEC §1, §7; seed 003 §2, §4)."""
+"""A judge of "same fact" that asks a chat model about the pairs which the deterministic rule does not join."""
 
 import asyncio
 import math
@@ -23,16 +23,17 @@ from app.usecases.reflection.model_gateway import ModelGateway
 
 
 class ModelJudge:
-    """A SameFactJudge. What the rule holds to be one fact costs no tokens; of the rest the model sees texts, no ids."""
+    """A SameFactJudge. Pairs that the rule joins cost no tokens; the model sees the texts of the others, but no ids."""
 
     def __init__(self, ask: ModelGateway, numeric_categories: Collection[str] = ()) -> None:
         self._ask = ask
         self._numeric = numeric_categories
 
     async def judge_pairs(self, scope: Principal, pairs: Sequence[Pair]) -> Judgement:
-        """Five to ten pairs a prompt, of one user. What the model gives no usable verdict on is left."""
+        """Judge the pairs, one user and at most MAX_PAIRS in a prompt. Leave pairs without a valid verdict."""
         verdicts = await asyncio.to_thread(judge_by_rule, pairs, self._numeric)
-        sure, open_ = [one for one in verdicts if one.rule], [one.pair for one in verdicts if not one.rule]
+        sure = [verdict for verdict in verdicts if verdict.rule]
+        open_ = [verdict.pair for verdict in verdicts if not verdict.rule]
         tokens = 0
         stopped: StopReason | None = None
         fault = ""
@@ -49,22 +50,22 @@ class ModelJudge:
     async def _judge_batch(self, scope: Principal, batch: Sequence[Pair]) -> Judgement:
         ordered = [sorted((pair.first, pair.second), key=_age_key) for pair in batch]
         texts = [(older.text, newer.text) for older, newer in ordered]
-        asked = await self._ask.ask_model(scope, same_fact_prompt(texts), partial(read_same_fact, texts))
-        found = sorted((asked.value or {}).items())
-        verdicts = [Verdict(batch[at], self._pair_rule(batch[at], told)) for at, told in found]
-        return Judgement(verdicts, asked.usage.total_tokens)
+        answer = await self._ask.ask_model(scope, same_fact_prompt(texts), partial(read_same_fact, texts))
+        by_number = sorted((answer.value or {}).items())
+        verdicts = [Verdict(batch[at], self._pair_rule(batch[at], verdict)) for at, verdict in by_number]
+        return Judgement(verdicts, answer.usage.total_tokens)
 
-    def _pair_rule(self, pair: Pair, told: SameFactVerdict) -> Rule | None:
-        return rule_from_verdict(pair.first, pair.second, told, self._numeric)
+    def _pair_rule(self, pair: Pair, verdict: SameFactVerdict) -> Rule | None:
+        return rule_from_verdict(pair.first, pair.second, verdict, self._numeric)
 
 
 def _even_batches(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
-    """As few as MAX_PAIRS allows, and as even as can be."""
+    """Yield each user's pairs in as few batches as MAX_PAIRS allows, of about equal size."""
     for _user, group in groupby(sorted(pairs, key=_user_id), key=_user_id):
-        some = list(group)
-        size = math.ceil(len(some) / math.ceil(len(some) / MAX_PAIRS))
-        for start in range(0, len(some), size):
-            yield some[start : start + size]
+        user_pairs = list(group)
+        size = math.ceil(len(user_pairs) / math.ceil(len(user_pairs) / MAX_PAIRS))
+        for start in range(0, len(user_pairs), size):
+            yield user_pairs[start : start + size]
 
 
 def _user_id(pair: Pair) -> str:
