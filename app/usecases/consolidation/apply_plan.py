@@ -1,4 +1,4 @@
-"""What a plan of consolidation changes, and how it is written: each merge in a transaction of its own (SPEC §7)."""
+"""Application of a consolidation plan: each merge, then the relations, each in a transaction of its own."""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ CHANGED_MEANWHILE = (NotFound, VersionConflict, WrongState, WriteContention)
 
 @dataclass(frozen=True, slots=True)
 class AppliedPlan:
-    """What was carried out. `skipped`: merges that are left, because somebody changed one of the memories."""
+    """The part of a plan that was applied. `skipped` counts merges with a memory that changed meanwhile."""
 
     merges: tuple[Merge, ...] = ()
     links: tuple[Edge, ...] = ()
@@ -31,7 +31,7 @@ class AppliedPlan:
 
 
 class ApplyPlan:
-    """Writes plans. Every memory is expected at the version it was judged at."""
+    """A writer of plans. It changes a memory only at the version that was judged."""
 
     def __init__(self, uow: UnitOfWork, storage: ConsolidationStorage, journal: Journal) -> None:
         self._uow = uow
@@ -39,40 +39,40 @@ class ApplyPlan:
         self._journal = journal
 
     async def apply_plan(self, scope: Principal, user_id: str, plan: Plan, now: datetime) -> AppliedPlan:
-        """Merge by merge, then the relations; each with the fingerprints of the pairs it settles.
+        """Apply each merge, then the relations, and record the fingerprints of the settled pairs.
 
-        What somebody changed meanwhile gets neither: the next run sees it again.
+        Skip memories that changed meanwhile; the next run sees them again.
         """
-        versions = {m.id: m.version for one in plan.verdicts for m in (one.pair.first, one.pair.second)}
-        done, lost = [], set[UUID]()
+        versions = {m.id: m.version for verdict in plan.verdicts for m in (verdict.pair.first, verdict.pair.second)}
+        merged, changed = [], set[UUID]()
         for merge in plan.merges:
-            inside = [one for one in plan.verdicts if one.pair.ids <= _member_ids(merge)]
+            inside = [verdict for verdict in plan.verdicts if verdict.pair.ids <= _member_ids(merge)]
             version = await self._apply_merge(scope, user_id, merge, inside, now)
             if version is None:
-                lost |= _member_ids(merge)
+                changed |= _member_ids(merge)
             else:
-                done.append(merge)
+                merged.append(merge)
                 versions[merge.survivor.id] = version
-        settled = {one.pair.ids for merge in done for one in plan.verdicts if one.pair.ids <= _member_ids(merge)}
-        left = [one for one in plan.verdicts if one.pair.ids not in settled and one.pair.ids.isdisjoint(lost)]
-        links = [edge for edge in plan.links if lost.isdisjoint((edge.from_id, edge.to_id))]
-        for merge in done:
-            for one in merge.absorbed:
-                del versions[one.memory.id]
-        made = await self._apply_links(scope, user_id, left, links, versions, now) if left else ()
-        return AppliedPlan(tuple(done), made, len(plan.merges) - len(done))
+        settled = {v.pair.ids for merge in merged for v in plan.verdicts if v.pair.ids <= _member_ids(merge)}
+        left = [v for v in plan.verdicts if v.pair.ids not in settled and v.pair.ids.isdisjoint(changed)]
+        links = [edge for edge in plan.links if changed.isdisjoint((edge.from_id, edge.to_id))]
+        for merge in merged:
+            for absorbed in merge.absorbed:
+                del versions[absorbed.memory.id]
+        added = await self._apply_links(scope, user_id, left, links, versions, now) if left else ()
+        return AppliedPlan(tuple(merged), added, len(plan.merges) - len(merged))
 
     async def _apply_merge(
         self, scope: Principal, user_id: str, merge: Merge, verdicts: Sequence[Verdict], now: datetime
     ) -> int | None:
-        """The survivor's new version; None when the merge is left for another run."""
-        gone = [one.memory.id for one in merge.absorbed]
+        """Apply one merge. Return the survivor's new version, None if the merge is left for another run."""
+        absorbed_ids = [absorbed.memory.id for absorbed in merge.absorbed]
         try:
             async with self._uow.write(scope) as tx:
                 user_pk = await self._storage.lock_user(tx, scope, user_id)
                 if user_pk is None:
                     return None
-                related = await self._storage.find_related(tx, scope, gone, _member_ids(merge))
+                related = await self._storage.find_related(tx, scope, absorbed_ids, _member_ids(merge))
                 changes = merge_changes(scope, merge, related, now)
                 outcome = await self._journal.record(scope, changes, tx=tx)
                 await self._storage.record_checked(tx, scope, user_pk, verdicts, now)
@@ -83,8 +83,8 @@ class ApplyPlan:
             with contextlib.suppress(MnemaError):
                 await self._record_event(scope, _merge_event(merge, "error"))
             raise
-        after = {one.memory.id: one.memory.version for one in outcome.recorded if one.memory}
-        return after[merge.survivor.id]
+        new_versions = {change.memory.id: change.memory.version for change in outcome.recorded if change.memory}
+        return new_versions[merge.survivor.id]
 
     async def _apply_links(
         self,
@@ -95,35 +95,39 @@ class ApplyPlan:
         versions: Mapping[UUID, int],
         now: datetime,
     ) -> tuple[Edge, ...]:
-        """The relations that are new. `versions`: of the memories that have not given way to another."""
+        """Add the relations between unchanged memories and return the new ones.
+
+        `versions` are the expected versions of the memories that were not absorbed.
+        """
         try:
             async with self._uow.write(scope) as tx:
                 user_pk = await self._storage.lock_user(tx, scope, user_id)
                 if user_pk is None:
                     return ()
-                held = await self._storage.lock_memories(tx, scope, versions)
-                changed = {id_ for id_, version in versions.items() if held.get(id_) != version}
-                steady = [edge for edge in links if changed.isdisjoint((edge.from_id, edge.to_id))]
-                made = await self._storage.filter_unrelated(tx, scope, steady)
-                if made:
-                    await self._journal.record_relations(tx, scope, made, [_link_event(user_id, edge) for edge in made])
-                sure = [one for one in verdicts if changed.isdisjoint(one.pair.ids)]
-                await self._storage.record_checked(tx, scope, user_pk, sure, now)
+                current = await self._storage.lock_memories(tx, scope, versions)
+                changed = {id_ for id_, version in versions.items() if current.get(id_) != version}
+                unchanged = [edge for edge in links if changed.isdisjoint((edge.from_id, edge.to_id))]
+                added = await self._storage.filter_unrelated(tx, scope, unchanged)
+                if added:
+                    events = [_link_event(user_id, edge) for edge in added]
+                    await self._journal.record_relations(tx, scope, added, events)
+                valid = [verdict for verdict in verdicts if changed.isdisjoint(verdict.pair.ids)]
+                await self._storage.record_checked(tx, scope, user_pk, valid, now)
         except CHANGED_MEANWHILE:
             await self._record_event(scope, Observation("worker", "link", "skipped", user_id))
             return ()
-        return tuple(made)
+        return tuple(added)
 
     async def _record_event(self, scope: Principal, event: Observation) -> None:
         await self._journal.record_event(scope, [event])
 
 
 def merge_changes(scope: Principal, merge: Merge, related: Iterable[Related], now: datetime) -> list[MemoryChange]:
-    """The survivor takes over values and relations (`related`: of the absorbed); the absorbed point to it.
+    """Return the changes of a merge: the survivor takes over values and relations, the absorbed point to it.
 
-    In the order of ids, so that two transactions never wait for each other in a circle.
+    `related` are the memories related to the absorbed ones. The changes are ordered by id to prevent deadlocks.
     """
-    survivor, threads = merge.survivor, [one.memory.thread_id for one in merge.absorbed]
+    survivor, threads = merge.survivor, [absorbed.memory.thread_id for absorbed in merge.absorbed]
     fields: dict[str, Any] = {
         "importance": merge.importance,
         "pinned": merge.pinned,
@@ -141,37 +145,37 @@ def merge_changes(scope: Principal, merge: Merge, related: Iterable[Related], no
         expect_version=survivor.version,
         expect_states=("active",),
         delta_meta={"combined": len(_member_ids(merge))},
-        history_meta={"absorbed": [{"id": str(one.memory.id), **_merge_reason(one)} for one in merge.absorbed]},
+        history_meta={"absorbed": [{"id": str(a.memory.id), **_merge_reason(a)} for a in merge.absorbed]},
         old_ref=str(merge.absorbed[0].memory.id),
         new_ref=str(survivor.id),
         edges=_inherited_edges(merge, related),
         observations=(_merge_event(merge, "ok"),),
     )
-    absorbed = [_supersede_change(scope, one, survivor.id, now) for one in merge.absorbed]
-    return sorted([merged, *absorbed], key=lambda change: change.memory_id)
+    superseded = [_supersede_change(scope, absorbed, survivor.id, now) for absorbed in merge.absorbed]
+    return sorted([merged, *superseded], key=lambda change: change.memory_id)
 
 
-def _supersede_change(scope: Principal, one: AbsorbedMemory, survivor: UUID, now: datetime) -> MemoryChange:
+def _supersede_change(scope: Principal, absorbed: AbsorbedMemory, survivor: UUID, now: datetime) -> MemoryChange:
     return MemoryChange(
         kind=ChangeKind.superseded,
-        memory_id=one.memory.id,
-        user_id=one.memory.user_id,
+        memory_id=absorbed.memory.id,
+        user_id=absorbed.memory.user_id,
         actor=scope.actor_name,
         fields={"state": "superseded", "superseded_by": survivor, "updated_at": now},
-        expect_version=one.memory.version,
+        expect_version=absorbed.memory.version,
         expect_states=("active",),
-        history_meta={"reason": "consolidation", **_merge_reason(one)},
-        old_ref=str(one.memory.id),
+        history_meta={"reason": "consolidation", **_merge_reason(absorbed)},
+        old_ref=str(absorbed.memory.id),
         new_ref=str(survivor),
     )
 
 
-def _merge_reason(one: AbsorbedMemory) -> dict[str, Any]:
-    return {"rule": one.rule, "similarity": None if one.score is None else round(one.score, 4)}
+def _merge_reason(absorbed: AbsorbedMemory) -> dict[str, Any]:
+    return {"rule": absorbed.rule, "similarity": None if absorbed.score is None else round(absorbed.score, 4)}
 
 
 def _inherited_edges(merge: Merge, related: Iterable[Related]) -> tuple[Edge, ...]:
-    """What the absorbed were related to, the survivor is: from the newer to the older."""
+    """Return the survivor's relations to `related`, each from the newer memory to the older one."""
     edges = []
     for other in related:
         newer = merge.created_at >= other.created_at
@@ -181,12 +185,12 @@ def _inherited_edges(merge: Merge, related: Iterable[Related]) -> tuple[Edge, ..
 
 
 def _member_ids(merge: Merge) -> frozenset[UUID]:
-    return frozenset((merge.survivor.id, *(one.memory.id for one in merge.absorbed)))
+    return frozenset((merge.survivor.id, *(absorbed.memory.id for absorbed in merge.absorbed)))
 
 
 def _merge_event(merge: Merge, status: Literal["ok", "error", "skipped"]) -> Observation:
     survivor = merge.survivor
-    sim = max((one.score for one in merge.absorbed if one.score is not None), default=None)
+    sim = max((absorbed.score for absorbed in merge.absorbed if absorbed.score is not None), default=None)
     return Observation(
         "worker", "merge", status, survivor.user_id, survivor.thread_id, survivor.id, survivor.category, sim
     )

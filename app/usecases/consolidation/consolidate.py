@@ -1,7 +1,7 @@
-"""Daily consolidation: stored memories of one fact become one, near ones become related (seed 003 §4, SPEC §7).
+"""Daily consolidation: merge memories of the same fact, relate near ones (`docs/contract.md`, Consolidation).
 
-User by user: read, judge outside any transaction, write. A run that breaks off has lost nothing: the next one takes up
-what has no fingerprint yet. What somebody restores after it gave way to another stays apart from that other for good.
+It works user by user: read, judge outside any transaction, write. After an interrupted run, the next one goes on with
+the pairs without a fingerprint. An absorbed memory that somebody restores is never merged into that survivor again.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from app.usecases.consolidation.apply_plan import ApplyPlan
 
 @dataclass(frozen=True, slots=True)
 class _UserPairs:
-    """One user's pairs near enough, and what of the past bears on them."""
+    """One user's pairs of near memories, and the results of earlier runs that concern them."""
 
     pairs: Sequence[Pair]
     in_pool: frozenset[UUID]
@@ -44,15 +44,18 @@ class _UserPairs:
 
 @dataclass(slots=True)
 class _RunState:
-    """What one run remembers of its judge: why it is asked no more, and which pairs it gave no verdict on."""
+    """The state of a run: the reason why the judge stopped, and the pairs without a verdict."""
 
     stopped: StopReason | None = None
     unjudged_pairs: set[IdPair] = field(default_factory=set)
 
 
 class Consolidate:
-    """Works through one tenant. Without a judge, and where it is asked no more, the deterministic rule decides: then
-    what it says no to is left for another day."""
+    """The use-case that consolidates one tenant.
+
+    Without a judge the deterministic rule decides. If a judge stops, the rule decides too, and the pairs that it does
+    not join are left for another day.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class Consolidate:
     ) -> None:
         self._uow = uow
         self._storage = storage
-        self._carry_out = ApplyPlan(uow, storage, journal)
+        self._apply_plan = ApplyPlan(uow, storage, journal)
         self._policy = policies.consolidation
         self._bands = policies.bands
         self._numeric = tuple(c.name for c in policies.categories.categories.values() if c.numeric_update)
@@ -73,41 +76,42 @@ class Consolidate:
         self._judge = judge
 
     async def consolidate_users(self, scope: Principal, *, dry_run: bool = False, user_id: str | None = None) -> Report:
-        """Every user, or one; at most `pairs_per_user_day` pairs of each, whatever was checked today already.
+        """Consolidate all users, or only `user_id`. Check at most `pairs_per_user_day` pairs of a user and day.
 
-        A dry run writes nothing, and its report tells every decision with the texts; that of a run can be kept.
+        A dry run writes nothing, and its report has every decision with the texts. The report of a run has no texts.
         """
-        now, total, this = self._clock.now(), Report(), _RunState()
+        now, total, run = self._clock.now(), Report(), _RunState()
         async with self._uow.read(scope) as tx:
             users = await self._storage.find_users(tx, scope, self._policy, now, user_id)
         for user in users:
             total += await (
-                self._preview_user(scope, user, this) if dry_run else self._consolidate_user(scope, user, this)
+                self._preview_user(scope, user, run) if dry_run else self._consolidate_user(scope, user, run)
             )
         if not dry_run:
             async with self._uow.write(scope) as tx:
                 await self._storage.delete_checked(tx, scope, self._policy.checked_since(now))
         return total
 
-    async def _preview_user(self, scope: Principal, user_id: str, this: _RunState) -> Report:
+    async def _preview_user(self, scope: Principal, user_id: str, run: _RunState) -> Report:
         now = self._clock.now()
-        found = await self._load_pairs(scope, user_id, now)
-        plan, judged, over = await self._judge_and_plan(scope, user_id, found, now, this)
-        figures = plan_report(plan, pairs_seen=len(found.pairs), tokens=judged.tokens, dry_run=True)
-        return _add_judgement(figures, judged) + Report(left=over)
+        user_pairs = await self._load_pairs(scope, user_id, now)
+        plan, judgement, over = await self._judge_and_plan(scope, user_id, user_pairs, now, run)
+        report = plan_report(plan, pairs_seen=len(user_pairs.pairs), tokens=judgement.tokens, dry_run=True)
+        return _add_judgement(report, judgement) + Report(left=over)
 
-    async def _consolidate_user(self, scope: Principal, user_id: str, this: _RunState) -> Report:
-        """Until nothing merges any more: a merge makes room for other neighbours, and changes what is in the pool."""
+    async def _consolidate_user(self, scope: Principal, user_id: str, run: _RunState) -> Report:
+        """Repeat until nothing merges: a merge brings other memories among the neighbours and into the pool."""
         total, first = Report(), True
         while True:
             now = self._clock.now()
-            found = await self._load_pairs(scope, user_id, now)
-            plan, judged, over = await self._judge_and_plan(scope, user_id, found, now, this)
-            done = await self._carry_out.apply_plan(scope, user_id, plan, now)
-            made = replace(plan, merges=done.merges, links=done.links)
-            figures = plan_report(made, pairs_seen=len(found.pairs) if first else 0, tokens=judged.tokens)
-            total, first = total + replace(_add_judgement(figures, judged), skipped=done.skipped), False
-            if not done.merges or done.skipped:
+            user_pairs = await self._load_pairs(scope, user_id, now)
+            plan, judgement, over = await self._judge_and_plan(scope, user_id, user_pairs, now, run)
+            applied = await self._apply_plan.apply_plan(scope, user_id, plan, now)
+            applied_plan = replace(plan, merges=applied.merges, links=applied.links)
+            pairs_seen = len(user_pairs.pairs) if first else 0
+            report = plan_report(applied_plan, pairs_seen=pairs_seen, tokens=judgement.tokens)
+            total, first = total + replace(_add_judgement(report, judgement), skipped=applied.skipped), False
+            if not applied.merges or applied.skipped:
                 return total + Report(left=over)
 
     async def _load_pairs(self, scope: Principal, user_id: str, now: datetime) -> _UserPairs:
@@ -124,32 +128,35 @@ class Consolidate:
         return _UserPairs(pairs, in_pool, checked, spent, apart)
 
     async def _judge_and_plan(
-        self, scope: Principal, user_id: str, found: _UserPairs, now: datetime, this: _RunState
+        self, scope: Principal, user_id: str, user_pairs: _UserPairs, now: datetime, run: _RunState
     ) -> tuple[Plan, Judgement, int]:
-        """The plan, what it comes from, and the count of pairs that the day has no room for. Reading words takes the
-        processor: it is done beside the event loop."""
-        candidates = [
-            pair for pair in found.pairs if pair.ids not in found.kept_apart and pair.ids not in this.unjudged_pairs
-        ]
-        bounds = self._policy, self._bands, now, {user_id: found.checked_today}
-        pairs, over = await asyncio.to_thread(select_pairs_to_check, candidates, found.in_pool, found.checked, *bounds)
-        judged = await self._judge_pairs(scope, pairs, this)
-        this.stopped = this.stopped or judged.stopped
-        this.unjudged_pairs |= {pair.ids for pair in pairs} - {one.pair.ids for one in judged.verdicts}
-        planned = partial(make_plan, judged.verdicts, self._bands, self._numeric, found.kept_apart)
-        return await asyncio.to_thread(planned), judged, over
+        """Return the plan, the judgement behind it, and the number of pairs beyond the day's limit.
 
-    async def _judge_pairs(self, scope: Principal, pairs: Sequence[Pair], this: _RunState) -> Judgement:
-        if self._judge is not None and pairs and not this.stopped:
+        Comparing words takes processor time, so it runs in threads beside the event loop.
+        """
+        excluded = user_pairs.kept_apart | run.unjudged_pairs
+        candidates = [pair for pair in user_pairs.pairs if pair.ids not in excluded]
+        bounds = self._policy, self._bands, now, {user_id: user_pairs.checked_today}
+        pairs, over = await asyncio.to_thread(
+            select_pairs_to_check, candidates, user_pairs.in_pool, user_pairs.checked, *bounds
+        )
+        judgement = await self._judge_pairs(scope, pairs, run)
+        run.stopped = run.stopped or judgement.stopped
+        run.unjudged_pairs |= {pair.ids for pair in pairs} - {verdict.pair.ids for verdict in judgement.verdicts}
+        build_plan = partial(make_plan, judgement.verdicts, self._bands, self._numeric, user_pairs.kept_apart)
+        return await asyncio.to_thread(build_plan), judgement, over
+
+    async def _judge_pairs(self, scope: Principal, pairs: Sequence[Pair], run: _RunState) -> Judgement:
+        if self._judge is not None and pairs and not run.stopped:
             return await self._judge.judge_pairs(scope, pairs)
         verdicts = await asyncio.to_thread(judge_by_rule, pairs, self._numeric)
         if self._judge is None:
             return Judgement(verdicts)
-        sure = [one for one in verdicts if one.rule]
-        return Judgement(sure, left=len(verdicts) - len(sure), stopped=this.stopped)
+        joined = [verdict for verdict in verdicts if verdict.rule]
+        return Judgement(joined, left=len(verdicts) - len(joined), stopped=run.stopped)
 
 
-def _add_judgement(figures: Report, judged: Judgement) -> Report:
-    if judged.stopped != "unavailable":
-        return replace(figures, left=judged.left)
-    return replace(figures, left=judged.left, unanswered=judged.left, fault=judged.fault)
+def _add_judgement(report: Report, judgement: Judgement) -> Report:
+    if judgement.stopped != "unavailable":
+        return replace(report, left=judgement.left)
+    return replace(report, left=judgement.left, unanswered=judgement.left, fault=judgement.fault)
