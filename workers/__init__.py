@@ -1,1 +1,1 @@
-"""The Celery face: what the workers run, when, and with which application."""
+"""The Celery workers: tasks, the sweep for due jobs, and the application of each process."""

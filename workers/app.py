@@ -1,6 +1,6 @@
 """The Celery application: `celery -A workers.app worker` and `celery -A workers.app beat`.
 
-With a configuration that cannot work either ends with one line on stderr, instead of failing at each message.
+With an invalid configuration both end at once with one line on stderr, instead of failing at each message.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ log = structlog.get_logger(__name__)
 
 def _load_settings() -> Settings:
     try:
-        found = read_settings()
-        check_redis_url(found)
+        loaded = read_settings()
+        check_redis_url(loaded)
     except ConfigError as error:
         raise SystemExit(refusal_line(error)) from None
-    return found
+    return loaded
 
 
 configure_logs()
@@ -42,7 +42,7 @@ app.steps["consumer"].add(LostAcks)
 
 @celeryd_init.connect  # type: ignore[untyped-decorator]  # Celery is untyped
 def _check_configuration(**_signal: Any) -> None:
-    """Before the worker takes anything or has any children. One whose database is away waits for it."""
+    """Check the configuration before the worker takes a message or forks. Wait while the database is unavailable."""
     while True:
         try:
             return asyncio.run(check_configuration(settings))

@@ -1,7 +1,7 @@
-"""A consumer that lost an acknowledgement connects anew.
+"""A Celery step that reconnects a consumer after a lost acknowledgement.
 
-Celery logs an acknowledgement that the broker did not take, and goes on; kombu counts its message as being in work for
-ever. After as many of those as a worker has processes it would take no message any more.
+If the broker does not take an acknowledgement, Celery logs it and goes on, but kombu counts the message as unfinished
+forever. After as many lost acknowledgements as the worker has processes, it would take no more messages.
 """
 
 from typing import Any
@@ -16,31 +16,31 @@ log = structlog.get_logger(__name__)
 
 
 class LostAcks(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery is untyped
-    """Looks every ANSWER_S whether the channel takes no more messages though the pool is not full.
+    """A check, every ANSWER_TIMEOUT_S seconds, that the channel takes messages while the pool is not full.
 
-    Twice in a row: between a task's end and its acknowledgement that is so for a moment.
+    It reconnects after two failures in a row, because one may happen between a task's end and its acknowledgement.
     """
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
     def __init__(self, consumer: Any, **options: Any) -> None:
         self._timer: Any = None
-        self._seen = False
+        self._was_stuck = False
         super().__init__(consumer, **options)
 
     def start(self, consumer: Any) -> None:
-        """Begin with each connection."""
-        self._seen = False
+        """Start the check on a new connection."""
+        self._was_stuck = False
         self._timer = consumer.timer.call_repeatedly(ANSWER_TIMEOUT_S, self._check_channel, (consumer,))
 
     def stop(self, _consumer: Any) -> None:
-        """End with it."""
+        """Stop the check when the connection ends."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _check_channel(self, consumer: Any) -> None:
         stuck = len(reserved_requests) < consumer.qos.value and not consumer.task_consumer.channel.qos.can_consume()
-        if stuck and self._seen:
+        if stuck and self._was_stuck:
             log.warning("acknowledgement_lost", reserved=len(reserved_requests), prefetch=consumer.qos.value)
-            raise ConnectionError("an acknowledgement was lost")  # what the consumer answers with a new connection
-        self._seen = stuck
+            raise ConnectionError("an acknowledgement was lost")  # makes the consumer reconnect
+        self._was_stuck = stuck

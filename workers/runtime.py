@@ -1,6 +1,6 @@
-"""One event loop and one application for each worker process, in a thread of their own.
+"""One event loop and one application for each worker process, in a separate thread.
 
-Celery's tasks are ordinary functions; the use-cases are asynchronous and share a pool of connections.
+Celery's tasks are synchronous functions; the use-cases are asynchronous and share a connection pool.
 """
 
 import asyncio
@@ -22,7 +22,10 @@ HAND_BACK_S = 10
 
 
 class Runtime:
-    """Opens the application at the first task, so that a worker may start before its database."""
+    """The event loop and the application of a worker process.
+
+    The application opens at the first task, so a worker may start before its database.
+    """
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -34,25 +37,25 @@ class Runtime:
 
     @property
     def worker_name(self) -> str:
-        """The name under which this process holds jobs."""
+        """The name under which this process holds jobs: host and process id."""
         return f"{socket.gethostname()}:{os.getpid()}"
 
     def run_on_loop(self, work: Callable[[Application], Awaitable[T]]) -> T:
-        """Run `work` to its end and answer its result.
+        """Run `work` on the event loop and return its result.
 
-        Raises what it raises, and SoftTimeLimitExceeded after having cancelled it and seen it go.
+        Raise what it raises. At the soft time limit, cancel it, wait until it ends, and raise SoftTimeLimitExceeded.
         """
-        loop, gone = self._running_loop(), threading.Event()
-        future = asyncio.run_coroutine_threadsafe(self._run_with_application(work, gone), loop)
+        loop, ended = self._running_loop(), threading.Event()
+        future = asyncio.run_coroutine_threadsafe(self._run_with_application(work, ended), loop)
         try:
             return future.result()
         except SoftTimeLimitExceeded:
-            future.cancel()  # says so to the loop, and is itself cancelled at once: it cannot be waited for
-            gone.wait(HAND_BACK_S)
+            future.cancel()  # the future is cancelled at once, before the work on the loop ends: wait for the event
+            ended.wait(HAND_BACK_S)
             raise
 
     def close(self) -> None:
-        """Close the application."""
+        """Close the application and stop the event loop."""
         if self._loop is not None and self._pid == os.getpid():
             with contextlib.suppress(TimeoutError):
                 asyncio.run_coroutine_threadsafe(self._stack.aclose(), self._loop).result(HAND_BACK_S)
@@ -60,14 +63,14 @@ class Runtime:
             self._loop = None
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._starting:  # tasks and the sweeper call from threads of their own
-            if self._loop is None or self._pid != os.getpid():  # a forked child has its parent's objects, not threads
+        with self._starting:  # tasks and the sweeper call from different threads
+            if self._loop is None or self._pid != os.getpid():  # a forked child has no thread of its parent
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
                 self._application, self._opening, self._stack = None, asyncio.Lock(), contextlib.AsyncExitStack()
                 threading.Thread(target=self._loop.run_forever, name="use-cases", daemon=True).start()
             return self._loop
 
-    async def _run_with_application(self, work: Callable[[Application], Awaitable[T]], gone: threading.Event) -> T:
+    async def _run_with_application(self, work: Callable[[Application], Awaitable[T]], ended: threading.Event) -> T:
         assert self._opening is not None
         try:
             async with self._opening:
@@ -77,7 +80,7 @@ class Runtime:
                     )
             return await work(self._application)
         finally:
-            gone.set()
+            ended.set()
 
 
 runtime = Runtime()

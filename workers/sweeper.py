@@ -1,4 +1,4 @@
-"""The sweep: each worker process looks in PostgreSQL for due jobs by itself; no message has to arrive for that."""
+"""The sweep: each worker process looks for due jobs in PostgreSQL by itself, without a message from the broker."""
 
 import random
 import threading
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class Sweeper:
-    """A thread that hands out the jobs nobody was told of, and those that lost their worker, every `interval_s`."""
+    """A thread that publishes due jobs about every `interval_s` seconds, also jobs that lost their worker."""
 
     def __init__(self, celery: Celery, runtime: Runtime, interval_s: float) -> None:
         self._celery = celery
@@ -29,25 +29,25 @@ class Sweeper:
         self._reached = True
 
     def start(self) -> None:
-        """Begin, in a process that was just forked."""
+        """Start the thread; call this in the forked process."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._sweep_repeatedly, name="sweeper", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End after the sweep under way; a daemon thread ends with its process anyway."""
+        """Stop after the current sweep. Wait CLOSE_S seconds at most; the daemon thread ends with its process."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(CLOSE_S)
 
     def _sweep_repeatedly(self) -> None:
-        while not self._stopping.wait(self._interval_s * random.uniform(0.5, 1)):  # not all processes at once
+        while not self._stopping.wait(self._interval_s * random.uniform(0.5, 1)):  # spreads the processes' sweeps
             try:
                 publish_jobs(self._celery, self._due_jobs)
                 self._reached = True
             except MnemaError as error:
                 log.error("task_failed", task="sweep", code=error.code, detail=error.detail)
-            except Exception as error:  # the broker's: whatever it is, the next sweep may go well
+            except Exception as error:  # any error of the broker; the next sweep may succeed
                 if self._reached:
                     log.warning("broker_unavailable", error=type(error).__name__)
                 self._reached = False

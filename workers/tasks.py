@@ -1,4 +1,4 @@
-"""The tasks. Each may be delivered twice, late or never: what is to be done stands in PostgreSQL."""
+"""The Celery tasks. A message may come twice, late or never, because the jobs themselves are in PostgreSQL."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 def _run_or_log(task: str, work: Callable[[Application], Awaitable[T]]) -> T | None:
-    """What `work` answers; None when it could not be done, which is told in one line. The next sweep tries again."""
+    """Return the result of `work`. Log a MnemaError in one line and return None; the next sweep tries again."""
     try:
         return runtime.run_on_loop(work)
     except MnemaError as error:
@@ -30,7 +30,7 @@ def _run_or_log(task: str, work: Callable[[Application], Awaitable[T]]) -> T | N
 
 @app.task(name=RUN_JOB)  # type: ignore[untyped-decorator]  # Celery is untyped
 def run_job(tenant_id: str, job_id: str) -> None:
-    """Run one job if it is due; beyond the soft time limit it goes back to the queue."""
+    """Run one job if it is due; put it back into the queue at the soft time limit."""
 
     async def run_claimed(application: Application) -> str:
         return await application.run_jobs.run_job(UUID(tenant_id), UUID(job_id), runtime.worker_name)
@@ -44,13 +44,13 @@ def run_job(tenant_id: str, job_id: str) -> None:
 
 @app.task(name=SCHEDULE)  # type: ignore[untyped-decorator]  # Celery is untyped
 def schedule_jobs() -> None:
-    """Queue the scheduled jobs of the present period."""
+    """Queue the scheduled jobs of the current period."""
 
     async def queue_jobs(application: Application) -> int:
         return await application.run_jobs.schedule_jobs()
 
-    if made := _run_or_log(SCHEDULE, queue_jobs):
-        log.info("scheduled", jobs=made)
+    if queued := _run_or_log(SCHEDULE, queue_jobs):
+        log.info("scheduled", jobs=queued)
 
 
 sweeper = Sweeper(app, runtime, settings.sweep_s)
