@@ -20,7 +20,7 @@ ACCEPTED_STATES = frozenset({PatchState.approved, PatchState.applied})
 
 
 class Decisions:
-    """Reads and changes of proposals. Each locks the user's row, so concurrent decisions run one after the other."""
+    """The access to proposals. Each change locks the user's row, so concurrent decisions run one after the other."""
 
     def __init__(
         self, uow: UnitOfWork, storage: ConsentStorage, journal: Journal, policy: ConsentPolicy, clock: Clock

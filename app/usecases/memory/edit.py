@@ -1,4 +1,4 @@
-"""Changes to one memory: patch, pin, delete, restore and purge. Each is one journaled change."""
+"""All changes to one memory: patch, pin, delete, restore and purge. Each is one journaled change."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Reads of stored memories, by id and by page."""
+"""Read access to stored memories, by id and by page."""
 
 from dataclasses import dataclass
 from uuid import UUID

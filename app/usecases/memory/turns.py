@@ -1,4 +1,4 @@
-"""Turns of a conversation: a turn and the job that follows it are stored in one transaction."""
+"""The turns of a conversation: a turn and the job that follows it are stored in one transaction."""
 
 import asyncio
 import random

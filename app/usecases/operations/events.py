@@ -1,4 +1,4 @@
-"""Counts of operational events."""
+"""The counts of operational events."""
 
 from collections.abc import Sequence
 from datetime import datetime

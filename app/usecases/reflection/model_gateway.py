@@ -35,7 +35,7 @@ class ModelAnswer(Generic[T]):
 
 
 class ModelGateway:
-    """Calls of the chat model. An invalid answer is retried with the broken rule as feedback."""
+    """The calls of the chat model. An invalid answer is retried with the broken rule as feedback."""
 
     def __init__(
         self, model: ChatModel, storage: ModelCallStorage, journal: Journal, policy: LlmPolicy, clock: Clock

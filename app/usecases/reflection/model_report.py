@@ -12,7 +12,7 @@ from app.storage.reflection.model_calls import ModelCallStorage
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """Figures by version of each prompt. `spent_today` includes the tokens reserved for calls under way."""
+    """The figures by version of each prompt. `spent_today` includes the tokens reserved for calls under way."""
 
     prompts: Sequence[PromptReport]
     spent_today: int

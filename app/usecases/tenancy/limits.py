@@ -41,7 +41,7 @@ _KINDS = {
 
 
 class Limits:
-    """Limits by key and tenant. Each replica counts in its own memory and exchanges its counts with the others.
+    """The limits by key and tenant. Each replica counts in its own memory and exchanges its counts with the others.
 
     A limit may be exceeded by the requests that reach the replicas between two exchanges, and by no more. While the
     shared counters are away nothing is refused; the requests of that time count once the counters are back. Without
