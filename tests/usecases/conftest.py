@@ -1,4 +1,4 @@
-"""Fixtures of the use-cases' tests: the tables as they are, and applications whose configuration a test has edited."""
+"""Fixtures of the use-case tests: a superuser's connection, and applications with an edited configuration."""
 
 import asyncio
 import json
@@ -27,23 +27,23 @@ Section = Mapping[str, Any]
 
 
 class Configured(Protocol):
-    """Builds an application on the test's database under an edited copy of `config/`."""
+    """A function that builds an application on the test's database with an edited copy of `config/`."""
 
     async def __call__(
         self, *, policies: Mapping[str, Section] = ..., categories: Mapping[str, Section] = ..., bands: Section = ...
     ) -> Application:
-        """`policies` by section of policies.yaml, `categories` by name, `bands` of the embedding model."""
+        """Build it; `policies` by section of policies.yaml, `categories` by name, `bands` of the embedding model."""
         ...
 
 
 @pytest.fixture
 async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection: it sees every row and obeys no policy."""
+    """A superuser's connection, which sees every row and bypasses row-level security."""
     connection = await asyncpg.connect(database.superuser)
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
-        format="binary",  # as COPY wants it: a version byte, then the text
+        format="binary",  # COPY needs a version byte, then the text
         encoder=lambda value: b"\x01" + json.dumps(value).encode(),
         decoder=lambda value: json.loads(value[1:]),
     )
@@ -54,7 +54,7 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 def scope(caller: Caller) -> Principal:
-    """Whose conversations they are."""
+    """The principal that owns the conversations."""
     return caller.scope
 
 
@@ -67,7 +67,7 @@ async def llm() -> AsyncIterator[FakeLlm]:
 
 @pytest.fixture
 async def configured(settings: Settings, embedder: Embedder, clock: Clock, tmp_path: Path) -> AsyncIterator[Configured]:
-    """As Configured says; what it built is closed after the test."""
+    """A builder as Configured describes it. It closes its applications after the test."""
     numbers = count()
     async with AsyncExitStack() as stack:
 

@@ -1,4 +1,4 @@
-"""What the tests of consent share: proposals, turns and the answers in them."""
+"""Helpers of the consent tests: proposals, turns and the answers in them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,12 +16,12 @@ ASKED = "Shall I remember {}?"
 
 
 def assistant_of(scope: Principal) -> Principal:
-    """Another key of the same tenant: it proposes and asks, so that the first one may bring the user's answer."""
+    """Return another key of the same tenant. It proposes and asks; the first key then sends the user's answer."""
     return replace(scope, key_id=UUID(int=7))
 
 
 async def say(app: Application, scope: Principal, text: str, **fields: Any) -> UUID:
-    """Store a turn of maya's in the thread `talk`; its id."""
+    """Store a turn of maya in the thread `talk` and return its id."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
     stored = await app.turns.store_turn(scope, draft(text, **turn | fields))
     assert stored.id is not None
@@ -34,7 +34,7 @@ async def propose(app: Application, scope: Principal, field: str, value: str, **
 
 
 async def asked(app: Application, scope: Principal, value: str = "Lisbon", thread: str = "talk") -> Patch:
-    """A proposal of maya's city that an assistant's turn asks her about."""
+    """Propose maya's city, let an assistant's turn ask about it, and return the proposal."""
     other, question = assistant_of(scope), ASKED.format(value)
     patch = (await propose(app, other, "city", value)).patch
     await say(app, other, f"Glad to hear it. {question}", role="assistant", thread_id=thread)
@@ -42,25 +42,25 @@ async def asked(app: Application, scope: Principal, value: str = "Lisbon", threa
 
 
 async def known(app: Application, scope: Principal, user_id: str = "maya") -> dict[str, str]:
-    """What is known of a user: the last value of each field."""
+    """Return the user's context: the last value of each field."""
     return {value.field: value.value for value in (await app.consent.load_context(scope, user_id)).values}
 
 
 async def state_of(app: Application, scope: Principal, patch_id: UUID) -> str:
-    """Where a proposal of maya's stands."""
+    """Return the state of a proposal of maya."""
     [patch] = [p for p in (await app.consent.list_patches(scope, "maya", None, None, 200)).items if p.id == patch_id]
     return patch.state
 
 
 async def trail(app: Application, scope: Principal, patch_id: UUID) -> list[tuple[str | None, Mapping[str, Any]]]:
-    """Actor and meta of a proposal's history, oldest first."""
+    """Return actor and meta of a proposal's history rows, oldest first."""
     page = await app.history.list_history(scope, patch_id, None, 200)
     assert {row.event for row in page.items} == {"CONSENT"}
     return [(row.actor, row.meta) for row in reversed(page.items)]
 
 
 async def work_off(app: Application, scope: Principal) -> list[Mapping[str, Any]]:
-    """Run what is due to its end; the reports."""
+    """Run all due jobs to their end and return their reports."""
     reports = []
     while swept := await app.run_jobs.collect_due_jobs():
         for tenant_id, job_id, kind in swept:

@@ -1,4 +1,4 @@
-"""A tenant with thousands of memories of several users, and what a search of it must answer, computed in numpy."""
+"""A tenant with thousands of memories of several users, and the expected search results, computed with numpy."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ from tests.usecases.stored import VECTORS
 
 DIMENSION = 384
 TOLERANCE = 1e-5
-"""Two cosines nearer than this are a tie: the database adds up in single precision."""
+"""The difference below which two cosines are a tie, because the database adds in single precision."""
 
 USERS = ("ana", "ben", "cleo")
 WORDS = ("harbour", "violin", "granite", "saffron", "lantern")
@@ -33,52 +33,52 @@ STOP_WORDS = "the of and"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STEPS = 48
 SHARES: tuple[tuple[str, float], ...] = (("preferences", 0.86), ("event", 0.1), ("goals", 0.03), ("tasks", 0.01))
-"""One category holds nearly everything, one next to nothing. All are ranked ones."""
+"""The categories, all ranked: one holds nearly every memory, one almost none."""
 RARE = 0.003
 
 
 def moment(step: int) -> datetime:
-    """The crowd's memories change at whole hours."""
+    """Return START plus `step` hours; the crowd's memories change at whole hours."""
     return START + timedelta(hours=step)
 
 
 def seeded(seed: object) -> Vector:
-    """A unit vector that depends on `seed` alone."""
+    """Return a unit vector that depends on `seed` alone."""
     digest = hashlib.sha256(repr(seed).encode()).digest()
     vector = np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal(DIMENSION)
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
 class SeededEmbedder(VectorsOnlyEmbedder):
-    """An embedder whose vectors are random but the same for the same text; `failing` makes it fail."""
+    """An embedder with random vectors, equal for equal texts. `failing` makes it fail."""
 
     model = "all-MiniLM-L6-v2"
     dimension = DIMENSION
     failing = False
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """One seeded vector a text."""
+        """Return one seeded vector for each text."""
         return [await self.embed_query(text) for text in texts]
 
     async def embed_query(self, text: str) -> Vector:
-        """The text's seeded vector, or EmbedderUnavailable."""
+        """Return the text's seeded vector; raise EmbedderUnavailable if `failing`."""
         if self.failing:
             raise EmbedderUnavailable()
         return seeded(text)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing; there are no connections."""
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """The rows of one tenant as they were stored, and their vectors as the database rounds them."""
+    """The stored rows of one tenant, and their vectors as the database rounds them."""
 
     rows: list[dict[str, Any]]
     vectors: NDArray[np.float64]
 
     def matching(self, filters: Filters, categories: Iterable[str]) -> list[int]:
-        """Places of the active rows in `categories` that every filter admits."""
+        """Return the indexes of the active rows in `categories` that pass every filter."""
         wanted = set(categories)
         return [
             place
@@ -87,7 +87,7 @@ class Crowd:
         ]
 
     def nearest(self, places: Sequence[int], vector: Vector, k: int) -> tuple[set[UUID], set[UUID]]:
-        """Ids that must be among the best `k` by cosine, and ids that may be (ties with the last one)."""
+        """Return the ids that must be among the best `k` by cosine, and those that may be (ties with the last)."""
         cosines = self.cosines(places, vector)
         if len(places) <= k:
             ids = {self.rows[p]["id"] for p in places}
@@ -98,7 +98,7 @@ class Crowd:
         return sure, maybe
 
     def cosines(self, places: Sequence[int], vector: Vector) -> NDArray[np.float64]:
-        """Of these rows with the vector, rounded as the database rounds it."""
+        """Return the cosines of these rows with the vector, rounded as the database rounds it."""
         query = vector.astype(np.float16).astype(np.float64)
         chosen = self.vectors[list(places)]
         return (chosen @ query) / np.linalg.norm(chosen, axis=1) / np.linalg.norm(query)
@@ -114,7 +114,7 @@ _CHECKS: dict[str, Callable[[Any, dict[str, Any]], bool]] = {
 
 
 def admits(filters: Filters, row: dict[str, Any] | Memory) -> bool:
-    """Seed 003 §6 in Python: filters are ANDed, None is no filter."""
+    """Return True if a row passes the filters (`docs/contract.md`, Recall): all must hold, None is no filter."""
     values = row if isinstance(row, dict) else {name: getattr(row, name) for name in Memory.__dataclass_fields__}
     for name in Filters.__dataclass_fields__:
         wanted = getattr(filters, name)
@@ -127,7 +127,7 @@ def admits(filters: Filters, row: dict[str, Any] | Memory) -> bool:
 
 
 def make_rows(size: int, seed: int) -> list[dict[str, Any]]:
-    """Rows that depend on `seed` alone, but for their ids. Some values are rare, some rows are not active."""
+    """Return rows that depend on `seed` alone, except their ids. Some values are rare, some rows are not active."""
     rng = np.random.default_rng(seed)
     names, weights = zip(*SHARES, strict=True)
     categories = rng.choice(names, size, p=np.array(weights) / sum(weights))
@@ -166,7 +166,7 @@ def _row(rng: np.random.Generator, number: int, category: str, user: str) -> dic
 
 
 async def settle(sql: asyncpg.Connection, tenant_id: UUID, size: int, seed: int = 7) -> Crowd:
-    """Store a crowd in one transaction, with the history the tripwire asks for; a superuser's connection may."""
+    """Store a crowd in one transaction with the history that the tripwire requires, as a superuser."""
     rows = make_rows(size, seed)
     vectors = np.random.default_rng(seed + 1).standard_normal((size, DIMENSION))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
@@ -196,12 +196,12 @@ async def settle(sql: asyncpg.Connection, tenant_id: UUID, size: int, seed: int 
 
 
 async def _relate(sql: asyncpg.Connection, tenant_id: UUID, ids: list[UUID]) -> None:
-    """Every memory is related to the next one, whoever's it is, so that related ones must be filtered as well."""
+    """Relate every memory to the next one of any user, so that related memories must be filtered as well."""
     relations = [(tenant_id, new_id(), str(b), str(a), 0.9) for a, b in pairwise(ids)]
     columns = ("tenant_id", "id", "from_id", "to_id", "strength")
     await sql.copy_records_to_table("relations", columns=columns, records=relations)
 
 
 def ids_of(candidates: Iterable[Candidate]) -> set[UUID]:
-    """The candidates' memories."""
+    """Return the ids of the candidates' memories."""
     return {candidate.id for candidate in candidates}

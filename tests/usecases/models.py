@@ -1,4 +1,4 @@
-"""Embedding models that need no model: texts that share words are near, in any dimension."""
+"""Embedders without a model: texts that share words are near each other, in any dimension."""
 
 import asyncio
 import hashlib
@@ -13,7 +13,10 @@ from app.providers.embeddings.base import VectorsOnlyEmbedder
 
 
 class WordsEmbedder(VectorsOnlyEmbedder):
-    """The sum of a seeded vector a word. `before` is awaited with the texts of each batch; `failures` so many fail."""
+    """An embedder that adds a seeded vector for each word.
+
+    It awaits `before` with the texts of each batch; the next `failures` calls fail.
+    """
 
     def __init__(self, model: str, dimension: int) -> None:
         self.model = model
@@ -22,7 +25,7 @@ class WordsEmbedder(VectorsOnlyEmbedder):
         self.failures = 0
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector a text."""
+        """Return one vector for each text."""
         refuse_inside_transaction("the embedder")
         await asyncio.sleep(0)
         if self.failures:
@@ -33,11 +36,11 @@ class WordsEmbedder(VectorsOnlyEmbedder):
         return [self.vector(text) for text in texts]
 
     async def embed_query(self, text: str) -> Vector:
-        """As `embed`, without `before`."""
+        """Return the text's vector without a call of `before`."""
         return self.vector(text)
 
     def vector(self, text: str) -> Vector:
-        """Of one text."""
+        """Return the unit vector of one text."""
         total = np.sum([self._of(word) for word in re.findall(r"\w+", text.lower())], axis=0)
         return (total / np.linalg.norm(total)).astype(np.float32)
 
@@ -46,4 +49,4 @@ class WordsEmbedder(VectorsOnlyEmbedder):
         return np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal(self.dimension)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing; there are no connections."""

@@ -1,4 +1,4 @@
-"""Memories as somebody's past left them, put into the database as they are: no write may merge them on the way."""
+"""Memories stored directly in the database, so that no write merges them."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -27,7 +27,7 @@ _SAME = (
 
 
 async def embedded(embedder: Embedder, memories: Sequence[Memory]) -> dict[UUID, Vector]:
-    """The vector of each memory."""
+    """Return the vector of each memory by id."""
     vectors = await embedder.embed_texts([one.text for one in memories])
     return {one.id: vector for one, vector in zip(memories, vectors, strict=True)}
 
@@ -35,7 +35,7 @@ async def embedded(embedder: Embedder, memories: Sequence[Memory]) -> dict[UUID,
 async def store(
     sql: asyncpg.Connection, tenant_id: UUID, memories: Sequence[Memory], vectors: Mapping[UUID, Vector]
 ) -> None:
-    """Store them in one transaction, with users, vectors, hits and the history the tripwire asks for."""
+    """Store memories in one transaction with users, vectors, hits and the history that the tripwire requires."""
     users = sorted({one.user_id for one in memories})
     add_user = "INSERT INTO users (tenant_id, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING"
     async with sql.transaction():

@@ -1,4 +1,4 @@
-"""A scripted model behind applications, and what is stored of its calls."""
+"""A scripted chat model behind applications, and the stored records of its calls."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ from tests.storage.building import SECRET, SPACE
 
 
 def with_model(settings: Settings, llm: FakeLlm, timeout_s: float = 30.0) -> Settings:
-    """The settings of an installation whose chat model is the scripted one."""
+    """Return settings whose chat model is the scripted one."""
     given = {"llm": "openai", "llm_base_url": llm.base_url, "llm_model": "scripted", "llm_timeout_s": timeout_s}
     return settings.model_copy(update=given)
 
@@ -30,7 +30,7 @@ def with_model(settings: Settings, llm: FakeLlm, timeout_s: float = 30.0) -> Set
 async def asker(
     app: Application, llm: FakeLlm, clock: Clock, daily_tokens: int = 100_000, timeout_s: float = 30.0
 ) -> AsyncIterator[ModelGateway]:
-    """The way to the scripted model, with this budget."""
+    """Yield a gateway to the scripted model with this daily budget."""
     model = OpenAIModel(llm.base_url, "", "scripted", timeout_s)
     journal = Journal(app.uow, SPACE, SECRET)
     yield ModelGateway(model, ModelCallStorage(app.uow), journal, LlmPolicy(daily_tokens), clock)
@@ -38,12 +38,12 @@ async def asker(
 
 
 def unmeasured(app: Application, clock: Clock) -> ModelGateway:
-    """The way to no model."""
+    """Return a gateway without a model."""
     return build_model_gateway(app.uow, Journal(app.uow, SPACE, SECRET), NullChatModel(), app.policies, clock)
 
 
 async def calls(sql: asyncpg.Connection) -> list[tuple[Any, ...]]:
-    """Prompt, version, attempt, first_pass_ok, status and error of every call, oldest first."""
+    """Return prompt, version, attempt, first_pass_ok, status and error of every call, oldest first."""
     rows = await sql.fetch(
         "SELECT prompt, version, attempt, first_pass_ok, status, error FROM llm_calls ORDER BY ts, attempt, id"
     )
@@ -51,5 +51,5 @@ async def calls(sql: asyncpg.Connection) -> list[tuple[Any, ...]]:
 
 
 async def budget(sql: asyncpg.Connection) -> int:
-    """Tokens of all days and tenants."""
+    """Return the tokens spent, over all days and tenants."""
     return int(await sql.fetchval("SELECT coalesce(sum(tokens), 0) FROM llm_budget"))

@@ -1,4 +1,4 @@
-"""What the tests look up and hold in the database itself."""
+"""Helpers that read and lock rows in the database itself."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -14,26 +14,26 @@ VECTORS = "vec_minilm_l6_v2"
 
 
 async def history_of(sql: asyncpg.Connection, memory_id: UUID | None) -> list[asyncpg.Record]:
-    """The memory's history, oldest first."""
+    """Return the memory's history, oldest first."""
     return await sql.fetch(
         "SELECT event, old_ref, new_ref, actor, meta FROM history WHERE memory_id = $1 ORDER BY ts, id", str(memory_id)
     )
 
 
 async def events_of(sql: asyncpg.Connection) -> list[tuple[str, str, str]]:
-    """Node, op and status of every operational event, oldest first."""
+    """Return node, op and status of every operational event, oldest first."""
     rows = await sql.fetch("SELECT node, op, status FROM events ORDER BY id")
     return [tuple(row) for row in rows]
 
 
 async def active_texts(sql: asyncpg.Connection, user_id: str = "maya") -> list[str]:
-    """The texts of the user's active memories, sorted."""
+    """Return the texts of the user's active memories, sorted."""
     rows = await sql.fetch("SELECT text FROM memories WHERE user_id = $1 AND state = 'active' ORDER BY text", user_id)
     return [row["text"] for row in rows]
 
 
 async def edges(sql: asyncpg.Connection) -> set[tuple[UUID, UUID]]:
-    """Every relation as (from, to); fails when one is there twice, in either direction."""
+    """Return every relation as (from, to). Fail if two memories have two relations, in either direction."""
     pairs = [
         (UUID(row["from_id"]), UUID(row["to_id"])) for row in await sql.fetch("SELECT from_id, to_id FROM relations")
     ]
@@ -42,13 +42,13 @@ async def edges(sql: asyncpg.Connection) -> set[tuple[UUID, UUID]]:
 
 
 async def vector_of(sql: asyncpg.Connection, memory_id: UUID | None) -> NDArray[np.float32]:
-    """The stored embedding."""
+    """Return the memory's stored embedding."""
     value = await sql.fetchval(f"SELECT embedding FROM {VECTORS} WHERE memory_id = $1", memory_id)
     return value.to_numpy().astype(np.float32)
 
 
 async def recorded(sql: asyncpg.Connection) -> dict[str, Any]:
-    """How many rows the journal has written, and the physical version of every memory and vector."""
+    """Return the row counts of the journal's tables, and the physical version of every memory and vector."""
     counts = {
         table: await sql.fetchval(f"SELECT count(*) FROM {table}")
         for table in ("history", "change_log", "relations", "thread_revision")
@@ -60,19 +60,19 @@ async def recorded(sql: asyncpg.Connection) -> dict[str, Any]:
 
 @asynccontextmanager
 async def locked(sql: asyncpg.Connection, memory_id: UUID | None) -> AsyncIterator[None]:
-    """Hold the memory's row: who wants to change it waits, and goes on in the order of asking when the block ends."""
+    """Lock the memory's row. Writers wait, and go on in the order of their requests when the block ends."""
     async with sql.transaction():
         await sql.execute("SELECT 1 FROM memories WHERE id = $1 FOR UPDATE", memory_id)
         yield
 
 
 async def until_waiting(sql: asyncpg.Connection, number: int) -> None:
-    """Come back when `number` connections wait for a lock."""
+    """Wait until `number` connections wait for a lock."""
     async with asyncio.timeout(20):
         while True:
             await sql.execute(
                 "SELECT pg_stat_clear_snapshot()"
-            )  # within a transaction the view does not move by itself
+            )  # within a transaction the view keeps its first snapshot
             waiting = await sql.fetchval(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             )
@@ -82,7 +82,7 @@ async def until_waiting(sql: asyncpg.Connection, number: int) -> None:
 
 
 async def in_line(sql: asyncpg.Connection, memory_id: UUID | None, *calls: Any) -> Sequence[Any]:
-    """Start the calls while the memory is locked, each only when the one before it waits; answers or errors."""
+    """Start the calls while the memory is locked, each after the one before waits. Return results or errors."""
     async with locked(sql, memory_id):
         tasks = []
         for call in calls:

@@ -1,4 +1,4 @@
-"""What an application does in the background."""
+"""The periodic background work of an application."""
 
 import asyncio
 
@@ -8,14 +8,14 @@ from app.bootstrap.periodic import run_periodically
 
 
 class Work:
-    """Counts how often it was done; fails until the third time."""
+    """Work that counts its runs and fails until the third one."""
 
     def __init__(self) -> None:
         self.times = 0
         self.thrice = asyncio.Event()
 
     async def __call__(self) -> None:
-        """Once."""
+        """Run once; raise until the third run."""
         self.times += 1
         if self.times < 3:
             raise ValueError("not yet")

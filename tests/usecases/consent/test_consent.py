@@ -1,4 +1,4 @@
-"""What may be known of a user: proposed, decided, withdrawn, expired, and each of it in history (seed 003 §10)."""
+"""A user's context: values are proposed, decided, withdrawn and expire, each with a history row."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -38,13 +38,13 @@ from tests.usecases.crowd import SeededEmbedder
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model is needed."""
+    """An embedder without a model."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 async def scope(app: Application, caller: Caller) -> Principal:
-    """A tenant that knows maya."""
+    """A tenant with stored data of maya."""
     await say(app, caller.scope, "Good morning.")
     return caller.scope
 
@@ -52,7 +52,7 @@ async def scope(app: Application, caller: Caller) -> Principal:
 async def insight(
     app: Application, scope: Principal, confidence: Any, text: str = "Maya seems to like short answers."
 ) -> UUID:
-    """An insight that a caller writes."""
+    """Write an insight as a caller does."""
     new = draft(text, type=MemoryType.insight, metadata={"confidence": confidence})
     written = await app.write.write_memory(scope, new)
     assert written.id is not None
@@ -60,7 +60,7 @@ async def insight(
 
 
 async def drawn(app: Application, scope: Principal, confidence: Any, text: str = "Maya likes it short.") -> UUID:
-    """An insight as Mnema's own job stores it."""
+    """Store an insight as Mnema's own job does."""
     fields = {"type": MemoryType.insight, "metadata": {"confidence": confidence}, "created_at": datetime.now(UTC)}
     memory_id = new_id()
     change = MemoryChange(
@@ -187,7 +187,7 @@ async def test_no_insight_of_a_callers_applies_anything(app: Application, scope:
     await app.edit.patch_memory(scope, ours, {"text": "Maya likes it short."}, version=None)
     assert (await propose(app, scope, "tone", "short", evidence=ours)).patch.state == "pending", "it was edited"
     other = await drawn(app, scope, 1, "Maya likes trams.")
-    assert (await propose(app, scope, "tone", "short", evidence=other)).patch.state == "pending", "it says nothing"
+    assert (await propose(app, scope, "tone", "short", evidence=other)).patch.state == "pending", "it states no value"
 
 
 async def test_an_instruction_never_applies_by_itself(app: Application, scope: Principal) -> None:
@@ -336,7 +336,7 @@ async def test_of_all_who_decide_at_once_one_does(app: Application, scope: Princ
 
 
 async def test_expiry_and_approval_at_the_same_moment_leave_one_of_them(app: Application, scope: Principal) -> None:
-    """By the job's clock time is up, by the approver's it is not yet: whoever comes first has decided, and once."""
+    """The job's clock is past the deadline, the approver's is not: the first of them decides, once."""
     late = Clock()
     late.move(days=7)
     secret = app.settings.erasure_secret()
@@ -491,7 +491,7 @@ async def test_erasure_and_proposals_at_once_leave_nothing_half(
         return_exceptions=True,
     )
     assert all(not isinstance(a, BaseException) or isinstance(a, MnemaError) for a in answers), answers
-    later = await sql.fetch("SELECT id::text, value FROM context_patches")  # they came back, and are known again
+    later = await sql.fetch("SELECT id::text, value FROM context_patches")  # the user came back and is known again
     assert {row["value"] for row in later} <= {f"goal {n}" for n in range(10)}
     left = "SELECT count(*) FROM history WHERE event = 'CONSENT' AND meta <> '{}' AND memory_id <> ALL ($1)"
     assert await sql.fetchval(left, [row["id"] for row in later]) == 0

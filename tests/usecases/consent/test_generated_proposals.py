@@ -1,4 +1,4 @@
-"""What a model finds of a user's name, pronouns, city and language waits for the user; workers propose (SPEC §8)."""
+"""Name, pronouns, city and language that a model finds become proposals, which wait for the user."""
 
 from typing import Any
 
@@ -30,24 +30,24 @@ GOATS = ("The user keeps two goats.", "profile", "I keep two goats")
 
 @pytest.fixture
 def settings(settings: Settings, llm: FakeLlm) -> Settings:
-    """An installation with the scripted model."""
+    """Settings of an installation with the scripted model."""
     return with_model(settings, llm, timeout_s=5.0)
 
 
 @pytest.fixture
 def embedder() -> WordsEmbedder:
-    """Texts that share words are near."""
+    """An embedder for which texts that share words are near each other."""
     return WordsEmbedder("all-MiniLM-L6-v2", 384)
 
 
 def finds(llm: FakeLlm, *facts: tuple[str, str, str]) -> None:
-    """Have the model find these facts in the turns that come, and no insights."""
+    """Script the model to find these facts in the next turns, and no insights."""
     found = [{"text": text, "category": name, "importance": 3, "quote": quote} for text, name, quote in facts]
     llm.scripts.append(lambda _: {"facts": found})
 
 
 async def patches(app: Application, scope: Principal) -> list[Patch]:
-    """Maya's proposals, oldest first."""
+    """Return maya's proposals, oldest first."""
     return (await app.consent.list_patches(scope, "maya", None, None, 50)).items[::-1]
 
 
@@ -107,7 +107,7 @@ async def test_a_job_that_runs_again_proposes_nothing_twice(
         finds(llm, ("The user moved to Oslo.", "profile", "I moved to Oslo"))
     await say(app, scope, "I moved to Oslo with two goats.")
     await work_off(app, scope)
-    await sql.execute("DELETE FROM idempotency_keys")  # it ended before it said so
+    await sql.execute("DELETE FROM idempotency_keys")  # the worker ended before it recorded the end
     [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
     await app.jobs.replay_job(scope, job.id)
     await work_off(app, scope)

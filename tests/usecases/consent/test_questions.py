@@ -1,4 +1,4 @@
-"""Consent in a conversation: a plain yes to that very question decides, and nothing else does (SPEC §8)."""
+"""Consent in a conversation: only a plain yes or no to that very question decides (`docs/contract.md`, Consent)."""
 
 import asyncio
 
@@ -17,13 +17,13 @@ QUESTION = ASKED.format("Lisbon")
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model; it can be made to fail."""
+    """An embedder without a model that can be made to fail."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 async def scope(app: Application, caller: Caller) -> Principal:
-    """A tenant that knows maya."""
+    """A tenant with stored data of maya."""
     await say(app, caller.scope, "Good morning.")
     await work_off(app, caller.scope)
     return caller.scope
@@ -242,5 +242,5 @@ async def test_a_question_names_its_turn(app: Application, scope: Principal) -> 
     await app.edit.patch_memory(scope, turn, {"text": "Shall I book the table for two?"}, version=None)
     await say(app, scope, "yes")
     await work_off(app, scope)
-    assert await state_of(app, scope, patch.id) == "pending", "the turn asks something else by now"
+    assert await state_of(app, scope, patch.id) == "pending", "the turn now asks something else"
     assert (await trail(app, scope, patch.id))[-1][1]["why"] == "lost"

@@ -1,4 +1,4 @@
-"""Daily consolidation on the real database (seed 003 §4, SPEC §7): what merges, what is linked, what is left alone."""
+"""Daily consolidation on the real database: merges, relations, and pairs that stay apart."""
 
 import asyncio
 import time
@@ -50,7 +50,7 @@ async def corpus(
 
 @pytest.fixture
 def job(caller: Caller) -> Principal:
-    """Who runs consolidation."""
+    """The principal that runs consolidation."""
     return Principal(caller.scope.tenant_id)
 
 
@@ -59,7 +59,10 @@ Notes = Callable[..., Awaitable[list[UUID]]]
 
 @pytest.fixture
 def notes(sql: asyncpg.Connection, job: Principal, embedder: Embedder, clock: Clock) -> Notes:
-    """Stores memories of ana's in category profile, each a text or a Memory's fields, older and older; their ids."""
+    """A function that stores memories of ana in the category profile, each older than the one before.
+
+    Each is a text or the fields of a Memory; the function returns their ids.
+    """
 
     async def write(*some: str | dict[str, Any], tenant: UUID | None = None, first: int = 1) -> list[UUID]:
         made: list[Memory] = []
@@ -74,28 +77,28 @@ def notes(sql: asyncpg.Connection, job: Principal, embedder: Embedder, clock: Cl
 
 
 class Meanwhile:
-    """Decides by the deterministic rule, after something else has happened."""
+    """A judge that runs another action first, then decides by the deterministic rule."""
 
     def __init__(self, happens: Callable[[], Awaitable[Any]]) -> None:
         self._happens = happens
         self.asked: list[Sequence[Pair]] = []
 
     async def judge_pairs(self, _scope: Principal, pairs: Sequence[Pair]) -> Judgement:
-        """The rule's verdicts, at a token a pair."""
+        """Return the rule's verdicts, at one token for each pair."""
         self.asked.append(pairs)
         await self._happens()
         return Judgement(judge_by_rule(pairs), len(pairs))
 
 
 def judged_by(app: Application, clock: Clock, judge: Meanwhile) -> Consolidate:
-    """Consolidation with a judge."""
+    """Build a consolidation with this judge."""
     space = "minilm_l6_v2"
     journal = Journal(app.uow, space, app.settings.erasure_secret())
     return Consolidate(app.uow, ConsolidationStorage(space), journal, app.policies, clock, judge)
 
 
 async def heirs(sql: asyncpg.Connection, tenant_id: UUID) -> dict[UUID, UUID]:
-    """Which memory gave way to which."""
+    """Return the survivor's id of each superseded memory."""
     rows = await sql.fetch(
         "SELECT id, superseded_by FROM memories WHERE state = 'superseded' AND tenant_id = $1", tenant_id
     )
@@ -103,13 +106,13 @@ async def heirs(sql: asyncpg.Connection, tenant_id: UUID) -> dict[UUID, UUID]:
 
 
 async def events(sql: asyncpg.Connection) -> list[tuple[str, str]]:
-    """Op and status of what workers did, in order."""
+    """Return op and status of the workers' events, in order."""
     rows = await sql.fetch("SELECT op, status FROM events WHERE node = 'worker' ORDER BY op, status")
     return [tuple(row) for row in rows]
 
 
 async def pairs_of(sql: asyncpg.Connection) -> int:
-    """How many fingerprints there are."""
+    """Return the number of fingerprints."""
     count: int = await sql.fetchval("SELECT count(*) FROM consolidation_pairs")
     return count
 
@@ -128,7 +131,7 @@ async def test_the_corpus_loses_its_duplicates_and_no_fact(
         total, days = total + today, days + 1
         clock.move(days=1)
     gone = await heirs(sql, job.tenant_id)
-    assert all(frozenset(two) in duplicates for two in gone.items()), "two facts became one"
+    assert all(frozenset(two) in duplicates for two in gone.items()), "two different facts were merged"
     print(f"{total.as_json() | {'decisions': 0}} in {days} days, {time.monotonic() - began:.1f} s")
     assert total.merged == len(gone) == total.duplicates_before >= 0.85 * len(corpus.decidable)
     assert total.duplicates_after == total.skipped == 0
@@ -149,7 +152,7 @@ async def test_no_more_pairs_are_checked_of_a_user_in_a_day_than_the_policy_says
     assert await sql.fetchval("SELECT max(c) FROM (SELECT count(*) c FROM consolidation_pairs GROUP BY user_pk) x") == 3
     again = await app.consolidate.consolidate_users(job)
     assert again.checked <= 3 * users - first.checked
-    assert again.left == first.left - again.checked > 0, "what the day has no room for is told"
+    assert again.left == first.left - again.checked > 0, "the report counts the pairs beyond the day's limit"
     clock.move(days=1)
     foreseen = await app.consolidate.consolidate_users(job, dry_run=True)
     assert foreseen.checked + foreseen.left == again.left
@@ -174,7 +177,7 @@ async def test_a_dry_run_tells_every_decision_and_changes_nothing(
     assert all(one.texts is None and one.user_id is None for one in wet.decisions)
 
 
-# --- one merge and all that is recorded of it
+# --- one merge and all its records
 
 
 async def test_a_merge_takes_over_what_both_had_and_is_told_to_their_threads(
@@ -192,7 +195,7 @@ async def test_a_merge_takes_over_what_both_had_and_is_told_to_their_threads(
         {"category", "ids", "score", "rule", "action"},
         sorted([str(bees), str(twin)]),
     )
-    survivor = await app.read.get_memory(caller.scope, twin)  # equally full: the older stays
+    survivor = await app.read.get_memory(caller.scope, twin)  # equally complete: the older memory survives
     absorbed = await app.read.get_memory(caller.scope, bees)
     assert (survivor.text, survivor.importance, survivor.pinned, survivor.tags) == (TWIN, 4, True, ("b", "a"))
     assert (survivor.version, survivor.created_at) == (2, min(survivor.created_at, absorbed.created_at))
@@ -323,7 +326,7 @@ async def test_what_has_been_said_again_since_cannot_be_restored_beside_itself(
         await app.edit.restore_memory(caller.scope, bees)
 
 
-# --- what happens meanwhile, and to whom nothing happens
+# --- concurrent changes, and memories that stay untouched
 
 
 async def test_an_edit_during_the_run_wins_and_the_pair_comes_again(

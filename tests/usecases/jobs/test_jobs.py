@@ -1,4 +1,4 @@
-"""Background work is done once, whatever the broker, the workers and the clocks do (SPEC §7)."""
+"""Jobs end once, whatever the broker, the workers and the clocks do (`docs/contract.md`, Jobs)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,19 +29,19 @@ QUICK = JobPolicy(lease_s=0.6, heartbeat_s=0.1, backoff_s=0.001, backoff_max_s=0
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model: only equal texts are near each other."""
+    """An embedder without a model: only equal texts are near each other."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 def scope(caller: Caller) -> Principal:
-    """Whose jobs they are."""
+    """The principal that owns the jobs."""
     return caller.scope
 
 
 @pytest.fixture
 def store(app: Application) -> JobStorage:
-    """The jobs, under a policy of quick leases."""
+    """The storage of jobs, with a policy of short leases."""
     return JobStorage(app.uow, QUICK)
 
 
@@ -49,7 +49,7 @@ Work = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 def runner(app: Application, work: Work | None = None, policy: JobPolicy = QUICK, **kinds: Handler) -> RunJobs:
-    """Runs `work` for jobs of kind ttl, and other handlers by kind."""
+    """Return a runner with `work` for jobs of kind ttl and other handlers by kind."""
 
     async def handler(_scope: Principal, _job: Job) -> Mapping[str, Any]:
         return await work() if work else {}
@@ -60,7 +60,7 @@ def runner(app: Application, work: Work | None = None, policy: JobPolicy = QUICK
 
 
 async def queued(store: JobStorage, scope: Principal, kind: JobKind = JobKind.ttl, **fields: Any) -> UUID:
-    """A job that is due."""
+    """Queue a job that is due and return its id."""
     [job_id] = await store.enqueue_jobs(scope, [NewJob(kind, **fields)])
     return job_id
 
@@ -136,7 +136,7 @@ async def test_what_may_pass_is_tried_again_later_and_then_set_aside(
     run_jobs = runner(app, lambda: raising(error), replace(QUICK, max_attempts=3))
     outcomes = []
     for _ in range(3):
-        await asyncio.sleep(0.01)  # the back-off
+        await asyncio.sleep(0.01)  # wait for the retry's backoff
         assert (scope.tenant_id, job_id, "ttl") in await run_jobs.collect_due_jobs()
         outcomes.append(await run_jobs.run_job(scope.tenant_id, job_id, "w"))
     assert outcomes == ["retry", "retry", "dead"]
@@ -230,12 +230,12 @@ async def test_who_loses_the_lease_is_stopped_and_changes_nothing(
 
 
 class Cut(JobStorage):
-    """Storage that does not answer `extend` while `cut`."""
+    """A storage of jobs whose `extend_lease` fails while `cut`."""
 
     cut = True
 
     async def extend_lease(self, scope: Principal, job_id: UUID, worker: str) -> bool:
-        """As the real one, or DatabaseUnavailable."""
+        """Extend the lease, or raise DatabaseUnavailable while `cut`."""
         if self.cut:
             raise DatabaseUnavailable
         return await super().extend_lease(scope, job_id, worker)
@@ -416,7 +416,15 @@ async def test_each_period_is_scheduled_once_for_each_tenant_whatever_the_clocks
     assert (sum(at_once), await made(sql)) == (2, 2)
     await all_run()
     assert await run_jobs.schedule_jobs(NOON) == 0
-    for hours, total in ((1, 4), (-1, 6), (1, 6), (0, 6), (48, 8), (0, 8), (2, 10)):  # a clock that jumps to and fro
+    for hours, total in (
+        (1, 4),
+        (-1, 6),
+        (1, 6),
+        (0, 6),
+        (48, 8),
+        (0, 8),
+        (2, 10),
+    ):  # a clock that jumps forward and back
         await run_jobs.schedule_jobs(NOON + timedelta(hours=hours))
         await all_run()
         assert await made(sql) == total, hours

@@ -1,4 +1,4 @@
-"""Changing one memory: patch, pin, delete, restore, purge (SPEC §1, §4)."""
+"""Changes to one memory: patch, pin, delete, restore, purge (`docs/contract.md`, Memory)."""
 
 from datetime import timedelta
 from typing import Any
@@ -258,7 +258,7 @@ async def test_a_bound_key_edits_what_changed_meanwhile_and_is_still_its_own(
 
 
 async def told(sql: asyncpg.Connection) -> list[tuple[str, str, int]]:
-    """Event, text and importance of every revision of thread t1, in order."""
+    """Return event, text and importance of every revision of thread t1, in order."""
     rows = await sql.fetch("SELECT event, meta FROM change_log WHERE thread_id = 't1' ORDER BY rev")
     return [(row["event"], row["meta"].get("text"), row["meta"]["importance"]) for row in rows]
 

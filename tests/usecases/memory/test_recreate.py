@@ -1,4 +1,4 @@
-"""Merge mode `recreate`: a new memory takes over and the old one points to it (SPEC §1)."""
+"""Merge mode `recreate`: a new memory replaces the old one, which points to it."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -21,7 +21,7 @@ FULL = "Maya plays chess and tennis."
 
 @pytest.fixture
 async def recreating(configured: Configured) -> Application:
-    """The application in merge mode recreate."""
+    """An application in merge mode `recreate`."""
     return await configured(policies={"write": {"merge_mode": "recreate"}})
 
 

@@ -1,4 +1,4 @@
-"""What the embedding model refuses holds up nothing else, and a job says what the endpoint answered."""
+"""Texts that the embedding model refuses block no others, and the job's error has the endpoint's status."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from tests.usecases.crowd import SeededEmbedder
 
 
 class Fastidious(SeededEmbedder):
-    """Refuses every call in which one text has a word it does not like."""
+    """An embedder that refuses every call with a text that contains a certain word."""
 
     def __init__(self, word: str) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ async def test_a_refused_text_holds_up_no_other(app: Application, caller: Caller
     assert report["refused"] >= 1
     assert await embedded_texts(sql) == {text for text in texts if "thing7 " not in text}
     alone = [call for call in model.calls if len(call) == 1 and "thing7 " in call[0]]
-    assert len(alone) == report["refused"]  # once in a run
+    assert len(alone) == report["refused"]  # once in each run
     events = await sql.fetch("SELECT memory_id, status FROM events WHERE node = 'worker' AND op = 'embed'")
     refused = await sql.fetchval("SELECT id::text FROM memories WHERE text LIKE '%thing7 %'")
     assert refused in {row["memory_id"] for row in events}
@@ -109,4 +109,6 @@ def test_a_failed_job_says_what_the_endpoint_answered() -> None:
     said = "The chat model's endpoint answered HTTP 401."
     assert describe_error(ChatModelUnavailable(said)) == f"chat_model_unavailable: {said}"
     assert describe_error(EmbedderUnavailable("x HTTP 404.")) == "embedder_unavailable: x HTTP 404."
-    assert describe_error(NotFound("of user maya")) == "not_found: No such memory."  # others' words are not kept
+    assert (
+        describe_error(NotFound("of user maya")) == "not_found: No such memory."
+    )  # the endpoint's own text is not stored

@@ -1,4 +1,4 @@
-"""Relations between semantic memories, from the newer to the older (seed 003 §2)."""
+"""Relations between semantic memories, from the newer to the older one (`docs/contract.md`, Memory)."""
 
 import asyncio
 from datetime import timedelta
@@ -76,7 +76,7 @@ async def test_a_changed_text_is_linked_to_its_new_neighbours(
 
 
 async def strengths(sql: asyncpg.Connection) -> dict[frozenset[UUID], float]:
-    """Of every relation, whichever way round."""
+    """Return the strength of every relation by its two memories, in any direction."""
     rows = await sql.fetch("SELECT from_id, to_id, strength FROM relations")
     return {frozenset((UUID(row["from_id"]), UUID(row["to_id"]))): row["strength"] for row in rows}
 
@@ -112,7 +112,7 @@ async def test_a_relation_that_stays_gets_the_strength_of_the_new_text(
     assert [edge["strength"] for edge in linked["meta"]["edges"]] == [pytest.approx(after[pair], abs=1e-5)]
     await app.edit.patch_memory(
         caller.scope, goal.id, {"text": "Maya wants to win at chess."}, version=None
-    )  # the other end
+    )  # the other end of the relation
     assert list(await strengths(sql)) == [pair]
     assert (await strengths(sql))[pair] != after[pair]
 

@@ -1,4 +1,4 @@
-"""How often a use-case goes to the database, counted on the wire (DESIGN §5). A count, never a time."""
+"""The number of database round trips of each use-case, counted on the wire."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -23,14 +23,14 @@ from tests.usecases.stored import edges
 
 @pytest.fixture
 async def proxy(database: Database) -> AsyncIterator[CountingProxy]:
-    """Counts what goes to the test's database."""
+    """A proxy that counts the messages to the test's database."""
     async with CountingProxy(database.app) as counting:
         yield counting
 
 
 @pytest.fixture
 async def proxied(proxy: CountingProxy, settings: Settings, embedder: Embedder) -> AsyncIterator[Application]:
-    """The application on one connection through the proxy."""
+    """An application with one connection through the proxy."""
     one = settings.model_copy(update={"database_url": SecretStr(proxy.proxy_url), "pool_max": 1})
     async with build_application(one, Doubles(embedder=embedder)) as app:
         yield app

@@ -1,4 +1,4 @@
-"""What follows from a turn: a vector if it has none yet, and room in its thread (SPEC §7)."""
+"""The job after a turn: it embeds a turn without a vector and evicts entries of a full thread."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,24 +25,24 @@ from tests.usecases.stored import VECTORS
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model; it can be made to fail."""
+    """An embedder without a model that can be made to fail."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 def scope(caller: Caller) -> Principal:
-    """Whose turns they are."""
+    """The principal that owns the turns."""
     return caller.scope
 
 
 async def say(app: Application, scope: Principal, text: str, **fields: Any) -> StoredTurn:
-    """Store a turn of the thread `talk`."""
+    """Store a turn in the thread `talk`."""
     turn = {"type": MemoryType.turn, "category": "activity", "thread_id": "talk", "role": "user"}
     return await app.turns.store_turn(scope, draft(text, **turn | fields))
 
 
 async def run_all(app: Application, scope: Principal) -> Mapping[str, Any]:
-    """Run what is due to its end; the reports' numbers, added up."""
+    """Run all due jobs to their end and return the sums of their reports' numbers."""
     total: dict[str, int] = {}
     while swept := await app.run_jobs.collect_due_jobs():
         for tenant_id, job_id, kind in swept:

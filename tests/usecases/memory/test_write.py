@@ -1,4 +1,4 @@
-"""Writing through the merge bands: what is created, what is updated, what stays apart (SPEC §1; seed 003 §2)."""
+"""The merge bands of a write: create, update, or keep apart (`docs/contract.md`, Memory)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -210,7 +210,7 @@ async def test_the_event_of_a_failed_embedder_is_kept_and_nothing_else(
         await app.write.write_memory(caller.scope, draft(type=MemoryType.episodic))
     assert await events_of(sql) == [("hotpath", "create", "error"), ("episodic", "create", "error")]
     first = await sql.fetchrow("SELECT user_id, thread_id, category FROM events ORDER BY id LIMIT 1")
-    assert tuple(first) == (None, None, "preferences"), "who is not stored is not named"
+    assert tuple(first) == (None, None, "preferences"), "events never name a user for whom nothing is stored"
     for table in ("memories", "history", "change_log", "thread_revision"):
         assert await sql.fetchval(f"SELECT count(*) FROM {table}") == 0
 
@@ -219,7 +219,7 @@ async def test_the_hot_path_leaves_its_three_events(app: Application, caller: Ca
     await app.write.write_memory(caller.scope, draft())
     await app.write.write_memory(caller.scope, draft("Maya drinks oat milk and honey."))
     await app.write.write_memory(caller.scope, draft("Maya met Ben.", type=MemoryType.episodic))
-    # what was done is recorded with it; what was looked at before, in batches, at the latest now
+    # the write's event commits with it; the events of the search come in batches, at the latest now
     done = [("hotpath", "create", "ok"), ("hotpath", "update", "ok"), ("episodic", "create", "ok")]
     looked = [("hotpath", op, "ok") for op in ("classify", "search", "classify", "search")]
     assert [event for event in await events_of(sql) if event not in looked] == done
@@ -251,7 +251,10 @@ async def test_a_bound_key_writes_as_its_agent_and_only_into_its_categories(app:
         ({"type": MemoryType.procedural}, InvalidInput),
         ({"steps_text": "1. Ask."}, InvalidInput),
         ({"created_at": datetime(2999, 1, 1, tzinfo=UTC)}, InvalidInput),
-        ({"created_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))}, InvalidInput),  # year 0 in UTC
+        (
+            {"created_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))},
+            InvalidInput,
+        ),  # this is in year 0 of UTC
     ],
 )
 async def test_what_cannot_be_remembered_is_refused(

@@ -1,4 +1,4 @@
-"""Writers that meet: one memory a fact, nothing lost, revisions without gaps (SPEC §1, §3)."""
+"""Concurrent writers: one memory for each fact, no lost write, revisions without gaps."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""What a running server says of its parts; of its database role each time, for a role can be changed meanwhile."""
+"""Readiness checks of a running server. The role is checked each time, because it may change meanwhile."""
 
 import asyncio
 import hashlib
@@ -36,7 +36,7 @@ POWERS = {
 
 @pytest.fixture
 async def role(database: Database, sql: asyncpg.Connection) -> AsyncIterator[str]:
-    """A role that may do what mnema_app may; that one is every test's."""
+    """A role with the rights of mnema_app, which all tests share and must not change."""
     name = f"probe_{new_id().hex}"
     await sql.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'p' IN ROLE mnema_app")
     await sql.execute(f"GRANT CONNECT ON DATABASE {database.name} TO {name}")
@@ -53,7 +53,7 @@ async def test_a_role_that_can_step_around_the_policies_by_now_is_told(
     for power, (given, taken) in POWERS.items():
         await sql.execute(given.format(role))
         checks = await readiness.run_checks()
-        assert power in checks["role"], "the connections were open before"
+        assert power in checks["role"], "the connections were open before the change"
         assert (checks["database"], "role" in readiness.OPTIONAL) == ("ok", False)
         await sql.execute(taken.format(role))
         assert (await readiness.run_checks())["role"] == "ok"
@@ -74,7 +74,7 @@ def test_how_to_mend_it_is_said(power: str, cure: str) -> None:
 
 
 def readiness_of(app: Application, chat: ChatModel | None = None) -> Readiness:
-    """The checks on the test's database, with no models but this one."""
+    """Return the checks on the test's database, with this model alone."""
     return Readiness(app.uow, SeededEmbedder(), NullReranker(), chat or NullChatModel(), lambda: None)
 
 
@@ -118,7 +118,7 @@ async def test_a_replica_with_another_secret_is_told_until_its_secret_is_accepte
     another = settings.model_copy(update={"secret_key": SecretStr("another secret, and as long as it has to be")})
     doubles = Doubles(embedder=embedder)
     async with build_application(settings, doubles) as first, build_application(another, doubles) as second:
-        assert (await diagnose_installation(another))["secret"] == "ok", "the doctor looks and settles nothing"
+        assert (await diagnose_installation(another))["secret"] == "ok", "the doctor reads and records nothing"
         assert (await diagnose_installation(settings))["secret"] == "ok"
         at_once = await asyncio.gather(*(one.readiness.run_checks() for one in (first, first, second)))
         assert {checks["secret"] for checks in at_once} == {"ok", MISMATCH_TEXT}

@@ -1,4 +1,4 @@
-"""Another embedding model, online: servers of the old one answer as before, and nothing is lost, doubled or stale."""
+"""A change of the embedding model, online: servers of the old model go on, and no row is lost, doubled or stale."""
 
 import asyncio
 import itertools
@@ -42,13 +42,13 @@ SUBJECTS = ("harbour", "violin", "granite", "saffron", "lantern", "meadow", "cop
 
 @pytest.fixture
 def embedder() -> WordsEmbedder:
-    """The old model, as the installation knows it."""
+    """The old model of the installation."""
     return WordsEmbedder("all-MiniLM-L6-v2", 384)
 
 
 @dataclass
 class Town:
-    """An installation of the old model, and what changes it."""
+    """An installation with the old model, and the steps that change it."""
 
     settings: Settings
     database: Database
@@ -57,11 +57,11 @@ class Town:
     stack: AsyncExitStack = field(repr=False)
 
     async def add(self, model: WordsEmbedder) -> str:
-        """A space for the model."""
+        """Add a space for the model."""
         return await add_space(self.database.admin, model.model, model.dimension, partitions=2)
 
     async def fill(self, name: str, model: WordsEmbedder) -> tuple[FillReport, int]:
-        """What one run did, and what it left."""
+        """Fill the space once; return the report and the number of missing rows."""
         async with open_space_filler(self.settings, name, model) as fill:
             return await fill.fill_space(lambda _done: None), await fill.count_missing()
 
@@ -72,11 +72,11 @@ class Town:
         await drop_space(self.settings, self.database.admin, name, force=force)
 
     async def server(self, model: WordsEmbedder) -> Application:
-        """A server of the model."""
+        """Build a server with this model."""
         return await self.stack.enter_async_context(build_application(self.settings, Doubles(embedder=model)))
 
     async def is_whole(self, name: str, model: WordsEmbedder) -> None:
-        """Each memory of every tenant has one vector, of its present text, that says where the memory stands."""
+        """Assert that each memory has one vector of its current text, with its current category, state and user."""
         memories = await self.sql.fetch("SELECT id, text, category, state, user_pk FROM memories")
         rows = await self.sql.fetch(f"SELECT memory_id, embedding, category, state, user_pk FROM vec_{name}")
         held = {row["memory_id"]: row for row in rows}
@@ -94,7 +94,7 @@ class Town:
 async def town(
     settings: Settings, database: Database, sql: asyncpg.Connection, app: Application
 ) -> AsyncIterator[Town]:
-    """With nothing in it."""
+    """An installation without memories."""
     async with AsyncExitStack() as stack:
         yield Town(settings, database, sql, app, stack)
 
@@ -106,7 +106,7 @@ async def remember(app: Application, caller: Caller, text: str, user: str = "ana
 
 
 async def ask(app: Application, caller: Caller, words: str, user: str | None = "ana") -> list[UUID]:
-    """Ids, best first."""
+    """Return the ids of the answer, best first."""
     asked = Query("supervisor", words, ("preferences", "goals"), Filters(user_id=user), top_k=30, budget_tokens=8192)
     answer = await app.query.answer_query(caller.scope, asked)
     assert answer.degraded is None
@@ -114,19 +114,19 @@ async def ask(app: Application, caller: Caller, words: str, user: str | None = "
 
 
 async def similarity(app: Application, space: str, scope: Principal, vector: np.ndarray) -> dict[UUID, float | None]:
-    """What a space holds for a tenant, by nearness."""
+    """Return the cosine similarity of a tenant's memories in a space, by id."""
     async with app.uow.calls(scope) as tx:
         search = Search(Filters(), ("preferences", "goals"), "the of", vector, 100, 0)
         return {c.id: c.similarity for c in await SearchStorage(space).find_candidates(tx, scope, search)}
 
 
 async def settle(app: Application, caller: Caller, user: str = "ana") -> dict[str, UUID]:
-    """Ten facts of a user, by subject."""
+    """Store ten facts of a user; return their ids by subject."""
     return {word: await remember(app, caller, f"{user} noted the {word} today", user) for word in SUBJECTS}
 
 
 async def busy(app: Application, caller: Caller, ended: asyncio.Event) -> int:
-    """Write, edit and delete as `ben` until told to end; each time what is there is found and what is gone is not."""
+    """Write, edit and delete as `ben` until told to stop; check that stored memories are found, deleted ones not."""
     for step in itertools.count():
         if ended.is_set():
             return step
@@ -142,7 +142,7 @@ async def busy(app: Application, caller: Caller, ended: asyncio.Event) -> int:
 
 
 async def unshaken(app: Application, caller: Caller, before: dict[str, list[UUID]], ended: asyncio.Event) -> int:
-    """Ask as `ana` until told to end: each answer is the one of before."""
+    """Query as `ana` until told to stop; check that the answer never changes."""
     for asked in itertools.count():
         if ended.is_set():
             return asked
@@ -177,7 +177,7 @@ async def test_servers_go_on_as_before_while_another_model_is_filled_and_taken_u
     for words, ids in before.items():
         assert await ask(town.old, caller, words) == ids
         assert sorted(await ask(fresh, caller, words)) == sorted(ids)
-    # both go on: by word at once, by meaning when it has been embedded there
+    # both servers find it by its words at once, and by meaning after it is embedded in their space
     late = await remember(town.old, caller, "ana bought a telescope")
     assert late in await ask(fresh, caller, "telescope")
     held = await similarity(fresh, name, caller.scope, new.vector("a telescope ana bought"))
@@ -186,7 +186,7 @@ async def test_servers_go_on_as_before_while_another_model_is_filled_and_taken_u
     held = await similarity(fresh, name, caller.scope, new.vector("a telescope ana bought"))
     assert held[late] == pytest.approx(1, abs=2e-3)
     assert not set(held) & {row["id"] for row in await town.sql.fetch("SELECT id FROM memories WHERE user_id = 'eve'")}
-    # what the new server edits is stale in neither space
+    # an edit by the new server leaves no stale vector in either space
     await fresh.edit.patch_memory(caller.scope, late, {"text": "ana sold the binoculars"}, version=None)
     for space, model in ((OLD, WordsEmbedder("all-MiniLM-L6-v2", 384)), (name, new)):
         await town.fill(space, model)

@@ -1,6 +1,6 @@
-"""A search over all users of a large tenant: approximate where that is good enough, exact where it would fall short.
+"""Search over all users of a large tenant: approximate if that finds enough, exact otherwise.
 
-What really served a query is told by the counters of the indexes, not by a plan made beside it.
+The index counters show what really served a query; a separate EXPLAIN could differ.
 """
 
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ MEMORIES = """
 
 @dataclass(frozen=True, slots=True)
 class Town:
-    """One tenant of many memories, in a small space whose vectors are all in the index."""
+    """A tenant with many memories, in a small space whose vectors are all indexed."""
 
     app: Application
     scope: Principal
@@ -46,15 +46,15 @@ class Town:
     vectors: np.ndarray
 
     async def find(self, filters: Filters, at: int, categories: tuple[str, ...] = CATEGORIES) -> list[Candidate]:
-        """The candidates beside the memory of this number."""
+        """Return the candidates near the memory with this number."""
         search = Search(filters, categories, "the of", self.vectors[at], WANTED, 0, exact=5000)
         async with self.app.uow.calls(self.scope) as tx:
             found = await SearchStorage(SPACE).find_candidates(tx, self.scope, search)
-            await tx.fetchval("SELECT pg_stat_force_next_flush()")  # else what was used is told a second later
+            await tx.fetchval("SELECT pg_stat_force_next_flush()")  # without this, the counters change a second later
             return found
 
     async def nearest(self, at: int, condition: str = "true") -> set[UUID]:
-        """The true answer."""
+        """Return the exact nearest neighbours."""
         rows = await self.sql.fetch(
             f"""SELECT m.id FROM memories m JOIN vec_{SPACE} v ON v.tenant_id = m.tenant_id AND v.memory_id = m.id
                 WHERE m.tenant_id = $1 AND m.state = 'active' AND {condition} ORDER BY (v.embedding <=> $2) + 0, m.id
@@ -65,7 +65,7 @@ class Town:
         return {row["id"] for row in rows}
 
     async def served_by(self) -> set[str]:
-        """Kinds of indexes of the space used since this was asked last."""
+        """Return the kinds of the space's indexes that were used since the last call."""
         await self.sql.execute("SELECT pg_stat_force_next_flush()")
         await self.sql.execute("SELECT pg_stat_clear_snapshot()")
         rows = await self.sql.fetch(
@@ -85,14 +85,14 @@ _SEEN: dict[str, int] = {}
 
 
 def clustered(rng: np.random.Generator, rows: int, dimension: int, latent: int = 8) -> np.ndarray:
-    """Unit vectors with the structure of a language: few directions matter."""
+    """Return unit vectors with few important directions, like real embeddings."""
     vectors = rng.standard_normal((rows, latent)) @ rng.standard_normal((latent, dimension))
     vectors += 0.1 * np.sqrt(latent) * rng.standard_normal((rows, dimension))
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 async def fill(sql: asyncpg.Connection, scope: Principal, space: str, vectors: np.ndarray, *, indexed: bool) -> None:
-    """Memories and their vectors, as a superuser may, past journal and tripwire; then the index in one go."""
+    """Insert memories and vectors as a superuser, without journal and tripwire, then build the index at once."""
     await register_vector(sql)
     async with sql.transaction():
         await sql.execute("SET LOCAL session_replication_role = replica")
@@ -132,13 +132,13 @@ async def fill(sql: asyncpg.Connection, scope: Principal, space: str, vectors: n
 
 @pytest.fixture
 def scope(caller: Caller) -> Principal:
-    """Whose memories they are."""
+    """The principal that owns the memories."""
     return caller.scope
 
 
 @pytest.fixture
 async def town(app: Application, scope: Principal, database: Database) -> AsyncIterator[Town]:
-    """It takes a while to make."""
+    """The filled tenant; building it takes a while."""
     sql = await asyncpg.connect(database.superuser)
     await sql.execute(f"SELECT add_embedding_space('{SPACE}', 'tiny', {DIMENSION}, 2)")
     vectors = clustered(np.random.default_rng(3), ROWS, DIMENSION)

@@ -1,4 +1,4 @@
-"""Filters run before ranking, and a search under any filter finds what a full scan finds (SPEC §2; DESIGN §5)."""
+"""Filters run before ranking, and a search with any filter finds what a full scan finds."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthChe
 
 @dataclass(frozen=True)
 class Town:
-    """A tenant with a crowd, in an application whose vectors are random."""
+    """A tenant with a crowd, in an application with random vectors."""
 
     app: Application = field(repr=False)
     caller: Caller
@@ -50,19 +50,19 @@ class Town:
     embedder: SeededEmbedder
 
     async def candidates(self, search: Search) -> list[Any]:
-        """What storage answers."""
+        """Return the candidates that storage finds."""
         async with self.app.uow.read(self.caller.scope) as tx:
             return await STORAGE.find_candidates(tx, self.caller.scope, search)
 
     async def ask(self, query: str, **fields: Any) -> Answer:
-        """What the agent `supervisor` is answered, with all the room a budget can give."""
+        """Return the answer for the agent `supervisor`, with the largest budget."""
         asked = Query(agent="supervisor", query=query, budget_tokens=8192, **fields)
         return await self.app.query.answer_query(self.caller.scope, asked)
 
 
 @pytest.fixture
 async def town(settings: Settings, clock: Clock, sql: asyncpg.Connection) -> AsyncIterator[Town]:
-    """The crowd, and another tenant's crowd of the same users that must never be seen."""
+    """The crowd, beside another tenant's crowd of the same users that must stay invisible."""
     embedder = SeededEmbedder()
     async with build_application(settings, Doubles(embedder=embedder, clock=clock)) as app:
         caller, stranger = await make_caller(app), await make_caller(app)
@@ -90,7 +90,7 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def filters(draw: st.DrawFn) -> Filters:
-    """Any subset of the filters, mostly small ones: common and rare values, and values nothing has."""
+    """Draw a subset of the filters, mostly a small one, with common, rare and absent values."""
     most = draw(st.sampled_from([1, 2, 3, len(_VALUES)]))
     chosen = draw(st.sets(st.sampled_from(sorted(_VALUES)), max_size=most))
     values = {name: draw(_VALUES[name]) for name in sorted(chosen)}
@@ -185,7 +185,7 @@ def _precedence(row: dict[str, Any]) -> tuple[Any, ...]:
 
 @pytest.fixture
 async def hardly_embedded(town: Town, sql: asyncpg.Connection) -> set[UUID]:
-    """The ids of one crowd that have a vector: nobody's of ben, one in sixty of the others."""
+    """Return the ids of one crowd that have a vector: none of ben's, one in sixty of the others'."""
     kept = {row["id"] for at, row in enumerate(town.crowd.rows) if row["user_id"] != "ben" and at % 60 == 0}
     await sql.execute(f"DELETE FROM {TABLE} WHERE memory_id <> ALL ($1)", kept)
     return kept

@@ -1,4 +1,4 @@
-"""Talk is found by more than its words: what stands beside, who speaks, when it was said."""
+"""Turns are found by more than their words: by neighbouring turns, by the speaker, by the time."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,14 +20,14 @@ START = datetime(2023, 1, 10, 9, tzinfo=UTC)
 
 
 def turn(text: str, seq: int, actor: str = "Maya", thread: str = "t", at: datetime = START) -> NewMemory:
-    """A turn of a conversation."""
+    """Return a turn of a conversation."""
     return NewMemory(
         "maya", "activity", text, MemoryType.turn, thread_id=thread, seq=seq, actor_id=actor, created_at=at
     )
 
 
 async def said(app: Application, caller: Caller, *turns: NewMemory) -> None:
-    """Store them as they are."""
+    """Store turns without a write, so that nothing changes them."""
     embeddings = await app.write.embed_drafts(caller.scope, turns)
     for answer in await app.write.store_many(
         caller.scope, [(t, e, None) for t, e in zip(turns, embeddings, strict=True)]
@@ -36,7 +36,7 @@ async def said(app: Application, caller: Caller, *turns: NewMemory) -> None:
 
 
 async def ask(app: Application, caller: Caller, question: str, top_k: int = 3, **filters: object) -> Answer:
-    """Ask of Maya's talk, explained."""
+    """Query maya's conversation with `explain`."""
     of_maya = Filters(user_id="maya", **filters)
     query = Query("supervisor", question, ("activity",), of_maya, top_k, 8192, explain=True)
     return await app.query.answer_query(caller.scope, query)
@@ -44,7 +44,7 @@ async def ask(app: Application, caller: Caller, question: str, top_k: int = 3, *
 
 @pytest.fixture
 async def talk(app: Application, caller: Caller) -> None:
-    """A question and its answer, which shares no word with it, among more talk than is looked at."""
+    """A question and its answer, which share no word, among more turns than a query considers."""
     for place in OFTEN:
         await said(app, caller, *(turn(f"Maya saw the boat near {place}, {n}.", n, "Ben", place) for n in range(8)))
     asked, told = turn("Where did you buy the boat, Maya?", 1, "Ben"), turn("In Porto, for next to nothing!", 2)

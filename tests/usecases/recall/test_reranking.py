@@ -1,4 +1,4 @@
-"""Queries of an installation with a cross-encoder elsewhere: what it reads, what it changes, what happens meanwhile."""
+"""Queries with a cross-encoder behind HTTP: the texts it reads, its effect on the ranking, concurrent changes."""
 
 import math
 from collections.abc import AsyncIterator, Mapping
@@ -45,14 +45,14 @@ async def model() -> AsyncIterator[RerankServer]:
 
 @pytest.fixture
 def settings(settings: Settings, model: RerankServer) -> Settings:
-    """Of an installation that asks it, and has one connection only."""
+    """Settings of an installation that uses the cross-encoder and has one database connection."""
     given = {"reranker": "http", "reranker_base_url": model.base_url, "reranker_timeout_s": 60.0, "pool_max": 1}
     return settings.model_copy(update=given)
 
 
 @pytest.fixture
 async def plain(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Application]:
-    """The same without a reranker that reads."""
+    """An application without a cross-encoder."""
     usual = settings.model_copy(update={"reranker": "late_interaction"})
     async with build_application(usual, Doubles(embedder=embedder, clock=clock)) as built:
         yield built
@@ -60,35 +60,35 @@ async def plain(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIt
 
 @pytest.fixture
 async def memories(app: Application, caller: Caller) -> dict[str, UUID]:
-    """Ids by text."""
+    """The ids of the stored memories by text."""
     return await remember(app, caller)
 
 
 _SAID: dict[UUID, str] = {}
-"""What `remember` has written, by id."""
+"""Texts that `remember` has written, by id."""
 
 
 async def remember(app: Application, caller: Caller, **fields: Any) -> dict[str, UUID]:
-    """Write TEXTS; ids by text."""
+    """Write TEXTS and return the ids by text."""
     written = {text: await app.write.write_memory(caller.scope, draft(text, **fields)) for text in TEXTS}
     _SAID.update({one.id: text for text, one in written.items() if one.id is not None})
     return {text: one.id for text, one in written.items() if one.id is not None}
 
 
 async def ask(app: Application, caller: Caller, **fields: Any) -> Answer:
-    """Ask of Maya, explained."""
+    """Query maya's memories with `explain`."""
     usual = {"filters": Filters(user_id="maya"), "top_k": 3, "budget_tokens": 8192, "explain": True}
     return await app.query.answer_query(caller.scope, Query("supervisor", QUESTION, **(usual | fields)))
 
 
 def scores(answer: Answer) -> dict[str, Mapping[str, float]]:
-    """The parts of everything that was considered, by text."""
+    """Return the score parts of every candidate by text."""
     every = [*(i.scored for i in answer.items), *(d.scored for d in answer.dropped)]
     return {_SAID[s.candidate.id]: s.parts for s in every if s is not None}
 
 
 def texts(answer: Answer) -> list[str]:
-    """What is answered."""
+    """Return the texts of the answer."""
     return [item.memory.text for item in answer.items]
 
 
@@ -116,7 +116,7 @@ async def test_what_it_reads_decides_and_the_parts_add_up(
 @pytest.mark.usefixtures("memories")
 async def test_seed_002_is_the_sigmoid_of_its_score(app: Application, caller: Caller, model: RerankServer) -> None:
     answer = await ask(app, caller, profile="seed002", top_k=1)
-    assert len(model.requests[0]["texts"]) == 3  # the pool: three a slot
+    assert len(model.requests[0]["texts"]) == 3  # the pool: three for each slot
     relevance = {text: 1 / (1 + math.exp(-overlap(QUESTION, text))) for text in model.requests[0]["texts"]}
     for text, parts in scores(answer).items():
         if text in relevance:
@@ -170,7 +170,7 @@ async def test_it_reads_what_the_asker_may_see_and_nothing_else(
     await ask(app, other, categories=("event",))
     assert sorted(model.requests.pop()["texts"]) == sorted(TEXTS)
     assert texts(await ask(app, other, categories=("tasks",))) == []
-    assert not model.requests  # nothing found, nothing asked
+    assert not model.requests  # no candidates, no call
 
 
 @pytest.mark.parametrize("way", ["soft_delete", "purge", "other category", "filter", "erase"])
@@ -185,7 +185,7 @@ async def test_what_is_gone_meanwhile_is_not_answered(
         "filter": lambda: app.edit.pin_memory(scope, gone, True),
         "erase": lambda: app.erase.erase_user(scope, "maya"),
     }
-    model.meanwhile = ways[way]  # on the only connection there is: none is held while the model reads
+    model.meanwhile = ways[way]  # uses the only connection, which is free while the model reads
     answer = await ask(app, caller, filters=Filters(user_id="maya", pinned=False), top_k=6)
     assert model.meanwhile is None
     expected = set() if way == "erase" else set(TEXTS) - {"Oat milk is what Maya will drink."}

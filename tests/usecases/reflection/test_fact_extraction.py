@@ -1,4 +1,4 @@
-"""Facts out of long turns: evidenced, few, once, never of what Mnema or others said (seed 003 §13, SPEC §7)."""
+"""Fact extraction: facts have evidence, are few, are stored once, and come from the user's own words alone."""
 
 import asyncio
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ LAST = "The user plans to run the Berlin marathon in 2027."
 
 @pytest.fixture
 def settings(settings: Settings, llm: FakeLlm) -> Settings:
-    """An installation with that model, which soon counts as away."""
+    """Settings with the scripted model and a short timeout."""
     return with_model(settings, llm, timeout_s=2.0)
 
 
 async def due(sql: asyncpg.Connection) -> None:
-    """Have what waits run now."""
+    """Make the waiting jobs due now."""
     await sql.execute("UPDATE jobs SET next_run = now() - interval '1 s', published_at = NULL WHERE state = 'queued'")
 
 
@@ -47,7 +47,7 @@ async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
     assert await facts(sql) == FACTS
     [asked] = llm.asked
     assert asked.question["message"] == TURN
-    assert "maya" not in str(asked.body), "who it is about is none of the model's business"
+    assert "maya" not in str(asked.body), "the model gets no user_id"
     rows = await sql.fetch("SELECT * FROM memories WHERE type = 'semantic' ORDER BY id")
     for row in rows:
         assert row["source"]["turn_id"] == str(turn)
@@ -67,12 +67,14 @@ async def test_a_turn_is_done_once_whatever_the_model_says_the_next_time(
     await app.jobs.replay_job(scope, job.id)
     assert (await work(app, scope))["why"] == "done"
     assert len(llm.asked) == 1
-    await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:%'")  # it ended before it said so
+    await sql.execute(
+        "DELETE FROM idempotency_keys WHERE key NOT LIKE '%:%'"
+    )  # the worker ended before it recorded the end
     llm.always = lambda question: {"facts": list(reversed(extract(question)["facts"]))}
     await app.jobs.replay_job(scope, job.id)
-    assert (await work(app, scope))["why"] == "done", "there is no room left, so nobody is asked"
+    assert (await work(app, scope))["why"] == "done", "the limit is reached, so the model is not asked"
     assert len(llm.asked) == 1
-    await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:0'")  # it ended after the first
+    await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:0'")  # the worker ended after the first fact
     await app.jobs.replay_job(scope, job.id)
     assert (await work(app, scope))["facts"] == 2
     assert len(llm.asked) == 2
@@ -140,7 +142,7 @@ async def test_workers_who_read_a_users_turns_at_once_keep_the_cap_of_the_day(
     assert await sql.fetchval("SELECT rev FROM reflections WHERE thread_id = 'facts'") == 4
     clock.move(days=1)
     await say(app, scope, TURN.replace("Lena", "Zoe").replace("trains", "ships"))
-    assert (await work(app, scope))["facts"] == 3, "the next day has room again"
+    assert (await work(app, scope))["facts"] == 3, "the limit is per day"
 
 
 async def test_what_was_taken_of_the_day_and_not_written_is_given_back(
@@ -220,7 +222,7 @@ async def test_after_nonsense_the_turn_is_read_when_the_model_answers(
     else:
         llm.always = bad
     await work(app, scope, "retry")
-    assert len(llm.requests) == 3, "twice, and then a question of ours"
+    assert len(llm.requests) == 3, "two attempts, then the probe"
     assert (await calls(sql))[-1][0] == "probe"
     assert await facts(sql) == []
     llm.broken = llm.always = None
@@ -244,7 +246,7 @@ def babbling(question: Question) -> Any:
 
 @pytest.fixture
 async def hasty(configured: Configured) -> Application:
-    """Where a job has two attempts."""
+    """An application in which a job has two attempts."""
     return await configured(policies={"jobs": {"max_attempts": 2}})
 
 
@@ -255,13 +257,13 @@ async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and
     llm.always = babbling
     await work(hasty, scope, "retry")
     await say(hasty, scope, TURN.replace("peanuts", "bees"))
-    assert (await work(hasty, scope))["facts"] == 3, "others are not held up"
+    assert (await work(hasty, scope))["facts"] == 3, "other jobs run"
     await due(sql)
     await work(hasty, scope, "dead")
     [dead] = (await hasty.jobs.list_jobs(scope, JobState.dead, None, None, 10)).items
     assert (dead.last_error or "").startswith("unusable_answer: ")
     tried = sum("peanuts" in str(one.question) for one in llm.asked)
-    assert tried == 4, "twice an attempt"
+    assert tried == 4, "two calls for each attempt"
     assert (await quiet(hasty, scope)).get("revived") is None
     assert sum(one.version == "multi_fact.v1" and "peanuts" in str(one.question) for one in llm.asked) == tried
     llm.always = None
@@ -270,7 +272,7 @@ async def test_a_turn_the_model_has_no_answer_to_costs_so_many_tries_is_told_and
 
 
 async def quiet(app: Application, scope: Principal, expected: str = "done") -> Mapping[str, Any]:
-    """Run the job of the hour alone; its report."""
+    """Run the hourly `reflect` job alone and return its report."""
     [job_id] = await JobStorage(app.uow, app.policies.jobs).enqueue_jobs(scope, [NewJob(JobKind.reflect)])
     assert await app.run_jobs.run_job(scope.tenant_id, job_id, "test") == expected
     return (await app.jobs.get_job(scope, job_id)).report or {}
@@ -288,7 +290,7 @@ async def test_turns_of_an_outage_longer_than_their_attempts_come_back_by_themse
     assert await facts(sql) == []
     asked = len(llm.requests)
     await quiet(hasty, scope, "retry")
-    assert len(llm.requests) <= asked + 3, "it costs a question of ours, thrice at most"
+    assert len(llm.requests) <= asked + 3, "it costs a probe, three times at most"
     llm.broken = None
     assert (await quiet(hasty, scope))["revived"] == 1
     await due(sql)
@@ -315,18 +317,18 @@ async def test_a_model_that_hangs_holds_up_nothing_but_its_job_which_is_tried_ag
     llm.broken = Fault.HANG
     await say(app, scope)
     [(tenant_id, job_id, _kind)] = await app.run_jobs.collect_due_jobs()
-    assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "done", "what needs no model is not held up either"
+    assert await app.run_jobs.run_job(tenant_id, job_id, "test") == "done", "jobs that need no model run as well"
     [(tenant_id, job_id, _kind)] = await app.run_jobs.collect_due_jobs()
     running = asyncio.create_task(app.run_jobs.run_job(tenant_id, job_id, "test"))
     await asyncio.wait_for(llm.hanging.wait(), 30)
     written = await app.write.write_memory(scope, draft("Maya drinks oat milk."))
-    assert written.action == "created", "and meanwhile everything else goes on"
+    assert written.action == "created", "everything else goes on meanwhile"
     assert await running == "retry"
     assert await facts(sql) == ["Maya drinks oat milk."]
     llm.broken, hung = None, len(llm.requests)
     await due(sql)
     await work(app, scope, "retry")
-    assert len(llm.requests) == hung, "one that hung is left alone for a while"
+    assert len(llm.requests) == hung, "a model that hung is not asked for a while"
     await asyncio.sleep(2.0)
     await due(sql)
     assert (await work(app, scope))["facts"] == 3
@@ -350,7 +352,7 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     await say(app, scope, user_id="eve")
     await work(app, scope, "retry")
     assert ("worker", "llm", "skipped") in await events_of(sql)
-    assert ("worker", "reflect_turn", "error") not in await events_of(sql), "that is no failure"
+    assert ("worker", "reflect_turn", "error") not in await events_of(sql), "this is not a failure"
     other = await make_caller(app)
     await say(app, other.scope)
     assert (await work(app, other.scope))["facts"] == 3
@@ -364,7 +366,7 @@ async def test_the_caps_of_a_user_and_day_and_of_a_tenants_tokens(
     clock.move(days=1)
     await due(sql)
     assert (await work(app, scope))["facts"] == 3
-    assert len(await facts(sql, "eve")) == 3, "the next day it is read"
+    assert len(await facts(sql, "eve")) == 3, "the turn is processed on the next day"
 
 
 async def test_the_same_said_again_joins_what_is_known(

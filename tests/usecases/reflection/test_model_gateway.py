@@ -1,4 +1,4 @@
-"""A chat model within bounds: what is asked twice, what is kept of a call, and what it may cost (SPEC §7)."""
+"""The gateway to the chat model: retries, records of calls, and the daily token budget."""
 
 import asyncio
 from datetime import timedelta
@@ -26,12 +26,12 @@ GOOD = ("same_fact", 1, 1, True, "ok", None)
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model of vectors is needed here."""
+    """An embedder without a model."""
     return SeededEmbedder()
 
 
 async def ask(way: ModelGateway, caller: Caller) -> ModelAnswer[object]:
-    """The question of PAIRS."""
+    """Ask the model about PAIRS."""
     return await way.ask_model(caller.scope, PROMPT, lambda answer: read_same_fact(PAIRS, answer))
 
 
@@ -69,7 +69,7 @@ async def test_a_bad_answer_is_refused_once_and_asked_again(
         assert await budget(sql) == asked.usage.total_tokens
         llm.broken = fault
         assert (await ask(way, caller)).value is None
-    assert len(llm.asked) == 4, "twice, and no more"
+    assert len(llm.asked) == 4, "two attempts, no more"
 
 
 async def test_of_an_answer_refused_twice_what_may_be_used_is(
@@ -81,7 +81,9 @@ async def test_of_an_answer_refused_twice_what_may_be_used_is(
     async with asker(app, llm, clock) as way:
         asked = await way.ask_model(caller.scope, PROMPT, half)
         llm.faults.extend([Fault.NO_USAGE, Fault.PROSE])
-        assert (await way.ask_model(caller.scope, PROMPT, half)).value == "3 verdicts", "the second answer is no answer"
+        assert (await way.ask_model(caller.scope, PROMPT, half)).value == "3 verdicts", (
+            "the second answer is not usable"
+        )
         [report] = await ModelCallStorage(app.uow).load_reports(caller.scope, clock.now() - timedelta(days=1))
     assert asked.value == "3 verdicts"
     assert llm.asked[1].complaint.endswith("More.")
@@ -110,7 +112,7 @@ async def test_a_tenant_that_spent_its_tokens_stops_until_tomorrow_and_others_go
         assert 0 < spent < NEEDED
         with pytest.raises(TokensSpent):
             await ask(way, caller)
-        assert len(llm.asked) == 1, "nothing is sent when the tokens might not do"
+        assert len(llm.asked) == 1, "no request is sent if the tokens might not suffice"
         assert await events_of(sql) == [("worker", "llm", "skipped")]
         assert (await ask(way, other)).value is not None
         clock.move(days=1)

@@ -1,4 +1,4 @@
-"""No turn is passed over: what does not fit is read in the next round, job, hour or day, the oldest first (ADR 12)."""
+"""No turn is skipped: turns beyond a limit are read in the next round, job, hour or day, oldest first (ADR 12)."""
 
 from typing import Any
 
@@ -24,35 +24,35 @@ VERSIONS = (episode.VERSION, summary.VERSION)
 
 @pytest.fixture
 def settings(settings: Settings, llm: FakeLlm) -> Settings:
-    """An installation with that model."""
+    """Settings with the scripted model."""
     return with_model(settings, llm, timeout_s=5.0)
 
 
 @pytest.fixture
 def embedder() -> WordsEmbedder:
-    """Texts that share words are near."""
+    """An embedder for which texts that share words are near each other."""
     return WordsEmbedder("all-MiniLM-L6-v2", 384)
 
 
 @pytest.fixture
 async def app(configured: Configured) -> Application:
-    """Where short turns are not read for facts, so that the calls are those of reflection."""
+    """An application that extracts no facts from short turns, so that all calls belong to reflection."""
     return await configured(policies={"multi_fact": {"confident_characters": 200}})
 
 
 def rounds(llm: FakeLlm, version: str) -> list[list[str]]:
-    """What each question of a prompt showed of the conversation."""
+    """Return the turns that each question of a prompt contained."""
     first = [one.question for one in llm.asked if one.version == version and not one.complaint]
     return [[message["text"] for message in one["messages"]] for one in first]
 
 
 def shown(llm: FakeLlm, version: str) -> list[str]:
-    """All of it, in order."""
+    """Return all turns that a prompt contained, in order."""
     return [text for one in rounds(llm, version) for text in one]
 
 
 def nothing(question: dict[str, Any]) -> Any:
-    """What a model says that finds nothing worth keeping."""
+    """Return the answer of a model that finds nothing worth storing."""
     return {"summary": ""} if "summary" in question else {"episodes": []}
 
 
@@ -79,7 +79,7 @@ async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days
     await app.run_jobs.run_job(scope.tenant_id, first, "test")
     [reading] = await due(app, "reflect_turn")
     await app.run_jobs.run_job(scope.tenant_id, reading, "test")
-    assert rounds(llm, episode.VERSION) == [talk[at : at + 10] for at in (0, 10, 20, 30)], "four rounds a job"
+    assert rounds(llm, episode.VERSION) == [talk[at : at + 10] for at in (0, 10, 20, 30)], "four rounds in a job"
     assert rounds(llm, summary.VERSION) == [talk[:40], talk[40:]]
     episodes = await made(app, scope, MemoryType.episodic)
     assert [one.source and one.source["turns"] for one in episodes] == [10] * 4
@@ -88,17 +88,17 @@ async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days
         clock.move(minutes=30)
         await sweep_quiet(app, scope)
     assert len(await made(app, scope, MemoryType.episodic)) == 5
-    assert shown(llm, episode.VERSION) == talk[:50], "the day has its five episodes; nobody is asked in vain"
+    assert shown(llm, episode.VERSION) == talk[:50], "the day has its five episodes; the model is not asked"
     clock.move(days=1)
     await sweep_quiet(app, scope)
     assert shown(llm, episode.VERSION) == shown(llm, summary.VERSION) == talk
     clock.move(days=1)
     await sweep_quiet(app, scope)
-    assert shown(llm, episode.VERSION) == shown(llm, summary.VERSION) == talk, "each once"
+    assert shown(llm, episode.VERSION) == shown(llm, summary.VERSION) == talk, "each turn once"
 
 
 async def due(app: Application, kind: str) -> list[Any]:
-    """Ids of the jobs of a kind that can begin."""
+    """Return the ids of the due jobs of a kind."""
     return [job_id for _tenant, job_id, of in await app.run_jobs.collect_due_jobs() if of == kind]
 
 
@@ -127,7 +127,7 @@ async def test_long_turns_are_read_whole_and_only_one_that_fits_nowhere_is_cut(
         [cut] = [text for text in texts if text.startswith("I wrote")]
         assert most // 2 < len(cut) <= most
         assert cut.endswith("I like it.")
-        assert len(texts) >= len(whole) - 1, "an answer alone waits for what is said next"
+        assert len(texts) >= len(whole) - 1, "an assistant's turn alone waits for the next turn"
 
 
 async def test_an_answer_is_not_lost_when_a_thread_goes_quiet(
@@ -163,7 +163,7 @@ async def test_what_fails_on_the_way_is_read_again_from_where_it_failed(
         nonlocal seen
         seen += 1
         if seen == 2:
-            llm.broken = Fault.UNAUTHORISED  # from the third reading on
+            llm.broken = Fault.UNAUTHORISED  # the model fails from the third round on
         return nothing(question)
 
     llm.always = cut

@@ -1,4 +1,4 @@
-"""New facts beside stored memories: a model decides, within bounds; whatever it says nothing is lost (SPEC §13)."""
+"""Reconciliation: a model decides about new facts and stored memories within bounds, and no fact is lost."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -46,17 +46,17 @@ ALL_OF_LENA, VIOLIN = "The user's daughter Lena is allergic to peanuts and dust.
 
 @pytest.fixture
 def settings(settings: Settings, llm: FakeLlm) -> Settings:
-    """An installation with that model, which soon counts as away."""
+    """Settings with the scripted model and a short timeout."""
     return with_model(settings, llm, timeout_s=2.0)
 
 
 def found(*texts: str, category: str = "profile") -> Any:
-    """What extraction answers."""
+    """Return the answer of an extraction with these facts."""
     return {"facts": [{"text": t, "category": category, "importance": 3, "quote": QUOTES[t]} for t in texts]}
 
 
 def finds(*texts: str, then: Script = judge, category: str = "profile") -> Script:
-    """A model that finds these facts in any turn, and decides as `then` does."""
+    """Return a script that finds these facts in any turn, and decides as `then` does."""
     return lambda question: found(*texts, category=category) if "message" in question else then(question)
 
 
@@ -64,7 +64,7 @@ Change = tuple[str, str | None, str | None]
 
 
 def says(memories: Mapping[str, Change], known: Mapping[str, str] | None = None) -> Script:
-    """A model that decides this, by text: event, fact and composed text of a memory; which memory knows a fact."""
+    """Return a script that decides by text: event, fact and composed text of a memory, and facts that are known."""
 
     def answer(question: Question) -> Any:
         numbers = {one["text"]: one["fact"] for one in question["facts"]}
@@ -85,19 +85,19 @@ def says(memories: Mapping[str, Change], known: Mapping[str, str] | None = None)
 
 
 async def remember(app: Application, scope: Principal, *texts: str, **fields: Any) -> list[UUID]:
-    """Store memories of maya's profile."""
+    """Store memories of maya in the category profile."""
     done = [await app.write.write_memory(scope, draft(text, **{"category": "profile"} | fields)) for text in texts]
     assert all(one.action == "created" for one in done)
     return [one.id for one in done if one.id is not None]
 
 
 def asked_to_reconcile(llm: FakeLlm) -> list[Question]:
-    """The questions, in order."""
+    """Return the reconciliation prompts, in order."""
     return [one.question for one in llm.asked if one.version == VERSION]
 
 
 async def row(sql: asyncpg.Connection, memory_id: UUID) -> asyncpg.Record:
-    """The memory's."""
+    """Return the memory's row."""
     return await sql.fetchrow("SELECT * FROM memories WHERE id = $1", memory_id)
 
 
@@ -150,11 +150,13 @@ async def test_the_model_sees_numbers_and_texts_of_near_memories_alone(
     await say(app, scope, TURN)
     await work(app, scope)
     [question] = asked_to_reconcile(llm)
-    assert [one["text"] for one in question["facts"]] == [CATS, LENA], "what has no neighbour needs no judgement"
+    assert [one["text"] for one in question["facts"]] == [CATS, LENA], "a fact without a neighbour needs no judgement"
     assert {one["text"] for one in question["memories"]} - set(CONTROLS) == {TWO_CATS, ALL_OF_LENA}
     body = str(llm.asked[-1].body)
     assert not any(hidden in body for hidden in ("maya", "ben", "9 cats", "8 cats", *map(str, ids)))
-    assert await facts(sql) == [CATS, ALL_OF_LENA, VIOLIN, TWO_CATS.replace("2", "8"), NURSE], "hers and her namesake's"
+    assert await facts(sql) == [CATS, ALL_OF_LENA, VIOLIN, TWO_CATS.replace("2", "8"), NURSE], (
+        "hers, and those of the other tenant's user with her name"
+    )
     assert await facts(sql, "ben") == ["The user has 9 cats at home."]
 
 
@@ -168,7 +170,7 @@ async def test_at_most_five_neighbours_of_each_fact_and_none_twice(
     await say(app, scope, TURN)
     await work(app, scope)
     [question] = asked_to_reconcile(llm)
-    assert len(question["memories"]) == 5 + 1, "and the control"
+    assert len(question["memories"]) == 5 + 1, "one more for the control"
 
 
 async def test_without_neighbours_and_for_the_same_words_nobody_is_asked(
@@ -287,12 +289,12 @@ async def test_an_answer_that_only_deletes_loses_no_fact(
     assert await facts_and_gone(sql) == (
         [TWO_CATS, CATS, TENNIS, also],
         [PLAYS],
-    ), "what is not denied stays, and there are three writes, no more"
+    ), "an uncontradicted memory stays, and there are at most three writes"
     assert (report["facts"], report["forgotten"]) == (2, 1)
 
 
 async def facts_and_gone(sql: asyncpg.Connection) -> tuple[list[str], list[str]]:
-    """Active and deleted semantic memories."""
+    """Return the active and the deleted semantic memories."""
     rows = await sql.fetch("SELECT text, state FROM memories WHERE type = 'semantic' ORDER BY text")
     return (
         [one["text"] for one in rows if one["state"] == "active"],
@@ -320,7 +322,7 @@ async def test_a_memory_that_gives_orders_changes_nothing(
     for asked in llm.asked:
         assert text not in asked.body["messages"][0]["content"]
     questions = asked_to_reconcile(llm)
-    assert questions[0].keys() == {"facts", "memories"}, "it cannot end its own quotation"
+    assert questions[0].keys() == {"facts", "memories"}, "a text cannot end its own quotation"
     quoted = [one["text"].replace("\u200d", "") for one in questions[0]["memories"]]
     assert text in quoted
 
@@ -436,7 +438,7 @@ async def test_relations_are_renewed_with_the_text(
 
 
 async def run_again(app: Application, scope: Principal) -> Mapping[str, Any]:
-    """The turn's job, as if its worker had been lost before it said that it was done."""
+    """Run the turn's job again, as if its worker had died before it recorded the end."""
     [job] = (await app.jobs.list_jobs(scope, None, "reflect_turn", None, 10)).items
     await app.jobs.replay_job(scope, job.id)
     return await work(app, scope)
@@ -472,7 +474,7 @@ async def test_a_run_that_ended_early_is_taken_up_where_it_ended(
     assert (first["facts"], first["forgotten"]) == (1, 1)
     await sql.execute("DELETE FROM idempotency_keys WHERE key NOT LIKE '%:%'")
     llm.always = finds(TENNIS, CATS, NURSE)
-    assert (await run_again(app, scope))["facts"] == 1, "one write is left of three"
+    assert (await run_again(app, scope))["facts"] == 1, "one write of three is left"
     assert await active_texts(sql) == sorted([TURN, CATS, TENNIS])
     assert (await row(sql, plays))["state"] == "soft_deleted"
 
@@ -492,19 +494,19 @@ async def test_an_erased_user_leaves_no_key_behind(
 
 @pytest.fixture
 async def reconcile(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator[Reconcile]:
-    """By itself, to come between its reading and its writing."""
+    """The use-case alone, so that a test can act between its read and its write."""
     journal = Journal(app.uow, SPACE, SECRET)
     async with asker(app, llm, clock) as way:
         yield Reconcile(way, app.write, ReconcileStorage(app.uow, SPACE), journal, app.policies, clock)
 
 
 def new(text: str, turn: Memory) -> NewMemory:
-    """A fact of the turn."""
+    """Return the draft of a fact of the turn."""
     return draft(text, category="profile", source={"turn_id": str(turn.id), "quote": QUOTES[text]})
 
 
 async def stored_turn(app: Application, scope: Principal) -> Memory:
-    """TURN, as it is read."""
+    """Return TURN as storage returns it."""
     turn_id = await say(app, scope, TURN)
     return await app.read.get_memory(scope, turn_id)
 
@@ -599,4 +601,6 @@ async def test_what_was_said_in_turn_and_read_late_counts_in_turn(
     for number in (2, 3, 4, 5):
         await say(app, scope, f"{TURN.split('.')[0].replace('3', str(number))}. {'And so on and so forth. ' * 10}")
     await work(app, scope)
-    assert await facts(sql) == ["The user has 5 cats at home these days."], "each was said after the one before"
+    assert await facts(sql) == ["The user has 5 cats at home these days."], (
+        "each statement is newer than the one before"
+    )

@@ -1,4 +1,4 @@
-"""Episodes, summaries and insights: few, evidenced, once; nothing of others, nothing made up (SPEC §7)."""
+"""Episodes, summaries and insights: few, with sources, once; nothing of other users, nothing invented."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,24 +43,24 @@ TALK = (
 
 @pytest.fixture
 def settings(settings: Settings, llm: FakeLlm) -> Settings:
-    """An installation with that model."""
+    """Settings with the scripted model."""
     return with_model(settings, llm, timeout_s=5.0)
 
 
 @pytest.fixture
 def embedder() -> WordsEmbedder:
-    """Texts that share words are near."""
+    """An embedder for which texts that share words are near each other."""
     return WordsEmbedder("all-MiniLM-L6-v2", 384)
 
 
 @pytest.fixture
 async def app(configured: Configured) -> Application:
-    """Where short turns are not read for facts, so that the calls are those of reflection."""
+    """An application that extracts no facts from short turns, so that all calls belong to reflection."""
     return await configured(policies={"multi_fact": {"confident_characters": 200}})
 
 
 async def begin(app: Application, scope: Principal, *kinds: str) -> None:
-    """The thread `talk` was seen before, and nothing of it read."""
+    """Insert cursors of the thread `talk` at revision 0, as if it was seen but never read."""
     async with app.uow.write(scope) as tx:
         begun = "INSERT INTO reflections SELECT $1, 'maya', kind, 'talk', 0, now() FROM unnest($2::text[]) kind"
         await tx.execute(begun, scope.tenant_id, list(kinds))
@@ -68,7 +68,7 @@ async def begin(app: Application, scope: Principal, *kinds: str) -> None:
 
 @pytest.fixture
 async def workers(app: Application, llm: FakeLlm, clock: Clock) -> AsyncIterator[list[Reflect]]:
-    """What three workers reflect with."""
+    """The reflection use-cases of three workers."""
     models = [OpenAIModel(llm.base_url, "", "scripted", 5.0) for _ in range(3)]
     journal = Journal(app.uow, SPACE, SECRET)
     parts = app.embedder, app.policies, clock, app.write, app.consent.proposals
@@ -98,7 +98,7 @@ async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_
     told = await events_of(sql)
     assert {("episodic", "create", "ok"), ("worker", "summary", "ok"), ("worker", "insight", "ok")} <= set(told)
     assert {one.version for one in llm.asked} == {"episode.v2", "summary.v2", "insights.v2"}
-    assert "maya" not in str([one.body for one in llm.asked]), "who it is about is none of the model's business"
+    assert "maya" not in str([one.body for one in llm.asked]), "the model gets no user_id"
 
 
 async def test_an_insight_is_found_by_those_who_may_see_it_and_weighs_less(app: Application, scope: Principal) -> None:
@@ -114,7 +114,7 @@ async def test_an_insight_is_found_by_those_who_may_see_it_and_weighs_less(app: 
 
 
 def asking(agent: str, text: str) -> Query:
-    """A question with its scores told."""
+    """Return a query with `explain`."""
     return Query(agent=agent, query=text, top_k=20, budget_tokens=4000, explain=True)
 
 
@@ -142,7 +142,7 @@ async def test_a_thread_is_read_after_three_turns_or_ten_minutes_and_what_was_re
     for _hour in range(2):
         clock.move(hours=1)
         await sweep_quiet(app, scope)
-    assert len([one for one in llm.asked if one.version == "episode.v2"]) == 2, "nothing was said since"
+    assert len([one for one in llm.asked if one.version == "episode.v2"]) == 2, "there is no new turn"
 
 
 async def test_no_user_has_more_than_five_episodes_a_day_however_many_threads_and_workers(
@@ -161,7 +161,7 @@ async def test_no_user_has_more_than_five_episodes_a_day_however_many_threads_an
     assert len(await made(app, scope, MemoryType.episodic, "ben")) == 1
     clock.move(days=1)
     await sweep_quiet(app, scope)
-    assert len(await made(app, scope, MemoryType.episodic)) > 5, "the next day has room again"
+    assert len(await made(app, scope, MemoryType.episodic)) > 5, "the limit is per day"
 
 
 async def test_what_happened_twice_within_two_days_is_one_episode(
@@ -196,7 +196,7 @@ async def test_an_episode_joins_its_like_whatever_else_happened_since(
     await say(app, scope, *TALK[:3])
     await work(app)
     found = [one for one in await made(app, scope, MemoryType.episodic) if one.metadata]
-    assert [(one.id, one.version) for one in found] == [(first.id, 2)], "the nearest is of another category"
+    assert [(one.id, one.version) for one in found] == [(first.id, 2)], "the nearest memory has another category"
 
 
 async def test_a_pinned_episode_stays_as_it_is(app: Application, scope: Principal, clock: Clock) -> None:
@@ -243,7 +243,7 @@ async def test_insights_are_drawn_once_a_day_and_only_of_something_new(
     assert drawn(llm) == 2
     clock.move(hours=25)
     await sweep_quiet(app, scope)
-    assert drawn(llm) == 2, "nothing happened since"
+    assert drawn(llm) == 2, "there is nothing new"
 
 
 async def test_without_their_category_insights_are_off_and_episodes_are_made(
@@ -262,7 +262,7 @@ async def test_without_their_category_insights_are_off_and_episodes_are_made(
 
 
 def drawn(llm: FakeLlm) -> int:
-    """How often insights were asked for."""
+    """Return how often the model was asked for insights."""
     return sum(one.version == "insights.v2" for one in llm.asked)
 
 
@@ -352,7 +352,7 @@ async def test_a_turn_the_model_has_no_answer_to_holds_up_no_other(
     settled = len(llm.requests)
     clock.move(hours=1)
     await sweep_quiet(app, scope)
-    assert len(llm.requests) == settled, "it is not asked for ever"
+    assert len(llm.requests) == settled, "the model is not asked again forever"
 
 
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.RATE_LIMITED, Fault.CUT, Fault.OTHER, Fault.UNAUTHORISED])
@@ -383,7 +383,7 @@ async def test_what_others_said_is_no_part_of_it(app: Application, scope: Princi
     for foreign in ("bees", "Oslo", "Rob the bank"):
         assert foreign not in asked
     assert "raid" not in str([one.question for one in llm.asked if one.version != "summary.v2"]), (
-        "what a planner was told becomes nothing that a planner may not see"
+        "a planner's turn becomes no memory that a planner cannot see"
     )
 
 
@@ -395,7 +395,7 @@ async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insig
     await say(app, scope, *TALK[:3])
     await work(app)
     [asked] = [one.question for one in llm.asked if one.version == "insights.v2"]
-    assert asked["facts"] == ["The user plays the cello."], "the supervisor sees insights, and no constraints"
+    assert asked["facts"] == ["The user plays the cello."], "the supervisor sees insights but no constraints"
 
 
 async def test_two_workers_who_read_the_same_at_once_make_one_episode(
@@ -407,7 +407,7 @@ async def test_two_workers_who_read_the_same_at_once_make_one_episode(
     results = await asyncio.gather(*(one.reflect_turn(scope, "maya", "talk", UUID(int=0)) for one in workers))
     whys = [one["episode"].get("why") for one in results]
     assert whys.count(None) == 1
-    assert set(whys) <= {None, "overtaken", "nothing_new"}, "the others came too late, or later still"
+    assert set(whys) <= {None, "overtaken", "nothing_new"}, "the other workers came too late"
     assert len(await made(app, scope, MemoryType.episodic)) == 1
 
 

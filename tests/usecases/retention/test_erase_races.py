@@ -1,4 +1,4 @@
-"""Erasing a person while others write of the same person: nothing half done, no word left behind."""
+"""Erasures of a user during writes for the same user: each is complete and leaves no text behind."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ from tests.storage.building import Gate, journal_of
 from tests.usecases.crowd import SeededEmbedder
 
 LOST = (NotFound, ErasedText, WriteContention, DuplicateText, WrongState)
-"""What a writer may be told when somebody else was first."""
+"""Errors that a writer may get if another request was first."""
 
 WRITERS = 8
 ROUNDS = 4
@@ -50,35 +50,35 @@ ORPHANS = """
     UNION ALL SELECT 'a user without memories', user_id FROM users u
         WHERE NOT EXISTS (SELECT 1 FROM memories m WHERE m.user_pk = u.user_pk)
 """
-"""What no erasure may leave: text of a memory that is gone, or a memory without its record."""
+"""A query for rows that no erasure may leave: text of a deleted memory, or a memory without its journal rows."""
 
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model: only equal texts are near each other."""
+    """An embedder without a model: only equal texts are near each other."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 async def gate(sql: asyncpg.Connection) -> Gate:
-    """A closed gate in front of every commit by actor `slow`."""
+    """A closed gate before every commit by the actor `slow`."""
     made = Gate(sql)
     await made.install()
     return made
 
 
 def key(name: str) -> IdempotencyKey:
-    """A caller's retry key."""
+    """Return a caller's idempotency key."""
     return IdempotencyKey("POST /memory", name, b"body")
 
 
 async def orphans(sql: asyncpg.Connection) -> list[tuple[str, str]]:
-    """As ORPHANS says, in words."""
+    """Return the rows that ORPHANS finds, as texts."""
     return [tuple(row) for row in await sql.fetch(ORPHANS)]
 
 
 async def traces(sql: asyncpg.Connection, word: str) -> list[str]:
-    """The tables in which the word is written anywhere."""
+    """Return the tables in which any column contains the word."""
     found = []
     for table in ("memories", "history", "change_log", "idempotency_keys", "events", "jobs"):
         if await sql.fetchval(f"SELECT count(*) FROM {table} t WHERE t::text ILIKE '%{word}%'"):
@@ -218,7 +218,7 @@ async def test_work_that_ends_after_the_erasure_names_nobody(
 
 
 class Writer:
-    """Writes, changes and deletes memories of maya, and remembers what was acknowledged, and when."""
+    """A writer that writes, changes and deletes memories of maya, and keeps what was acknowledged, and when."""
 
     def __init__(self, app: Application, scope: Principal, number: int) -> None:
         self._app = app
@@ -228,7 +228,7 @@ class Writer:
         self.acknowledged: dict[UUID, list[tuple[float, str]]] = {}
 
     async def work(self, stop: asyncio.Event) -> None:
-        """Until told to stop."""
+        """Write until told to stop."""
         for step in itertools.count():
             if stop.is_set():
                 return
@@ -251,7 +251,7 @@ class Writer:
             await self._app.edit.soft_delete_memory(self._scope, written.id)
 
     async def reached(self, number: int) -> None:
-        """Wait until so many memories were acknowledged."""
+        """Wait until this number of memories is acknowledged."""
         async with self._told:
             await self._told.wait_for(lambda: len(self.acknowledged) >= number)
 
@@ -262,7 +262,7 @@ class Writer:
 
 
 async def until_each_wrote(writers: Sequence[Writer]) -> None:
-    """Come back when every writer has been told of two more memories."""
+    """Wait until every writer has two more acknowledged memories."""
     wanted = [len(writer.acknowledged) + 2 for writer in writers]
     async with asyncio.timeout(60):
         for writer, number in zip(writers, wanted, strict=True):
@@ -294,12 +294,12 @@ async def test_after_an_erasure_amid_eight_writers_only_what_was_written_since_i
 
 @pytest.fixture
 def replica(app: Application, clock: Clock) -> AccessLog:
-    """What another server has observed and not written yet."""
+    """The access log of another server, with observations that it has not written yet."""
     return AccessLog(app.uow, journal_of(app.uow), clock)
 
 
 def observed(memory_id: UUID | None = None) -> list[Observation]:
-    """An event of maya in thread t1, of each node and status."""
+    """Return an event of maya in thread t1 for each node and status."""
     nodes: list[Literal["hotpath", "context", "episodic", "worker"]] = ["hotpath", "context", "episodic", "worker"]
     statuses: list[Literal["ok", "error", "skipped"]] = ["ok", "error", "skipped"]
     return [
@@ -309,7 +309,7 @@ def observed(memory_id: UUID | None = None) -> list[Observation]:
 
 
 async def named(sql: asyncpg.Connection) -> dict[tuple[str | None, str | None, str | None, str], int]:
-    """How many late events name whom, and where."""
+    """Return user, thread, memory and category of the late events, with counts."""
     rows = await sql.fetch(
         "SELECT user_id, thread_id, memory_id, category, count(*) FROM events WHERE op = 'late' GROUP BY 1, 2, 3, 4"
     )

@@ -1,4 +1,4 @@
-"""Forgetting what nobody needs (seed 003 §7, seed 002 eviction), with a clock that the test moves."""
+"""The jobs that forget memories, with a clock that the test moves (`docs/contract.md`, Retention)."""
 
 import asyncio
 import math
@@ -25,25 +25,25 @@ from tests.usecases.stored import VECTORS, active_texts, history_of, in_line, re
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model: only equal texts are near each other."""
+    """An embedder without a model: only equal texts are near each other."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 def scope(caller: Caller) -> Principal:
-    """Who runs the jobs."""
+    """The principal that runs the jobs."""
     return caller.scope
 
 
 async def remember(app: Application, scope: Principal, text: str, **fields: Any) -> UUID:
-    """Write a memory; its id."""
+    """Write a memory and return its id."""
     written = await app.write.write_memory(scope, draft(text, **fields))
     assert written.id is not None
     return written.id
 
 
 async def ask(app: Application, scope: Principal, thread: str | None = None) -> tuple[list[str], str]:
-    """The texts the supervisor is answered about maya, sorted, and the header."""
+    """Return the texts that the supervisor gets about maya, sorted, and the header."""
     query = Query("supervisor", "oat milk", filters=Filters(user_id="maya"), thread_id=thread)
     answer = await app.query.answer_query(scope, query)
     await app.access.flush_pending()
@@ -164,7 +164,7 @@ async def test_exactly_the_overflow_of_a_thread_is_evicted_the_oldest_unpinned_f
         at = {"created_at": start + timedelta(days=number), "thread_id": thread}
         return await remember(app, scope, f"Note {number} of {thread}.", **at, **fields)
 
-    for number in reversed(range(3, 12)):  # written in the opposite order of their age
+    for number in reversed(range(3, 12)):  # written in reverse order of age
         await say(number, importance=5)
     await say(0, type=MemoryType.summary)
     pinned = await say(1, pinned=True)

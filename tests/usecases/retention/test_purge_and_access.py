@@ -1,4 +1,4 @@
-"""What a purge leaves behind, and what reading never touches (SPEC §2, §4; DESIGN §3)."""
+"""The rows that a purge leaves, and the columns that reading never changes (`docs/contract.md`, Retention)."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -56,7 +56,7 @@ async def test_a_purge_is_told_to_the_thread_without_the_text(
     assert delta.header.lines[1:] == ("- −deleted: [Preferences]",)
     assert (delta.rev, delta.more) == (2, 0)
     whole = await app.delta.read_delta(caller.scope, "t1", 0, "supervisor")
-    assert (whole.rev, whole.header) == (2, None), "who never saw it is not told that it went"
+    assert (whole.rev, whole.header) == (2, None), "the delta does not tell an agent that never saw the memory"
 
 
 async def test_a_purged_memory_is_gone_for_good(app: Application, caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""What is kept only for a time is dropped batch by batch, however much of it there is."""
+"""Records beyond their retention are deleted batch by batch, however many there are."""
 
 import math
 from collections import Counter
@@ -15,7 +15,7 @@ from tests.usecases.crowd import SeededEmbedder
 
 BATCH = 3
 OLD = {"change_log": 7, "events": 10, "idempotency_keys": 4, "jobs": 8, "store_items": 5, "llm_calls": 6}
-"""How many rows of each table are too old; five more of each are not."""
+"""The number of old rows in each table; five more rows of each are new."""
 
 _ROWS = {
     "thread_revision": "SELECT $1, 't', $3::int + 5 WHERE $2 > 100",
@@ -41,30 +41,30 @@ _ROWS = {
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model."""
+    """An embedder without a model."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 async def patient(configured: Configured) -> Application:
-    """An application that drops three rows of a table at a time."""
+    """An application that deletes three rows of a table in a batch."""
     return await configured(policies={"lifecycle": {"records_batch": BATCH, "change_log_revisions": 5}})
 
 
 async def fill(sql: asyncpg.Connection, scope: Principal) -> None:
-    """OLD rows of each table, of long ago, and five of now."""
+    """Insert OLD old rows and five new ones into each table."""
     for table, rows in _ROWS.items():
         await sql.execute(f"INSERT INTO {table} {rows}", scope.tenant_id, 400, OLD.get(table, 7))
         await sql.execute(f"INSERT INTO {table} {rows}", scope.tenant_id, 6, 5)
 
 
 async def left(sql: asyncpg.Connection, scope: Principal) -> dict[str, int]:
-    """How many rows each table has."""
+    """Return the number of rows of each table."""
     return {t: await sql.fetchval(f"SELECT count(*) FROM {t} WHERE tenant_id = $1", scope.tenant_id) for t in OLD}
 
 
 async def watch(sql: asyncpg.Connection) -> None:
-    """Every DELETE of these tables is written down."""
+    """Log every DELETE on these tables."""
     await sql.execute("""
         CREATE TABLE batches (name text, rows int, xid xid8 DEFAULT pg_current_xact_id());
         CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
@@ -93,7 +93,7 @@ async def test_old_records_go_a_batch_at_a_time_and_nothing_else_goes(
     rounds = {table: math.ceil(count / BATCH) for table, count in OLD.items()}
     assert Counter(row["name"] for row in batches) == rounds
     assert len({row["xid"] for row in batches if row["name"] == "events"}) == rounds["events"], (
-        "one transaction a batch"
+        "one transaction for each batch"
     )
 
 
@@ -107,7 +107,7 @@ async def test_what_was_dropped_before_a_stop_stays_dropped_and_the_next_run_goe
     with pytest.raises(asyncpg.RaiseError, match="stop"):
         await patient.lifecycle.delete_old_records(caller.scope)
     sims = await sql.fetch("SELECT sim FROM events WHERE ts < now() - interval '90 days' ORDER BY ts")
-    assert [row["sim"] for row in sims] == [7, 8, 9, 10], "the oldest went first"
+    assert [row["sim"] for row in sims] == [7, 8, 9, 10], "the oldest rows go first"
     await sql.execute("DROP TRIGGER stop ON events")
     assert (await patient.lifecycle.delete_old_records(caller.scope)).counts["events"] == 4
     assert await left(sql, caller.scope) == dict.fromkeys(OLD, 5)
@@ -125,5 +125,5 @@ async def test_a_job_that_is_put_back_while_old_ones_go_stays(
     )
     async with sql.transaction():
         await sql.execute("UPDATE jobs SET state = 'queued', updated_at = now() WHERE id = $1", job)
-        assert (await patient.lifecycle.delete_old_records(caller.scope)).counts["jobs"] == 0, "it waits for nobody"
+        assert (await patient.lifecycle.delete_old_records(caller.scope)).counts["jobs"] == 0, "it waits for no lock"
     assert await sql.fetchval("SELECT state FROM jobs WHERE id = $1", job) == "queued"
