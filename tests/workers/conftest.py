@@ -1,4 +1,4 @@
-"""Fixtures of the workers' tests."""
+"""Fixtures of the worker tests: a connection, a principal and the storage of jobs."""
 
 from collections.abc import AsyncIterator
 
@@ -16,7 +16,7 @@ from tests.usecases.crowd import SeededEmbedder
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """Of this process; the workers have the real model."""
+    """The embedder of this process; the workers use the real model."""
     return SeededEmbedder()
 
 
@@ -30,13 +30,13 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 def scope(caller: Caller) -> Principal:
-    """Whose jobs they are."""
+    """The principal that owns the jobs."""
     return caller.scope
 
 
 @pytest.fixture
 def store(app: Application) -> JobStorage:
-    """To queue jobs as a write does: in the database, and nobody is told."""
+    """A storage that queues jobs as a write does: in the database, without a message."""
     return JobStorage(app.uow, JobPolicy())
 
 

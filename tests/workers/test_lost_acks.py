@@ -1,4 +1,4 @@
-"""A broker that loses an acknowledgement does not cost the worker a place for the rest of its life."""
+"""A worker recovers its full capacity after the broker lost an acknowledgement."""
 
 import asyncio
 from contextlib import ExitStack
@@ -39,7 +39,7 @@ async def test_a_job_that_ends_while_the_broker_is_half_open_is_not_the_workers_
                     await hanging(sql)
                     losing.enter_context(way.swallowed())
                 await reaches(store, scope, job_id)
-                await asyncio.sleep(ANSWER_TIMEOUT_S + 1)  # the worker gives the acknowledgement up
+                await asyncio.sleep(ANSWER_TIMEOUT_S + 1)  # the worker gives up the acknowledgement
             await reaches(store, scope, await queued(store, scope))
             assert process.poll() is None
-            await asyncio.to_thread(workers.stop)  # while the proxy lives
+            await asyncio.to_thread(workers.stop)  # stop before the proxy does

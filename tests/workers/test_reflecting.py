@@ -1,4 +1,4 @@
-"""A turn posted over HTTP becomes facts with evidence: real workers, a real Redis, a scripted chat model (SPEC §7)."""
+"""A turn posted over HTTP becomes facts with evidence: real workers, a real Redis, a scripted chat model."""
 
 from pathlib import Path
 from typing import Any
@@ -108,12 +108,12 @@ async def test_turns_become_memories_of_every_kind_and_the_supervisor_is_told(
 
 
 async def told(http: httpx.AsyncClient, job_id: str) -> bool:
-    """Whether the job is done."""
+    """Return True if the job is done."""
     return bool((await http.get(f"/jobs/{job_id}")).json()["state"] == "done")
 
 
 async def known(http: httpx.AsyncClient) -> bool:
-    """Whether the turn's facts are there."""
+    """Return True if the turn's facts are stored."""
     items = (await http.get("/memory", params={"user_id": "maya"})).json()["items"]
     return sum(one["type"] == "semantic" for one in items) == len(FACTS)
 

@@ -1,4 +1,4 @@
-"""How the broker delivers, by the application that `celery -A workers.app` starts."""
+"""The broker settings of the application that `celery -A workers.app` starts."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def test_the_workers_take_late_and_give_back_what_they_lose(monkeypatch: pytest.
 
 @pytest.mark.parametrize("limit", [1.0, 600.0, 7200.0])
 def test_a_message_is_not_delivered_again_while_its_task_may_run(limit: float) -> None:
-    """However long a job may take: neither the default of an hour nor a shorter one."""
+    """The visibility timeout exceeds the longest task, whether that is longer or shorter than an hour."""
     conf = build_celery_app(Settings(redis_url="redis://127.0.0.1:6379/0", job_soft_limit_s=limit)).conf
     assert conf.task_soft_time_limit == limit
     assert limit < conf.task_time_limit < conf.broker_transport_options["visibility_timeout"] <= limit + 120

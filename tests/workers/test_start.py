@@ -1,4 +1,4 @@
-"""A worker or beat that cannot work ends with one line; one whose database is only away waits, and says so in lines."""
+"""A worker or beat with an invalid configuration ends with one line; without a database it waits and logs."""
 
 import asyncio
 import json
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.xdist_group("workers")
 
 @pytest.fixture
 def workers(tmp_path: Path, database: Database, redis: RedisServer) -> Iterator[Background]:
-    """Nothing runs yet."""
+    """A set of workers, none of which runs yet."""
     with background(tmp_path, database.app, redis.url) as made:
         yield made
 
 
 @asynccontextmanager
 async def gone(database: Database, superuser_url: str) -> AsyncIterator[None]:
-    """No connection as mnema_app to the test's database lives or can be made inside."""
+    """Close all connections of mnema_app to the test's database and refuse new ones inside the block."""
     operator = await asyncpg.connect(superuser_url)
     try:
         await operator.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false")
@@ -43,7 +43,7 @@ async def gone(database: Database, superuser_url: str) -> AsyncIterator[None]:
 
 
 async def refused(folder: Path, database_url: str, redis_url: str, *, beat: bool = False, **env: object) -> str:
-    """What a worker (or beat) says that ends by itself, and not well."""
+    """Return the output of a worker (or beat) that ends by itself with an error."""
     with background(folder, database_url, redis_url, **env) as made:
         process = made.beat() if beat else made.worker()
 
@@ -124,7 +124,7 @@ async def test_a_worker_whose_database_is_away_waits_for_it_and_tells_so_in_line
             return '"task_failed"' in workers.log
 
         await until(failed, "a task that could not be done to be told")
-        await asyncio.sleep(3)  # the driver tries by itself too
+        await asyncio.sleep(3)  # the driver retries by itself as well
     [after] = await store.enqueue_jobs(scope, [NewJob(JobKind.ttl)])
     await done(store, scope, after)
     assert process.poll() is None

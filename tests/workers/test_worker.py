@@ -1,6 +1,6 @@
-"""Real workers and a real beat on a real Redis do what stands in the database, once, whatever happens (SPEC §7).
+"""Real workers and a real beat on a real Redis run the jobs in the database once, whatever fails.
 
-What hangs or fails does so by a lock or a trigger in the test's own database; the product is as shipped.
+Locks and triggers in the test's own database make work hang or fail; the product is unchanged.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ CREATE TRIGGER fail BEFORE UPDATE ON memories FOR EACH ROW WHEN (new.user_id = '
 
 @pytest.fixture
 def workers(tmp_path: Path, database: Database, redis: RedisServer) -> Iterator[Background]:
-    """Nothing runs yet."""
+    """A set of workers, none of which runs yet."""
     with background(tmp_path, database.app, redis.url) as made:
         yield made
 
 
 async def history(sql: asyncpg.Connection, memory_id: str) -> list[str]:
-    """The events of the memory's history, oldest first."""
+    """Return the events of the memory's history, oldest first."""
     return [row["event"] for row in await sql.fetch(EVENTS, memory_id)]
 
 
@@ -85,7 +85,7 @@ async def test_two_beats_and_two_workers_do_each_kind_once_a_tenant_and_period(
     assert {row["tenant_id"] for row in rows} == tenants
     assert set(Counter((row["tenant_id"], row["kind"], row["slot"]) for row in rows).values()) == {1}
     assert {row["attempts"] for row in rows if row["state"] == "done"} == {1}
-    assert len({row["worker"].split("#")[0] for row in rows}) == 2, "both workers had some"
+    assert len({row["worker"].split("#")[0] for row in rows}) == 2, "both workers ran jobs"
 
 
 async def test_poison_ends_dead_with_its_error_while_others_go_on_and_is_replayed_when_its_cause_is_gone(
@@ -134,7 +134,7 @@ async def test_a_pause_holds_until_it_is_ended(
     workers.worker()
     workers.beat()
     await reaches(store, scope, other)
-    await asyncio.sleep(1)  # three sweeps
+    await asyncio.sleep(1)  # the time of three sweeps
     job = await store.get_job(scope, paused)
     assert job is not None
     assert (job.state, job.attempts) == (JobState.queued, 0)
@@ -182,13 +182,13 @@ async def test_without_redis_all_is_served_but_for_the_jobs_which_are_done_when_
 
 
 async def status(http: httpx.AsyncClient) -> tuple[int, str, str]:
-    """What /ready says of everything, and of the broker."""
+    """Return the status of /ready and its verdict on the broker."""
     answer = await http.get("/ready")
     return answer.status_code, answer.json()["status"], answer.json()["checks"]["broker"]
 
 
 async def turn(http: httpx.AsyncClient, number: int) -> dict[str, Any]:
-    """Store a turn; the answer."""
+    """Store a turn and return the response."""
     said = {"user_id": "maya", "thread_id": "t", "role": "user", "content": f"This is turn {number}."}
     stored: dict[str, Any] = (await http.post("/turns", json=said)).raise_for_status().json()
     return stored
@@ -209,7 +209,9 @@ async def test_a_tenant_deleted_while_its_job_runs_troubles_nobody(
     workers.beat()
     async with held(database, scope) as superuser:
         await hanging(sql)
-        await superuser.execute("SET LOCAL session_replication_role = replica")  # no tripwire: nobody is left to tell
+        await superuser.execute(
+            "SET LOCAL session_replication_role = replica"
+        )  # no tripwire: no history row is written
         for table in (VECTORS, "memories"):
             await superuser.execute(f"DELETE FROM {table} WHERE tenant_id = $1", scope.tenant_id)
         await superuser.execute("SET LOCAL session_replication_role = origin")
