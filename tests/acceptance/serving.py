@@ -1,4 +1,4 @@
-"""The server alone, as a process that tests start, kill and start again."""
+"""The server alone, as a process that tests start, kill and restart."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ from tests.conftest import Database, model_cache
 
 
 class Server:
-    """A server process on one port, to be killed and started again. `factory` makes its application."""
+    """A server process on one port that tests kill and restart. `factory` makes its application."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Server:
         factory: str = "app.api.main:create_app",
         stderr: IO[bytes] | int | None = None,
     ) -> None:
-        """`stderr` is where both its outputs go instead of a file in `home`."""
+        """Set up the server. `stderr` receives its output, instead of a file in `home`."""
         self._stderr = stderr
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -34,7 +34,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
-        """Come back when it answers that it is ready."""
+        """Start the process and wait until it is ready."""
         self._link_models()
         self._launch()
         async with asyncio.timeout(DEADLINE_S), httpx.AsyncClient(base_url=self.url) as client:
@@ -65,7 +65,7 @@ class Server:
             return False
 
     def kill(self) -> None:
-        """SIGKILL: no handler, no flush, no goodbye."""
+        """Kill the process with SIGKILL: no handler runs and nothing is flushed."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()

@@ -1,4 +1,4 @@
-"""Backup and restore as docs/operations.md says: dump, drop, restore, and the same questions get the same answers."""
+"""Backup and restore as docs/operations.md describes: after dump, drop and restore, all answers are the same."""
 
 import os
 import subprocess
@@ -36,18 +36,18 @@ Answers: TypeAlias = dict[str, Any]
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model."""
+    """An embedder without a model."""
     return SeededEmbedder()
 
 
 def postgres_program(name: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """pg_dump and the like, to their end."""
+    """Run a program of PostgreSQL, such as pg_dump, to its end."""
     command = [str(EmbeddedPostgres(Path()).binary_path(name)), *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 async def prepare_roles(superuser: str, database: str, *more: str) -> None:
-    """`mnema migrate --roles-only`; one at a time, as it alters roles that all tests share."""
+    """Run `mnema migrate --roles-only`, one at a time, because all tests share the roles it alters."""
     env: dict[str, object] = {"MNEMA_SUPERUSER_DATABASE_URL": superuser, "MNEMA_DATABASE": database}
     env |= {f"{role.upper()}_PASSWORD": password for role, password in PASSWORDS.items()}
     if BACKUP in more:
@@ -59,26 +59,26 @@ async def prepare_roles(superuser: str, database: str, *more: str) -> None:
 
 @dataclass(frozen=True)
 class Site:
-    """Where the restored database is: its server's superuser, and its name."""
+    """The place of the restored database: its server's superuser URL and its name."""
 
     superuser: str
     name: str
 
     def url(self, role: str) -> str:
-        """The database, as one of our roles."""
+        """Return the database's URL for one of our roles."""
         return database_url(self.superuser, self.name, role, PASSWORDS[role])
 
 
 @pytest.fixture
 def backup_url(database: Database) -> str:
-    """The test's database as mnema_backup."""
+    """The URL of the test's database for mnema_backup."""
     return database_url(database.superuser, database.name, BACKUP, PASSWORD)
 
 
 @pytest.fixture
 def elsewhere() -> Iterator[str]:
-    """The superuser's URL of a server that has never heard of Mnema."""
-    # not tmp_path, which only root may traverse
+    """The superuser's URL of a server without anything of Mnema."""
+    # only root may traverse tmp_path
     with tempfile.TemporaryDirectory(prefix="mnema-restore-", dir=roomy_memory()) as home:
         server = EmbeddedPostgres(Path(home), durable=False)
         try:
@@ -89,7 +89,7 @@ def elsewhere() -> Iterator[str]:
 
 @asynccontextmanager
 async def serving(url: str, home: Path, caller: Caller, embedder: SeededEmbedder) -> AsyncIterator[httpx.AsyncClient]:
-    """A server on this database, and the caller's client."""
+    """Yield the caller's client of a server on this database."""
     secret = SecretStr(SECRET_KEY)
     settings = Settings(database_url=SecretStr(url), secret_key=secret, home=home, pool_min=1, key_cache_s=0)
     async with serve(settings, Doubles(embedder=embedder)) as base, caller.client(base) as client:
@@ -97,7 +97,7 @@ async def serving(url: str, home: Path, caller: Caller, embedder: SeededEmbedder
 
 
 async def live(client: httpx.AsyncClient) -> str:
-    """Some days of a small life; a memory that was changed on the way."""
+    """Write data over some days and return the id of a memory that was changed."""
     kept = await remember(client, thread_id=THREAD, tags=["food"], metadata={"cups": 2})
     gone = await remember(client, "Maya plays chess on Sundays.", thread_id=THREAD)
     await say(client, "The zeppelin lands on Friday.", thread_id=THREAD)
@@ -111,7 +111,7 @@ async def live(client: httpx.AsyncClient) -> str:
 
 
 async def answers(client: httpx.AsyncClient) -> Answers:
-    """What it says to every kind of question; the one that leaves a trace comes last."""
+    """Return the answers to every kind of request; the one that changes data comes last."""
     told: Answers = {}
     for path in ("/users/maya/export", "/events/counts", "/jobs"):
         response = await client.get(path)
@@ -172,14 +172,14 @@ async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
 
 
 async def drop(server: str, name: str) -> None:
-    """The database, for good."""
+    """Drop the database."""
     connection = await asyncpg.connect(server)
     await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
     await connection.close()
 
 
 async def guarded(url: str, caller: Caller) -> None:
-    """The tripwire refuses a change without history, and without a tenant there is nothing to see."""
+    """Assert that the tripwire refuses a change without history, and that no row is visible without a tenant."""
     connection = await asyncpg.connect(url)
     try:
         assert await connection.fetchval("SELECT count(*) FROM memories") == 0

@@ -1,6 +1,6 @@
-"""docker-compose.yml, really up: both servers serve, what is killed comes back, and nothing acknowledged is lost.
+"""The running stack of docker-compose.yml: both servers serve, killed ones come back, no acknowledged write is lost.
 
-Runs with MNEMA_TEST_COMPOSE=1, on a machine with Docker and as root; asked for and impossible, it fails.
+Set MNEMA_TEST_COMPOSE=1 to run it, on a machine with Docker and as root; without these it fails.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ ADMINISTRATORS = ("POSTGRES_PASSWORD", "MNEMA_ADMIN_PASSWORD", "MNEMA_BACKUP_PAS
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Built, then up and ready within a minute."""
+    """The built stack, up and ready within a minute."""
     if missing := Stack.missing():
         pytest.fail(f"MNEMA_TEST_COMPOSE asks for Docker, but {missing}")
     made = Stack(tmp_path_factory.mktemp("compose"))
@@ -45,7 +45,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def key(stack: Stack) -> str:
-    """An admin key, made as an operator makes it."""
+    """An admin key, created as an operator does."""
     stack.execute("api-1", "mnema", "tenant", "create", "acme")
     return stack.execute("api-1", "mnema", "key", "create", "--tenant", "acme", "--scopes", "admin").split()[1]
 
@@ -60,7 +60,7 @@ async def servers(stack: Stack, key: str) -> AsyncIterator[list[httpx.AsyncClien
 
 
 async def json_of(call: Any) -> Any:
-    """The answer, which must be a success."""
+    """Return the JSON body of a successful response."""
     response = await call
     assert response.is_success, response.text
     return response.json()
@@ -123,7 +123,7 @@ def test_migrating_again_and_coming_up_again_change_nothing(stack: Stack) -> Non
 
 
 class Talk:
-    """Turns said to both servers at once, over connections of their own; what was acknowledged is written down."""
+    """Turns sent to both servers concurrently, each over its own connection, with a record of the acknowledged ones."""
 
     def __init__(self, servers: list[httpx.AsyncClient], name: str) -> None:
         self._servers = servers
@@ -135,7 +135,7 @@ class Talk:
         while True:
             number += 1
             body = {"user_id": "maya", "role": "user", "content": f"{said} says {number}."}
-            body["thread_id"] = f"{self._name} {number // 100}"  # of a thread only the newest are kept
+            body["thread_id"] = f"{self._name} {number // 100}"  # a thread keeps only its newest entries
             try:
                 response = await server.post("/turns", json=body, headers={"Connection": "close"}, timeout=10)
             except httpx.HTTPError:
@@ -147,7 +147,7 @@ class Talk:
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
-        """Talk meanwhile."""
+        """Send turns during the block."""
         tasks = [asyncio.create_task(self._say(s, f"{self._name} {n}")) for n, s in enumerate(self._servers)]
         try:
             yield
@@ -157,14 +157,14 @@ class Talk:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def more(self, turns: int) -> None:
-        """Until so many more were acknowledged."""
+        """Wait until this number of further turns is acknowledged."""
         goal, deadline = len(self.acknowledged) + turns, time.monotonic() + BACK_S
         while len(self.acknowledged) < goal:
-            assert time.monotonic() < deadline, "nothing is acknowledged any more"
+            assert time.monotonic() < deadline, "no more turns are acknowledged"
             await asyncio.sleep(PAUSE_S)
 
     async def all_there_and_done(self) -> None:
-        """Every turn is stored, the same from both servers, and its job comes to its end."""
+        """Assert that every turn is stored, equal on both servers, and that its job ends."""
         for memory_id, _job in self.acknowledged:
             told = [await json_of(server.get(f"/memory/{memory_id}")) for server in self._servers]
             assert told[0] == told[1]
@@ -193,7 +193,7 @@ async def test_whatever_is_killed_comes_back_and_nothing_acknowledged_is_lost(
 
 
 async def test_a_server_that_is_stopped_finishes_what_it_has_begun(stack: Stack, key: str) -> None:
-    """The body is half sent when SIGTERM comes, and the other half follows."""
+    """SIGTERM comes when half of the body is sent; the other half follows."""
     lines = [f'{{"user_id": "jonas", "category": "tasks", "text": "Lamp {n} is on."}}\n'.encode() for n in range(4)]
     half, stopping = asyncio.Event(), asyncio.Event()
 
@@ -205,7 +205,7 @@ async def test_a_server_that_is_stopped_finishes_what_it_has_begun(stack: Stack,
 
     async def stop() -> None:
         await half.wait()
-        await asyncio.sleep(1)  # for what was sent to arrive
+        await asyncio.sleep(1)  # so that the first half arrives
         container = (await asyncio.to_thread(stack.inspect, "api-2"))["Id"]
         await asyncio.to_thread(subprocess.run, ["docker", "kill", "--signal", "TERM", container], check=True)
         await asyncio.to_thread(wait_until, lambda: stack.verdicts()[1] != "ready", "api-2 to take no more requests")

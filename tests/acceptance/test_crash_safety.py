@@ -1,6 +1,6 @@
-"""Eight clients write while the server is killed again and again: nothing acknowledged is lost, nothing is doubled.
+"""Eight clients write while the server is killed repeatedly: no acknowledged write is lost or stored twice.
 
-MNEMA_CRASH_ROUNDS: how often it is killed.
+MNEMA_CRASH_ROUNDS sets how often it is killed.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """Of this process alone; the server that is killed has the real model."""
+    """The embedder of this process; the killed server uses the real model."""
     return SeededEmbedder()
 
 
@@ -46,7 +46,7 @@ async def sql(database: Database) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 def victim(database: Database, tmp_path: Path) -> Iterator[Server]:
-    """A server that is not started yet."""
+    """A server that does not run yet."""
     server = Server(database, tmp_path)
     yield server
     server.kill()
@@ -54,7 +54,7 @@ def victim(database: Database, tmp_path: Path) -> Iterator[Server]:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """A write and the answer it got in the end."""
+    """A write and its final response."""
 
     key: str
     sent: dict[str, Any]
@@ -63,7 +63,7 @@ class Acknowledged:
 
 
 class Client:
-    """Writes turns and facts, each with a key of its own, and sends the same again until it is answered."""
+    """A client that writes turns and facts, each with an idempotency key, and repeats a write until it is answered."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -71,7 +71,7 @@ class Client:
         self.retries = 0
 
     async def work(self, url: str, caller: Caller, stop: asyncio.Event) -> None:
-        """Until told to stop; a write that was begun is brought to its end."""
+        """Write until told to stop, and finish the last write."""
         async with caller.client(url) as http:
             for step in itertools.count():
                 if stop.is_set():
@@ -103,11 +103,11 @@ class Client:
 
 
 async def until_more(clients: Sequence[Client], number: int) -> None:
-    """Come back when each client has been answered `number` times more."""
+    """Wait until each client has `number` more answers."""
     wanted = [len(client.done) + number for client in clients]
     async with asyncio.timeout(DEADLINE_S):
         for client, count in zip(clients, wanted, strict=True):
-            while len(client.done) < count:  # noqa: ASYNC110 - polled: a client that fails must not leave us waiting
+            while len(client.done) < count:  # noqa: ASYNC110 - polled, so that a failed client does not block the test
                 await asyncio.sleep(0.005)
 
 
@@ -130,11 +130,11 @@ HALF_WRITTEN = """
 
 
 async def check(sql: asyncpg.Connection, done: Sequence[Acknowledged]) -> None:
-    """Everything acknowledged is there, whole and once."""
+    """Assert that every acknowledged write is stored completely and once."""
     assert [tuple(row) for row in await sql.fetch(HALF_WRITTEN)] == []
     memories = {str(row["id"]): row for row in await sql.fetch("SELECT id, text, thread_id, version FROM memories")}
     assert Counter(memories.keys()) == Counter(ack.answer["id"] for ack in done), (
-        "one memory for each key, and no other"
+        "one memory for each key, and no others"
     )
     assert {ack.answer["action"] for ack in done} == {"created"}
     revisions = await sql.fetch("SELECT thread_id, rev, memory_id, event FROM change_log ORDER BY thread_id, rev")
@@ -158,7 +158,7 @@ async def test_a_server_killed_while_eight_clients_write_loses_and_doubles_nothi
     tasks = [asyncio.create_task(client.work(victim.url, caller, stop)) for client in clients]
     for number in range(ROUNDS):
         await until_more(clients, 3)
-        await asyncio.sleep(0.011 * number)  # another moment of a write in every round
+        await asyncio.sleep(0.011 * number)  # kills at another moment of a write in every round
         victim.kill()
         await victim.start()
     await until_more(clients, 1)
@@ -180,7 +180,7 @@ async def test_a_server_killed_while_eight_clients_write_loses_and_doubles_nothi
 
 
 async def at_once(server: str, caller: Caller, **headers: str) -> list[dict[str, Any]]:
-    """The same write from 16 clients that are connected already; the answers."""
+    """Send the same write from 16 connected clients and return the responses."""
     clients = [caller.client(server) for _ in range(TWINS)]
     try:
         await asyncio.gather(*(client.get("/memory") for client in clients))
@@ -190,7 +190,7 @@ async def at_once(server: str, caller: Caller, **headers: str) -> list[dict[str,
 
 
 async def _persisting(client: httpx.AsyncClient, headers: dict[str, str]) -> dict[str, Any]:
-    """Write, and again when told that others were in the way."""
+    """Write, and retry after a conflict with other writers."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
             response = await client.post("/memory", json=body("Maya drinks oat milk.", thread_id="t"), headers=headers)

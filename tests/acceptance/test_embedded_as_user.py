@@ -1,4 +1,4 @@
-"""Root runs the whole thing as an ordinary user, as `sudo -u` would; elsewhere every other test here does that."""
+"""`mnema up` as an ordinary user, started by root as `sudo -u` would do it."""
 
 import os
 import pwd
@@ -28,13 +28,13 @@ PACKAGES = sysconfig.get_path("purelib")
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter that another user can run, and the environment it needs."""
+    """An interpreter that another user can run, and its environment."""
 
     path: str
     env: Mapping[str, str]
 
     def works(self, user: pwd.struct_passwd) -> bool:
-        """Whether that user can run it with these packages."""
+        """Return True if that user can run it with these packages."""
         account: dict[str, Any] = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         command = [self.path, "-c", "import app.api.main, workers.app, asyncpg, onnxruntime, uvicorn"]
         env = environment(PYTHONPATH=PACKAGES, **self.env)
@@ -47,14 +47,14 @@ class Python:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Anybody may read it; pytest's own is root's alone."""
+    """A directory that every user can read; only root can read pytest's own."""
     with tempfile.TemporaryDirectory(prefix="mnema-python-") as made:
         Path(made).chmod(0o755)
         yield Path(made)
 
 
 def interpreter(user: pwd.struct_passwd, folder: Path) -> Python:
-    """Ours, or a copy of it when it lies in root's home."""
+    """This interpreter, or a copy of it if it is in root's home."""
     ours = Python(sys.executable, {})
     if ours.works(user):
         return ours

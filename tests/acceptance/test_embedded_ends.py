@@ -1,6 +1,6 @@
-"""How `mnema up` ends: by signal, by `mnema down`, by the death of one of its processes; nothing stays behind.
+"""The ends of `mnema up`: a signal, `mnema down`, the death of one of its processes. No process stays behind.
 
-Each test has a home of its own, so that none rests on what another left.
+Each test has its own home, so that no test depends on another one.
 """
 
 import os
@@ -38,7 +38,7 @@ MOMENTS: dict[str, tuple[Reached, signal.Signals]] = {
     "while the worker starts": (lambda place, _up: "worker" in place.pids, signal.SIGTERM),
     "in the tour": (lambda _place, up: "1. remember" in up.output, signal.SIGTERM),
 }
-"""From when on a moment is there; true also afterwards, so that a busy machine cannot miss it."""
+"""Conditions by phase of the start. They stay true afterwards, so that a slow test cannot miss one."""
 
 
 @pytest.fixture
@@ -49,20 +49,20 @@ def place() -> Iterator[Installation]:
 
 
 def left(home: Path) -> list[str]:
-    """What still runs with this home in its command line or environment."""
+    """Return the processes with this home in their command line or environment."""
     listed = subprocess.run(["ps", "axeww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
     return [line for line in listed.stdout.splitlines() if str(home) in line]
 
 
 def members(group: int) -> set[int]:
-    """The processes of a process group."""
+    """Return the processes of a process group."""
     listed = subprocess.run(["ps", "axo", "pid=,pgid=,stat="], capture_output=True, text=True, check=True).stdout
     rows = [line.split() for line in listed.splitlines()]
     return {int(pid) for pid, leader, state in rows if int(leader) == group and not state.startswith("Z")}
 
 
 def ready(place: Installation) -> str:
-    """What /ready says."""
+    """Return the response of /ready."""
     with client(place) as http:
         return str(http.get("/ready").json()["status"])
 
@@ -106,7 +106,7 @@ def test_a_start_after_kill_9_replaces_the_orphans_keeps_the_data_and_stops_once
         while up.process.poll() is None:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 up.process.send_signal(number)
-            time.sleep(0.005)  # leaves it a share of a busy core
+            time.sleep(0.005)  # gives it a share of a busy core
         assert_stopped(up, up.ended())
     assert place.pids == {}
 

@@ -1,4 +1,4 @@
-"""`mnema up` on a fresh home: the tour, the files it leaves, whom the server connects as, and a second start."""
+"""`mnema up` on a new home: the tour, the files, the server's database role, and a second start."""
 
 import asyncio
 import json
@@ -31,14 +31,14 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("embedded")]
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Installation]:
-    """The home of all tests here."""
+    """The home that all tests of this module share."""
     with installation() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def up(place: Installation) -> Iterator[Up]:
-    """The first `mnema up`, tour and all, as a user with the sample's shell left open would start it."""
+    """The first `mnema up` with its tour, started as a user with the sample's shell still open would do it."""
     env = {
         "DATABASE_URL": "postgresql://postgres@elsewhere/x",
         "PGSSLMODE": "require",
@@ -51,7 +51,7 @@ def up(place: Installation) -> Iterator[Up]:
 
 @pytest.fixture
 async def database(up: Up) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection, by demo.env."""
+    """A superuser's connection with the URL of demo.env."""
     connection = await asyncpg.connect(up.place.env["DATABASE_URL"], timeout=10)
     yield connection
     await connection.close()
@@ -204,7 +204,7 @@ async def test_a_taken_port_is_named_and_nothing_is_left_running(up: Up) -> None
 
 
 async def test_ctrl_c_stops_everything_and_the_next_start_finds_data_and_key(up: Up) -> None:
-    """The last test here: it ends what the others look at."""
+    """This test comes last, because it ends the processes that the others inspect."""
     place, env, pids, before = up.place, up.place.env, up.place.pids, texts(up.place)
     assert up.ended(signal.SIGINT) == 0
     assert up.output.endswith("stopped\n")

@@ -1,4 +1,4 @@
-"""The tour follows the data: another sample makes another tour, and what was erased stays away."""
+"""The tour depends on the data: another sample makes another tour, and erased data stays away."""
 
 import json
 import signal

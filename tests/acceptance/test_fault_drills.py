@@ -1,4 +1,4 @@
-"""Fault drills: a dependency fails unannounced, nothing acknowledged is lost, and nobody restarts anything.
+"""Fault drills: a dependency fails, no acknowledged write is lost, and the product recovers without a restart.
 
 `pytest -s` shows how long each recovery took.
 """
@@ -40,15 +40,15 @@ JSON = {"Content-Type": "application/json"}
 TURNS = 40
 AWAY_S = 12
 IDLE_S = 7
-"""Longer than any timeout of a socket: an idle worker outlives it without a word."""
+"""Seconds, longer than any socket timeout: an idle worker survives them without a log line."""
 
 PATIENCE_S = 90
-"""Three times what a recovery may take; a drill that waits so long has failed."""
+"""Seconds after which a drill has failed: three times the longest allowed recovery."""
 
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """Of this process; the workers have the real model."""
+    """The embedder of this process; the workers use the real model."""
     return SeededEmbedder()
 
 
@@ -85,7 +85,7 @@ async def test_work_goes_on_by_itself_after_redis_was_half_open(
                 await until(finished, "a first turn to be followed up", PATIENCE_S)
                 before = complaints(workers.log)
                 await asyncio.sleep(IDLE_S)
-                assert complaints(workers.log) == before, "an idle worker is quiet"
+                assert complaints(workers.log) == before, "an idle worker logs nothing"
                 for for_good in (False, True):
                     with way.swallowed(for_good=for_good):
                         for number in range(TURNS):
@@ -96,48 +96,48 @@ async def test_work_goes_on_by_itself_after_redis_was_half_open(
                     planned = await until(scheduled, "beat's next message", PATIENCE_S)
                     print(f"half-open {AWAY_S} s, {for_good=}: work on after {took:.1f} s, beat {planned:.1f} s later")
                 assert [process.poll() for process in processes] == [None, None]
-                await asyncio.to_thread(workers.stop)  # while the proxy lives
+                await asyncio.to_thread(workers.stop)  # stop before the proxy does
 
 
 def complaints(log: str) -> int:
-    """How many lines are more than information."""
+    """Return the number of log lines above the level info."""
     return len(re.findall("(?i)warning|error|critical|traceback", log))
 
 
 async def said(http: httpx.AsyncClient, content: str) -> None:
-    """Store a turn; it is acknowledged whatever is away."""
+    """Store a turn, which must be acknowledged during any outage."""
     turn = {"user_id": "maya", "thread_id": "t", "role": "user", "content": content}
     assert (await http.post("/turns", json=turn)).status_code == 201
 
 
 class Standby:
-    """A cluster of its own that can be made a standby, as after a failover, and be promoted."""
+    """A separate cluster that can be demoted to a standby, as after a failover, and be promoted."""
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder)
         self.cluster = self.home.postgres.start_server()
 
     async def prepare(self) -> Settings:
-        """Roles and schema; the settings of an installation on it."""
+        """Create roles and schema, and return the settings of an installation on it."""
         await create_roles(self.cluster.database_url(), DATABASE, self.home.load_passwords())
         await migrate_database(self.home.role_url(self.cluster, "mnema_admin"), Settings())
         return self.home.server_settings(self.cluster)
 
     def demote(self) -> None:
-        """Start it again in recovery: it is read, and takes no writes."""
+        """Restart it in recovery: it serves reads and refuses writes."""
         self.home.postgres.stop_server()
         (self.home.postgres.data_dir / "standby.signal").touch()
         assert self.home.postgres.start_server().port == self.cluster.port
 
     async def promote(self) -> None:
-        """It takes writes again."""
+        """Promote it, so that it accepts writes again."""
         async with superuser(self.cluster.database_url(DATABASE)) as sql:
             assert await sql.fetchval("SELECT pg_promote(true, 60)")
 
 
 @asynccontextmanager
 async def superuser(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection for one statement or two."""
+    """Open a superuser's connection for a few statements."""
     sql = await asyncpg.connect(url)
     try:
         yield sql
@@ -147,7 +147,7 @@ async def superuser(url: str) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture
 def standby() -> Iterator[Standby]:
-    """Not in pytest's tmp_path, which only root may traverse."""
+    """A standby outside pytest's tmp_path, which only root may traverse."""
     with tempfile.TemporaryDirectory(prefix="mnema-drill-") as folder:
         made = Standby(Path(folder))
         try:
@@ -186,7 +186,7 @@ async def test_writes_wait_for_a_database_that_became_read_only_and_are_done_onc
 
 
 def writing(url: str, caller: Caller) -> "asyncio.Task[Written]":
-    """A write by the SDK, which sends it again for as long as the drill may take."""
+    """Write with the SDK, which retries for as long as the drill may take."""
 
     async def write() -> Written:
         async with AsyncMnema(url, caller.key, retry=Retry(patience_s=PATIENCE_S, longest_wait_s=2)) as client:
@@ -196,7 +196,7 @@ def writing(url: str, caller: Caller) -> "asyncio.Task[Written]":
 
 
 def done(task: "asyncio.Task[Any]") -> Callable[[], Awaitable[bool]]:
-    """Whether it has ended, to be waited for."""
+    """Return a condition that is true when the task has ended."""
 
     async def ended() -> bool:
         return task.done()
@@ -205,7 +205,7 @@ def done(task: "asyncio.Task[Any]") -> Callable[[], Awaitable[bool]]:
 
 
 class SmallDisk:
-    """A disk of 64 MiB in memory, owned by whoever owns `like`."""
+    """A disk of 64 MiB in memory with the owner of `like`."""
 
     def __init__(self, like: Path) -> None:
         self.place = Path(tempfile.mkdtemp(prefix="mnema-disk-", dir="/tmp"))
@@ -219,27 +219,27 @@ class SmallDisk:
             pytest.skip(f"a small disk cannot be made here: {mounted.stderr.strip()}")
 
     def fill(self) -> None:
-        """No block is free any more."""
+        """Fill the disk until no block is free."""
         with self._ballast.open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
             while True:
                 ballast.write(bytes(4096))
 
     def clear(self) -> None:
-        """There is room again."""
+        """Free the filled space."""
         self._ballast.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Give it back."""
+        """Unmount the disk."""
         subprocess.run(["umount", self.place], check=True)
         self.place.rmdir()
 
 
 @pytest.fixture
 async def small_disk(database: Database) -> AsyncIterator[SmallDisk]:
-    """Holds the test's database. Before `app`: nobody may be connected when the database is moved."""
+    """A disk that holds the test's database. Request it before `app`: a database with connections cannot move."""
     async with superuser(database_url(database.superuser, "postgres")) as sql:
         data = await sql.fetchval("SHOW data_directory")
-        if not os.path.isdir(data):  # noqa: ASYNC240 - once, and local
+        if not os.path.isdir(data):  # noqa: ASYNC240 - one local call
             pytest.skip("the database is not on this machine: its disk cannot be filled")
         disk, name = SmallDisk(Path(data)), f"small_{database.name}"
         await sql.execute(f"CREATE TABLESPACE {name} LOCATION '{disk.place}'")
@@ -259,7 +259,7 @@ async def test_a_full_disk_refuses_writes_for_now_loses_none_and_needs_no_restar
     kept: list[str] = []
     async with caller.client(server) as http:
         for number in itertools.count():
-            if number == 5:  # from here on, what has room in a page that is there already is stored
+            if number == 5:  # rows that fit into an existing page are still stored
                 await asyncio.to_thread(small_disk.fill)
             response = await http.post("/memory", json=body(f"Maya labels crate {number}."))
             if response.status_code != 201:
@@ -270,7 +270,7 @@ async def test_a_full_disk_refuses_writes_for_now_loses_none_and_needs_no_restar
         assert (await http.get("/memory")).status_code == 200
         waiting = writing(server, caller)
         await asyncio.sleep(3)
-        assert not waiting.done() or waiting.result().action == "created"  # smaller, it may have found room
+        assert not waiting.done() or waiting.result().action == "created"  # a smaller row may have found room
         small_disk.clear()
         took = await until(done(waiting), "the write to be done", PATIENCE_S)
         print(f"full for 3 s and {len(kept)} writes: the waiting one was done {took:.1f} s after there was room")
@@ -283,7 +283,7 @@ async def test_a_full_disk_refuses_writes_for_now_loses_none_and_needs_no_restar
 
 @pytest.fixture(params=["a full disk", "a dead pipe"])
 def mute(request: pytest.FixtureRequest) -> Iterator[int]:
-    """A descriptor that refuses whatever is written to it."""
+    """A file descriptor that refuses every write."""
     if request.param == "a full disk":
         if not os.path.exists("/dev/full"):
             pytest.skip("this system has no /dev/full")

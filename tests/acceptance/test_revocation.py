@@ -1,5 +1,7 @@
-"""A revoked key on two real servers of one database: refused by both within five seconds, on every way in, also where
-a request began before."""
+"""A revoked key on two real servers of one database: both refuse it within five seconds on every route.
+
+That includes requests that began before.
+"""
 
 import asyncio
 import json
@@ -30,7 +32,7 @@ LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
 @asynccontextmanager
 async def replica(database: Database, home: Path) -> AsyncIterator[str]:
-    """A server process as operators start it, with the settings as shipped; its URL."""
+    """Start a server process as operators do, with the shipped settings; yield its URL."""
     port = str(free_port())
     env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home, MNEMA_MODEL_CACHE=model_cache())
     command = ["-m", "uvicorn", "--factory", "app.api.main:create_app", "--port", port, "--log-level", "warning"]
@@ -61,14 +63,14 @@ async def until(met: Callable[[], Awaitable[bool]], seconds: float) -> None:
 
 @dataclass
 class Pair:
-    """Two replicas, a key that both know, and who may revoke it."""
+    """Two replicas, a key that both have cached, and the means to revoke it."""
 
     urls: list[str]
     key: Caller
     database: Database
 
     async def revoke(self) -> None:
-        """By the command line, as operators do; when it is over, both replicas refuse the key within 5 seconds."""
+        """Revoke the key by the command line, as operators do. Both replicas must refuse it 5 seconds later."""
         scope = self.key.scope
         arguments = ("key", "revoke", str(scope.key_id), "--tenant", str(scope.tenant_id))
         done = await mnema(*arguments, MNEMA_DATABASE_URL=self.database.app)
@@ -101,7 +103,7 @@ async def test_both_replicas_refuse_a_revoked_key_and_no_other(pair: Pair, calle
 
 
 def halves(content: bytes, between: asyncio.Event) -> AsyncIterator[bytes]:
-    """A body whose second half is sent when the event has come."""
+    """Yield a body whose second half follows the event."""
 
     async def sent() -> AsyncIterator[bytes]:
         yield content[: len(content) // 2]
@@ -120,7 +122,7 @@ async def test_what_was_being_sent_when_the_key_was_revoked_is_not_done(pair: Pa
         sizes = {"Content-Length": str(len(tool))}
         bulk = asyncio.create_task(client.post("/memory/bulk", content=halves(lines, revoked)))
         remembered = asyncio.create_task(client.post("/mcp", content=halves(tool, revoked), headers=HEADERS | sizes))
-        await asyncio.sleep(0.5)  # both have begun: were they late, they would be refused all the same
+        await asyncio.sleep(0.5)  # both have begun; later ones would be refused as well
         await pair.revoke()
         revoked.set()
         results = [json.loads(line)["error"] for line in (await bulk).text.splitlines()]

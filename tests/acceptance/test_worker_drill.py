@@ -1,6 +1,6 @@
-"""The drill: children, workers, Redis and PostgreSQL are killed in the midst of work, and all of it is done once.
+"""The worker drill: children, workers, Redis and PostgreSQL are killed during work, and each job is done once.
 
-MNEMA_DRILL_ROUNDS: how often everything is killed. `pytest -s` shows how long each recovery took.
+MNEMA_DRILL_ROUNDS sets how often everything is killed. `pytest -s` shows how long each recovery took.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ TENANTS = 12
 TURNS = 30
 FORGETTABLE = 30
 AFTER = 12
-"""Work goes on when so many more jobs are done: more than were in the workers' hands when the fault came."""
+"""The number of further jobs that shows recovery: more than the workers held at the time of the fault."""
 
 LONG = frozenset({"ttl", "embed"})
 SLOW = f"""
@@ -53,7 +53,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.xdist_group("workers")]
 
 
 class Site:
-    """A durable cluster of its own, to be crashed, and a Redis."""
+    """A separate durable cluster that the drill crashes, and a Redis."""
 
     def __init__(self, folder: Path, redis: RedisServer) -> None:
         self.home = Home(folder)
@@ -61,11 +61,11 @@ class Site:
         self.cluster: Cluster = self.home.postgres.start_server()
 
     def url(self) -> str:
-        """The database, as mnema_app."""
+        """The URL of the database for mnema_app."""
         return self.home.role_url(self.cluster, "mnema_app")
 
     async def prepare(self) -> None:
-        """Roles, schema, and the triggers that make each change take its time."""
+        """Create roles, schema, and triggers that slow down each change."""
         await create_roles(self.cluster.database_url(), DATABASE, self.home.load_passwords())
         await migrate_database(self.home.role_url(self.cluster, "mnema_admin"), Settings())
         async with self.superuser() as sql:
@@ -73,7 +73,7 @@ class Site:
 
     @asynccontextmanager
     async def superuser(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection of its own, as the next fault may end it."""
+        """Open a new connection, because the next fault may end it."""
         sql = await asyncpg.connect(self.cluster.database_url(DATABASE))
         try:
             yield sql
@@ -81,20 +81,20 @@ class Site:
             await sql.close()
 
     async def done(self, among: Sequence[UUID] | None = None) -> int:
-        """How many jobs are done, of all or of these."""
+        """Return the number of done jobs, of all or of these."""
         counted = "SELECT count(*) FROM jobs WHERE state = 'done' AND ($1::uuid[] IS NULL OR id = ANY ($1))"
         async with self.superuser() as sql:
             return int(await sql.fetchval(counted, among))
 
     def crash(self) -> None:
-        """PostgreSQL, without a checkpoint, and up again with what its log holds."""
+        """Crash PostgreSQL without a checkpoint and restart it from its log."""
         self.home.postgres.stop_server("immediate")
         assert self.home.postgres.start_server().port == self.cluster.port
 
 
 @pytest.fixture
 def site(redis: RedisServer) -> Iterator[Site]:
-    """Not in pytest's tmp_path, which only root may traverse."""
+    """A site outside pytest's tmp_path, which only root may traverse."""
     with tempfile.TemporaryDirectory(prefix="mnema-drill-") as folder:
         made = Site(Path(folder), redis)
         try:
@@ -104,8 +104,8 @@ def site(redis: RedisServer) -> Iterator[Site]:
 
 
 async def fill(site: Site) -> int:
-    """New tenants with memories to forget and turns to embed, and their jobs; how many jobs that makes."""
-    async with site.superuser() as sql:  # only what was also stored long ago is forgotten
+    """Create tenants with memories to forget, turns to embed, and their jobs. Return the number of jobs."""
+    async with site.superuser() as sql:  # only memories stored long ago are forgotten
         await sql.execute("ALTER TABLE memories ALTER COLUMN stored_at SET DEFAULT '2020-01-01'")
     embedder = SeededEmbedder()
     settings = Settings(database_url=SecretStr(site.url()), secret_key=SecretStr(SECRET_KEY), home=site.home.path)
@@ -135,7 +135,7 @@ async def _turns(app: Application, scope: Principal) -> None:
 
 
 class Drill:
-    """Workers at work, and what is done to them."""
+    """Workers at work, and the faults that hit them."""
 
     def __init__(self, site: Site, workers: Background) -> None:
         self._site = site
@@ -146,16 +146,16 @@ class Drill:
         workers.beat()
 
     async def reach(self, number: int) -> None:
-        """Come back when so many jobs are done."""
+        """Wait until this number of jobs is done."""
         await self._after(0, number)
 
     async def child(self) -> None:
-        """The process of the pool that has the long job."""
+        """Kill the pool process that runs the long job."""
         [held] = {name.split("#")[0].split(":")[1] for name, kind in self._hit.values() if kind in LONG}
         os.kill(int(held), signal.SIGKILL)
 
     async def worker(self) -> None:
-        """The whole worker; another takes its place, and its children do not outlive it."""
+        """Kill a whole worker and start another one; its children must not outlive it."""
         orphans = children(self._worker)
         kill(self._worker)
         self._worker = self._workers.worker(concurrency=2)
@@ -166,17 +166,17 @@ class Drill:
         await until(ended, "the end of the dead worker's children", 20)
 
     async def redis(self) -> None:
-        """Redis, which comes back empty."""
+        """Kill Redis, which comes back empty."""
         self._site.redis.kill()
         await asyncio.sleep(0.5)
         self._site.redis.start()
 
     async def database(self) -> None:
-        """PostgreSQL."""
+        """Crash PostgreSQL."""
         await asyncio.to_thread(self._site.crash)
 
     async def strike(self, fault: Callable[[], Awaitable[None]]) -> None:
-        """In the midst of a long job; come back when work goes on."""
+        """Cause a fault during a long job and wait until work goes on."""
         await until(self._busy, "a long job in work")
         hit, began, before = list(self._hit), time.monotonic(), await self._site.done()
         await fault()
@@ -185,7 +185,7 @@ class Drill:
         await self._after(began, before + AFTER)
 
     async def recoveries(self) -> list[str]:
-        """How long they took."""
+        """Return the durations of the recoveries as text."""
         return await asyncio.gather(*self._recoveries)
 
     async def _recovery(self, name: str, hit: Sequence[UUID], began: float, over: float, before: int) -> str:
@@ -199,9 +199,9 @@ class Drill:
         return [row["kind"] in LONG for row in rows].count(True) == 1
 
     async def _after(self, began: float, number: int, among: Sequence[UUID] | None = None) -> float:
-        """Seconds from `began` until so many jobs are done."""
+        """Return the seconds from `began` until this number of jobs is done."""
 
-        async def there() -> bool:  # a recovery from one fault may still be waited for when the next takes PostgreSQL
+        async def there() -> bool:  # the next fault may take PostgreSQL during this wait
             try:
                 return await self._site.done(among) >= number
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -220,7 +220,7 @@ HISTORIES = """
 
 
 async def check(sql: asyncpg.Connection, rounds: int) -> None:
-    """Everything was done, and once."""
+    """Assert that each job was done once."""
     tenants = rounds * TENANTS
     forgotten, turns = tenants * FORGETTABLE, tenants * TURNS
     jobs = await sql.fetch("SELECT kind, state, count(*) FROM jobs GROUP BY kind, state")
