@@ -41,19 +41,9 @@ class ReadMetrics:
             lambda: [((what, of), count) for (what, of), count in limits.refused.items()],
             ("what", "of"),
         )
-        watch(
-            "gauge",
-            "mnema_limits_away",
-            "1 while the shared counters are away and no limit refuses anything.",
-            lambda: [((), float(limits.away))],
-        )
+        watch("gauge", "mnema_limits_away", "1 while no limit is enforced.", lambda: [((), float(limits.away))])
         watch("counter", "mnema_log_lines_lost", "Log lines that stderr did not accept.", lambda: [((), lines_lost())])
-        watch(
-            "counter",
-            "mnema_limits_unenforced",
-            "Requests and writes admitted without a check.",
-            lambda: [((), limits.unenforced)],
-        )
+        watch("counter", "mnema_limits_unenforced", "Admitted without a check.", lambda: [((), limits.unenforced)])
         watch(
             "gauge",
             "mnema_jobs_oldest_due_seconds",

@@ -84,7 +84,7 @@ async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Applicat
     for scope, kind in ((scopes[0], "embed"), (scopes[1], "embed"), (scopes[1], "*")):
         await app.jobs.pause_jobs(scope, kind)
     checks = await readiness.run_checks()
-    assert "* (1), embed (2); `mnema jobs resume`" in checks["pauses"]
+    assert "* (1), embed (2); to go on, run `mnema jobs resume`" in checks["pauses"]
     assert readiness.failed_checks(checks) == {"pauses"} <= readiness.OPTIONAL
     for scope in scopes:
         await app.jobs.resume_jobs(scope, "*")
