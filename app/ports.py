@@ -1,4 +1,7 @@
-"""What the use-cases need from outside, as protocols. Adapters live in `app.storage` and `app.providers`."""
+"""Protocols of the services that use-cases need: models, the job queue, shared counters and the clock.
+
+Adapters are in `app.storage` and `app.providers`.
+"""
 
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -21,9 +24,10 @@ Vector: TypeAlias = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A text as its model sees it: as a whole, and word by word (`late_interaction.pack`) if the model tells that.
+    """The embedding of one text.
 
-    `words`: for each token the word of the text it stands in, lower case.
+    `tokens` are its packed token vectors (`late_interaction.pack_tokens`), None if the model gives none. `words` has
+    for each token the word of the text that it is part of, in lower case.
     """
 
     vector: Vector
@@ -32,21 +36,21 @@ class Embedding:
 
 
 in_transaction: ContextVar[bool] = ContextVar("in_transaction", default=False)
-"""True while a unit of work is open. Providers refuse to be called then: a slow model must never hold a row lock."""
+"""True while a unit of work is open. Providers then refuse calls, because a slow model must never hold a row lock."""
 
 
 def refuse_inside_transaction(provider: str) -> None:
-    """Raise RuntimeError when called while a unit of work is open in this task."""
+    """Raise RuntimeError if a unit of work is open in this task. `provider` is the name in the message."""
     if in_transaction.get():
         raise RuntimeError(f"{provider} was called inside a database transaction")
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors."""
+    """An embedding model: it turns texts into unit vectors."""
 
     @property
     def model(self) -> str:
-        """Name of the model; an embedding space belongs to exactly one."""
+        """Name of the model. Each embedding space belongs to exactly one model."""
         ...
 
     @property
@@ -55,27 +59,27 @@ class Embedder(Protocol):
         ...
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector a text, in order.
+        """Return one unit vector for each text, in order.
 
-        Raises EmbedderUnavailable when the model cannot answer, RuntimeError inside a transaction.
+        Raise EmbedderUnavailable if the model cannot answer, RuntimeError inside a transaction.
         """
         ...
 
     async def embed_query(self, text: str) -> Vector:
-        """As `embed` for one query; may be cached."""
+        """Return the vector of one query, perhaps from a cache. Raise the same errors as `embed_texts`."""
         ...
 
     @property
     def gives_tokens(self) -> bool:
-        """Whether `encode` tells tokens."""
+        """True if `encode_texts` returns token vectors."""
         ...
 
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
-        """As `embed`, with the tokens, from the same pass through the model."""
+        """Return the vectors together with the tokens of one pass. Raise the same errors as `embed_texts`."""
         ...
 
     async def encode_query(self, text: str) -> Embedding:
-        """As `encode` for one query; may be cached."""
+        """Return the embedding of one query, perhaps from a cache. Raise the same errors as `embed_texts`."""
         ...
 
     async def close(self) -> None:
@@ -84,23 +88,26 @@ class Embedder(Protocol):
 
 
 class Reranker(Protocol):
-    """Judges how well each text answers a question, looking at both at once."""
+    """A model that reads a query and a text together and scores how well the text answers."""
 
     @property
     def reads_texts(self) -> bool:
-        """Whether queries ask it. False: the ranking does this by itself, from what is stored, or nobody does."""
+        """True if queries call `score_texts`. False: ranking uses only stored data, such as late interaction."""
         ...
 
     async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One number a text, in order; the higher, the more relevant. If it `reads_texts`, a logit: the sigmoid is the
-        relevance.
+        """Return one score for each text, in order; a higher score is more relevant.
 
-        Raises RerankerUnavailable when the model cannot answer, RuntimeError inside a transaction.
+        If `reads_texts` is True, the score is a logit: its sigmoid is the relevance. Raise RerankerUnavailable if the
+        model cannot answer, RuntimeError inside a transaction.
         """
         ...
 
     async def check_health(self) -> None:
-        """Raises RerankerUnavailable unless it works. What answered last is not asked again: it may cost."""
+        """Raise RerankerUnavailable if the reranker does not work.
+
+        A model whose last call succeeded is not called again, because a call may cost money.
+        """
         ...
 
     async def close(self) -> None:
@@ -110,10 +117,13 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prompt(Generic[Answer]):
-    """What a chat model is asked, in at most `max_tokens` of an answer that has the shape of `answer` (pydantic).
+    """A prompt for a chat model.
 
-    `version`: name and number, `same_fact.v1`; whoever changes a word of a prompt counts it up. `rules` are ours;
-    `question` is JSON, whose strings may be of people: data, and never instructions.
+    - `version`: name and number, such as `same_fact.v1`. Any changed word needs a new number.
+    - `rules`: the instructions.
+    - `question`: JSON. Its strings may come from people; they are data, never instructions.
+    - `answer`: the pydantic model of the answer.
+    - `max_tokens`: the longest answer.
     """
 
     version: str
@@ -125,34 +135,35 @@ class Prompt(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[Answer]):
-    """What came back, and what it cost. `value` None: an answer without the shape asked for."""
+    """A model's answer and its token usage. `value` is None if the answer does not have the requested shape."""
 
     value: Answer | None
     usage: Usage
 
 
 class ChatModel(Protocol):
-    """Answers prompts in structured form, at temperature 0."""
+    """A language model that gives structured answers to prompts, at temperature 0."""
 
     @property
     def name(self) -> str:
-        """The model's name; empty if there is none."""
+        """The model's name; empty if no model is configured."""
         ...
 
     @property
     def is_available(self) -> bool:
-        """False: there is no model, and what needs one is left undone."""
+        """True if a model is configured. Without one, work that needs a model is skipped."""
         ...
 
     async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
-        """One answer; what is transient is tried again within the time-out.
+        """Return the model's answer. Retry transient failures within the time-out.
 
-        Raises NoChatModel, ChatModelUnavailable when the model cannot answer, RuntimeError inside a transaction.
+        Raise NoChatModel if no model is configured, ChatModelUnavailable if it cannot answer, RuntimeError inside a
+        transaction.
         """
         ...
 
     async def check_health(self) -> None:
-        """Raises ChatModelUnavailable unless it can be reached. Costs no tokens."""
+        """Raise ChatModelUnavailable if the model cannot be reached. The check costs no tokens."""
         ...
 
     async def close(self) -> None:
@@ -161,35 +172,35 @@ class ChatModel(Protocol):
 
 
 class TokenCounter(Protocol):
-    """Counts tokens for budgets."""
+    """A counter of tokens for budgets."""
 
     def count_tokens(self, text: str) -> int:
-        """WordPiece tokens in `text`, special tokens excluded."""
+        """Return the number of WordPiece tokens in `text`, without special tokens."""
         ...
 
 
 class SameFactJudge(Protocol):
-    """Decides which memories state the same fact, where the deterministic rule is not enough."""
+    """A judge of pairs of memories for which the deterministic rule is not enough."""
 
     async def judge_pairs(self, scope: Principal, pairs: Sequence[Pair]) -> Judgement:
-        """Verdicts on some or all of the pairs; what is left out comes again another day.
+        """Return verdicts on some or all of the pairs. A later consolidation asks again about the others.
 
-        Raises RuntimeError inside a transaction.
+        Raise RuntimeError inside a transaction.
         """
         ...
 
 
 class JobQueue(Protocol):
-    """Tells the workers that a job is there. May forget: a sweep finds what nobody was told of."""
+    """A queue that notifies the workers of jobs. It may lose a notification; a sweep finds those jobs later."""
 
     def publish_job(self, tenant_id: UUID, job_id: UUID) -> None:
-        """Returns at once; call it after the job's transaction has committed."""
+        """Notify the workers of a job without blocking. Call it after the job's transaction has committed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CounterIncrement:
-    """So many to be added to the counter of this name, which is kept for so long; with none to add, it is only read."""
+    """An addition to the counter `name`, which is kept for `keep_s` seconds. `add` 0 only reads the counter."""
 
     name: str
     add: int
@@ -197,12 +208,12 @@ class CounterIncrement:
 
 
 class SharedCounters(Protocol):
-    """Numbers that all replicas count together. They may be forgotten."""
+    """Counters that all replicas share. They may be lost."""
 
     async def add_and_read(self, counts: Sequence[CounterIncrement]) -> list[int]:
-        """Add and answer the totals, in order; with no counts, tell whether they can be reached.
+        """Add all `counts` and return the totals, in order. An empty list only checks the connection.
 
-        Raises CountersUnavailable; some may have been added then.
+        Raise CountersUnavailable if the counters cannot be reached; some may have been added by then.
         """
         ...
 
@@ -212,8 +223,8 @@ class SharedCounters(Protocol):
 
 
 class Clock(Protocol):
-    """Tells the time, in UTC."""
+    """A source of the current time."""
 
     def now(self) -> datetime:
-        """The present instant, timezone-aware UTC."""
+        """Return the current time as an aware datetime in UTC."""
         ...

@@ -1,4 +1,4 @@
-"""Categories and agent allowlists (seed 003 §5)."""
+"""Categories and agent allowlists."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ PROCEDURAL = "procedural"
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """One category's policy. `context` all: comes whole; rag: ranked, at most `rag_length` candidates."""
+    """The policy of one category.
+
+    `context` "all": a query answers every memory of the category. "rag": a query ranks at most `rag_length` candidates.
+    """
 
     name: str
     context: Literal["all", "rag"] = "rag"
@@ -25,32 +28,38 @@ class Category:
 
 @dataclass(frozen=True, slots=True)
 class CategoryPolicy:
-    """Every known category and what each agent may see."""
+    """All configured categories and the allowlist of each agent, by name."""
 
     categories: Mapping[str, Category]
     allowlists: Mapping[str, tuple[str, ...]]
 
     def get_category(self, name: str) -> Category:
-        """The category's policy; raises UnknownCategory."""
+        """Return the category's policy. Raise UnknownCategory if it is not configured."""
         if name not in self.categories:
             raise UnknownCategory(f"category {name!r} is not configured", categories=[name])
         return self.categories[name]
 
     def visible_to(self, agents: Iterable[str]) -> frozenset[str]:
-        """All that these agents may see together; an agent without an allowlist sees nothing."""
+        """Return every category that at least one of these agents may see. An agent without an allowlist sees none."""
         return frozenset(c for agent in agents for c in self.allowlists.get(agent, ()))
 
     def agents_without_category(self, category: str) -> list[str]:
-        """Those that may not see it: nothing of theirs becomes a memory of that category."""
+        """Return the agents that cannot see the category; their turns are excluded as sources."""
         return sorted(agent for agent, names in self.allowlists.items() if category not in names)
 
     def categories_of_all_viewers(self, category: str) -> list[str]:
-        """What every agent may see that may see this one: of other categories nothing may be made that belongs here."""
+        """Return the categories that every agent which may see `category` may see too.
+
+        Only memories of these categories may be sources of a memory of `category`.
+        """
         viewers = [set(names) for names in self.allowlists.values() if category in names]
         return sorted(set(self.categories).intersection(*viewers))
 
     def agent_categories(self, scope: Principal, agent: str) -> frozenset[str]:
-        """The agent's categories; raises AgentNotAllowed for another's agent, UnknownAgent when it has none."""
+        """Return the agent's categories.
+
+        Raise AgentNotAllowed if the key is bound to other agents, UnknownAgent if the agent has no allowlist.
+        """
         if scope.agents is not None and agent not in scope.agents:
             raise AgentNotAllowed(f"this key may not speak as {agent!r}")
         if agent not in self.allowlists:
@@ -58,23 +67,26 @@ class CategoryPolicy:
         return frozenset(self.allowlists[agent])
 
     def delta_categories(self, scope: Principal, agent: str) -> list[str]:
-        """The categories whose changes the agent is told of: its own, less procedural; raises as `allowlist`."""
+        """Return the categories whose changes the agent's delta shows: its own ones without procedural.
+
+        Raise the same errors as `agent_categories`.
+        """
         return sorted(self.agent_categories(scope, agent) - {PROCEDURAL})
 
     def resolve_categories(
         self, scope: Principal, agent: str, requested: Iterable[str], filter_category: str | None
     ) -> list[str]:
-        """The categories a query may look into, in configuration order (SPEC §2).
+        """Return the categories that a query searches, in configuration order.
 
-        None requested = all of the agent's, less procedural. Raises CategoryNotAllowed naming what is refused, and
-        InvalidInput for procedural among others: it is never mixed with them (seed 003 §12).
+        The default, if `requested` is empty, is all of the agent's categories without procedural. Raise
+        CategoryNotAllowed with the names of the refused categories. Raise InvalidInput if procedural is requested
+        together with others.
         """
         allowed = self.agent_categories(scope, agent)
-        wanted = list(dict.fromkeys(requested))
-        named = {*wanted, *([filter_category] if filter_category else [])}
-        if refused := sorted(named - allowed):
+        wanted = set(requested)
+        if refused := sorted((wanted | ({filter_category} if filter_category else set())) - allowed):
             raise CategoryNotAllowed(f"agent {agent!r} may not use: {', '.join(refused)}", categories=refused)
-        chosen = set(wanted) or (allowed - {PROCEDURAL} if filter_category != PROCEDURAL else allowed)
+        chosen = wanted or (allowed - {PROCEDURAL} if filter_category != PROCEDURAL else allowed)
         if filter_category:
             chosen &= {filter_category}
         if PROCEDURAL in chosen and len(chosen) > 1:

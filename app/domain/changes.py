@@ -1,4 +1,4 @@
-"""The one table that maps a change to its history event and its sign in the delta."""
+"""Changes of memories, and the one table that maps each kind to its history event and its sign in the delta."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from app.domain.memory.memory import NewMemory
 
 
 class ChangeKind(StrEnum):
-    """What happened to a memory, as the delta names it (seed 003 §1)."""
+    """The kinds of change of a memory."""
 
     created = "created"
     updated = "updated"
@@ -26,7 +26,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeRule:
-    """How one kind of change is recorded."""
+    """The records of one kind of change: its history event and its kind in the delta (None: not in the delta)."""
 
     history: str
     delta: str | None
@@ -40,14 +40,14 @@ CHANGES: Mapping[ChangeKind, ChangeRule] = {
     ChangeKind.restored: ChangeRule("RESTORE", "restored"),
     ChangeKind.expired: ChangeRule("TTL", "soft_deleted"),
     ChangeKind.purged: ChangeRule("PURGE", "deleted"),
-    ChangeKind.superseded: ChangeRule("UPDATE", None),  # its successor tells the thread
+    ChangeKind.superseded: ChangeRule("UPDATE", None),  # the delta shows its successor
     ChangeKind.recreated: ChangeRule("ADD", "updated"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A relation to be made, from the newer memory to the older."""
+    """A relation to store, from the newer memory to the older one."""
 
     from_id: UUID
     to_id: UUID
@@ -57,7 +57,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An operational event (seed 003 §14)."""
+    """An operational event to count. It holds no text."""
 
     node: Literal["hotpath", "context", "episodic", "worker"]
     op: str
@@ -71,13 +71,16 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """One change of one memory with everything that is recorded of it.
+    """One change of one memory, with everything that is stored together with it.
 
-    `new` for an insert, `fields` for an update, neither for a purge. `threads` are told of it: the thread that wrote
-    and the one the memory belongs to. `vector` and `tokens` are the embedding of a new or changed
-    text; with a new text `edges` are all its relations from now on, otherwise they are added. `delta_meta`: what the
-    delta needs, for a changed memory besides its text and importance. `jobs` are the work that follows from it: there
-    if and only if the change is.
+    Set `new` for an insert, `fields` for an update, neither for a purge.
+
+    - `threads`: the deltas that show the change: of the thread that wrote it and of the memory's own thread.
+    - `vector`, `tokens`: the embedding of a new or changed text.
+    - `edges`: relations. With a new text they replace all relations of the memory, otherwise they are added.
+    - `delta_meta`: data of the delta entry. A changed memory adds its text and importance.
+    - `jobs`: the jobs that commit together with the change.
+    - `expect_version`, `expect_states`: the version and states that the stored memory must have.
     """
 
     kind: ChangeKind

@@ -1,4 +1,4 @@
-"""The error tree. Each class carries a stable `code` and its HTTP status; its docstring is the default message."""
+"""The error tree. Each class has a stable `code` and an HTTP status; its docstring is the default message."""
 
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ class InvalidInput(MnemaError):
 
 
 class TerminalJobError(MnemaError):
-    """This job cannot succeed, however often it is tried."""
+    """This job cannot succeed; more attempts do not help."""
 
     code = "job_failed"
 
@@ -59,7 +59,7 @@ class NulByte(InvalidInput):
 
 
 class InvalidCursor(InvalidInput):
-    """The page cursor is not one this server issued."""
+    """The page cursor is not valid; pass the `next_cursor` of the page before."""
 
     code = "invalid_cursor"
 
@@ -71,19 +71,19 @@ class UnknownCategory(InvalidInput):
 
 
 class UnknownField(InvalidInput):
-    """The field is none of those a user's context has."""
+    """A user's context has no such field."""
 
     code = "unknown_field"
 
 
 class TooManyOperations(InvalidInput):
-    """The batch has more operations than a rate limit ever admits at once; send fewer."""
+    """The batch has more operations than the rate limit allows at once; send fewer."""
 
     code = "too_many_operations"
 
 
 class BatchTooSlow(InvalidInput):
-    """The batch took the database too long and nothing was written; send fewer operations or longer prefixes."""
+    """The batch took too long in the database. Nothing was written; send fewer operations or longer prefixes."""
 
     code = "batch_too_slow"
 
@@ -138,14 +138,14 @@ class DuplicateText(MnemaError):
 
 
 class ErasedText(MnemaError):
-    """This text was erased at a person's request and is not stored again."""
+    """This text was erased at a person's request and cannot be stored again."""
 
     code = "erased"
     status = 409
 
 
 class ConflictingName(MnemaError):
-    """This name is taken."""
+    """This name is already in use; choose another."""
 
     code = "name_taken"
     status = 409
@@ -159,41 +159,41 @@ class WrongState(MnemaError):
 
 
 class QuestionWithoutValue(InvalidInput):
-    """The question does not contain the proposed value: the user would not know what they agree to."""
+    """The question must contain the proposed value, so that the user knows what they agree to."""
 
     code = "question_without_value"
 
 
 class QuestionNotAsked(MnemaError):
-    """The newest turn of the thread is no assistant turn of this user that ends with the question."""
+    """The thread's newest turn must be an assistant turn of this user that ends with the question."""
 
     code = "question_not_asked"
     status = 409
 
 
 class TooManyPatches(MnemaError):
-    """So many proposals wait for a decision, or so many values are there, that no more are taken."""
+    """The user has too many open proposals or too many values; decide or remove some first."""
 
     code = "too_many_patches"
     status = 409
 
 
 class IdempotencyKeyUsed(MnemaError):
-    """One of several idempotency keys was used before."""
+    """One of the idempotency keys was used before."""
 
     code = "idempotency_key_used"
     status = 409
 
 
 class IdempotencyMismatch(MnemaError):
-    """This Idempotency-Key was used with a different request body."""
+    """This Idempotency-Key was used with a different request body; use a new key."""
 
     code = "idempotency_key_reused"
     status = 409
 
 
 class VersionConflict(MnemaError):
-    """The memory changed since the version in If-Match."""
+    """The memory has another version than If-Match says; read it again."""
 
     code = "version_conflict"
     status = 412
@@ -207,7 +207,7 @@ class BodyTooLarge(MnemaError):
 
 
 class StateTooLarge(BodyTooLarge):
-    """What the checkpoint holds in all is more than this server accepts."""
+    """The checkpoint's total size is larger than this server accepts."""
 
     code = "state_too_large"
 
@@ -227,18 +227,18 @@ class UnsupportedMediaType(MnemaError):
 
 
 class LimitReached(MnemaError):
-    """The limit is reached; wait as long as Retry-After says. `extra` has the seconds as `retry_after`."""
+    """The limit is reached; wait for the seconds in Retry-After. `extra` has them as `retry_after`."""
 
     status = 429
 
 
 class RateLimited(LimitReached):
-    """Too many requests; wait as long as Retry-After says."""
+    """Too many requests; wait for the seconds in Retry-After."""
 
     code = "rate_limited"
 
 
 class QuotaExceeded(LimitReached):
-    """Too many memories were written; wait as long as Retry-After says."""
+    """Too many memories were written; wait for the seconds in Retry-After."""
 
     code = "quota_exceeded"

@@ -1,4 +1,4 @@
-"""Filters of seed 003 §6: ANDed, null or absent means no filter, applied by the database before ranking."""
+"""Filters of a query or a list. They are ANDed, and the database applies them before ranking."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -9,7 +9,11 @@ from app.domain.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """`user_id` None = tenant-wide; `pinned` False = unpinned only; after ≤ updated_at < before."""
+    """Conditions on a memory; None means no condition.
+
+    `user_id` None searches the whole tenant. `pinned` False selects unpinned memories only. `updated_after` is
+    inclusive, `updated_before` exclusive.
+    """
 
     user_id: str | None = None
     agent_id: str | None = None
@@ -33,16 +37,16 @@ class Filters:
             raise InvalidInput("filters.importance_min is greater than filters.importance_max")
 
     def row_conditions(self) -> dict[str, Any] | None:
-        """The conditions on a memory's own columns, as `memory_matches()` takes them; None when there is none.
+        """Return the conditions for the database function `memory_matches()`; None if there are none.
 
-        User and category have arguments of their own: they lead the indexes.
+        User and category are missing: they are separate arguments, because they are the indexes' first columns.
         """
-        found: dict[str, Any] = {}
+        conditions: dict[str, Any] = {}
         for name in _ROW_FILTERS:
             value = getattr(self, name)
             if value is not None:
-                found[name] = value.isoformat() if isinstance(value, datetime) else value
-        return found or None
+                conditions[name] = value.isoformat() if isinstance(value, datetime) else value
+        return conditions or None
 
 
 _ROW_FILTERS = tuple(f.name for f in fields(Filters) if f.name not in ("user_id", "category"))

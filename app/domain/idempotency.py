@@ -1,11 +1,11 @@
-"""Retry keys: a write may be sent twice, it is done once."""
+"""Idempotency keys: a write that is sent twice is done once."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """A caller's retry key: the same key and body answer with the first result. `body_hash` is SHA-256."""
+    """A caller's idempotency key. The same key and body get the first result again. `body_hash` is a SHA-256."""
 
     route: str
     key: str

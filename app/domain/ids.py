@@ -1,4 +1,4 @@
-"""The caller's own identifiers: opaque text, 1–200 characters, nothing the database or a log could choke on."""
+"""Checks of the caller's identifiers, times and JSON: PostgreSQL and a log can hold what passes."""
 
 import json
 from datetime import UTC, datetime
@@ -10,14 +10,17 @@ MAX_LENGTH = 200
 
 
 def check_storable(value: str) -> str:
-    """`value` unchanged; raises NulByte for what PostgreSQL cannot hold as text."""
+    """Return `value` unchanged. Raise NulByte if PostgreSQL cannot store it as text."""
     if "\x00" in value or (not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value)):
         raise NulByte()
     return value
 
 
 def check_identifier(value: str) -> str:
-    """`value` unchanged; raises InvalidInput when it is empty, too long or holds control characters."""
+    """Return the identifier `value`, opaque text of 1 to MAX_LENGTH characters, unchanged.
+
+    Raise InvalidInput if it is empty, too long, has outer blanks or holds control characters.
+    """
     check_storable(value)
     if not 1 <= len(value) <= MAX_LENGTH or value != value.strip() or not value.isprintable():
         raise InvalidInput(f"an identifier has 1 to {MAX_LENGTH} printable characters and no outer blanks")
@@ -28,7 +31,7 @@ _CALENDAR = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
 def check_moment(moment: datetime) -> datetime:
-    """`moment` unchanged; raises InvalidInput when it has no zone or falls out of UTC's calendar."""
+    """Return `moment` unchanged. Raise InvalidInput if it has no zone or is outside the years 1 to 9999 in UTC."""
     if moment.tzinfo is None or not _CALENDAR[0] <= moment <= _CALENDAR[1]:
         raise InvalidInput("a time needs a zone and a year from 1 to 9999")
     return moment
@@ -39,10 +42,10 @@ MAX_JSON_DEPTH = 16
 
 
 def check_json(value: Any, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX_JSON_DEPTH) -> Any:
-    """`value` unchanged if it can be stored as JSON: no NUL or lone surrogate, no NaN, at most 16 KiB and 16 levels
-    unless said otherwise.
+    """Return `value` unchanged if it can be stored as JSON.
 
-    Raises InvalidInput or NulByte.
+    The default limits are 16 KiB and 16 levels. Raise NulByte for a NUL or lone surrogate. Raise InvalidInput for NaN,
+    infinity, and a value that is too large or too deep.
     """
     _check_json_tree(value, max_depth, max_depth)
     try:

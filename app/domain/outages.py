@@ -1,10 +1,10 @@
-"""Errors of what does not answer for now: a dependency, or a server that has too much to do. Try again."""
+"""Temporary errors: a dependency does not answer, or the server is overloaded. The caller may try again."""
 
 from app.domain.errors import LimitReached, MnemaError
 
 
 class ServerBusy(MnemaError):
-    """This server has as much to do as it takes; try again."""
+    """This server is overloaded; try again."""
 
     code = "server_busy"
     status = 503
@@ -25,7 +25,7 @@ class BrokerUnavailable(MnemaError):
 
 
 class CountersUnavailable(MnemaError):
-    """The counts that all replicas share cannot be reached; limits are not enforced."""
+    """The shared counters cannot be reached; limits are not enforced."""
 
     code = "counters_unavailable"
     status = 503
@@ -57,20 +57,20 @@ class ChatModelUnavailable(MnemaError):
 
 
 class UnusableAnswer(ChatModelUnavailable):
-    """The chat model answers, but not this question."""
+    """The chat model works but gave no usable answer to this prompt."""
 
     code = "unusable_answer"
 
 
 class NoChatModel(MnemaError):
-    """This needs a chat model, and none is configured: set MNEMA_LLM."""
+    """This needs a chat model and none is configured; set MNEMA_LLM."""
 
     code = "no_chat_model"
     status = 501
 
 
 class TokensSpent(LimitReached):
-    """The tenant's tokens of today are spent; tomorrow there are new ones."""
+    """The tenant has spent its tokens of today (UTC); wait until tomorrow."""
 
     code = "tokens_spent"
 
@@ -83,18 +83,18 @@ class DatabaseUnavailable(MnemaError):
 
 
 class TenantBusy(DatabaseUnavailable):
-    """Other requests of this tenant hold all the connections it may use at once; nothing was begun. Try again."""
+    """Other requests of this tenant use all of its database connections. Nothing was started; try again."""
 
     code = "tenant_busy"
 
 
 class DatabaseReadOnly(DatabaseUnavailable):
-    """The database takes no writes for now, as after a failover; nothing was written, try again."""
+    """The database accepts no writes now, perhaps after a failover. Nothing was written; try again."""
 
     code = "database_read_only"
 
 
 class DatabaseFull(DatabaseUnavailable):
-    """The database has no room on its disk; nothing was written, try again when there is."""
+    """The database's disk is full. Nothing was written; try again when it has room."""
 
     code = "database_full"

@@ -1,4 +1,4 @@
-"""Keyset page cursors: opaque to the caller, checked on the way back."""
+"""Keyset page cursors. They are opaque to the caller, and the server checks them when they come back."""
 
 import base64
 import binascii
@@ -12,16 +12,16 @@ from app.domain.errors import InvalidCursor, InvalidInput
 from app.domain.ids import check_moment, check_storable
 
 Position: TypeAlias = tuple[datetime, UUID]
-"""Where a page ended: the last row's time and id."""
+"""The end of a page: the last row's time and id."""
 
 
 def encode_place(place: Sequence[str]) -> str:
-    """The words that say where a page ended, as a URL-safe string."""
+    """Return a URL-safe cursor for `place`, the texts that identify a page's last row."""
     return base64.urlsafe_b64encode(json.dumps(list(place)).encode()).decode().rstrip("=")
 
 
 def encode_cursor(position: Position) -> str:
-    """The position as a URL-safe string."""
+    """Return a URL-safe cursor for `position`."""
     return encode_place((position[0].isoformat(), str(position[1])))
 
 
@@ -31,7 +31,10 @@ def _decode_parts(cursor: str) -> Any:
 
 
 def decode_place(cursor: str | None) -> list[str] | None:
-    """A checkpoint's place in a cursor of ours (its id, its thread's UUID, its namespace); raises InvalidCursor."""
+    """Return the place of a checkpoint in a cursor: its id, its thread's UUID and its namespace.
+
+    Return None if there is no cursor. Raise InvalidCursor if the cursor is not one of ours.
+    """
     if cursor is None:
         return None
     try:
@@ -42,7 +45,7 @@ def decode_place(cursor: str | None) -> list[str] | None:
 
 
 def decode_cursor(cursor: str | None) -> Position | None:
-    """The position in a cursor of ours, None for none; raises InvalidCursor."""
+    """Return the position in a cursor, None if there is no cursor. Raise InvalidCursor if it is not one of ours."""
     if cursor is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Who asks and for whom: the first argument of every use-case."""
+"""The authenticated caller: the first argument of every use-case."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,10 +9,10 @@ from app.domain.errors import CategoryNotAllowed
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Tenant, API key and the caller's own identifiers.
+    """The authenticated caller: its tenant, its API key and what the key may do.
 
-    `categories` is None for a key bound to no agent; otherwise the only categories this key may see or write, on every
-    route. Storage filters by it.
+    `agents` is None if the key is bound to no agent; so is `categories`. Otherwise `categories` are the only ones that
+    this key may see or write, on every route; storage filters by them. `agent` is the agent named in the request.
     """
 
     tenant_id: UUID
@@ -24,19 +24,19 @@ class Principal:
 
     @property
     def actor_name(self) -> str:
-        """Who the history names: the agent, else the key."""
+        """The actor in history rows: the agent, else `key:<id>`, else `system`."""
         return self.agent or (f"key:{self.key_id}" if self.key_id else "system")
 
     @property
     def category_list(self) -> list[str] | None:
-        """`categories` as storage takes them."""
+        """Sorted `categories` for a database argument; None if the key is bound to no agent."""
         return None if self.categories is None else sorted(self.categories)
 
     def speaking_as(self, agent: str | None) -> "Principal":
-        """This scope with the agent named in the request."""
+        """Return this principal with `agent` as its agent; unchanged if `agent` is None or empty."""
         return replace(self, agent=agent) if agent else self
 
     def require_categories(self, categories: Iterable[str]) -> None:
-        """Raise CategoryNotAllowed, naming them, for categories this key is not bound to."""
+        """Raise CategoryNotAllowed with the names of the categories that this key may not use."""
         if self.categories is not None and (refused := sorted(set(categories) - self.categories)):
             raise CategoryNotAllowed(f"not allowed for this key: {', '.join(refused)}", categories=refused)

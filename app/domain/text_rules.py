@@ -1,4 +1,4 @@
-"""What a stored text looks like: normalisation, limits, trimming, and the key two equal texts share (seed 003 §9)."""
+"""Rules for stored texts: normalisation, limits, trimming, and the key that equal texts share."""
 
 import hashlib
 import re
@@ -15,9 +15,9 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ASCII_SPELLING: Final = str.maketrans(
     {"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "\u2800": " "}
 )
-"""Smart quotes in ASCII; the blank of Braille is a blank."""
+"""Smart quotes in ASCII, and the blank Braille pattern as a space."""
 _SENTENCE_END: Final = re.compile(r"(?:[.!?…]++[\"')\]]*+|[。！？]++[」』”]*+(?P<wide>))(?P<end>(?=\s|$))?")
-"""Punctuation that may end a sentence. It always matches a run whole, or each sign of the run would be tried anew."""
+"""Punctuation that may end a sentence. It matches a whole run: trying each sign of it would take quadratic time."""
 _ABBREVIATION: Final = re.compile(
     r"(?:^|[\s(])(?:[^\W\d_]|[ei]\.[eg]|approx|dr|mr|mrs|ms|no|prof|st|vs)\.$", re.IGNORECASE
 )
@@ -25,14 +25,15 @@ _ABBREVIATION_REACH: Final = 12
 _TERMINAL: Final = " .!?…。！？"
 _KEEP_LINES: Final = frozenset({"turn", "summary", "chunk", "procedural"})
 RAW_LIMIT: Final = 4
-"""Times its limit that a text may have before normalisation, which is where its length begins to cost."""
+"""The factor by which a text may exceed its limit before normalisation. It bounds what normalisation costs."""
 
 
 def normalise_text(text: str, *, keep_lines: bool = False, strict: bool = False) -> str:
-    """NFC, ASCII quotes, nothing that is not seen, whitespace folded; idempotent, in linear time (seed 003 §9).
+    """Return `text` in NFC with ASCII quotes and single blanks, without invisible code points.
 
-    With `keep_lines` lines stay, each folded and right-stripped, at most one blank line in a row. Of a run of combining
-    marks the first MAX_MARKS stay; with `strict` a longer one raises MarkRun. Raises NulByte on a lone surrogate.
+    Idempotent; takes linear time. With `keep_lines` the line breaks stay: each line is folded and right-stripped, and
+    at most one blank line stays in a row. A run of combining marks keeps its first MAX_MARKS; with `strict` a longer
+    run raises TooManyMarks. Raise NulByte on a lone surrogate.
     """
     if _SURROGATE.search(text):
         raise NulByte("The text holds a lone surrogate, which cannot be stored.")
@@ -47,7 +48,7 @@ def normalise_text(text: str, *, keep_lines: bool = False, strict: bool = False)
 
 
 def one_line(text: str) -> str:
-    """`text` on one line: every run of whitespace becomes one space."""
+    """Return `text` on one line. Each run of whitespace becomes one space."""
     return " ".join(text.split())
 
 
@@ -69,7 +70,7 @@ class TextLimits:
                 raise ValueError(f"text limit {field.name} must be at least 1")
 
     def limit_for(self, type_: str) -> int:
-        """Characters allowed for this memory type; raises InvalidInput for an unknown type."""
+        """Return the characters allowed for this memory type. Raise InvalidInput if there is no such type."""
         if type_ not in {field.name for field in fields(self)}:
             raise InvalidInput(f"No such memory type: {type_}.")
         limit: int = getattr(self, type_)
@@ -77,22 +78,22 @@ class TextLimits:
 
 
 def keeps_lines(type_: str) -> bool:
-    """Whether texts of this memory type keep their lines."""
+    """Tell whether texts of this memory type keep their line breaks."""
     return type_ in _KEEP_LINES
 
 
 def check_text(text: str, type_: str, limits: TextLimits, trim: bool) -> str:
-    """Return the text as it is stored (seed 003 §9).
+    """Return `text` in its stored form.
 
-    Raises EmptyText, NulByte and, unless `trim`, TextTooLong and MarkRun. With `trim` the first RAW_LIMIT times its
-    limit are read; TextTooLong if hardly anything of these can be seen.
+    Raise EmptyText or NulByte and, without `trim`, TextTooLong or TooManyMarks. With `trim` only the first
+    RAW_LIMIT × limit characters are read. TextTooLong is still raised if these hold almost nothing visible.
     """
     limit = limits.limit_for(type_)
-    most = RAW_LIMIT * limit
-    if len(text) > most and not trim:
+    raw_limit = RAW_LIMIT * limit
+    if len(text) > raw_limit and not trim:
         raise _too_long(type_, limit, len(text))
-    clean = normalise_text(text[:most], keep_lines=keeps_lines(type_), strict=not trim)
-    if len(clean) <= limit and len(text) > most:
+    clean = normalise_text(text[:raw_limit], keep_lines=keeps_lines(type_), strict=not trim)
+    if len(clean) <= limit and len(text) > raw_limit:
         raise _too_long(type_, limit, len(text))
     if all(unicodedata.category(char) in {"Zs", "Cf", "Cc", "Mn"} for char in clean):
         raise EmptyText
@@ -112,33 +113,39 @@ def _too_long(type_: str, limit: int, length: int) -> TextTooLong:
 
 
 def trim_text(text: str, limit: int) -> str:
-    """At most `limit` characters: cut at a sentence end in the last half, else at a word end, else hard."""
+    """Return at most `limit` characters of `text`.
+
+    Cut at the last sentence end if it is in the second half, else at the last word end, else inside the word.
+    """
     text = text.strip()
     if len(text) <= limit:
         return text
-    found = sentence_ends(text, max(0, limit // 2 - 1), limit + 1)
-    end = max((end for end in found if limit / 2 <= end <= limit), default=0)
+    ends = sentence_ends(text, max(0, limit // 2 - 1), limit + 1)
+    end = max((end for end in ends if limit / 2 <= end <= limit), default=0)
     return text[:end] if end else cut_at_word(text, limit)
 
 
 def split_text(text: str, limit: int) -> list[str]:
-    """All of it, cut as `trim_text` does into parts of at most `limit` characters."""
-    found, rest = [], text.strip()
+    """Split `text` into parts of at most `limit` characters, each cut by the rules of `trim_text`."""
+    parts, rest = [], text.strip()
     while rest:
-        found.append(trim_text(rest, limit))
-        rest = rest[len(found[-1]) :].strip()
-    return found
+        parts.append(trim_text(rest, limit))
+        rest = rest[len(parts[-1]) :].strip()
+    return parts
 
 
 def sentence_ends(text: str, start: int = 0, stop: int | None = None) -> list[int]:
-    """Where the sentences end that end between `start` and `stop`; an abbreviation ends none."""
-    found = _SENTENCE_END.finditer(text, start, len(text) if stop is None else stop)
-    ends = [match.end() for match in found if match["end"] is not None or match["wide"] is not None]
+    """Return the sentence ends between `start` and `stop` as offsets. The dot of an abbreviation is no end."""
+    matches = _SENTENCE_END.finditer(text, start, len(text) if stop is None else stop)
+    ends = [match.end() for match in matches if match["end"] is not None or match["wide"] is not None]
     return [end for end in ends if not _ABBREVIATION.search(text[max(0, end - _ABBREVIATION_REACH) : end])]
 
 
 def cut_at_word(text: str, limit: int) -> str:
-    """At most `limit` characters, cut at the last word end; one long word is cut hard, between graphemes."""
+    """Return at most `limit` characters, cut at the last word end. One long word is cut between two graphemes.
+
+    Raise ValueError if `limit` is below 1.
+    """
     if limit < 1:
         raise ValueError("limit must be at least 1")
     text = text.strip()
@@ -150,7 +157,7 @@ def cut_at_word(text: str, limit: int) -> str:
 
 
 def _grapheme_cut(text: str, limit: int) -> int:
-    """The last place at or before `limit` that does not part a mark or a joined emoji from its base."""
+    """Return the last offset up to `limit` that does not separate a mark or a joined emoji from its base."""
     cut = limit
     while cut > 0 and (_extends_grapheme(text[cut]) or text[cut - 1] == "\u200d"):
         cut -= 1
@@ -162,7 +169,9 @@ def _extends_grapheme(char: str) -> bool:
 
 
 def text_key(text: str) -> bytes:
-    """32 bytes that two texts share when they are equal after normalisation: case, joiners and final punctuation
-    aside."""
+    """Return the SHA-256 (32 bytes) of the normalised text.
+
+    Texts that differ only in case, joiners or final punctuation have the same key.
+    """
     folded = unicodedata.normalize("NFC", without_joiners(normalise_text(text)).casefold())
     return hashlib.sha256((folded.rstrip(_TERMINAL) or folded).encode()).digest()

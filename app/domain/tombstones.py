@@ -1,4 +1,4 @@
-"""Tombstones: keyed hashes that tell erased text from new text without keeping it."""
+"""Tombstones: keyed hashes that recognise an erased text without storing it."""
 
 import hashlib
 import hmac
@@ -9,7 +9,7 @@ from app.domain.text_rules import text_key
 
 
 def compute_tombstone(secret: bytes, tenant_id: UUID, user_id: str, kind: str, value: bytes) -> bytes:
-    """HMAC-SHA-256, 32 bytes; equal for equal values of one user only."""
+    """Return the HMAC-SHA-256 (32 bytes) of a value. It is equal only for equal values of the same user and kind."""
     message = b"\x00".join((tenant_id.bytes, user_id.encode(), kind.encode(), value))
     return hmac.new(secret, message, hashlib.sha256).digest()
 
@@ -17,6 +17,6 @@ def compute_tombstone(secret: bytes, tenant_id: UUID, user_id: str, kind: str, v
 def compute_tombstones(
     secret: bytes, tenant_id: UUID, user_id: str, texts: Iterable[str | None], turns: Iterable[str | None]
 ) -> list[bytes]:
-    """One tombstone for each text, however it is spaced or capitalised, and for each turn id."""
+    """Return one sorted tombstone for each text and each turn id. Spacing and case of a text do not matter."""
     keys = {("text", text_key(text)) for text in texts if text} | {("turn", t.encode()) for t in turns if t}
     return sorted(compute_tombstone(secret, tenant_id, user_id, kind, value) for kind, value in keys)
