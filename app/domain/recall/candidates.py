@@ -1,4 +1,4 @@
-"""What ranking knows of a memory."""
+"""The input of ranking: one memory with its search scores."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -9,11 +9,17 @@ from numpy.typing import NDArray
 
 
 class Candidate(NamedTuple):
-    """What of a memory that might answer counts in its score. A tuple: a query makes a hundred.
+    """A memory that may answer a query, with everything its score depends on.
 
-    `asks`: it ends in a question; `similarity`: cosine, None without vectors; `lexical`: ts_rank, None without a match;
-    `strength`: of its strongest relation to a memory the asker may see, None without one; `tokens`: its words, for late
-    interaction; `embedding`: unit vector, only for MMR; `rerank`: a cross-encoder's logit, None if it did not read it.
+    A named tuple, because one query creates about a hundred.
+
+    - `asks`: the text ends in a question.
+    - `similarity`: cosine to the query; None without vectors.
+    - `lexical`: ts_rank; None without a match.
+    - `strength`: of its strongest relation to a memory that the caller may see; None without one.
+    - `tokens`: its packed token vectors, for late interaction.
+    - `embedding`: unit vector, set only for MMR.
+    - `rerank`: a cross-encoder's logit; None if the reranker did not read it.
     """
 
     id: UUID

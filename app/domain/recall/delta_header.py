@@ -1,4 +1,4 @@
-"""The delta header: what changed in a thread, in at most three lines (seed 003 §1)."""
+"""The delta header: the changes in a thread in at most three bullets (docs/contract.md, Recall)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,17 @@ SIGNS: Final[Mapping[ChangeKind, str]] = MappingProxyType(
 )
 MAX_BULLETS: Final = 3
 BULLET_CHARS: Final = 120
-"""The longest text in a bullet, ellipsis included."""
+"""Maximum length of the text in a bullet, ellipsis included."""
 _IMPORTANCE: Final = re.compile(r"[(（]?\b[iｉ][mｍ][pｐ]\s*[=＝﹦]\s*(\d*)[)）]?", re.IGNORECASE)
 _SIGN: Final = re.compile(rf"(?:[-*•]\s)?[-+↑↔−~↺](?=(?:{'|'.join(SIGNS)})\s?[:：])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaEntry:
-    """One change as an agent may see it. `combined` counts the notes a merge joined; `text` is then the survivor's."""
+    """One change that an agent may see.
+
+    `combined` is the number of memories that a merge joined; `text` is then the text of the merged memory.
+    """
 
     rev: int
     kind: ChangeKind
@@ -42,7 +45,7 @@ class DeltaEntry:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The rendered header: its title and bullets, how many changes it shows and how many it leaves out."""
+    """A rendered header: its lines (title and bullets), and the numbers of changes shown and left out (`more`)."""
 
     lines: tuple[str, ...]
     shown: int
@@ -55,7 +58,10 @@ class Header:
 
 
 def render_header(since_rev: int, entries: Sequence[DeltaEntry], max_bullets: int = MAX_BULLETS) -> Header | None:
-    """The most important changes first, then the latest; None when there is nothing, or no room, to show."""
+    """Render the most important changes, the latest first among equals.
+
+    Return None if there are no entries or `max_bullets` is below 1. At most MAX_BULLETS are shown.
+    """
     shown = sorted(entries, key=lambda entry: (-entry.importance, -entry.rev))[: max(0, min(max_bullets, MAX_BULLETS))]
     if not shown:
         return None
@@ -64,7 +70,7 @@ def render_header(since_rev: int, entries: Sequence[DeltaEntry], max_bullets: in
 
 
 def shrink_header(header: Header, max_bullets: int) -> Header | None:
-    """The same header with at most `max_bullets` bullets, to fit a budget; None when none is left."""
+    """Return the header with at most `max_bullets` bullets, so that it fits a budget. Return None if none is left."""
     shown = min(header.shown, max_bullets)
     if shown < 1:
         return None
@@ -72,9 +78,9 @@ def shrink_header(header: Header, max_bullets: int) -> Header | None:
 
 
 def category_label(category: str, label: str | None) -> str:
-    """The category's label, else its name in title case."""
-    if label and (shown := _strip_markers(label)):
-        return shown
+    """Return the category's label, else its name in title case."""
+    if label and (clean := _strip_markers(label)):
+        return clean
     return " ".join(word[:1].upper() + word[1:] for word in category.replace("_", " ").split())
 
 
@@ -90,7 +96,10 @@ def _render_bullet(entry: DeltaEntry) -> str:
 
 
 def _strip_markers(text: str) -> str:
-    """The text on one line, without what only a header says: "(imp=5)" reads "imp 5", "+created:" reads "created:"."""
+    """Return the text on one line with the header's own marks defused.
+
+    "(imp=5)" becomes "imp 5", and "+created:" becomes "created:", so that a text cannot imitate a header.
+    """
     return one_line(_SIGN.sub(" ", _IMPORTANCE.sub(r"imp \1", normalise_text(text))))
 
 

@@ -1,7 +1,7 @@
-"""What a conversation tells beyond its words: who speaks, what stands beside, which session it is, who only asks.
+"""Ranking cues from a conversation: the speaker, the neighbouring turns, the session, and turns that only ask.
 
-Every cue speaks of turns, memories with a thread and a place in it, and is 0 for all others: a cue's mean over the
-turns is taken off, so that being a turn is neither good nor bad.
+Cues apply to turns: memories with a thread and a place in it. A cue is 0 for all other memories. The mean of a yes/no
+cue over the turns is subtracted, so that being a turn gives neither advantage nor disadvantage.
 """
 
 import math
@@ -18,7 +18,10 @@ Values: TypeAlias = NDArray[np.float64]
 
 
 class Dialogue:
-    """The `turns` among some memories, by place, and who of those who speak there is `named` in the question."""
+    """The conversation cues of some memories for one question.
+
+    `turns` are the indexes of the turns in `memories`. `named_actors` are the turns' actors named in the question.
+    """
 
     def __init__(self, memories: Sequence[Candidate], question: str) -> None:
         self._memories = memories
@@ -27,15 +30,15 @@ class Dialogue:
         self.named_actors = {a for a in actors if a and re.search(rf"\b{re.escape(a)}\b", question, re.IGNORECASE)}
 
     def actor_cue(self) -> Values:
-        """Whether the one who speaks is named in the question."""
+        """Return the centred cue "the question names the speaker", one value a memory."""
         return self._centre_values([self._memories[at].actor_id in self.named_actors for at in self.turns])
 
     def question_cue(self) -> Values:
-        """Whether a turn ends in a question: who asks seldom tells."""
+        """Return the centred cue "the turn ends in a question". Such a turn seldom holds an answer."""
         return self._centre_values([self._memories[at].asks for at in self.turns])
 
     def neighbour_cue(self, relevance: Values) -> Values:
-        """The relevance of the turns just before and after, where they are known."""
+        """Return for each turn the summed `relevance` of the turns directly before and after it, if present."""
         result = np.zeros(len(self._memories))
         places = {(self._memories[at].thread_id, self._memories[at].seq): at for at in self.turns}
         for (thread, seq), at in places.items():
@@ -44,7 +47,7 @@ class Dialogue:
         return result
 
     def session_cue(self, relevance: Values) -> Values:
-        """How relevant the best turn of the same thread is, in standard deviations over the threads."""
+        """Return for each turn the `relevance` of its thread's best turn, in standard deviations over the threads."""
         best: dict[str | None, float] = {}
         for at in self.turns:
             thread = self._memories[at].thread_id
@@ -63,10 +66,10 @@ class Dialogue:
 
 
 def standardise_scores(values: Sequence[float]) -> Values:
-    """In standard deviations from the mean; all 0 when they are (nearly) equal."""
+    """Return the values in standard deviations from their mean; all 0 if they are (nearly) equal."""
     if not (count := len(values)):
         return np.zeros(0)
     array = np.array(values, np.float64)
-    array -= np.add.reduce(array) / count  # what mean() and std() do, each by half a dozen calls
+    array -= np.add.reduce(array) / count  # faster than mean() and std(), which make half a dozen calls each
     spread = math.sqrt(np.add.reduce(array * array) / count)
     return array / spread if spread >= 1e-9 else np.zeros(count)

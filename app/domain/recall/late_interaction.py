@@ -1,9 +1,9 @@
-"""Late interaction: a query and a text compared word by word (MaxSim over the model's own token vectors).
+"""Late interaction: a comparison of a query and a text word by word (MaxSim over the model's token vectors).
 
-A text is kept as one byte string: for each content word a unit vector, projected to 96 dimensions, as int8. The
-projection is orthonormal, made from a hash and so the same everywhere and for every model: on LoCoMo it finds as much
-as a fitted PCA of the same size (evidence recall@10 of MaxSim alone 0.702 and 0.706; 0.725 without any projection), and
-there is nothing to ship, to version or to train on.
+A text is stored as one byte string: for each content word a unit vector, projected to 96 dimensions, as int8. The
+projection is orthonormal and computed from a hash, so it is the same on every machine and needs no training data. On
+LoCoMo it finds as much as a fitted PCA of the same size: evidence recall@10 of MaxSim alone is 0.702 against 0.706,
+and 0.725 without a projection.
 """
 
 import hashlib
@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 
 DIMENSION = 96
 MAX_WORDS = 80
-"""Words kept of a text, the first ones: with its vector they fit a page, and a query reads over a hundred texts."""
+"""The number of words stored of a text: its first ones. With the text's vector they fit one database page.
+
+A query reads the words of more than a hundred texts.
+"""
 SCALE = 254.0
-"""Codes a unit: components of a projected unit vector stay within ±0.5 but for a few, which are clipped."""
+"""int8 codes per unit. Almost all components of a projected unit vector are within ±0.5; the rest are clipped."""
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -36,13 +39,13 @@ STOP_WORDS = _word_set(
 
 
 def is_content(token: str) -> bool:
-    """Whether a word piece is compared: neither a stop word nor punctuation nor one of the model's own marks."""
+    """Tell whether a word piece is compared: it is no stop word, no punctuation and no special token of the model."""
     return token not in STOP_WORDS and not token.startswith("[") and any(c.isalnum() for c in token)
 
 
 @lru_cache(maxsize=4)
 def token_projection(width: int) -> NDArray[np.float32]:
-    """Orthonormal columns, (width, DIMENSION): signs from a hash, one column after the other made orthogonal."""
+    """Return orthonormal columns, shape (width, DIMENSION): signs from a hash, orthogonalised column by column."""
     digest = hashlib.shake_256(b"mnema token projection").digest(width * DIMENSION // 8)
     signs = np.unpackbits(np.frombuffer(digest, np.uint8)).reshape(width, DIMENSION) * 2.0 - 1.0
     basis = np.zeros((width, DIMENSION))
@@ -53,7 +56,7 @@ def token_projection(width: int) -> NDArray[np.float32]:
 
 
 def pack_tokens(tokens: NDArray[np.float32]) -> bytes:
-    """Token vectors of the model, (tokens, width), as they are kept; DIMENSION bytes a token."""
+    """Pack the model's token vectors, shape (tokens, width), into bytes for storage: DIMENSION bytes a token."""
     projected = tokens @ token_projection(tokens.shape[1])
     projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-9)
     codes: bytes = np.clip(np.rint(projected * SCALE), -127, 127).astype(np.int8).tobytes()
@@ -61,25 +64,31 @@ def pack_tokens(tokens: NDArray[np.float32]) -> bytes:
 
 
 def drop_words(tokens: bytes, words: Sequence[str], dropped: Set[str]) -> bytes:
-    """The tokens but those of these words; all of them when none would be left or the words are not known."""
-    kept = [at for at, word in enumerate(words) if word not in dropped]
-    if not kept or len(kept) == len(words):
+    """Return packed `tokens` without those of the words `dropped`; `words` has the word of each token.
+
+    Return all tokens if none would remain or `words` is empty.
+    """
+    places = [at for at, word in enumerate(words) if word not in dropped]
+    if not places or len(places) == len(words):
         return tokens
-    return b"".join(tokens[at * DIMENSION : (at + 1) * DIMENSION] for at in kept)
+    return b"".join(tokens[at * DIMENSION : (at + 1) * DIMENSION] for at in places)
 
 
 def max_sim(query: bytes, documents: Sequence[bytes | None]) -> list[float | None]:
-    """For each document the mean over the query's words of the best cosine to one of its words; None without words."""
+    """Return a score for each document: the mean over the query's words of the best cosine to a document's word.
+
+    All arguments are packed tokens. A document without words scores None.
+    """
     result: list[float | None] = [None] * len(documents)
     places = [place for place, document in enumerate(documents) if document]
     if not query or not places:
         return result
-    held = [document for document in documents if document]
-    starts = [0, *(end // DIMENSION for end in accumulate(map(len, held[:-1])))]
-    words = np.frombuffer(b"".join(held), np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    asked = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    best = np.maximum.reduceat(asked @ words.T, starts, axis=1)
-    means = np.add.reduce(best, axis=0) / (len(asked) * SCALE**2)
+    packed = [document for document in documents if document]
+    starts = [0, *(end // DIMENSION for end in accumulate(map(len, packed[:-1])))]
+    words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    query_words = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    best = np.maximum.reduceat(query_words @ words.T, starts, axis=1)
+    means = np.add.reduce(best, axis=0) / (len(query_words) * SCALE**2)
     for place, value in zip(places, means.tolist(), strict=True):
         result[place] = value
     return result

@@ -1,9 +1,11 @@
-"""From candidates to an order: signals, fusion into one total, selection. Every part is named, and parts add up.
+"""Ranking: the signals of each candidate, their fusion into one total, and the selection. Parts are named and add up.
 
-Two fusions. `zscore` (the default profile): dense, lexical and late-interaction scores standardised over the candidates
-and weighted, then the cues of dialogue and dates, plus boosts. `sigmoid` (profile seed002): total = (1 - w)·relevance +
-w·recency, relevance = sigmoid(rerank score). A reranker's score is one more signal, and in `zscore` takes the place of
-late interaction, which it supersedes: both look at the words.
+There are two fusions:
+
+- `zscore` (the default profile): dense, lexical and late-interaction scores are standardised over the candidates and
+  weighted. Cues of dialogue and dates and the boosts are added. A reranker's score replaces late interaction, because
+  both compare the words.
+- `sigmoid` (the profile seed002): total = (1 - w)·relevance + w·recency, where relevance = sigmoid(rerank score).
 """
 
 import math
@@ -28,7 +30,10 @@ _MATCHES = frozenset({"dense", "lexical", "late", "rerank", "relevance"})
 
 @dataclass(frozen=True, slots=True)
 class RankingQuery:
-    """The question, as text and as `ports.Embedding` has its tokens and words, the asker's time zone and thread."""
+    """The query to rank for.
+
+    `tokens` and `words` are those of its `ports.Embedding`, `zone` and `thread_id` the caller's time zone and thread.
+    """
 
     text: str = ""
     tokens: bytes | None = None
@@ -39,12 +44,13 @@ class RankingQuery:
 
 @dataclass(frozen=True, slots=True)
 class RankingProfile:
-    """How candidates are ranked; weights are in units of the total. `mmr_lambda` 1 = no diversity.
+    """The settings of a ranking. Weights are in units of the total.
 
-    `neighbour_candidates`: of so many best by either search the turns beside them are candidates too. `dense_alone`,
-    `lexical_alone`: the weights of a profile with `late` when the words are not known. `rerank`: in place of `late`, of
-    a reranker that has read the best `rerank_candidates`. `pool`: for the sigmoid profile, candidates kept a slot asked
-    for, before diversity (seed 002: 3); so many a reranker reads there.
+    - `neighbour_candidates`: the best so many of either search add the turns beside them as candidates.
+    - `dense_alone`, `lexical_alone`: replace `dense` and `lexical` if `late` is set but no words are stored.
+    - `rerank`: the weight that replaces `late` after a reranker has read the best `rerank_candidates`.
+    - `pool`: candidates per requested result before diversity. With `sigmoid` a reranker reads pool × top_k.
+    - `mmr_lambda`: 1 means no diversity.
     """
 
     name: str
@@ -86,18 +92,18 @@ class RankingProfile:
             raise ValueError("mmr_lambda must be from 0 to 1")
 
     def rerank_count(self, top_k: int) -> int:
-        """How many of the best a reranker reads, 0 when its score would not count."""
+        """Return the number of best candidates that a reranker reads; 0 if its score has no weight."""
         if self.fusion == "sigmoid":
             return self.pool * top_k
         return max(self.rerank_candidates, top_k) if self.rerank else 0
 
     def without_late(self) -> "RankingProfile":
-        """The same for an installation that compares no words."""
+        """Return this profile for an installation without late interaction."""
         return replace(self, late=0.0, dense=self.dense_alone, lexical=self.lexical_alone) if self.late else self
 
 
 class ScoredCandidate(NamedTuple):
-    """A candidate with its score, the sum of its `parts`: the place `at` in each of the `columns`."""
+    """A candidate with its total score, the sum of its `parts`. Row `at` of each of the `columns` is one part."""
 
     candidate: Candidate
     total: float
@@ -106,25 +112,28 @@ class ScoredCandidate(NamedTuple):
 
     @property
     def parts(self) -> dict[str, float]:
-        """What the total is made of, by name; of cues and boosts those that add something."""
+        """The parts of the total by name. Cues and boosts of 0 are left out."""
         parts = {name: float(column[self.at]) for name, column in self.columns.items()}
         return {name: value for name, value in parts.items() if value or name in _MATCHES}
 
 
 class DroppedCandidate(NamedTuple):
-    """A candidate that was considered and not answered, and why."""
+    """A candidate that is not in the answer, with the reason."""
 
     scored: ScoredCandidate
     reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity"]
 
 
 def score_candidates(
-    candidates: Sequence[Candidate], profile: RankingProfile, now: datetime, asked: RankingQuery = RankingQuery()
+    candidates: Sequence[Candidate], profile: RankingProfile, now: datetime, query: RankingQuery = RankingQuery()
 ) -> list[ScoredCandidate]:
-    """All candidates with their parts, best first; equal totals by id, so that the order never depends on the plan."""
+    """Score all candidates and return them best first.
+
+    Equal totals are in order of id, so that the order never depends on the database's query plan.
+    """
     candidates = sorted(candidates, key=_ID)  # so that no sum depends on the order of arrival
-    columns = _FUSIONS[profile.fusion](candidates, profile, asked, now) | _boost_columns(
-        candidates, profile, asked, now
+    columns = _FUSIONS[profile.fusion](candidates, profile, query, now) | _boost_columns(
+        candidates, profile, query, now
     )
     totals = _sum_columns(columns, len(candidates))
     values = totals.tolist()
@@ -133,11 +142,11 @@ def score_candidates(
 
 
 def _boost_columns(
-    candidates: Sequence[Candidate], profile: RankingProfile, asked: RankingQuery, now: datetime
+    candidates: Sequence[Candidate], profile: RankingProfile, query: RankingQuery, now: datetime
 ) -> dict[str, Values]:
-    """By what each memory is, and whether it is of the asker's thread, whatever the question says.
+    """Return the boosts: parts that do not depend on the text of the query.
 
-    Recency: exp(-age / days) since the change, 1 for the future.
+    Recency is exp(-age / recency_days) since the last change, and 1 for a time in the future.
     """
     boosts: dict[str, Values] = {}
     if profile.recency:
@@ -149,8 +158,8 @@ def _boost_columns(
         boosts["pinned"] = profile.pinned * np.array([c.pinned for c in candidates], np.float64)
     if profile.relation:
         boosts["relation"] = profile.relation * np.array([c.strength or 0.0 for c in candidates], np.float64)
-    if profile.thread and asked.thread_id is not None:
-        boosts["thread"] = profile.thread * np.array([c.thread_id == asked.thread_id for c in candidates], np.float64)
+    if profile.thread and query.thread_id is not None:
+        boosts["thread"] = profile.thread * np.array([c.thread_id == query.thread_id for c in candidates], np.float64)
     if profile.insight:
         insight = MemoryType.insight.value
         boosts["insight"] = profile.insight * np.array([c.type == insight for c in candidates], np.float64)
@@ -158,12 +167,12 @@ def _boost_columns(
 
 
 def _zscore_columns(
-    candidates: Sequence[Candidate], profile: RankingProfile, asked: RankingQuery, now: datetime
+    candidates: Sequence[Candidate], profile: RankingProfile, query: RankingQuery, now: datetime
 ) -> dict[str, Values]:
-    dialogue = Dialogue(candidates, asked.text)
-    parts = _match_columns(candidates, profile, asked, dialogue.named_actors)
+    dialogue = Dialogue(candidates, query.text)
+    parts = _match_columns(candidates, profile, query, dialogue.named_actors)
     relevance = _sum_columns(parts, len(candidates))
-    said = find_spans(asked.text, now, asked.zone) if profile.date else []
+    spans = find_spans(query.text, now, query.zone) if profile.date else []
     cues: tuple[tuple[str, float, Callable[[Values], Values]], ...] = (
         ("neighbours", profile.neighbours, dialogue.neighbour_cue),
         ("actor", profile.actor, lambda _: dialogue.actor_cue()),
@@ -172,12 +181,12 @@ def _zscore_columns(
         (
             "date",
             profile.date,
-            lambda _: np.array([nearest_closeness(said, c.created_at, asked.zone) for c in candidates]),
+            lambda _: np.array([nearest_closeness(spans, c.created_at, query.zone) for c in candidates]),
         ),
     )
     for name, weight, cue in cues:
-        told = said if name == "date" else dialogue.turns
-        if weight and told and (values := weight * cue(relevance)).any():
+        evidence = spans if name == "date" else dialogue.turns
+        if weight and evidence and (values := weight * cue(relevance)).any():
             parts[name] = values
             relevance = relevance + values
     return parts
@@ -191,11 +200,12 @@ def _sum_columns(columns: Mapping[str, Values], count: int) -> Values:
 
 
 def _match_columns(
-    candidates: Sequence[Candidate], profile: RankingProfile, asked: RankingQuery, named: Set[str]
+    candidates: Sequence[Candidate], profile: RankingProfile, query: RankingQuery, named: Set[str]
 ) -> dict[str, Values]:
-    """How well each candidate matches, by vector, by word and by the model's view of each word.
+    """Return the match of each candidate: by vector, by full-text search, and by late interaction or a reranker.
 
-    Who is `named` is a cue of its own, and everybody's turns are full of names: word by word they say nothing.
+    Late interaction ignores the actors `named` in the query. They have a cue of their own, and names are so frequent
+    in turns that they carry no information there.
     """
     similarities = [c.similarity for c in candidates if c.similarity is not None]
     floor = min(similarities, default=0.0)
@@ -203,22 +213,22 @@ def _match_columns(
     lexical = standardise_scores([c.lexical or 0.0 for c in candidates])
     logits = [c.rerank for c in candidates if c.rerank is not None]
     if profile.rerank and logits:
-        worst = min(logits)  # what was not read was worse before
-        read = standardise_scores([worst if c.rerank is None else c.rerank for c in candidates])
-        return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "rerank": profile.rerank * read}
-    words = drop_words(asked.tokens or b"", asked.words, {part for name in named for part in name.lower().split()})
-    heard = max_sim(words, [c.tokens for c in candidates]) if profile.late else []
-    known = [value for value in heard if value is not None]
-    if not known:
+        worst = min(logits)  # the reranker read the best, so all others rank with its worst
+        rerank = standardise_scores([worst if c.rerank is None else c.rerank for c in candidates])
+        return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "rerank": profile.rerank * rerank}
+    words = drop_words(query.tokens or b"", query.words, {part for name in named for part in name.lower().split()})
+    token_scores = max_sim(words, [c.tokens for c in candidates]) if profile.late else []
+    present = [score for score in token_scores if score is not None]
+    if not present:
         alone = (profile.dense_alone, profile.lexical_alone) if profile.late else (profile.dense, profile.lexical)
         return {"dense": alone[0] * dense, "lexical": alone[1] * lexical}
-    middle = sum(known) / len(known)  # what has no words yet is neither better nor worse for it
-    late = standardise_scores([middle if value is None else value for value in heard])
+    mean = sum(present) / len(present)  # a candidate without words yet gets the mean: no advantage, no disadvantage
+    late = standardise_scores([mean if score is None else score for score in token_scores])
     return {"dense": profile.dense * dense, "lexical": profile.lexical * lexical, "late": profile.late * late}
 
 
 def _sigmoid_columns(
-    candidates: Sequence[Candidate], profile: RankingProfile, _asked: RankingQuery, _now: datetime
+    candidates: Sequence[Candidate], profile: RankingProfile, _query: RankingQuery, _now: datetime
 ) -> dict[str, Values]:
     return {
         "relevance": (1.0 - profile.recency)
@@ -227,13 +237,13 @@ def _sigmoid_columns(
 
 
 def candidate_relevance(candidate: Candidate, profile: RankingProfile) -> float:
-    """sigmoid(rerank score) in [0, 1].
+    """Return sigmoid(rerank score), in [0, 1].
 
-    Without a reranker the logit of the cosine stands in for its score, so it is the cosine itself; without a vector
-    either, a lexical match counts as much as the threshold asks.
+    Without a rerank score the relevance is the cosine. Without a vector too, a lexical match counts as much as the
+    profile's `score_threshold` or a little more, so that it passes.
     """
     if candidate.rerank is not None:
-        return 0.5 + 0.5 * math.tanh(candidate.rerank / 2)  # the same as 1 / (1 + exp(-x)), and never overflows
+        return 0.5 + 0.5 * math.tanh(candidate.rerank / 2)  # equals 1 / (1 + exp(-x)) and never overflows
     if candidate.similarity is not None:
         return max(0.0, candidate.similarity)
     return (profile.score_threshold or 0.0) + min(0.5, candidate.lexical or 0.0) if candidate.lexical else 0.0
@@ -248,7 +258,7 @@ _FUSIONS: dict[str, Callable[[Sequence[Candidate], RankingProfile, RankingQuery,
 def keep_similar(
     scored: Sequence[ScoredCandidate], threshold: float | None
 ) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
-    """Split by the request's `threshold` on cosine similarity; without a similarity nothing is dropped."""
+    """Split by the request's `threshold` on cosine similarity. A candidate without a similarity is kept."""
     if threshold is None:
         return list(scored), []
     kept, dropped = [], []
@@ -262,7 +272,10 @@ def keep_similar(
 def keep_reranked(
     scored: Sequence[ScoredCandidate], profile: RankingProfile
 ) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
-    """Split by whether a reranker has read it, where its score is what counts: the rest is beyond the pool."""
+    """Split by whether the reranker has read the candidate; unread ones are beyond the pool.
+
+    Only the sigmoid fusion drops unread candidates, and only if the reranker read some.
+    """
     if profile.fusion != "sigmoid" or all(s.candidate.rerank is None for s in scored):
         return list(scored), []
     kept = [s for s in scored if s.candidate.rerank is not None]
@@ -272,7 +285,7 @@ def keep_reranked(
 def keep_relevant(
     scored: Sequence[ScoredCandidate], profile: RankingProfile
 ) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
-    """Split by the profile's `score_threshold` on relevance (seed 002)."""
+    """Split by the profile's `score_threshold` on relevance."""
     if profile.score_threshold is None:
         return list(scored), []
     kept, dropped = [], []
@@ -285,7 +298,7 @@ def keep_relevant(
 def cap_categories(
     scored: Sequence[ScoredCandidate], lengths: dict[str, int]
 ) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
-    """At most `rag_length` candidates of each category (seed 003 §5), best first."""
+    """Keep the best candidates of each category, at most `lengths[category]` (its `rag_length`)."""
     kept: list[ScoredCandidate] = []
     dropped: list[DroppedCandidate] = []
     taken: dict[str, int] = {}
@@ -303,7 +316,7 @@ def cap_categories(
 def select_best(
     scored: Sequence[ScoredCandidate], top_k: int, profile: RankingProfile
 ) -> tuple[list[ScoredCandidate], list[DroppedCandidate]]:
-    """Choose `top_k`: the best in order, or by maximal marginal relevance (seed 002) when the profile asks for it."""
+    """Choose `top_k` candidates: the best in order, or by maximal marginal relevance if `mmr_lambda` is below 1."""
     if profile.mmr_lambda >= 1.0:
         return list(scored[:top_k]), [DroppedCandidate(s, "rank") for s in scored[top_k:]]
     pool, rest = list(scored[: profile.pool * top_k]), scored[profile.pool * top_k :]

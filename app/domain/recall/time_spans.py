@@ -1,4 +1,4 @@
-"""The spans of time a question speaks of: "on 7 May 2023", "last week", "two months ago", in the asker's time zone."""
+"""Time spans mentioned in a question ("on 7 May 2023", "last week", "two months ago"), in the caller's time zone."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _MONTHS = (
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 _NUMBERS |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "couple of": 2, "few": 3}
-# "may" and "march" are words of their own, so a month is written with a capital letter
+# "may" and "march" are also verbs, so a month must start with a capital letter
 _MONTH = "(?P<month>" + "|".join(name.capitalize() for name in _MONTHS) + ")"
 _DAY = r"(?P<day>[12]?\d|3[01])(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
@@ -30,18 +30,21 @@ _NEAR = re.compile(
 _WEEKDAY = re.compile(r"\b(?:last|on|this) (?P<weekday>" + "|".join(_WEEKDAYS) + r")\b")
 
 BLUR = 3.0
-"""Days beside a span of a week or less by which closeness falls to 1/e: people are vague, and talk of things later."""
+"""Days outside a short span after which closeness falls to 1/e. People are vague, and mention things later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `first` up to and with `last`."""
+    """The days from `first` to `last`, both included."""
 
     first: date
     last: date
 
     def closeness_to(self, day: date) -> float:
-        """1 within; beside a short span it fades away, beside a long one it is 0."""
+        """Return the closeness of `day`, 0 to 1: 1 inside the span.
+
+        Outside a span of more than 8 days it is 0; outside a shorter one it decays.
+        """
         if self.first <= day <= self.last:
             return 1.0
         if (self.last - self.first).days > 7:
@@ -51,25 +54,25 @@ class Span:
 
 
 def find_spans(text: str, now: datetime, zone: tzinfo) -> list[Span]:
-    """Every span `text` speaks of, as somebody in `zone` means it at `now`.
+    """Return every span that `text` mentions, as a person in `zone` means it at `now`.
 
-    A day or month without a year is the latest one. Years before 1 and days that do not exist are no spans.
+    A day or month without a year is the latest one. Days that do not exist are no spans.
     """
     today = now.astimezone(zone).date()
     lower = text.lower()
-    found = [*_dated_spans(text, today), *_relative_spans(lower, today)]
-    if not found:
-        found = [Span(date(int(m["year"]), 1, 1), date(int(m["year"]), 12, 31)) for m in _IN_YEAR.finditer(lower)]
-    return found
+    spans = [*_dated_spans(text, today), *_relative_spans(lower, today)]
+    if not spans:
+        spans = [Span(date(int(m["year"]), 1, 1), date(int(m["year"]), 12, 31)) for m in _IN_YEAR.finditer(lower)]
+    return spans
 
 
-def nearest_closeness(found: list[Span], at: datetime, zone: tzinfo) -> float:
-    """Of an instant to the nearest of the spans, 0 to 1."""
+def nearest_closeness(spans: list[Span], at: datetime, zone: tzinfo) -> float:
+    """Return the closeness of `at`, 0 to 1, to the nearest of the spans; 0 without spans."""
     try:
         day = at.astimezone(zone).date()
-    except OverflowError:  # the first or last day there is
+    except OverflowError:  # the first or last day of the calendar
         return 0.0
-    return max((span.closeness_to(day) for span in found), default=0.0)
+    return max((span.closeness_to(day) for span in spans), default=0.0)
 
 
 def _dated_spans(text: str, today: date) -> Iterator[Span]:

@@ -1,16 +1,19 @@
-"""Token budgets: a line fits whole or not at all (seed 003 §6)."""
+"""Token budgets. A line fits whole or not at all."""
 
 BYTES_PER_TOKEN = 4
 
 
 def line_tokens(text: str, wordpieces: int) -> int:
-    """Tokens one output line costs: the larger of its WordPiece count and a quarter of its UTF-8 bytes with newline."""
+    """Return the cost of one output line in tokens.
+
+    It is the larger of `wordpieces` and a quarter of the line's UTF-8 bytes with its newline, rounded up.
+    """
     size = len(text.encode("utf-8", "surrogatepass")) + 1
     return max(wordpieces, -(-size // BYTES_PER_TOKEN))
 
 
 class TokenBudget:
-    """A number of tokens to spend; never overdrawn."""
+    """A number of tokens to spend. It never falls below 0."""
 
     def __init__(self, total: int) -> None:
         if total < 0:
@@ -20,11 +23,11 @@ class TokenBudget:
 
     @property
     def tokens_left(self) -> int:
-        """Tokens not spent yet."""
+        """The tokens not spent yet."""
         return self._left
 
     def try_spend(self, cost: int) -> bool:
-        """Spend `cost` tokens if all of them are left; False leaves the budget as it was."""
+        """Spend `cost` tokens and return True. Return False and spend nothing if fewer are left."""
         if cost < 0:
             raise ValueError("a cost cannot be negative")
         if cost > self._left:
