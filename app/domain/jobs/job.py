@@ -1,4 +1,4 @@
-"""Background work: what there is, how often it is tried, and when the scheduled part of it is due (SPEC §7)."""
+"""Background jobs: their kinds and states, the retry policy, and the slots of scheduled kinds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,13 +8,13 @@ from typing import Any
 from uuid import UUID
 
 ALL_KINDS = "*"
-"""In a pause: every kind."""
+"""The kind that stands for every kind when jobs are paused."""
 
 MAX_ERROR = 500
 
 
 class JobKind(StrEnum):
-    """What a job does."""
+    """The kinds of jobs."""
 
     ttl = "ttl"
     purge = "purge"
@@ -29,7 +29,7 @@ class JobKind(StrEnum):
 
 
 class JobState(StrEnum):
-    """Where a job stands. `dead` ones wait for somebody to look at them and replay them."""
+    """The states of a job. A `dead` job has used all its attempts; an operator may replay it."""
 
     queued = "queued"
     running = "running"
@@ -38,9 +38,9 @@ class JobState(StrEnum):
 
 
 class Deferral(Exception):
-    """Raised by a job whose time has not come: it waits `wait_s` seconds, and this was no attempt.
+    """A signal that a job raises because it is too early: run it again in `wait_s` seconds, without using an attempt.
 
-    `why`: nothing that a user wrote.
+    `why` must hold no text of a user.
     """
 
     def __init__(self, wait_s: float, why: str) -> None:
@@ -51,7 +51,7 @@ class Deferral(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to be done. `payload` holds ids, never text; `user_id` is whom it is about; without an `id` it gets one."""
+    """A job to store. `payload` holds ids, never text. `user_id` is the user it concerns. `id` may be missing."""
 
     kind: JobKind
     user_id: str | None = None
@@ -61,7 +61,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A stored job. `kind` is a JobKind, or one that only a newer version of Mnema knows."""
+    """A stored job. `kind` is a JobKind, or a kind that only a newer version of Mnema has."""
 
     id: UUID
     kind: str
@@ -96,7 +96,7 @@ def _daily_and_hourly() -> Mapping[JobKind, int]:
 
 @dataclass(frozen=True, slots=True)
 class JobPolicy:
-    """Times in seconds. `schedule`: the period of each scheduled kind."""
+    """Lease, retry and schedule settings, in seconds. `schedule` has the period of each scheduled kind."""
 
     lease_s: float = 60
     heartbeat_s: float = 15
@@ -121,23 +121,25 @@ class JobPolicy:
             raise ValueError("schedule: a period must be at least 1")
 
     def without_kind(self, kind: JobKind) -> "JobPolicy":
-        """The same, where this kind is not scheduled."""
+        """Return this policy without `kind` in its schedule."""
         return replace(self, schedule={name: period for name, period in self.schedule.items() if name != kind})
 
 
 def backoff_s(attempt: int, policy: JobPolicy, jitter: float) -> float:
-    """Seconds to wait after the failed `attempt` (from 1): doubled each time, then between half and all of it.
+    """Return the seconds to wait after the failed `attempt`, which counts from 1.
 
-    `jitter` lies in [0, 1): jobs that failed together do not come back together.
+    The delay doubles with each attempt. `jitter` in [0, 1) picks a point between half and all of the delay, so that
+    jobs that failed together do not retry together.
     """
-    whole = min(policy.backoff_max_s, policy.backoff_s * 2.0 ** min(attempt - 1, 60))
-    return whole * (0.5 + jitter / 2)
+    delay = min(policy.backoff_max_s, policy.backoff_s * 2.0 ** min(attempt - 1, 60))
+    return delay * (0.5 + jitter / 2)
 
 
 def period_slot(now: datetime, period_s: int, offset_s: int = 0) -> str:
-    """The period that `now` lies in, by the instant it begins, in UTC; periods begin `offset_s` late.
+    """Return the slot of `now`: the start of its period as ISO 8601 text in UTC.
 
-    Slots sort by time; two clocks that differ name the same or neighbouring ones.
+    Each period starts `offset_s` seconds late. Slots sort by time. Two clocks that differ give the same slot or
+    neighbouring ones.
     """
     begins = (int(now.timestamp()) - offset_s) // period_s * period_s + offset_s
     return datetime.fromtimestamp(begins, UTC).isoformat()

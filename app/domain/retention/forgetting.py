@@ -1,4 +1,4 @@
-"""How long things are kept (seed 003 §7, seed 002 eviction)."""
+"""The retention policy: how long memories, events and other records are kept."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class ForgettingPolicy:
-    """Days, counts and the importance below which a memory may be forgotten."""
+    """Retention settings: days, counts, and `forget_below`, the importance below which a memory may be forgotten."""
 
     forget_after_days: int = 60
     forget_below: int = 3
@@ -24,13 +24,13 @@ class ForgettingPolicy:
                 raise ValueError(f"{name} must be at least 1")
 
     def forget_before(self, now: datetime) -> datetime:
-        """What was last accessed and changed before this instant may be forgotten."""
+        """Return the cutoff: a memory may be forgotten if its last access and change are before it."""
         return now - timedelta(days=self.forget_after_days)
 
     def records_before(self, now: datetime) -> tuple[datetime, datetime]:
-        """Events, and idempotency records and finished jobs, older than this are dropped."""
+        """Return two cutoffs: of events, and of idempotency records and finished jobs. Older rows are deleted."""
         return now - timedelta(days=self.events_days), now - timedelta(days=self.idempotency_days)
 
     def purge_at(self, now: datetime) -> datetime:
-        """Until when a memory soft-deleted now can be restored."""
+        """Return the time until which a memory that is soft-deleted at `now` can be restored."""
         return now + timedelta(days=self.purge_after_days)

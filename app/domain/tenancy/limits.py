@@ -1,4 +1,4 @@
-"""How much a tenant and a key may do in a while (SPEC §17): sliding windows, each made of two fixed ones."""
+"""Rate limits of keys and tenants: sliding windows, each computed from two fixed windows (docs/limits.md)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ SECOND_US = 1_000_000
 
 
 class LimitKind(Enum):
-    """What is limited, and in how long a window."""
+    """The limited quantities, each with the length of its window."""
 
     requests = ("requests a minute", 60)
     memories = ("memories a day", 86_400)
@@ -22,42 +22,42 @@ class LimitKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The most in a window, by one key and by all keys of a tenant together; None: no limit."""
+    """The limit in one window, of each key and of all keys of a tenant together. None means no limit."""
 
     key: int | None = None
     tenant: int | None = None
 
     def __post_init__(self) -> None:
-        if any(most is not None and most < 1 for most in (self.key, self.tenant)):
-            raise ValueError("a limit must be at least 1, or null for none")
+        if any(limit is not None and limit < 1 for limit in (self.key, self.tenant)):
+            raise ValueError("a limit must be at least 1, or null for no limit")
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What one tenant may do."""
+    """The limits of one tenant."""
 
     requests_per_minute: Ceiling = field(default_factory=Ceiling)
     memories_per_day: Ceiling = field(default_factory=Ceiling)
 
     def ceiling_for(self, what: LimitKind) -> Ceiling:
-        """The ceiling of one kind."""
+        """Return the limit of one kind."""
         return self.requests_per_minute if what is LimitKind.requests else self.memories_per_day
 
 
 @dataclass(frozen=True, slots=True)
 class LimitPolicy:
-    """What every tenant may do, and those that may do more or less, by id or by name."""
+    """The usual limits, and the limits of tenants that differ, by tenant id or name."""
 
     usual: Allowance = field(default_factory=Allowance)
     tenants: Mapping[str, Allowance] = field(default_factory=dict)
 
     @property
     def has_named_tenants(self) -> bool:
-        """Whether a tenant's name is needed to know what it may do."""
+        """True if some tenant is listed by name, so that a lookup needs the name."""
         return not all(_is_id(tenant) for tenant in self.tenants)
 
     def allowance_for(self, tenant_id: UUID, name: str | None) -> Allowance:
-        """What this tenant may do; its id counts before its name."""
+        """Return the limits of this tenant. An entry for its id takes precedence over one for its name."""
         return self.tenants.get(str(tenant_id)) or self.tenants.get(name or "") or self.usual
 
 
@@ -69,12 +69,12 @@ def _is_id(text: str) -> bool:
 
 
 class Tally:
-    """What was counted in the present fixed window and in the one before it.
+    """The counts of the current fixed window (`now`) and of the previous one (`before`).
 
-    The window that slides counts the present one whole and of the one before as much as it still covers, so that no
-    two full loads fit around a border. Numbers are whole and times microseconds since 1970, so that nothing rounds:
-    `wait_us` says when, to the microsecond. `untold` and `untold_before` are what the other replicas have not been told
-    of these two windows; `unread` says how often the one before is still to be read from them.
+    The sliding window counts all of the current window and the part of the previous one that it still covers. So two
+    full loads never fit around a border. Counts are integers and times are microseconds since 1970, so that nothing is
+    rounded. `untold` and `untold_before` are the counts of the two windows that the other replicas do not have yet.
+    `unread` is the number of times that the previous window must still be read from them.
     """
 
     __slots__ = ("before", "index", "name", "now", "unread", "untold", "untold_before", "window_us")
@@ -88,7 +88,7 @@ class Tally:
         self.unread = 2
 
     def advance_window(self, at_us: int) -> None:
-        """Go on to the window of this moment. A clock that was put back a little stays in the window it was in."""
+        """Move to the window of `at_us`. A clock that was set back by up to one window changes nothing."""
         index = at_us // self.window_us
         if index == self.index or index == self.index - 1:
             return
@@ -98,12 +98,12 @@ class Tally:
         self.index, self.unread = index, 2
 
     def wait_us(self, most: int, at_us: int, count: int = 1) -> int:
-        """In how many microseconds there is room for `count` more, if nothing else is counted; 0: at once.
+        """Return the microseconds until `count` more fit into the limit `most`; 0 if they fit now.
 
-        `count` is at most `most`.
+        The result assumes that nothing else is counted. `count` must be at most `most`.
         """
         window = self.window_us
-        into = at_us - self.index * window  # below nothing when the clock was put back
+        into = at_us - self.index * window  # negative if the clock was set back
         room = most - count - self.now
         if room >= 0:
             if self.before * (window - max(0, into)) <= room * window:
@@ -113,21 +113,23 @@ class Tally:
         return window - into + window - covered
 
     def add_count(self, count: int) -> None:
-        """Count so many, or fewer when negative; never below nothing."""
+        """Add `count` to the current window. A negative count subtracts; the total never falls below 0."""
         count = max(count, -self.now)
         self.now += count
         self.untold += count
 
     def restore_unsent(self, index: int, count: int) -> None:
-        """What could not be told of a window is still to be told, as long as it matters."""
+        """Mark `count` of the window `index` as not sent to the other replicas. Ignore older windows."""
         if index == self.index:
             self.untold += count
         elif index == self.index - 1:
             self.untold_before += count
 
     def merge_total(self, index: int, total: int) -> None:
-        """What all replicas together counted in a window. What one knew already is not unlearned: the memory that they
-        share may be lost."""
+        """Take over the `total` that all replicas counted in the window `index`.
+
+        The count never decreases, because the shared memory may be lost.
+        """
         if index == self.index:
             self.now = max(self.now, total + self.untold)
         elif index == self.index - 1:
@@ -135,5 +137,5 @@ class Tally:
 
 
 def retry_after_s(wait_us: int) -> int:
-    """Whole seconds, at least one, after which there is room."""
+    """Return the wait in whole seconds, rounded up, at least 1."""
     return max(1, -(-wait_us // SECOND_US))
