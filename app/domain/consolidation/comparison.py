@@ -1,6 +1,6 @@
-"""Daily consolidation, first half: which stored memories are compared, and the rule's verdicts (seed 003 §4, SPEC §7).
+"""Daily consolidation, first half: the selection of pairs to compare, and the verdicts of the deterministic rule.
 
-Only active semantic memories of one user and category are ever compared. The order of the input never matters.
+Only active semantic memories of one user and category are compared. The order of the input never matters.
 """
 
 import math
@@ -17,17 +17,19 @@ from app.domain.memory.same_fact import SameFact, lexical_overlap, numeric_step,
 from app.domain.memory.veto import find_veto
 
 Rule = SameFact | Literal["model", "new_value"]
-"""Why two memories are one fact. "model": a model says so; "new_value": so too, and the later text replaces the other's
-value."""
+"""The reason why two memories are one fact.
+
+"model": a model says so. "new_value": a model says that the later text replaces the value of the other.
+"""
 
 
 StopReason = Literal["spent", "unavailable"]
-"""Why a model is not asked any more: the day's tokens are spent, or it does not answer."""
+"""The reason why the model is not called again: the day's tokens are spent, or it does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationPolicy:
-    """Hours, days, counts and shares of a daily run."""
+    """The settings of a daily run: hours, days, counts and shares."""
 
     pool_hours: int = 72
     pool_importance: int = 3
@@ -47,20 +49,20 @@ class ConsolidationPolicy:
             raise ValueError("pool_top_share must lie between 0 and 1")
 
     def changed_since(self, now: datetime) -> datetime:
-        """What was created or changed at or after this instant is in the pool."""
+        """Return the cutoff of the pool: it includes memories created or changed at or after it."""
         return now - timedelta(hours=self.pool_hours)
 
     def compared_since(self, now: datetime) -> datetime:
-        """What was last changed before this instant is not compared."""
+        """Return the cutoff of the comparison: memories last changed before it are not compared."""
         return now - timedelta(days=self.max_age_days)
 
     def checked_since(self, now: datetime) -> datetime:
-        """A pair checked after this instant is not checked again."""
+        """Return the cutoff of earlier checks: a pair checked after it is not checked again."""
         return now - timedelta(days=self.fingerprint_days)
 
 
 class Fingerprint(NamedTuple):
-    """What a checked pair is remembered by. Made by `fingerprint` alone, also from stored values."""
+    """The identity of a checked pair. Create it with `pair_fingerprint` only, also from stored values."""
 
     low: UUID
     high: UUID
@@ -68,7 +70,7 @@ class Fingerprint(NamedTuple):
 
 
 def pair_fingerprint(a: UUID, b: UUID, score: float) -> Fingerprint:
-    """The pair's fingerprint, the same whichever memory comes first; the score counts to two decimals."""
+    """Return the pair's fingerprint. The order of the ids does not matter; the score is rounded to two decimals."""
     return Fingerprint(min(a, b), max(a, b), round(score, 2))
 
 
@@ -82,17 +84,17 @@ class Pair:
 
     @property
     def ids(self) -> frozenset[UUID]:
-        """Both ids, without an order."""
+        """Both ids, unordered."""
         return frozenset((self.first.id, self.second.id))
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """See `fingerprint`."""
+        """The pair's fingerprint; see `pair_fingerprint`."""
         return pair_fingerprint(self.first.id, self.second.id, self.score)
 
 
 class PairSelection(NamedTuple):
-    """The pairs to check now, and how many more the day has no room for."""
+    """The pairs to check now, and the number of further pairs that exceed the daily limit."""
 
     pairs: list[Pair]
     over_limit: int
@@ -100,7 +102,7 @@ class PairSelection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A checked pair and the rule by which it is one fact; None: two facts."""
+    """A checked pair, and the rule by which it is one fact; None means two facts."""
 
     pair: Pair
     rule: Rule | None
@@ -110,8 +112,8 @@ class Verdict:
 class Judgement:
     """Verdicts, and the tokens they cost.
 
-    `left`: pairs without a verdict; they come again. `stopped`: why no more are asked for the time being;
-    `fault`: what the model's endpoint did.
+    `left` is the number of pairs without a verdict; a later run checks them. `stopped` is the reason why no more pairs
+    are checked for now. `fault` describes the failure of the model's endpoint.
     """
 
     verdicts: Sequence[Verdict]
@@ -122,23 +124,23 @@ class Judgement:
 
 
 def comparison_pool(memories: Sequence[Memory], policy: ConsolidationPolicy, now: datetime) -> frozenset[UUID]:
-    """Whose neighbours are looked at, of one user's memories: the new and changed, the important, the much retrieved.
+    """Return the ids of one user's memories whose neighbours are compared: new, changed, important or often retrieved.
 
-    The top share is of all the user's comparable memories; what was never retrieved is not in it.
+    `pool_top_share` is a share of all the user's comparable memories. A memory never retrieved is not in that share.
     """
-    comparable = [one for one in memories if _is_comparable(one)]
+    comparable = [memory for memory in memories if _is_comparable(memory)]
     since = policy.changed_since(now)
-    chosen = {one.id for one in comparable if _changed_at(one) >= since or one.importance >= policy.pool_importance}
-    retrieved = [one for one in comparable if one.hits > 0]
-    retrieved.sort(key=lambda one: (-one.hits, -_changed_at(one).timestamp(), one.id))
+    chosen = {m.id for m in comparable if _changed_at(m) >= since or m.importance >= policy.pool_importance}
+    retrieved = [memory for memory in comparable if memory.hits > 0]
+    retrieved.sort(key=lambda memory: (-memory.hits, -_changed_at(memory).timestamp(), memory.id))
     top = retrieved[: math.ceil(len(comparable) * policy.pool_top_share)]
-    return frozenset(chosen | {one.id for one in top})
+    return frozenset(chosen | {memory.id for memory in top})
 
 
 def comparable_memories(memories: Iterable[Memory], policy: ConsolidationPolicy, now: datetime) -> list[Memory]:
-    """What may be in a pair at all."""
+    """Return the memories that may be in a pair: active, semantic and changed recently enough."""
     oldest = policy.compared_since(now)
-    return [one for one in memories if _is_comparable(one) and _changed_at(one) >= oldest]
+    return [memory for memory in memories if _is_comparable(memory) and _changed_at(memory) >= oldest]
 
 
 def select_pairs_to_check(
@@ -150,9 +152,10 @@ def select_pairs_to_check(
     now: datetime,
     spent: Mapping[str, int] | None = None,
 ) -> PairSelection:
-    """The pairs to check now, best first, each once; one of the two has to be in the pool.
+    """Select the pairs to check now, best first and each once. One of the two memories must be in the pool.
 
-    `checked`: when each fingerprint was made. `spent`: pairs already checked today, by user.
+    `checked` has the time of the last check of each fingerprint. `spent` has the number of pairs checked today, by
+    user; the default is none.
     """
     taken = Counter(spent or {})
     seen: set[frozenset[UUID]] = set()
@@ -161,8 +164,8 @@ def select_pairs_to_check(
         if pair.ids in seen:
             continue
         seen.add(pair.ids)
-        lately = checked.get(pair.fingerprint)
-        if lately is not None and lately > policy.checked_since(now):
+        checked_at = checked.get(pair.fingerprint)
+        if checked_at is not None and checked_at > policy.checked_since(now):
             continue
         if (
             _is_in_band(pair.score, bands)
@@ -178,12 +181,12 @@ def select_pairs_to_check(
 
 
 def judge_by_rule(pairs: Iterable[Pair], numeric_categories: Collection[str] = ()) -> list[Verdict]:
-    """The verdict of the deterministic rule on each pair."""
+    """Return the verdict of the deterministic rule on each pair, in order."""
     return [Verdict(pair, deterministic_rule(pair.first, pair.second, numeric_categories)) for pair in pairs]
 
 
 def deterministic_rule(a: Memory, b: Memory, numeric_categories: Collection[str] = ()) -> Rule | None:
-    """The deterministic rule by which two memories of one category are one fact, or None."""
+    """Return the deterministic rule by which two memories of one category are one fact; None if none applies."""
     return same_fact(a.text, b.text, numeric_update=a.category in numeric_categories)
 
 
@@ -193,7 +196,10 @@ def rule_from_verdict(
     verdict: Literal["same", "new_value", "different"],
     numeric_categories: Collection[str] = (),
 ) -> Rule | None:
-    """What a model's verdict on two memories of one category comes to: a yes holds unless the texts forbid it."""
+    """Return the rule that a model's verdict on two memories of one category gives.
+
+    Return None for "different", and for two texts that a veto keeps apart.
+    """
     if verdict == "different" or find_veto(a.text, b.text, verdict, numeric_update=a.category in numeric_categories):
         return None
     return "model" if verdict == "same" else verdict
@@ -208,7 +214,7 @@ def _changed_at(memory: Memory) -> datetime:
 
 
 def _is_in_band(score: float, bands: MergeBands) -> bool:
-    """Where auto-update admits equality only, no cosine is too high for a check."""
+    """Tell whether the score needs a check. There is no upper bound if auto-update accepts equal texts only."""
     return score >= bands.fallback_low and (bands.auto_update_equality_only or score < bands.auto_update)
 
 
@@ -217,6 +223,6 @@ def _is_worth_checking(pair: Pair, oldest: datetime) -> bool:
     return (
         a.id != b.id
         and (a.user_id, a.category) == (b.user_id, b.category)
-        and all(_is_comparable(one) and _changed_at(one) >= oldest for one in (a, b))
+        and all(_is_comparable(memory) and _changed_at(memory) >= oldest for memory in (a, b))
         and (lexical_overlap(a.text, b.text) or numeric_step(a.text, b.text))
     )

@@ -1,6 +1,6 @@
-"""Daily consolidation, second half: merges, relations and a report out of the verdicts (seed 003 §4, SPEC §7).
+"""Daily consolidation, second half: merges, relations and a report, built from the verdicts.
 
-The order of the verdicts never matters, and a plan that is carried out leaves nothing to merge for the next one.
+The order of the verdicts never matters. After a plan is carried out, the next plan finds nothing to merge.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ from app.domain.memory.same_fact import content_count
 _REPLACING: Final = frozenset({"numeric", "new_value"})
 
 IdPair: TypeAlias = frozenset[UUID]
-"""The ids of two memories."""
+"""The ids of two memories, unordered."""
 
 MAX_DECISIONS: Final = 1000
-"""A report lists no more; its counts are of all."""
+"""The maximum number of decisions in a report. Its counts still include all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class AbsorbedMemory:
-    """A memory that ends in a survivor. `score`: their cosine, None where it was not measured."""
+    """A memory that is merged into a survivor. `score` is their cosine, None if it was not measured."""
 
     memory: Memory
     rule: Rule
@@ -36,7 +36,10 @@ class AbsorbedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The survivor keeps id and text and takes these values; the absorbed give way to it."""
+    """A merge of several memories into one.
+
+    The survivor keeps its id and text and takes these values. The absorbed memories are superseded by it.
+    """
 
     survivor: Memory
     absorbed: tuple[AbsorbedMemory, ...]
@@ -48,7 +51,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the verdicts come to. `duplicates`: memories that the verdicts hold to be one too many."""
+    """The changes that the verdicts lead to. `duplicates` counts the memories that the verdicts find redundant."""
 
     verdicts: tuple[Verdict, ...]
     merges: tuple[Merge, ...]
@@ -58,7 +61,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PairDecision:
-    """What becomes of one checked pair. `user_id` and `texts` only where nothing is stored: of a dry run."""
+    """The action on one checked pair. `user_id` and `texts` are set only in a dry run, which stores nothing."""
 
     user_id: str | None
     category: str
@@ -71,12 +74,14 @@ class PairDecision:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Counts of a run; `+` adds up those of several users. `merged`: memories that gave way to another.
+    """The counts of a run; `+` adds the reports of several users.
 
-    `duplicates_before` and `duplicates_after`: memories that the verdicts hold to be one too many. `skipped`: merges
-    left for the next run, because somebody changed one of the memories meanwhile. `left`: pairs worth a check that
-    have none, for the day has no room for them or a model gave no verdict; `unanswered`: of these, because it does not
-    answer; `fault`: what its endpoint did.
+    - `merged`: memories absorbed into another.
+    - `duplicates_before`, `duplicates_after`: memories that the verdicts find redundant.
+    - `skipped`: merges left for the next run, because a memory was changed in the meantime.
+    - `left`: pairs worth a check without a verdict, because of the daily limit or of the model.
+    - `unanswered`: the part of `left` for which the model did not answer.
+    - `fault`: the failure of the model's endpoint.
     """
 
     pairs_seen: int = 0
@@ -97,9 +102,9 @@ class Report:
         return replace(total, decisions=total.decisions[:MAX_DECISIONS], fault=self.fault or other.fault)
 
     def as_json(self) -> dict[str, Any]:
-        """The report in what JSON knows; of a dry run also with the texts."""
+        """Return the report as a JSON object without `fault`. A dry run's report includes the texts."""
         counts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "fault"}
-        return counts | {"decisions": [_as_json(one) for one in self.decisions]}
+        return counts | {"decisions": [_as_json(decision) for decision in self.decisions]}
 
 
 def make_plan(
@@ -108,23 +113,25 @@ def make_plan(
     numeric_categories: Collection[str] = (),
     apart: Collection[IdPair] = (),
 ) -> Plan:
-    """Merges and relations out of the verdicts on distinct pairs; no memory is in two merges.
+    """Build merges and relations from the verdicts on distinct pairs. No memory is in two merges.
 
-    Pairs that are one fact form groups; within a group each merge has a survivor that every absorbed memory is one
-    fact with, by verdict or, unchecked, by the deterministic rule. So no chain drifts from fact to fact. Two that are
-    `apart` never end in one merge.
+    Pairs that are one fact form groups. In a merge, every absorbed memory is one fact with the survivor: by a verdict
+    or, for an unchecked pair, by the deterministic rule. So no chain drifts from fact to fact. Two memories of a pair
+    in `apart` are never in one merge.
     """
-    ordered = tuple(sorted(verdicts, key=lambda one: (-one.pair.score, one.pair.fingerprint[:2])))
-    known = {one.pair.ids: one for one in ordered}
+    ordered = tuple(sorted(verdicts, key=lambda verdict: (-verdict.pair.score, verdict.pair.fingerprint[:2])))
+    by_pair = {verdict.pair.ids: verdict for verdict in ordered}
     groups = _fact_groups(ordered)
-    merges = [merge for group in groups for merge in _group_merges(group, known, numeric_categories, apart)]
+    merges = [merge for group in groups for merge in _group_merges(group, by_pair, numeric_categories, apart)]
     duplicates = sum(len(group) - 1 for group in groups)
     return Plan(ordered, tuple(merges), tuple(_relation_edges(ordered, merges, bands.link_min)), duplicates)
 
 
 def plan_report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool = False) -> Report:
-    """The figures of a plan that is carried out whole. Decisions: what was done; with `dry_run` every one, and whose
-    and what texts."""
+    """Return the report of a plan that is carried out completely.
+
+    Its decisions are the merges and links. With `dry_run` they are all pairs, with user and texts.
+    """
     merged = sum(len(merge.absorbed) for merge in plan.merges)
     return Report(
         pairs_seen=pairs_seen,
@@ -139,12 +146,13 @@ def plan_report(plan: Plan, *, pairs_seen: int, tokens: int = 0, dry_run: bool =
 
 
 def _fact_groups(verdicts: Iterable[Verdict]) -> list[list[Memory]]:
-    """The memories that verdicts join, directly or by way of others."""
+    """Return the groups of memories that verdicts connect, directly or through other memories."""
     group_of: dict[UUID, list[Memory]] = {}
-    for one in verdicts:
-        if one.rule is None:
+    for verdict in verdicts:
+        if verdict.rule is None:
             continue
-        first, second = (group_of.setdefault(memory.id, [memory]) for memory in (one.pair.first, one.pair.second))
+        pair = verdict.pair
+        first, second = (group_of.setdefault(memory.id, [memory]) for memory in (pair.first, pair.second))
         if first is not second:
             first.extend(second)
             group_of.update((memory.id, first) for memory in second)
@@ -153,82 +161,86 @@ def _fact_groups(verdicts: Iterable[Verdict]) -> list[list[Memory]]:
 
 def _group_merges(
     group: Sequence[Memory],
-    known: Mapping[IdPair, Verdict],
+    by_pair: Mapping[IdPair, Verdict],
     numeric_categories: Collection[str],
     apart: Collection[IdPair],
 ) -> Iterator[Merge]:
-    """One merge about the best survivor, then about the best of those it leaves, and so on."""
-    rules = _pair_rules(group, known, numeric_categories)
-    left = sorted(group, key=lambda one: (-content_count(one.text), one.created_at, one.id))
-    while left:
-        survivor = next(one for one in left if not any(_is_outdated(one, other, rules) for other in left))
-        joined: list[Memory] = []
-        for one in left:
-            if frozenset((one.id, survivor.id)) in rules and not _is_kept_apart(one, [survivor, *joined], apart):
-                joined.append(one)
-        if joined:
-            yield _build_merge(survivor, joined, rules, known)
-        done = {survivor.id, *(one.id for one in joined)}
-        left = [one for one in left if one.id not in done]
+    """Merge into the best survivor, then into the best one of the remaining memories, and so on."""
+    rules = _pair_rules(group, by_pair, numeric_categories)
+    remaining = sorted(group, key=lambda memory: (-content_count(memory.text), memory.created_at, memory.id))
+    while remaining:
+        survivor = next(m for m in remaining if not any(_is_outdated(m, other, rules) for other in remaining))
+        absorbed: list[Memory] = []
+        for memory in remaining:
+            one_fact = frozenset((memory.id, survivor.id)) in rules
+            if one_fact and not _is_kept_apart(memory, [survivor, *absorbed], apart):
+                absorbed.append(memory)
+        if absorbed:
+            yield _build_merge(survivor, absorbed, rules, by_pair)
+        merged_ids = {survivor.id, *(memory.id for memory in absorbed)}
+        remaining = [memory for memory in remaining if memory.id not in merged_ids]
 
 
-def _is_kept_apart(one: Memory, others: Iterable[Memory], apart: Collection[IdPair]) -> bool:
-    return any(frozenset((one.id, other.id)) in apart for other in others)
+def _is_kept_apart(memory: Memory, others: Iterable[Memory], apart: Collection[IdPair]) -> bool:
+    return any(frozenset((memory.id, other.id)) in apart for other in others)
 
 
 def _pair_rules(
-    group: Sequence[Memory], known: Mapping[IdPair, Verdict], numeric_categories: Collection[str]
+    group: Sequence[Memory], by_pair: Mapping[IdPair, Verdict], numeric_categories: Collection[str]
 ) -> dict[IdPair, Rule]:
-    """The rule of every two of the group that are one fact."""
+    """Return the rule of each pair of the group that is one fact."""
     rules: dict[IdPair, Rule] = {}
-    for at, one in enumerate(group):
+    for at, memory in enumerate(group):
         for other in group[at + 1 :]:
-            ids = frozenset((one.id, other.id))
-            rule = known[ids].rule if ids in known else deterministic_rule(one, other, numeric_categories)
-            # Pinning moves updated_at as well: unless both instants agree, nobody knows which value is the later.
-            if rule is not None and (rule not in _REPLACING or _is_later(one, other) or _is_later(other, one)):
+            ids = frozenset((memory.id, other.id))
+            rule = by_pair[ids].rule if ids in by_pair else deterministic_rule(memory, other, numeric_categories)
+            # Pinning changes updated_at too, so the later value is known only if both times agree.
+            if rule is not None and (rule not in _REPLACING or _is_later(memory, other) or _is_later(other, memory)):
                 rules[ids] = rule
     return rules
 
 
-def _is_later(one: Memory, other: Memory) -> bool:
-    return one.created_at > other.created_at and one.updated_at > other.updated_at
+def _is_later(memory: Memory, other: Memory) -> bool:
+    return memory.created_at > other.created_at and memory.updated_at > other.updated_at
 
 
-def _is_outdated(one: Memory, other: Memory, rules: Mapping[IdPair, Rule]) -> bool:
-    return rules.get(frozenset((one.id, other.id))) in _REPLACING and _is_later(other, one)
+def _is_outdated(memory: Memory, other: Memory, rules: Mapping[IdPair, Rule]) -> bool:
+    return rules.get(frozenset((memory.id, other.id))) in _REPLACING and _is_later(other, memory)
 
 
 def _build_merge(
     survivor: Memory,
-    joined: Sequence[Memory],
+    absorbed: Sequence[Memory],
     rules: Mapping[IdPair, Rule],
-    known: Mapping[IdPair, Verdict],
+    by_pair: Mapping[IdPair, Verdict],
 ) -> Merge:
-    absorbed = []
-    for one in joined:
-        ids = frozenset((one.id, survivor.id))
-        absorbed.append(AbsorbedMemory(one, rules[ids], known[ids].pair.score if ids in known else None))
-    everyone = [survivor, *joined]
+    parts = []
+    for memory in absorbed:
+        ids = frozenset((memory.id, survivor.id))
+        parts.append(AbsorbedMemory(memory, rules[ids], by_pair[ids].pair.score if ids in by_pair else None))
+    memories = [survivor, *absorbed]
     return Merge(
         survivor,
-        tuple(absorbed),
-        importance=max(one.importance for one in everyone),
-        pinned=any(one.pinned for one in everyone),
-        tags=tuple(dict.fromkeys(tag for one in everyone for tag in one.tags)),
-        created_at=min(one.created_at for one in everyone),
+        tuple(parts),
+        importance=max(memory.importance for memory in memories),
+        pinned=any(memory.pinned for memory in memories),
+        tags=tuple(dict.fromkeys(tag for memory in memories for tag in memory.tags)),
+        created_at=min(memory.created_at for memory in memories),
     )
 
 
 def _relation_edges(verdicts: Iterable[Verdict], merges: Iterable[Merge], link_min: float) -> Iterator[Edge]:
-    """One relation, of the nearest pair, for every two memories that stay two; from the newer to the older."""
-    heirs = _merge_by_memory(merges)
+    """Yield one relation, from the newer to the older, for each two memories that stay separate.
+
+    If several pairs lead to the same two memories, the nearest pair gives the strength.
+    """
+    merge_of = _merge_by_memory(merges)
     linked: set[tuple[UUID, UUID]] = set()
     for verdict in verdicts:  # best first
         ends = []
         for memory in (verdict.pair.first, verdict.pair.second):
-            heir = heirs.get(memory.id)
-            ends.append((heir.created_at, heir.survivor.id) if heir else (memory.created_at, memory.id))
+            merge = merge_of.get(memory.id)
+            ends.append((merge.created_at, merge.survivor.id) if merge else (memory.created_at, memory.id))
         (_, old), (_, new) = sorted(ends)
         if old != new and verdict.pair.score >= link_min and (old, new) not in linked:
             linked.add((old, new))
@@ -236,16 +248,16 @@ def _relation_edges(verdicts: Iterable[Verdict], merges: Iterable[Merge], link_m
 
 
 def _merge_by_memory(merges: Iterable[Merge]) -> dict[UUID, Merge]:
-    """The merge of every memory that takes part in one."""
-    return {id_: merge for merge in merges for id_ in (merge.survivor.id, *(one.memory.id for one in merge.absorbed))}
+    """Return the merge of each memory that is in one, by memory id."""
+    return {id_: merge for merge in merges for id_ in (merge.survivor.id, *(part.memory.id for part in merge.absorbed))}
 
 
 def _pair_decisions(plan: Plan, dry_run: bool) -> Iterator[PairDecision]:
-    heirs = _merge_by_memory(plan.merges)
+    merge_of = _merge_by_memory(plan.merges)
     linked = {frozenset((edge.from_id, edge.to_id)) for edge in plan.links}
     for verdict in plan.verdicts:
         first, second = verdict.pair.first, verdict.pair.second
-        ends = {heirs[one.id].survivor.id if one.id in heirs else one.id for one in (first, second)}
+        ends = {merge_of[m.id].survivor.id if m.id in merge_of else m.id for m in (first, second)}
         action: Literal["merge", "link", "keep"] = "link" if ends in linked else "keep"
         if len(ends) == 1:
             action = "merge"
@@ -261,8 +273,8 @@ def _pair_decisions(plan: Plan, dry_run: bool) -> Iterator[PairDecision]:
             )
 
 
-def _as_json(one: PairDecision) -> dict[str, Any]:
-    row = asdict(one) | {"ids": [str(id_) for id_ in one.ids], "score": round(one.score, 4)}
-    if one.texts is None:
+def _as_json(decision: PairDecision) -> dict[str, Any]:
+    row = asdict(decision) | {"ids": [str(id_) for id_ in decision.ids], "score": round(decision.score, 4)}
+    if decision.texts is None:
         return {name: value for name, value in row.items() if name not in ("user_id", "texts")}
-    return row | {"texts": list(one.texts)}
+    return row | {"texts": list(decision.texts)}
