@@ -1,4 +1,4 @@
-"""What a user's next turn says to a question about a proposal (SPEC §8): only a plain answer decides. Pure."""
+"""The user's answer to a question about a proposal. Only a plain yes or no decides (docs/security.md, Consent)."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -36,19 +36,22 @@ _POLITE: Final = (
 
 
 def _phrase_verdicts() -> Mapping[str, str]:
-    said = (("yes", _YES), ("no", _NO), ("", _POLITE))
-    return {phrase: verdict for verdict, phrases in said for phrase in phrases.split("|")}
+    phrases_by_verdict = (("yes", _YES), ("no", _NO), ("", _POLITE))
+    return {phrase: verdict for verdict, phrases in phrases_by_verdict for phrase in phrases.split("|")}
 
 
 PHRASES: Final = _phrase_verdicts()
-"""Each phrase that an answer may be made of, and what it says; the empty string: nothing."""
+"""The phrases that an answer may consist of, each with its verdict. A polite phrase has the empty verdict."""
 _LONGEST: Final = max(phrase.count(" ") + 1 for phrase in PHRASES)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadChange:
-    """A change of a thread: a turn when `role` is known. `version` above 1: it was edited since; `key_id`: of the API
-    key that stored it, None if no key did."""
+    """A change in a thread's log.
+
+    The fields after `is_turn` are set for a turn that is still stored. A `version` above 1 means that the turn was
+    edited. `key_id` is the API key that stored the turn, None if no key did.
+    """
 
     rev: int
     memory_id: UUID
@@ -64,7 +67,7 @@ class ThreadChange:
 
 @dataclass(frozen=True, slots=True)
 class ThreadTurn:
-    """A stored turn and the thread's revision that stored it."""
+    """A stored turn, and the thread's revision that stored it."""
 
     id: UUID
     rev: int
@@ -72,13 +75,17 @@ class ThreadTurn:
     text: str
 
     def asks_question(self, question: str) -> bool:
-        """Whether it is an assistant's turn that ends with this question."""
+        """Tell whether this is an assistant's turn that ends with `question`."""
         return self.role == ASSISTANT and ends_with_words(self.text[-2 * MAX_QUESTION :], question)
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionOutcome:
-    """What became of a question; `turn_id`: what was said to it. `open`: nothing yet. `why`: why it is unclear."""
+    """The outcome of a question.
+
+    The verdict "open" means that there is no next turn yet. `turn_id` is the turn that ended the question. `why` is
+    the reason for the verdict "unclear".
+    """
 
     verdict: Verdict
     turn_id: UUID | None = None
@@ -86,42 +93,43 @@ class QuestionOutcome:
 
 
 def classify_answer(answer: str) -> Literal["yes", "no", "unclear"]:
-    """What a short answer says: plain phrases of consent or of refusal, and politeness.
+    """Classify an answer that consists only of plain phrases of consent or refusal and polite phrases.
 
-    A question, a condition, or any other word makes it unclear.
+    A question, a condition, any other word, or a long answer makes it "unclear".
     """
     if len(answer) > MAX_ANSWER or re.search("[?？¿;؟]", answer):
         return "unclear"
     words = re.sub(r"[^\w']+", " ", normalise_text(answer).lower()).split()
-    found: set[str] = set()
+    verdicts: set[str] = set()
     while words:
         for length in range(min(_LONGEST, len(words)), 0, -1):
             verdict = PHRASES.get(" ".join(words[:length]))
             if verdict is not None:
-                found.add(verdict)
+                verdicts.add(verdict)
                 words = words[length:]
                 break
         else:
             return "unclear"
-    if found - {""} == {"yes"}:
+    if verdicts - {""} == {"yes"}:
         return "yes"
-    return "no" if found - {""} == {"no"} else "unclear"
+    return "no" if verdicts - {""} == {"no"} else "unclear"
 
 
 def evaluate_reply(
-    question: Question, told: Sequence[ThreadChange], limit: int, proposers: Collection[UUID] = ()
+    question: Question, changes: Sequence[ThreadChange], limit: int, proposers: Collection[UUID] = ()
 ) -> QuestionOutcome:
-    """What was said to a question, of the changes of its thread since it was asked, oldest first, `limit` at most.
+    """Return the outcome of a question.
 
-    The next turn alone can answer it, and only one of the user's that another key stored than those that proposed the
-    value or bound the question. A change that is not known any more ends the question.
+    `changes` are those of its thread since the question, oldest first, at most `limit`. Only the next turn can answer:
+    it must be the user's, stored by a key other than the `proposers` and the key that bound the question. A change that
+    is missing from the log ends the question.
     """
-    for rev, change in enumerate(told, question.rev + 1):
-        if change.rev != rev:  # older ones were dropped from the log
+    for rev, change in enumerate(changes, question.rev + 1):
+        if change.rev != rev:  # older changes were deleted from the log
             return QuestionOutcome("unclear", why="lost")
         if change.is_turn:
             return _evaluate_turn(question, change, {*proposers, question.key_id})
-    return QuestionOutcome("unclear", why="lost") if len(told) >= limit else QuestionOutcome("open")
+    return QuestionOutcome("unclear", why="lost") if len(changes) >= limit else QuestionOutcome("open")
 
 
 def _evaluate_turn(question: Question, turn: ThreadChange, barred: Collection[UUID | None]) -> QuestionOutcome:
@@ -131,7 +139,7 @@ def _evaluate_turn(question: Question, turn: ThreadChange, barred: Collection[UU
         return QuestionOutcome("unclear", turn.memory_id, "another_turn")
     if turn.user_id != question.user_id or turn.actor_id not in (None, question.user_id):
         return QuestionOutcome("unclear", turn.memory_id, "not_the_user")
-    if turn.key_id is None or turn.key_id in barred:  # without a key nobody can be told from the proposer
+    if turn.key_id is None or turn.key_id in barred:  # without a key, the proposer may have stored the turn
         return QuestionOutcome("unclear", turn.memory_id, "same_key")
     verdict = classify_answer(turn.text)
     return QuestionOutcome(verdict, turn.memory_id, "not_plain" if verdict == "unclear" else None)

@@ -1,5 +1,7 @@
-"""What may be known of a user, and who decides it (seed 003 §10): sensitive fields by the user's consent alone, benign
-ones also by several signals that agree."""
+"""Proposals of values for a user's context, and the rules of their decision (docs/security.md, Consent).
+
+Sensitive fields need the user's consent. Several agreeing signals may also decide benign ones.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,13 +16,15 @@ from app.domain.errors import EmptyText, TextTooLong, UnknownField
 from app.domain.text_rules import normalise_text, text_key
 
 ALWAYS_SENSITIVE: Final = frozenset({"preferred_name", "pronouns", "city", "language"})
-"""Configuration may add to them; the database knows them too."""
+"""Fields that always need consent. Configuration may add more; the database has the same list."""
 MULTI_VALUE_SUFFIX: Final = "_add"
-"""A field of this ending holds several values, each proposed alone; the profile names it without the ending."""
+"""The ending of a field that holds several values, each proposed alone. The profile names it without the ending."""
 MAX_SIGNALS: Final = 20
 COUNTED_KINDS: Final = frozenset({"turn", "semantic"})
-"""Types of memory that go back to one turn. An episode is made of several turns, an insight of other memories: they may
-repeat what is counted already."""
+"""Types of memory that come from one turn.
+
+Episodes come from several turns and insights from other memories, so they may repeat a counted signal.
+"""
 MAX_QUESTION: Final = 500
 TONE: Final = "tone"
 _FIELD: Final = re.compile("[a-z][a-z_]{0,63}")
@@ -28,7 +32,7 @@ DecisionWay = Literal["route", "chat", "signals", "insight", "expiry"]
 
 
 class PatchState(StrEnum):
-    """Where a proposal stands. `approved` and `rejected`: somebody decided; `applied`: signals agreed."""
+    """The states of a proposal. `approved` and `rejected`: a person decided. `applied`: signals agreed."""
 
     pending = "pending"
     approved = "approved"
@@ -39,7 +43,7 @@ class PatchState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConsentPolicy:
-    """The fields, and what proposals of them take."""
+    """The fields of a user's context, and the limits and deadlines of their proposals."""
 
     sensitive: tuple[str, ...] = tuple(sorted(ALWAYS_SENSITIVE))
     benign: tuple[str, ...] = ("tone", "goals_add")
@@ -55,34 +59,34 @@ class ConsentPolicy:
 
     def __post_init__(self) -> None:
         if missing := sorted(ALWAYS_SENSITIVE - set(self.sensitive)):
-            raise ValueError(f"always sensitive: {', '.join(missing)}")
+            raise ValueError(f"sensitive must list {', '.join(missing)}: these fields always need consent")
         if wrong := sorted(name for name in self.field_names if not _FIELD.fullmatch(name)):
-            raise ValueError(f"a field has small letters and _ only: {', '.join(wrong)}")
+            raise ValueError(f"a field has lower-case letters and _ only: {', '.join(wrong)}")
         if len(set(self.field_names)) < len(self.field_names):
-            raise ValueError("a field is named twice")
+            raise ValueError("a field is listed twice")
         if not 2 <= self.signals <= MAX_SIGNALS:
             raise ValueError(f"signals must be from 2 to {MAX_SIGNALS}")
         if not 0.5 <= self.insight_confidence <= 1:
             raise ValueError("insight_confidence must be from 0.5 to 1")
-        for name, most in (("pending_days", 365), ("rejected_days", 3650), ("value_chars", 500)):
-            if not 1 <= getattr(self, name) <= most:
-                raise ValueError(f"{name} must be from 1 to {most}")
+        for name, limit in (("pending_days", 365), ("rejected_days", 3650), ("value_chars", 500)):
+            if not 1 <= getattr(self, name) <= limit:
+                raise ValueError(f"{name} must be from 1 to {limit}")
         if min(self.pending, self.values, self.batch) < 1:
             raise ValueError("pending, values and batch must be at least 1")
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """All, in the order they are read in."""
+        """All fields, in the order of the profile."""
         return (*self.sensitive, *self.benign)
 
     def is_sensitive(self, name: str) -> bool:
-        """Whether the field takes consent. Only its exact name is known: raises UnknownField."""
+        """Tell whether the field needs consent. Raise UnknownField unless `name` is its exact name."""
         if name not in self.field_names:
             raise UnknownField(f"field is one of {', '.join(self.field_names)}")
         return name in self.sensitive
 
     def checked_value(self, value: str) -> str:
-        """The value as it is stored, on one line; raises EmptyText, TextTooLong, NulByte."""
+        """Return the value in its stored form, on one line. Raise EmptyText, TextTooLong or NulByte."""
         clean = normalise_text(value)
         if not any(char.isalnum() for char in clean):
             raise EmptyText
@@ -91,30 +95,32 @@ class ConsentPolicy:
         return clean
 
     def expires_at(self, now: datetime) -> datetime:
-        """Until when a proposal made now can be decided."""
+        """Return the time until which a proposal made at `now` can be decided."""
         return now + timedelta(days=self.pending_days)
 
     def is_too_soon(self, rejected_at: datetime, now: datetime) -> bool:
-        """Whether a value that was rejected then is not to be proposed again yet."""
+        """Tell whether a value rejected at `rejected_at` may not be proposed again yet."""
         return now < rejected_at + timedelta(days=self.rejected_days)
 
 
 def value_key(value: str) -> bytes:
-    """32 bytes that two values share when they are equal after normalisation. Nothing less is the same value: here no
-    similarity decides."""
+    """Return 32 bytes that are equal for values equal after normalisation. Similar values count as different."""
     return text_key(value)
 
 
 def erasure_text(name: str, value: str) -> str:
-    """What the tombstone of an erased value is made of."""
+    """Return the text from which the tombstone of an erased value is computed."""
     return f"{name}: {value}"
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A memory that a value was learnt from. `root`: the turn that it goes back to, itself if it names none; signals
-    with the same root are one. `confidence`: only of an insight that Mnema's own job drew and nobody changed. `says`:
-    its text states the value."""
+    """A memory that supports a proposed value.
+
+    - `root`: the turn that it comes from, or the memory itself. Signals with the same root count once.
+    - `confidence`: set only for an unchanged insight of Mnema's own job.
+    - `says`: the text states the value.
+    """
 
     memory_id: UUID
     root: str
@@ -126,14 +132,17 @@ class Signal:
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is one of several that agree, where it has a root of its own."""
+        """True if it counts towards `ConsentPolicy.signals`, once for each root."""
         return self.says and self.kind in COUNTED_KINDS
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a user was asked about a proposal. `turn_id`: the assistant's turn that asks it; `rev`: the thread's
-    revision that stored this turn; `key_id`: the key that bound the question to it, if any."""
+    """A question to the user about a proposal.
+
+    `turn_id` is the assistant's turn that asks it, and `rev` the thread's revision that stored this turn. `key_id` is
+    the API key that bound the question to the proposal, None if no key did.
+    """
 
     patch_id: UUID
     user_id: str
@@ -147,7 +156,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A proposal: this value for this field. `keys`: the API keys that proposed it."""
+    """A proposal of a value for a field. `keys` are the API keys that proposed it."""
 
     id: UUID
     user_id: str
@@ -167,23 +176,23 @@ class Patch:
     keys: tuple[UUID, ...] = ()
 
     def is_open_at(self, now: datetime) -> bool:
-        """Whether it can still be decided."""
+        """Tell whether the proposal can be decided at `now`."""
         return self.state is PatchState.pending and now < self.expires_at
 
     def as_of(self, now: datetime) -> "Patch":
-        """The same; one that nobody decided in time is expired, whether or not that was stored yet."""
+        """Return the proposal in its state at `now`. An undecided one past its deadline is expired, stored or not."""
         late = self.state is PatchState.pending and now >= self.expires_at
         return replace(self, state=PatchState.expired) if late else self
 
     def accepts_signal(self, signal: Signal) -> bool:
-        """Whether the signal says anything new; those that count are not crowded out by those that do not."""
+        """Tell whether the signal is new and fits the limit. Counted and uncounted signals have separate limits."""
         alike = {s.root for s in self.signals if s.is_counted == signal.is_counted}
         return len(alike) < MAX_SIGNALS and signal.root not in alike
 
 
 @dataclass(frozen=True, slots=True)
 class ContextValue:
-    """What is known of a user in one field; `patch_id`: the proposal that was decided."""
+    """A known value of one field of a user. `patch_id` is the decided proposal."""
 
     field: str
     value: str
@@ -193,7 +202,7 @@ class ContextValue:
 
 @dataclass(frozen=True, slots=True)
 class UserContext:
-    """What is known of a user, in the order of the fields, and as one line for a prompt."""
+    """All known values of a user in the order of the fields, and the same as one line for a prompt."""
 
     values: list[ContextValue]
     profile: str
@@ -201,8 +210,10 @@ class UserContext:
 
 @dataclass(frozen=True, slots=True)
 class ConsentEntry:
-    """A line of history about a proposal: what was done, and the value before and after. `old_ref`: the proposal whose
-    value was there, `new_ref`: the one whose value is."""
+    """A history entry about a proposal.
+
+    `old_ref` is the proposal whose value the user had before, `new_ref` the one whose value the user has now.
+    """
 
     patch: UUID
     action: str
@@ -212,34 +223,34 @@ class ConsentEntry:
 
 
 def states_field_value(name: str, value: str, text: str) -> bool:
-    """Return whether a text states this value of a field. The words of a tone may stand in any order."""
+    """Tell whether a text states this value of a field. The words of a tone may be in any order."""
     return states_value(text, value, ordered=name != TONE)
 
 
 def automatic_way(patch: Patch, policy: ConsentPolicy) -> DecisionWay | None:
-    """Return why a proposal needs nobody's decision; None when it does.
+    """Return the way in which a proposal is applied without a person's decision; None if it needs one.
 
-    Every sensitive value does, one that reads like an instruction to a model, and a tone in other words than those of a
-    manner. `patch.signals`: as they stand now.
+    A sensitive value needs a decision, and so does a value that reads like an instruction to a model or a tone that is
+    not a plain manner. `patch.signals` must be up to date.
     """
     if patch.sensitive or is_instruction(patch.value) or (patch.field == TONE and not describes_manner(patch.value)):
         return None
-    sure = (s for s in patch.signals if s.kind == "insight" and s.says)
-    if any(policy.insight_confidence <= (s.confidence or 0) <= 1 for s in sure):
+    insights = (s for s in patch.signals if s.kind == "insight" and s.says)
+    if any(policy.insight_confidence <= (s.confidence or 0) <= 1 for s in insights):
         return "insight"
     return "signals" if len({s.root for s in patch.signals if s.is_counted}) >= policy.signals else None
 
 
 def profile_label(name: str) -> str:
-    """A field as a profile names it."""
+    """Return the field's name in a profile."""
     return name.removesuffix(MULTI_VALUE_SUFFIX).replace("_", " ")
 
 
 def profile_line(values: Sequence[ContextValue]) -> str:
-    """One line for a prompt, such as `Preferred name: Ana; city: Lisbon; goals: ship v1, learn Greek`."""
-    told: dict[str, list[str]] = {}
-    for known in values:
-        value = known.value.replace(";", ",")  # or one value could pass for two fields
-        told.setdefault(profile_label(known.field), []).append(value)
-    line = "; ".join(f"{name}: {', '.join(parts)}" for name, parts in told.items())
+    """Return the values as one line for a prompt: `Preferred name: Ana; city: Lisbon; goals: ship v1, learn Greek`."""
+    parts_by_label: dict[str, list[str]] = {}
+    for context_value in values:
+        value = context_value.value.replace(";", ",")  # a ";" in a value could imitate another field
+        parts_by_label.setdefault(profile_label(context_value.field), []).append(value)
+    line = "; ".join(f"{label}: {', '.join(parts)}" for label, parts in parts_by_label.items())
     return line[:1].upper() + line[1:]

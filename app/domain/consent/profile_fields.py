@@ -1,7 +1,7 @@
-"""Which fields of a user's context a generated fact tells: name, pronouns, city and language need consent (SPEC §8).
+"""Detection of context fields in a generated fact. Name, pronouns, city and language need the user's consent.
 
-The rules are English, as generated facts are. A doubt counts as sensitive: the fact is withheld, or waits for the user.
-What is told of somebody else ("the user's sister lives in Oslo") is none of these fields.
+The rules are English, because generated facts are. A doubtful fact counts as sensitive: it is withheld or waits for
+the user's decision. A fact about another person ("the user's sister lives in Oslo") states no field.
 """
 
 import re
@@ -18,7 +18,7 @@ MAX_TEXT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ProfileField:
-    """A field that a fact tells. `value` None: the fact is about the field, but no plain value can be taken from it."""
+    """A field that a fact is about. `value` is None if no plain value can be extracted."""
 
     field: str
     value: str | None
@@ -83,7 +83,7 @@ _CONCERNS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     (CITY, re.compile(r"\b(?:city|town|hometown|residence|home address)\b|\b(?:lives?|resides?) in\b", re.IGNORECASE)),
     (LANGUAGE, re.compile(r"\b(?:languages?|mother tongue|bilingual|multilingual)\b", re.IGNORECASE)),
 )
-"""A fact of the profile with one of these words is about the field, whether or not its value can be taken from it."""
+"""Words by which a fact of the profile category is about a field, even if no value can be extracted."""
 _DENIED: Final = re.compile(r"\b(?:not|no longer|never|n['’]t|used to|formerly|previously)\b", re.IGNORECASE)
 _OWN: Final = (
     r"(?:preferred |first |full |nick|home|native |current |main |mother )*"
@@ -91,7 +91,7 @@ _OWN: Final = (
 )
 _ANOTHERS: Final = re.compile(rf"(?:the )?user['’]s (?!{_OWN}\b)", re.IGNORECASE)
 _SOMEBODY: Final = re.compile(r"\b(?:who|whose)\b", re.IGNORECASE)
-"""What follows is told of the person before it."""
+"""Words after which the text is about the person named before them."""
 _USER: Final = re.compile(r"(?:the )?user\b", re.IGNORECASE)
 _USER_LATER: Final = re.compile(r"\b(?:and|but|while|so) (?=the user\b)", re.IGNORECASE)
 _SUBJECT: Final = re.compile(rf"({_PROPER})")
@@ -116,39 +116,40 @@ _GOAL: Final = re.compile(
 
 
 def sensitive_fields(text: str, quote: str = "", category: str = "", profile: str = "profile") -> list[ProfileField]:
-    """Return the sensitive fields that a fact tells of the user, each once. `quote`: the user's words it was made of.
+    """Return the sensitive fields of the user that a fact states, each once.
 
-    In the category `profile` a fact about such a field is listed even if no value can be taken from it.
+    `quote` is the user's own words from which the fact was extracted. In the category `profile` a fact about such a
+    field is included even if no value can be extracted.
     """
     text, quote = one_line(text[:MAX_TEXT]), one_line(quote[:MAX_TEXT])
     own = _text_about_user(text, quote, category)
-    found = dict(_match_fields(own)) if own else {}
+    fields = dict(_match_fields(own)) if own else {}
     if own and _FIRST_PERSON.search(quote):
         for name, value in _match_fields(quote):
             if value is not None and contains_words(text, value):
-                found.setdefault(name, value)
+                fields.setdefault(name, value)
     if category == profile and own:
         for name, pattern in _CONCERNS:
             if pattern.search(own):
-                found.setdefault(name, None)
-    return [ProfileField(name, value) for name, value in found.items()]
+                fields.setdefault(name, None)
+    return [ProfileField(name, value) for name, value in fields.items()]
 
 
 def benign_fields(text: str) -> list[ProfileField]:
-    """Return the tone and the goals that a fact or an insight tells of the user."""
+    """Return the tone and the goals of the user that a fact or an insight states."""
     text = one_line(text[:MAX_TEXT])
     if not _USER.match(text) or _ANOTHERS.match(text) or _DENIED.search(text):
         return []
-    found = []
+    fields = []
     if tone := _TONES.search(text):
-        found.append(ProfileField(TONE, tone["value"]))
+        fields.append(ProfileField(TONE, tone["value"]))
     if goal := _GOAL.search(text):
-        found.append(ProfileField(GOALS, (goal["value"] or goal["other"]).strip(" ,")))
-    return found
+        fields.append(ProfileField(GOALS, (goal["value"] or goal["other"]).strip(" ,")))
+    return fields
 
 
 def _match_fields(text: str) -> Iterator[tuple[str, str | None]]:
-    """Each field once, by its first pattern that matches; without a value where the text denies it."""
+    """Yield each field once, by its first matching pattern. The value is None if the text denies it."""
     seen = set()
     for name, pattern in _OF_USER:
         match = None if name in seen else pattern.search(text)
@@ -166,7 +167,7 @@ def _clean_value(name: str, value: str) -> str:
 
 
 def _text_about_user(text: str, quote: str, category: str) -> str:
-    """What of the text speaks of the user; empty: nothing."""
+    """Return the part of the text that is about the user; empty if no part is."""
     if _ANOTHERS.match(text):
         later = _USER_LATER.search(text)
         return text[later.end() :] if later else ""

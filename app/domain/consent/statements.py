@@ -1,7 +1,7 @@
-"""Does a text say a value? Deterministic checks by whole words (SPEC §8). Pure, linear in the text.
+"""Deterministic checks by whole words: does a text state a value? They take linear time.
 
-The database repeats a weaker form of `contains` (migrations/schema/functions/has_words.sql): the plain ASCII words of
-the value, in any order. What passes here passes there.
+The database repeats a weaker form of `contains_words` (migrations/schema/functions/has_words.sql): the plain ASCII
+words of the value, in any order. A text that passes here passes there too.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 from app.domain.text_rules import normalise_text
 
 MAX_STATEMENT_CHARS: Final = 4000
-"""Only the beginning of a long text is read: what somebody pastes is not their own statement."""
+"""Characters read of a text. A longer text is probably pasted and not the person's own statement."""
 _SPACELESS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _SEPARATOR: Final = (
     "\\s\x00-/:-@\\[-`{-\xa9\xab-\xb1\xb4\xb6-\xb8\xbb\xbf\xd7\xf7\u2000-\u206f\u20a0-\u20cf\u2190-\u2bff\u3000-\u303f"
@@ -27,7 +27,7 @@ _DENYING: Final = (
     "hardly barely anymore nicht kein keine keinen nie pas jamais nunca jamás sin non mai niet geen"
 )
 _DENIES: Final = frozenset(_DENYING.split())
-"""With one of these in a sentence, it does not plainly say a value. Words after an apostrophe stand alone ("don't")."""
+"""Words that keep a sentence from plainly stating a value. Word parts at an apostrophe are separate ("don't")."""
 _QUESTION: Final = ("?", "？")
 MANNERS: Final = (
     "short brief concise long detailed thorough formal informal casual friendly warm direct blunt polite plain simple "
@@ -45,58 +45,58 @@ _INSTRUCTS: Final = re.compile(
 
 
 def split_words(text: str) -> list[str]:
-    """The words in lower case, without punctuation; in scripts without spaces each character is a word."""
+    """Return the words in lower case, without punctuation. In scripts without spaces each character is a word."""
     return _WORD.findall(normalise_text(text).lower())
 
 
 def contains_words(text: str, value: str) -> bool:
-    """Return whether the words of the value stand in the text, whole and side by side."""
-    said, looked_for = split_words(text), split_words(value)
-    return bool(looked_for) and _contains_run(said, looked_for) and _has_plain_words(text, value)
+    """Tell whether the words of the value stand in the text, whole and side by side."""
+    text_words, value_words = split_words(text), split_words(value)
+    return bool(value_words) and _contains_run(text_words, value_words) and _has_plain_words(text, value)
 
 
 def ends_with_words(text: str, last: str) -> bool:
-    """Return whether the text ends with these words."""
-    said, looked_for = split_words(text), split_words(last)
-    return bool(looked_for) and said[-len(looked_for) :] == looked_for
+    """Tell whether the text ends with the words of `last`. Punctuation and case do not matter."""
+    text_words, last_words = split_words(text), split_words(last)
+    return bool(last_words) and text_words[-len(last_words) :] == last_words
 
 
 def states_value(text: str, value: str, *, ordered: bool = True) -> bool:
-    """Return whether a sentence of the text states the value: no question, and nothing in it denies.
+    """Tell whether a sentence of the text states the value. A question or a sentence with a negation does not.
 
-    With `ordered=False` the value's words may stand in any order and apart: "warm and friendly" is "friendly, warm".
+    With `ordered=False` the value's words may be in any order and apart: "warm and friendly" is "friendly, warm".
     """
-    looked_for = split_words(value)
-    content = set(looked_for) - _FILLER or set(looked_for)
+    value_words = split_words(value)
+    content = set(value_words) - _FILLER or set(value_words)
     for sentence in _SENTENCE.split(text[:MAX_STATEMENT_CHARS]):
         if sentence.rstrip().endswith(_QUESTION):
             continue
-        said = split_words(sentence)
-        if _DENIES & set(said) - set(looked_for):
+        sentence_words = split_words(sentence)
+        if _DENIES & set(sentence_words) - set(value_words):
             continue
-        if _contains_run(said, looked_for) if ordered else content <= set(said):
-            return bool(looked_for) and _has_plain_words(sentence, value)
+        if _contains_run(sentence_words, value_words) if ordered else content <= set(sentence_words):
+            return bool(value_words) and _has_plain_words(sentence, value)
     return False
 
 
 def is_instruction(value: str) -> bool:
-    """Return whether a value reads like an instruction to a model: only a person lets it in."""
+    """Tell whether a value reads like an instruction to a model. Only a person may accept such a value."""
     return _INSTRUCTS.search(value) is not None
 
 
 def describes_manner(value: str) -> bool:
-    """Return whether a tone is nothing but words for a manner: only a person lets another one in."""
+    """Tell whether a tone consists only of words for a manner. Only a person may accept another one."""
     return all(word in _MANNERS or word in _FILLER for word in split_words(value))
 
 
-def _contains_run(said: Sequence[str], looked_for: Sequence[str]) -> bool:
-    return f" {' '.join(looked_for)} " in f" {' '.join(said)} "
+def _contains_run(words: Sequence[str], run: Sequence[str]) -> bool:
+    return f" {' '.join(run)} " in f" {' '.join(words)} "
 
 
 def _has_plain_words(text: str, value: str) -> bool:
-    """The database's own check."""
-    said = set(_ASCII_WORD.findall(_ascii_lower(text)))
-    return set(_ASCII_WORD.findall(_ascii_lower(value))) - _FILLER <= said
+    """Apply the same check as the database function `has_words`."""
+    words = set(_ASCII_WORD.findall(_ascii_lower(text)))
+    return set(_ASCII_WORD.findall(_ascii_lower(value))) - _FILLER <= words
 
 
 def _ascii_lower(text: str) -> str:
