@@ -1,4 +1,4 @@
-"""Checkpoints of agents (seed 003 §15): a thread's latest state as a whole, or the lineage that a saver keeps of it."""
+"""Checkpoints of agents: a thread's latest state as a whole, or the lineage of checkpoints that a saver stores."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ from app.domain.errors import AgentNotAllowed, InvalidInput, MalformedState, Nul
 from app.domain.principal import Principal
 
 CHECKPOINT_SIZE_FACTOR = 4
-"""How many times the largest body a checkpoint may hold: values that did not change are not sent again."""
+"""The factor by which a checkpoint may exceed the largest body. Unchanged values are not sent again."""
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True, slots=True)
 class LatestState:
-    """A thread's latest state. `json` is its text, or None where the state is `binary`. `version` begins at 1."""
+    """A thread's latest state: either `json`, a JSON text, or `binary`. `version` starts at 1."""
 
     version: int
     json: str | None
@@ -30,7 +30,7 @@ class LatestState:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread of a user: the same id of another user is another thread."""
+    """A thread of a user. The same thread id of another user is another thread."""
 
     user_id: str
     thread_id: str
@@ -38,7 +38,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ChannelValue:
-    """What a channel holds: `data` as a saver wrote it, in the way it calls `type`."""
+    """The value of a channel: `data` as a saver serialised it, in the format that the saver calls `type`."""
 
     channel: str
     version: str
@@ -48,7 +48,10 @@ class ChannelValue:
 
 @dataclass(frozen=True, slots=True)
 class ChannelWrite:
-    """What a task wrote to a channel. Below 0 `idx` names a kind (error, interrupt, …) of which a task has one."""
+    """A pending write of a task to a channel.
+
+    A negative `idx` stands for a kind (error, interrupt, …); a task has at most one write of each.
+    """
 
     task_id: str
     task_path: str
@@ -60,7 +63,7 @@ class ChannelWrite:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint to be stored. `versions`: of each channel; `values`: those of the channels that changed."""
+    """A checkpoint to store. `versions` has the version of each channel, `values` only the changed channels."""
 
     thread: Thread
     ns: str
@@ -75,7 +78,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFilter:
-    """Which checkpoints to list; None: it does not matter. `metadata`: what must be equal, key by key."""
+    """Conditions on the checkpoints to list; None means no condition. Each key of `metadata` must be equal."""
 
     user_id: str | None = None
     thread_id: str | None = None
@@ -86,16 +89,19 @@ class CheckpointFilter:
 
 
 def require_unbound_key(scope: Principal) -> None:
-    """Raise AgentNotAllowed for a key bound to agents.
+    """Raise AgentNotAllowed if the key is bound to agents.
 
-    A checkpoint holds whatever a graph knows, of every category, and cannot be filtered by them.
+    A checkpoint may hold data of every category, and it cannot be filtered by category.
     """
     if scope.categories is not None:
         raise AgentNotAllowed("a checkpoint may hold any category: this route needs a key that is bound to no agent")
 
 
 def state_text(raw: bytes) -> str:
-    """The JSON text of a state, checked; raises MalformedState, NulByte, InvalidInput if it is no object."""
+    """Return the JSON text of a state.
+
+    Raise MalformedState if it is not JSON, InvalidInput if it is no object, NulByte if it holds U+0000.
+    """
     try:
         state = orjson.loads(raw)
     except ValueError as error:
@@ -110,20 +116,20 @@ def state_text(raw: bytes) -> str:
 
 
 def distinct_writes(writes: Iterable[ChannelWrite]) -> list[ChannelWrite]:
-    """One a task and idx: of a kind that is written again the last, else the first."""
-    found: dict[tuple[str, int], ChannelWrite] = {}
+    """Return one write for each task and idx: the last one for a negative idx, else the first."""
+    by_place: dict[tuple[str, int], ChannelWrite] = {}
     for write in writes:
         place = write.task_id, write.idx
-        if write.idx < 0 or place not in found:
-            found[place] = write
-    return list(found.values())
+        if write.idx < 0 or place not in by_place:
+            by_place[place] = write
+    return list(by_place.values())
 
 
 def distinct_values(values: Iterable[ChannelValue]) -> list[ChannelValue]:
-    """One a channel and version: the last."""
+    """Return one value for each channel and version: the last."""
     return list({(value.channel, value.version): value for value in values}.values())
 
 
 def written_bytes(checkpoint: Checkpoint) -> int:
-    """Bytes of what a saver wrote."""
+    """Return the size in bytes of the checkpoint's data and values."""
     return len(checkpoint.data) + sum(len(value.data) for value in checkpoint.values)

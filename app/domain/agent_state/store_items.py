@@ -1,4 +1,4 @@
-"""What agents keep under names of their own: values by namespace and key, each operation as LangGraph means it."""
+"""Store items: values that agents keep by namespace and key. Operations follow LangGraph's `BaseStore`."""
 
 import json
 import re
@@ -15,23 +15,23 @@ from app.domain.ids import check_json, check_storable
 Namespace: TypeAlias = tuple[str, ...]
 MAX_LABELS = 20
 LABEL_END = "\x01"
-"""What no label may hold: it ends each of them where they are stored."""
+"""The character that no label may hold, because it ends each label in storage."""
 MAX_LABEL = 200
 MAX_KEY = 500
 MAX_PLACE_BYTES = 2000
-"""Of a namespace and a key together: they are looked up in an index, whose entries have a size."""
+"""Maximum bytes of a namespace and key together, because the size of an index entry is limited."""
 MAX_VALUE_BYTES = 262_144
 MAX_VALUE_DEPTH = 64
 MAX_OPERATIONS = 1000
 MAX_ANSWERED = 1000
 MAX_ANSWERED_IN_ALL = 10_000
-"""Items and namespaces of a whole batch: whoever reads their JSON on the event loop keeps others waiting meanwhile."""
+"""Maximum items and namespaces in the answer of a batch. Encoding them as JSON blocks the event loop."""
 MAX_OFFSET = 1_000_000
 MAX_ANSWER_BYTES = 16 << 20
 MAX_PATHS = 20
 MAX_TEXTS = 1000
 MAX_TEXT = 32_000
-"""Characters of a text that are embedded; what is beyond is left out, as models do."""
+"""Characters of a text that are embedded. The rest is ignored, as embedding models do."""
 MAX_TTL_MINUTES = 10 * 365 * 24 * 60
 _SIGN = re.compile(r"[.\[{]")
 OPERATORS = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"})
@@ -39,7 +39,7 @@ OPERATORS = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"})
 
 @dataclass(frozen=True, slots=True)
 class GetItem:
-    """One item. `refresh_ttl`: its time to live begins anew."""
+    """A read of one item. `refresh_ttl` restarts its time to live."""
 
     namespace: Namespace
     key: str
@@ -48,7 +48,10 @@ class GetItem:
 
 @dataclass(frozen=True, slots=True)
 class SearchItems:
-    """Items below a prefix that match a filter; with a `query` the nearest in meaning first, else the last changed."""
+    """A search for items below a prefix that match a filter.
+
+    With a `query` the most similar items come first, else the last changed ones.
+    """
 
     prefix: Namespace
     filter: Mapping[str, Any] | None = None
@@ -60,7 +63,7 @@ class SearchItems:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A namespace begins (`prefix`) or ends (`suffix`) with a path in which `*` is any label."""
+    """A condition on namespaces: they start (`prefix`) or end (`suffix`) with `path`, where `*` is any label."""
 
     where: Literal["prefix", "suffix"]
     path: Namespace
@@ -68,7 +71,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ListNamespaces:
-    """Namespaces that meet every condition, cut to `max_depth` labels, each once, in order."""
+    """A list of the distinct namespaces that meet every condition, cut to `max_depth` labels and sorted."""
 
     conditions: tuple[Condition, ...] = ()
     max_depth: int | None = None
@@ -78,7 +81,7 @@ class ListNamespaces:
 
 @dataclass(frozen=True, slots=True)
 class PutItem:
-    """Store a value, or with None delete it. `index`: paths of its texts that are to be found by meaning."""
+    """A write of one item. `value` None deletes it. `index` has the paths of the texts to embed."""
 
     namespace: Namespace
     key: str
@@ -89,13 +92,13 @@ class PutItem:
 
     @property
     def value_bytes(self) -> int:
-        """Of the value as JSON, in bytes."""
+        """The size of the value as JSON, in bytes."""
         return len(json.dumps(self.value, ensure_ascii=False).encode())
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Operations of one transaction. Everything is read first; of several puts at one place the last counts."""
+    """The operations of one transaction. All reads run before the puts. The last put of a place counts."""
 
     gets: tuple[GetItem, ...] = ()
     searches: tuple[SearchItems, ...] = ()
@@ -104,19 +107,19 @@ class Batch:
 
     @property
     def operation_count(self) -> int:
-        """How many there are."""
+        """The number of operations."""
         return len(self.gets) + len(self.searches) + len(self.lists) + len(self.puts)
 
 
 class AnswerCapacity:
-    """What the answer of a batch may still hold."""
+    """The room that is left in the answer of a batch, in items and bytes."""
 
     def __init__(self) -> None:
         self._count = MAX_ANSWERED_IN_ALL
         self._bytes = MAX_ANSWER_BYTES
 
     def take_room(self, sizes: Iterable[int]) -> None:
-        """Take room for what has these sizes in bytes; raises InvalidInput when there is not enough."""
+        """Take room for items of these sizes in bytes. Raise InvalidInput if there is not enough."""
         for size in sizes:
             self._count -= 1
             self._bytes -= size
@@ -128,7 +131,7 @@ class AnswerCapacity:
 
 @dataclass(frozen=True, slots=True)
 class StoreItem:
-    """A stored value, as JSON text: reading many large ones would hold the event loop for seconds."""
+    """A stored item. `value` is JSON text, because decoding many large values blocks the event loop for seconds."""
 
     id: UUID
     namespace: Namespace
@@ -140,7 +143,7 @@ class StoreItem:
 
 @dataclass(frozen=True, slots=True)
 class FoundItem:
-    """An item of a search; `score`: cosine similarity to the query, None without one."""
+    """A result of a search. `score` is the cosine similarity to the query, None without a query."""
 
     item: StoreItem
     score: float | None
@@ -148,7 +151,7 @@ class FoundItem:
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """One answer for each get, search and list, in order."""
+    """The results of a batch: one for each get, search and list, in order."""
 
     gets: list[StoreItem | None]
     searches: list[list[FoundItem]]
@@ -156,14 +159,14 @@ class BatchAnswer:
 
 
 def check_batch(batch: Batch) -> Batch:
-    """`batch` with the last put of each place only; raises InvalidInput or NulByte."""
+    """Return `batch` with only the last put of each place. Raise InvalidInput or NulByte if it breaks a limit."""
     if batch.operation_count > MAX_OPERATIONS:
         raise InvalidInput(f"at most {MAX_OPERATIONS} operations a batch")
     last = {(put.namespace, put.key): put for put in batch.puts}
-    named = [get.namespace for get in batch.gets] + [put.namespace for put in batch.puts]
-    named += [search.prefix for search in batch.searches]
-    named += [condition.path for wanted in batch.lists for condition in wanted.conditions]
-    if any(LABEL_END in label for namespace in named for label in namespace):
+    namespaces = [get.namespace for get in batch.gets] + [put.namespace for put in batch.puts]
+    namespaces += [search.prefix for search in batch.searches]
+    namespaces += [condition.path for listing in batch.lists for condition in listing.conditions]
+    if any(LABEL_END in label for namespace in namespaces for label in namespace):
         raise InvalidInput("no label of a namespace holds U+0001")
     for search in batch.searches:
         _check_filter(search.filter or {})
@@ -181,7 +184,7 @@ def _check_place(namespace: Namespace, key: str) -> None:
 
 
 def _check_filter(wanted: Any, *, top: bool = True) -> None:
-    """Operators are known ones and stand by themselves; at the top every name is a field's."""
+    """Check that operators are valid and have no fields beside them. At the top, every name is a field."""
     if isinstance(wanted, list):
         for inner in wanted:
             _check_filter(inner, top=False)
@@ -189,30 +192,33 @@ def _check_filter(wanted: Any, *, top: bool = True) -> None:
         operators = set() if top else {name for name in wanted if name.startswith("$")}
         if operators and not wanted.keys() <= OPERATORS:
             raise InvalidInput(
-                f"a filter knows the operators {', '.join(sorted(OPERATORS))}, and no fields beside them"
+                f"a filter may use the operators {', '.join(sorted(OPERATORS))}, without fields beside them"
             )
         for inner in () if operators else wanted.values():
             _check_filter(inner, top=False)
 
 
 def indexed_texts(put: PutItem) -> list[str]:
-    """The texts of a value at its indexed paths; no more than can be embedded at once, and one."""
-    found = (text[:MAX_TEXT] for path in dict.fromkeys(put.index) for text in texts_at(put.value, path) if text.strip())
-    return list(islice(found, MAX_TEXTS + 1))
+    """Return the texts of a value at its indexed paths, at most MAX_TEXTS + 1, so that the caller sees an excess."""
+    texts = (text[:MAX_TEXT] for path in dict.fromkeys(put.index) for text in texts_at(put.value, path) if text.strip())
+    return list(islice(texts, MAX_TEXTS + 1))
 
 
 def texts_at(value: Any, path: str) -> list[str]:
-    """The texts at a path: `a.b`, `a[0]`, `a[-1]`, `a[*]`, `*`, `{a,b.c}`; `$` or nothing: the whole as JSON."""
+    """Return the texts at a path: `a.b`, `a[0]`, `a[-1]`, `a[*]`, `*`, `{a,b.c}`.
+
+    The path `$` or an empty path gives the whole value as JSON.
+    """
     if path in ("", "$"):
         return [_as_text(value)]
     return list(_texts_below(value, path_steps(path)))
 
 
 def path_steps(path: str) -> list[str]:
-    """A path cut at its dots and brackets: `a.b[0]` is `a`, `b`, `[0]`."""
+    """Split a path at its dots and brackets: `a.b[0]` gives `a`, `b`, `[0]`."""
     steps, start = [], 0
-    while (found := _SIGN.search(path, start)) is not None:
-        closing, at = {"[": "]", "{": "}"}.get(found[0]), found.start()
+    while (sign := _SIGN.search(path, start)) is not None:
+        closing, at = {"[": "]", "{": "}"}.get(sign[0]), sign.start()
         end = at + 1 if closing is None else _find_closing(path, at, closing)
         steps += [path[start:at], "" if closing is None else path[at:end]]
         start = end
@@ -220,7 +226,7 @@ def path_steps(path: str) -> list[str]:
 
 
 def _find_closing(path: str, at: int, closing: str) -> int:
-    """Behind the bracket that closes the one at `at`, or the end."""
+    """Return the offset after the bracket that closes the one at `at`; the path's end if it is not closed."""
     depth = 0
     for end in range(at, len(path)):
         depth += (path[end] == path[at]) - (path[end] == closing)
@@ -263,7 +269,7 @@ def _list_element(value: list[Any], number: str) -> list[Any]:
 
 
 def _text_at_names(value: Any, names: Sequence[str]) -> Iterator[str]:
-    """The text at plain names, one below the other; what follows such a choice in a path does not count."""
+    """Yield the text at nested plain names. The steps after a `{…}` choice in a path are ignored."""
     for name in names:
         if not isinstance(value, dict) or name not in value:
             return
