@@ -1,4 +1,4 @@
-"""Which texts of a row can be written together: those that have nothing to say to each other."""
+"""Batches of texts that can be written together, because no text of a batch can match another one."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 def independent_batches(
     vectors: Sequence[NDArray[np.float32]], keys: Sequence[bytes | None], closest: float, most: int
 ) -> list[range]:
-    """Cut a row of texts, in order, into runs of at most `most`.
+    """Cut a sequence of texts, in order, into batches of at most `most`.
 
-    `vectors` are unit vectors; `keys` are equal for equal texts and None for a text that is compared with none. Within
-    a run no two compared texts are equal or have a cosine of `closest` or more, so comparing each with what is stored
-    finds all that comparing it after the ones before it would.
+    `vectors` are unit vectors. `keys` are equal for equal texts, and None for a text that is not compared. In a batch
+    no two compared texts are equal or have a cosine of `closest` or more. So comparing each text with the stored ones
+    gives the same result as writing the texts one after the other.
     """
-    found, start = [], 0
+    batches, start = [], 0
     for at in range(len(vectors)):
         if at - start == most or _conflicts_with_batch(vectors, keys, range(start, at), at, closest):
-            found.append(range(start, at))
+            batches.append(range(start, at))
             start = at
-    return [*found, range(start, len(vectors))] if len(vectors) else []
+    return [*batches, range(start, len(vectors))] if len(vectors) else []
 
 
 def _conflicts_with_batch(
@@ -28,7 +28,7 @@ def _conflicts_with_batch(
 ) -> bool:
     if keys[at] is None:
         return False
-    compared = [one for one in before if keys[one] is not None]
-    if any(keys[one] == keys[at] for one in compared):
+    compared = [earlier for earlier in before if keys[earlier] is not None]
+    if any(keys[earlier] == keys[at] for earlier in compared):
         return True
-    return bool(compared) and float(np.max(np.stack([vectors[one] for one in compared]) @ vectors[at])) >= closest
+    return bool(compared) and float(np.max(np.stack([vectors[i] for i in compared]) @ vectors[at])) >= closest

@@ -1,4 +1,4 @@
-"""A memory, and what a caller may say of one."""
+"""A stored memory, and a memory to write."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from uuid import UUID
 
 
 class MemoryType(StrEnum):
-    """What kind of thing is remembered (SPEC §0)."""
+    """The types of memories (docs/glossary.md)."""
 
     semantic = "semantic"
     episodic = "episodic"
@@ -21,7 +21,7 @@ class MemoryType(StrEnum):
 
 
 class MemoryState(StrEnum):
-    """Only `active` memories are ever found."""
+    """The states of a memory. Queries find only `active` ones."""
 
     active = "active"
     superseded = "superseded"
@@ -30,7 +30,7 @@ class MemoryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """A memory as the caller wants it written; `text` has passed the text rules."""
+    """A memory to write. Its `text` has already passed the text rules."""
 
     user_id: str
     category: str
@@ -52,7 +52,7 @@ class NewMemory:
     updated_at: datetime | None = None
 
     def to_memory(self, memory_id: UUID) -> "Memory":
-        """The memory it becomes; `created_at` must be known."""
+        """Return the stored memory that this becomes. `created_at` must be set."""
         assert self.created_at is not None
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["updated_at"] = self.updated_at or self.created_at
@@ -91,5 +91,5 @@ class Memory:
 
     @property
     def is_own_turn(self) -> bool:
-        """Whether it is a turn in which the user speaks, and nobody else in their place."""
+        """True if it is a turn that the user spoke, and no other actor."""
         return self.type is MemoryType.turn and self.role == "user" and self.actor_id in (None, self.user_id)

@@ -1,4 +1,4 @@
-"""Merge bands: does an incoming semantic text update a neighbour or become a memory of its own (seed 003 §2, §4)."""
+"""Merge bands: the decision whether a new semantic text updates a neighbour or becomes a memory of its own."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ MergeRule = Literal["equal", "auto", "same_words", "contains", "numeric", "fallb
 
 @dataclass(frozen=True)
 class MergeBands:
-    """Cosine thresholds of one embedding model and the limits of the search for a match."""
+    """The cosine thresholds of one embedding model, and the limits of the search for a match."""
 
     auto_update: float = 0.85
     check_low: float = 0.60
@@ -52,7 +52,7 @@ class MergeBands:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A stored memory near the incoming text. `equal`: same text_key; `similarity`: cosine."""
+    """A stored memory near the new text. `similarity` is the cosine; `equal` means that the text keys are equal."""
 
     id: UUID
     text: str
@@ -63,7 +63,10 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, with which memory, and why. `best_similarity` is that of the nearest neighbour, None without one."""
+    """The decision on a new text: the action, the memory to update, and the rule that decided.
+
+    `best_similarity` is the cosine of the nearest neighbour, None without neighbours.
+    """
 
     action: Literal["create", "update"]
     match: Neighbour | None
@@ -80,9 +83,9 @@ def decide_merge(
     numeric_update: bool,
     fallback_allowed: bool,
 ) -> Decision:
-    """Update the first neighbour, best first, that states the same fact; otherwise create.
+    """Decide to update the nearest neighbour that states the same fact, or to create a memory if none does.
 
-    An equal text always updates. `numeric_update` and `fallback_allowed` come from the category.
+    An equal text always updates. `numeric_update` and `fallback_allowed` come from the category's policy.
     """
     ranked = _best_first(neighbours)
     best = ranked[0].similarity if ranked else None
@@ -102,7 +105,10 @@ def decide_merge(
 def neighbours_to_check(
     text: str, neighbours: Sequence[Neighbour], bands: MergeBands, *, now: datetime, fallback_allowed: bool
 ) -> Iterator[Neighbour]:
-    """The neighbours a same-fact check is worth, best first: all from `check_low` up, few and young ones below it."""
+    """Yield the neighbours to check for the same fact, best first.
+
+    These are all from `check_low` up. Below it, at most `fallback_checks` recent ones follow, if fallback is allowed.
+    """
     checks = bands.fallback_checks if bands.fallback_on_write and fallback_allowed else 0
     for neighbour in _best_first(neighbours)[: bands.neighbours]:
         if neighbour.similarity >= bands.check_low:
@@ -119,5 +125,5 @@ def _is_worth_fallback(text: str, neighbour: Neighbour, bands: MergeBands, now: 
 
 
 def _best_first(neighbours: Sequence[Neighbour]) -> list[Neighbour]:
-    """Nearest first; among equally near ones the latest."""
-    return sorted(neighbours, key=lambda one: (-one.similarity, -one.created_at.timestamp(), one.id))
+    """Sort the nearest neighbour first; among equally near ones the latest."""
+    return sorted(neighbours, key=lambda near: (-near.similarity, -near.created_at.timestamp(), near.id))

@@ -1,4 +1,4 @@
-"""Reads a text into the words that must agree for two texts to state the same fact (seed 003 §2)."""
+"""The parser of the same-fact rule: it reads a text into the words that must agree."""
 
 import re
 import unicodedata
@@ -13,11 +13,11 @@ from app.domain.text_rules import normalise_text
 
 
 class Kind(Enum):
-    """What a word does in a text."""
+    """The role of a word in a text."""
 
     CONTENT = auto()
     NAME = auto()
-    CAPITAL = auto()  # opens a sentence and is no known word: a name or not
+    CAPITAL = auto()  # an unknown word that starts a sentence: perhaps a name
     NUMBER = auto()  # an amount
     FIXED = auto()  # a number in a name, an ordinal, a version
     DATE = auto()
@@ -37,9 +37,9 @@ class Kind(Enum):
 
 
 GRAMMAR: Final = frozenset({Kind.PREPOSITION, Kind.DIRECTION, Kind.FUNCTION, Kind.BE, Kind.SEPARATOR, Kind.USER})
-"""Kinds that are no content words."""
+"""The kinds that are no content words."""
 PLAIN: Final = GRAMMAR | {Kind.CONTENT}
-"""Kinds that are not critical: their order may change where grammar allows it."""
+"""The kinds that are not critical: grammar may allow another order."""
 
 _LISTS: Final = (
     (words.NEGATIONS, Kind.NEGATION),
@@ -66,7 +66,7 @@ _SILENT: Final = frozenset("\"'`«»")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word: what it is compared by, what it does, and whether it stands as "a dog" or as "dogs"."""
+    """One word: its key for comparison and its kind. `single` marks "a dog", `plural` marks "dogs"."""
 
     key: str
     kind: Kind
@@ -78,36 +78,36 @@ class Word:
 class _Token:
     text: str
     initial: bool
-    joined: bool  # nothing between this token and the one before
+    joined: bool  # no white space before this token
 
 
-@lru_cache(maxsize=4096)  # a write reads its neighbours, and neighbours come again
+@lru_cache(maxsize=4096)  # a write reads its neighbours, and the same neighbours are read again
 def read_words(text: str) -> tuple[Word, ...]:
-    """The words of `text` in order, without articles and the leading "user", "I", "my" or "user is" (allergic)."""
+    """Return the words in order, without articles and without a leading "user", "I", "my" or "user is" (allergic)."""
     return _trim_edges(every_word(text))
 
 
 def every_word(text: str) -> list[Word]:
-    """The words of `text` in order, without articles."""
+    """Return the words of `text` in order, without articles."""
     clean = normalise_text(text)
     if clean.isupper() and " " in clean:
         clean = clean.lower()
     tokens = [token for piece in _split_tokens(clean) for token in _expand_contraction(piece)]
-    found: list[Word] = []
+    result: list[Word] = []
     indefinite = False
     for at, token in enumerate(tokens):
         following = tokens[at + 1].text.casefold() if at + 1 < len(tokens) else ""
         if _is_dropped(token, following):
             indefinite = indefinite or token.text.casefold() in words.INDEFINITE
             continue
-        for word in _classify_token(token, found[-1].key if found else ""):
+        for word in _classify_token(token, result[-1].key if result else ""):
             indefinite = indefinite and word.kind is Kind.CONTENT
-            found.append(replace(word, single=True) if indefinite and not word.plural else word)
-    return found
+            result.append(replace(word, single=True) if indefinite and not word.plural else word)
+    return result
 
 
 def _split_tokens(text: str) -> Iterator[_Token]:
-    """Words, numbers and symbols. Marks stay with their letter; an apostrophe or decimal point joins."""
+    """Yield words, numbers and symbols. Marks stay with their letter; an apostrophe or decimal point joins."""
     start, initial = 0, True
     while start < len(text):
         end = _token_end(text, start)
@@ -142,7 +142,7 @@ def _is_word_char(char: str) -> bool:
 
 
 def _expand_contraction(token: _Token) -> Iterator[_Token]:
-    """Contractions in full: "doesn't" is "do not", "she's" is "she is"."""
+    """Yield a contraction in full: "doesn't" is "do not", "she's" is "she is"."""
     low = token.text.casefold()
     stem, _, ending = low.rpartition("'")
     if low in words.CONTRACTIONS:
@@ -161,7 +161,7 @@ def _expand_contraction(token: _Token) -> Iterator[_Token]:
 
 
 def _is_dropped(token: _Token, following: str) -> bool:
-    """Articles and the "do" of "do not"; "vitamin A" keeps its letter."""
+    """Tell whether the token is an article or the "do" of "do not". The letter of "vitamin A" stays."""
     low = token.text.casefold()
     if token.text != low and not token.initial:
         return False
@@ -188,7 +188,7 @@ def _classify_token(token: _Token, before: str) -> tuple[Word, ...]:
 
 
 def _symbol_words(token: _Token, low: str) -> tuple[Word, ...]:
-    """Quotes say nothing, breaks become commas, everything else (C++, €, emoji) must agree."""
+    """Drop quotes and turn breaks into commas. Everything else (C++, €, emoji) must agree."""
     if low in _SILENT or (low == "-" and token.joined):
         return ()
     if low in _BREAKS or low == "-":
@@ -231,7 +231,7 @@ def _number_word(key: str, before: str) -> Word:
 
 
 def stem_of(low: str) -> str:
-    """Without the -s of a plural or of the third person; nothing else is cut, "worked" is not "work"."""
+    """Cut the -s of a plural or of the third person, and nothing else: "worked" stays."""
     if low in words.IRREGULAR:
         return words.IRREGULAR[low]
     if low in words.NO_STEM or len(low) < 4 or not low.isascii() or not low.isalpha():
@@ -244,7 +244,7 @@ def stem_of(low: str) -> str:
 
 
 def breaks_fixed_pair(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether one text has a half of what is one thing in the other: "fish" beside "fish and chips"."""
+    """Tell whether one text has a fixed pair and the other only half of it: "fish and chips" and "fish"."""
     return _has_half(left, right) or _has_half(right, left)
 
 
@@ -261,19 +261,19 @@ def _has_half(text: Sequence[Word], other: Sequence[Word]) -> bool:
     return any(pair in _fixed_pairs() and len(pair & keys) == 1 for pair in pairs)
 
 
-def _trim_edges(found: list[Word]) -> tuple[Word, ...]:
-    """Without separators at the ends, doubled separators, and the leading user."""
-    kept: list[Word] = []
-    for word in found:
-        if word.kind is Kind.SEPARATOR and (not kept or kept[-1].kind is Kind.SEPARATOR):
-            if kept and word.key == "and":
-                kept[-1] = word
+def _trim_edges(text: list[Word]) -> tuple[Word, ...]:
+    """Remove separators at the ends, doubled separators, and the leading user."""
+    result: list[Word] = []
+    for word in text:
+        if word.kind is Kind.SEPARATOR and (not result or result[-1].kind is Kind.SEPARATOR):
+            if result and word.key == "and":
+                result[-1] = word
             continue
-        kept.append(word)
-    while kept and (kept[-1].kind is Kind.SEPARATOR or kept[-1].key == "?"):
-        kept.pop()
-    if kept and kept[0].kind is Kind.USER and not (len(kept) > 1 and kept[1].kind is Kind.SEPARATOR):
-        kept = kept[1:]  # but "User and Ana" keeps both
-    if len(kept) > 1 and kept[0].kind is Kind.BE and kept[1].key in words.STATES:
-        kept = kept[1:]
-    return tuple(kept)
+        result.append(word)
+    while result and (result[-1].kind is Kind.SEPARATOR or result[-1].key == "?"):
+        result.pop()
+    if result and result[0].kind is Kind.USER and not (len(result) > 1 and result[1].kind is Kind.SEPARATOR):
+        result = result[1:]  # but "User and Ana" keeps both
+    if len(result) > 1 and result[0].kind is Kind.BE and result[1].key in words.STATES:
+        result = result[1:]
+    return tuple(result)

@@ -1,15 +1,15 @@
-"""How memories read in an answer."""
+"""Texts of memories for embedding and for an answer."""
 
 from app.domain.memory.memory import Memory
 from app.domain.text_rules import one_line
 
 
 def embedded_text(type_: str, text: str, actor_id: str | None) -> str:
-    """What is embedded: of a turn, who speaks is part of what was said; the others are self-contained."""
+    """Return the text to embed. A turn's text starts with its actor; other types are self-contained."""
     return f"{actor_id}: {text}" if type_ == "turn" and actor_id else text
 
 
 def render_bullet(memory: Memory) -> str:
-    """`[tasks] …` (seed 003 §6), on one line; a procedure's steps follow its title."""
+    """Return `[<category>] <text>` on one line. The steps of a procedure follow its title."""
     text = memory.text if memory.steps_text is None else f"{memory.text}: {memory.steps_text}"
     return f"[{memory.category}] {one_line(text)}"

@@ -1,9 +1,9 @@
-"""The deterministic same-fact rule, for when no model is asked (seed 003 §2, §4).
+"""The deterministic same-fact rule, used without a chat model.
 
-A false merge destroys a memory and a missed one only leaves a duplicate, so every doubt is a no. Two texts must agree
-word for word (articles, case, contractions and plurals aside) except for three rewordings whose meaning grammar fixes:
-a phrase moved to the front, the two sides of "is" exchanged, a list in another order. One text contains the other only
-when what it adds is one more list element or a plain adjective. ADR 17 says what the wider rule would cost.
+A false merge destroys a memory; a missed one leaves a duplicate. So a doubt means "no". Two texts must agree word for
+word, except for articles, case, contractions and plurals, and three rewordings that keep the meaning: a phrase moved to
+the front, the two sides of "is" exchanged, a list in another order. One text contains the other only if it adds one
+list element or a plain adjective. ADR 17 has the cost of a wider rule.
 """
 
 import re
@@ -19,11 +19,11 @@ from app.domain.text_rules import text_key
 SameFact = Literal["same_words", "contains", "numeric"]
 
 _MAX_COMPARED: Final = 4000
-"""Characters: a longer text is one fact with its equal only, for the rewordings take the square of its words."""
+"""Maximum characters compared, as rewordings take quadratic time. A longer text matches only an equal one."""
 _MIN_CONTAINED: Final = 2
 _MIN_EXCHANGED: Final = 3
 _MAX_ADDED: Final = 4
-# Under these a detail more is another statement: "avoids sugar" says more than "avoids sugar in coffee".
+# With one of these, an added detail changes the statement: "avoids sugar" says more than "avoids sugar in coffee".
 _NOT_NARROWED: Final = frozenset(
     {Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DATE, Kind.DIRECTION, Kind.FIXED, Kind.SYMBOL}
 )
@@ -33,9 +33,9 @@ Words = tuple[Word, ...]
 
 
 def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
-    """The rule by which both texts state the same fact, or None. Symmetric.
+    """Return the rule by which both texts state the same fact, or None. Symmetric.
 
-    "numeric" (only amounts differ) is given only where the category says `numeric_update`.
+    "numeric" (only amounts differ) needs `numeric_update`, a setting of the category.
     """
     if text_key(a) == text_key(b):
         return "same_words"
@@ -57,37 +57,37 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
 
 
 def lexical_overlap(a: str, b: str) -> bool:
-    """Whether the texts share a content word that is no name, number, date, negation or polarity word.
+    """Tell whether the texts share a content word that is no name, number, date, negation or polarity word.
 
-    A word capitalised because it opens the text counts: this only decides whether a check is worth its cost.
+    A capitalised first word counts, because the result only decides whether a check is worth its cost.
     """
     return bool(_plain_keys(read_words(a)) & _plain_keys(read_words(b)))
 
 
 def numeric_step(a: str, b: str) -> bool:
-    """Whether an integer of one text equals one of the other, or differs from it by one (age 3 → 4)."""
+    """Tell whether an integer of one text equals one of the other or differs from it by one (age 3 → 4)."""
     left, right = whole_numbers(a), whole_numbers(b)
     return any(value + step in right for value in left for step in (-1, 0, 1))
 
 
 def content_count(text: str) -> int:
-    """How many content words the text has: the fuller of two texts of one fact has more."""
+    """Return the number of content words. Of two texts of one fact, the fuller has more."""
     return len(_content_words(read_words(text)))
 
 
 def content_stems(text: str) -> set[str]:
-    """Its content words, without the endings that `stem_of` cuts."""
+    """Return the content words, without the endings that `stem_of` cuts."""
     return {stem_of(word.key) for word in _content_words(read_words(text))}
 
 
 def number_and_date_keys(text: str) -> set[str]:
-    """Its numbers, dates and occasions, each as it is compared: "two" is "2"."""
+    """Return the keys of the numbers, dates and occasions; the key of "two" is "2"."""
     figured = (word for word in read_words(text) if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE})
     return {word.key for word in figured} - words.ONLY_ORDER
 
 
 def merge_text(incoming: str, existing: str, rule: str) -> str:
-    """The text that stays: the fuller one when one contains the other, otherwise the incoming."""
+    """Return the text that stays: the fuller one for the rule "contains", else the incoming one."""
     if rule == "contains" and content_count(existing) > content_count(incoming):
         return existing
     return incoming
@@ -106,23 +106,23 @@ def _plain_keys(text: Words) -> set[str]:
 
 
 def negation_words(text: str) -> list[str]:
-    """The words that deny, in order."""
+    """Return the negation words, in order."""
     return [word.key for word in read_words(text) if word.kind is Kind.NEGATION]
 
 
 def whole_numbers(text: str) -> set[int]:
-    """The whole numbers in it, those of dates and versions too."""
-    found = set()
+    """Return the whole numbers in the text, also those of dates and versions."""
+    numbers = set()
     for word in read_words(text):
         if word.kind in {Kind.NUMBER, Kind.FIXED, Kind.DATE}:
             runs = ["".join(run) for digit, run in groupby(word.key, str.isdecimal) if digit]
             decimal = word.kind is Kind.NUMBER and "." in word.key
-            found |= set() if decimal else {int(run) for run in runs if len(run) <= 18}
-    return found
+            numbers |= set() if decimal else {int(run) for run in runs if len(run) <= 18}
+    return numbers
 
 
 def _numbers_clash(left: Words, right: Words) -> bool:
-    """ "the son" against "sons", "wood" against "woods": another number or word. A verb's -s is neither."""
+    """Tell whether a noun is singular in one text and plural in the other ("son", "sons"). A verb's -s is ignored."""
     singles = [{word.key for word in text if not word.plural} for text in (left, right)]
     plurals = [{word.key for word in text if word.plural} for text in (left, right)]
     return bool((singles[0] & plurals[1] | singles[1] & plurals[0]) - words.VERBS)
@@ -130,12 +130,15 @@ def _numbers_clash(left: Words, right: Words) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compound_words(text: str) -> tuple[str, ...]:
-    """ "twenty two-hour" is not "twenty-two hour"."""
+    """Return the hyphenated words, sorted: "twenty two-hour" differs from "twenty-two hour"."""
     return tuple(sorted(_COMPOUND.findall(text.casefold())))
 
 
 def only_amounts_differ(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Amounts, not times, ordinals, versions or labels; and no date beside them, for that makes two occasions."""
+    """Tell whether only amounts differ, not times, ordinals, versions or labels.
+
+    The texts may have no date, because a date makes them two occasions.
+    """
     if len(left) != len(right) or any(word.kind is Kind.DATE for word in (*left, *right)):
         return False
     pairs = list(zip(left, right, strict=True))
@@ -145,7 +148,7 @@ def only_amounts_differ(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _critical_keys(text: Words, other: Words) -> list[str]:
-    """The keys whose order must agree. An initial capital is no name if the other text has it in lower case."""
+    """Return the keys whose order must agree. A capitalised first word is no name if `other` has it in lower case."""
     common = {word.key for word in other if word.kind is Kind.CONTENT}
     return [
         word.key for word in text if word.kind not in PLAIN and not (word.kind is Kind.CAPITAL and word.key in common)
@@ -153,7 +156,7 @@ def _critical_keys(text: Words, other: Words) -> list[str]:
 
 
 def _is_reordering(left: Words, right: Words) -> bool:
-    """The same words in an order that cannot have changed who does what."""
+    """Tell whether the texts have the same words in an order that does not change who does what."""
     if any(word.kind is Kind.DIRECTION for word in left + right):
         return False
     if _is_time_fronted(left, right) or _is_time_fronted(right, left):
@@ -171,7 +174,7 @@ def _is_reordering(left: Words, right: Words) -> bool:
 
 
 def _is_fronted(plain: Words, fronted: Words) -> bool:
-    """ "Likes hiking on weekends" as "On weekends, the user likes hiking"."""
+    """Match a fronted phrase: "Likes hiking on weekends" and "On weekends, the user likes hiking"."""
     keys, other = _word_keys(plain), _word_keys(fronted)
     for at in range(1, len(plain)):
         head, rest = keys[:at], _keys_after(keys[at:], other)
@@ -181,8 +184,10 @@ def _is_fronted(plain: Words, fronted: Words) -> bool:
 
 
 def _is_time_fronted(plain: Words, fronted: Words) -> bool:
-    """ "Maya drinks tea on Sundays" as "On Sundays Maya drinks tea": of all that must keep its order only a time moves,
-    and past nobody but the one the text begins with."""
+    """Match a fronted time: "Maya drinks tea on Sundays" and "On Sundays Maya drinks tea".
+
+    Of the words with a fixed order only the time moves, and only past the names at the start of the text.
+    """
     names = next((at for at, word in enumerate(plain) if word.kind not in {Kind.NAME, Kind.CAPITAL}), 0)
     keys, other = _word_keys(plain), _word_keys(fronted)
     for at in range(names + 1, len(plain)) if names else ():
@@ -194,13 +199,13 @@ def _is_time_fronted(plain: Words, fronted: Words) -> bool:
 
 
 def _is_time_only(text: Words) -> bool:
-    """Nothing but a time, and no occasion."""
+    """Tell whether all words are times and none is an occasion."""
     kinds = {Kind.DATE, Kind.TIME_UNIT}
     return bool(text) and all(word.kind in kinds and word.key not in words.OCCASIONS for word in text)
 
 
 def _keys_after(opening: list[str], keys: list[str]) -> list[str]:
-    """What follows the opening, and a comma, in a text that has it."""
+    """Return the keys after `opening` and a comma; empty if `keys` does not start with `opening`."""
     if keys[: len(opening)] != opening:
         return []
     rest = keys[len(opening) :]
@@ -208,7 +213,7 @@ def _keys_after(opening: list[str], keys: list[str]) -> list[str]:
 
 
 def _is_exchanged(left: Words, right: Words) -> bool:
-    """ "The favourite colour is blue" as "Blue is the favourite colour"."""
+    """Match exchanged sides: "The favourite colour is blue" and "Blue is the favourite colour"."""
     if len(_content_words(left)) < _MIN_EXCHANGED or any(word.kind in _SCOPED - {Kind.GUARDED} for word in left):
         return False
     at = [index for index, word in enumerate(left) if word.kind is Kind.BE]
@@ -221,7 +226,7 @@ def _is_exchanged(left: Words, right: Words) -> bool:
 
 
 def _keys_with_sorted_lists(text: Words) -> list[str]:
-    """The keys with each list of single nouns behind a verb or preposition sorted: "likes tea and milk"."""
+    """Return the keys with each list of single nouns after a verb or preposition sorted: "likes tea and milk"."""
     keys = _word_keys(text)
     if any(word.kind is Kind.NEGATION for word in text):
         return keys
@@ -253,7 +258,7 @@ def _closes_list(text: Words, at: int) -> bool:
 
 
 def _has_swapped_clauses(left: Words, right: Words) -> bool:
-    """ "Plays chess and likes tea" as "Likes tea and plays chess": both open with a verb, nothing spans them."""
+    """Match swapped clauses that start with verbs: "Plays chess and likes tea" and "Likes tea and plays chess"."""
     if any(word.kind in _SCOPED for word in left):
         return False
     at = [index for index, word in enumerate(left) if word.kind is Kind.SEPARATOR]
@@ -266,7 +271,7 @@ def _has_swapped_clauses(left: Words, right: Words) -> bool:
 
 
 def _is_contained(small: Words, large: Words) -> bool:
-    """Whether `large` says all that `small` says, of the same subject, and only adds harmless detail."""
+    """Tell whether `large` says all that `small` says about the same subject, and adds only harmless detail."""
     if len(small) >= len(large) or len(_content_words(small)) < _MIN_CONTAINED:
         return False
     if small[0].key != large[0].key or any(word.kind in _NOT_NARROWED for word in small):
@@ -285,7 +290,10 @@ def _is_contained(small: Words, large: Words) -> bool:
 
 
 def _is_detail(added: Words) -> bool:
-    """One more list element ("and cheese"). No closing phrase: "in video games" or "on paper" takes the fact back."""
+    """Tell whether `added` is one more list element ("and cheese").
+
+    A closing phrase is no detail: "in video games" or "on paper" can take the fact back.
+    """
     separators = [word.key for word in added if word.kind is Kind.SEPARATOR]
     if len(added) > _MAX_ADDED or separators[-1:] == [","]:
         return False

@@ -1,6 +1,6 @@
-"""Word lists of the deterministic same-fact rule (seed 003 §2). All lower case; verbs without the third-person -s.
+"""Word lists of the deterministic same-fact rule. All lower case; verbs without the third-person -s.
 
-Being on a list never makes two texts the same fact; it only says how careful the rule has to be with that word.
+A list never makes two texts the same fact. It only says how careful the rule must be with a word.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ DEFINITE: Final = "the"
 INDEFINITE: Final = _word_set("a an")
 COUNTED: Final = _word_set("few little bit lot")
 
-# The user the memory is about, in the first and in the third person.
+# The user, in the first and in the third person.
 USER: Final = _word_set("i me myself user")
 USERS: Final = _word_set("my mine user's users'")
 
@@ -25,12 +25,12 @@ PRONOUNS: Final = _word_set(
 )
 
 BE: Final = _word_set("is are am")
-# What the user is: "User is allergic to nuts" and "Allergic to nuts" agree.
+# Words for a state of the user: "User is allergic to nuts" and "Allergic to nuts" agree.
 STATES: Final = _word_set(
     "allergic intolerant sensitive afraid vegan vegetarian fond interested married single divorced pregnant"
 )
 
-# Grammar that counts as no content but must agree.
+# Grammatical words that are no content but must agree.
 FUNCTION: Final = _word_set(
     "have do of as that this these those which who whom whose what where how there here so then too such own via per "
     "just same other"
@@ -40,7 +40,7 @@ PREPOSITIONS: Final = _word_set(
     "in on at for with about during near under above below behind around through across against off up down out "
     "within beside besides along among inside outside onto upon"
 )
-# Prepositions that open a phrase which may stand at either end of a sentence, or be left out.
+# Prepositions of a phrase that may be at either end of a sentence, or be left out.
 ADJUNCTS: Final = _word_set("in on at during with near")
 
 DIRECTIONS: Final = _word_set(
@@ -88,7 +88,7 @@ POSITIVE: Final = _word_set(
     "support trust admire"
 )
 
-# Opposed, exclusive or comparing words: what follows them may not be narrowed or widened.
+# Opposed, exclusive or comparing words: the rule may not narrow or widen the words after them.
 GUARDED: Final = _word_set(
     "prefer preferred preference favor favour favored favoured favorite favourite hate dislike detest despise loathe "
     "disgust avoid allergic allergy allergies intolerant intolerance sensitive averse aversion afraid fear phobia ban "
@@ -112,7 +112,7 @@ QUANTIFIERS: Final = _word_set(
     "maximum minimum approximately roughly total another whole extra"
 )
 
-# Points in time. Two texts that name one are about one occasion each.
+# Points in time. A text with one is about one occasion.
 DATES: Final = _word_set(
     "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
     "sundays mon tue tues wed thu thur thurs fri sat sun january february march april may june july august september "
@@ -142,7 +142,7 @@ DAYS: Final = {
     **{"mon": "monday", "tue": "tuesday", "tues": "tuesday", "wed": "wednesday", "thu": "thursday", "thur": "thursday"},
     **{"thurs": "thursday", "fri": "friday", "sat": "saturday", "sun": "sunday", "oclock": "o'clock"},
 }
-# Read as dates, but they only say which came first, or that it is now.
+# Read as dates, but they only give an order or mean the present.
 ONLY_ORDER: Final = _word_set("now currently presently previous previously earlier")
 VAGUE_TIMES: Final = _word_set("nowadays later recently lately soon ago past future present upcoming coming o'clock")
 TIMES: Final = _word_set("once twice thrice half double")
@@ -179,14 +179,14 @@ FIXED_NUMBERS: Final = _word_set(
 UNITS: Final = _word_set(
     "kg g mg t km cm mm m mi ft lb lbs oz l ml k kb mb gb tb kcal cal ms s min h hr hrs mph kmh w kw yo yrs"
 )
-# A number behind one of these is a label, not an amount.
+# A number after one of these is a label, not an amount.
 LABELLED: Final = _word_set(
     "# at child kid son daughter person team group room flight bus line gate number no nr version phase step chapter "
     "task ticket issue item option plan week day quarter episode season level part bug order id pin code apartment "
     "apt unit question"
 )
 
-# Adjectives that only narrow the noun behind them: what is said of a "small dog" is said of a dog. No colours: red wine
+# Adjectives that only narrow the noun after them: a statement about a "small dog" is about a dog. No colours: red wine
 # and white wine are opposed preferences.
 DESCRIPTIVE: Final = _word_set(
     "big large huge small tiny tall short long strong weak bright warm fresh homemade delicious tasty beautiful "
@@ -194,7 +194,7 @@ DESCRIPTIVE: Final = _word_set(
     "friendly playful"
 )
 
-# Verbs that open a note; upper case there does not make them names. Also what may stand before a list of nouns.
+# Verbs that start a note; upper case there does not make them names. They may also precede a list of nouns.
 VERBS: Final = _word_set(
     "work live own speak know play drink eat use read write watch cook bake run swim hike walk cycle ride drive "
     "travel visit study teach learn collect grow keep build paint draw sing dance practice practise listen follow "
@@ -203,12 +203,12 @@ VERBS: Final = _word_set(
     "consume order weigh cost earn pay commute rent belong study exercise prefer like love enjoy adore hate dislike "
     "avoid"
 )
-# Not English behind an "i": "i do" is Polish, "i hold" Danish.
+# Not English after an "i": "i do" is Polish, "i hold" Danish.
 NOT_AFTER_I: Final = _word_set("do hold start plan go get see")
-# Other words a sentence starts with, whose upper case says nothing.
+# Other words that start a sentence; upper case there does not make them names.
 STARTERS: Final = _word_set("name home family pets pet job hobby hobbies interest interests goal goals")
 
-# Pairs that are one thing: neither half is the pair.
+# Pairs that are one thing; half a pair is something else.
 FIXED_PAIRS: Final = (
     *("fish chips", "salt pepper", "mac cheese", "macaroni cheese", "gin tonic", "rum coke", "whisky soda"),
     *("bread butter", "butter jelly", "bacon egg", "ham egg", "egg soldiers", "bangers mash", "pie mash", "rice beans"),
@@ -221,9 +221,9 @@ FIXED_PAIRS: Final = (
     *("mergers acquisitions", "search rescue", "sales marketing", "cut paste", "drag drop", "copy paste"),
     *("dungeons dragons", "hammer sickle", "needle thread", "lock key", "bow arrow", "bucket spade", "cup saucer"),
 )
-# Behind these stands somebody who takes part, not the value of an attribute.
+# After one of these comes a person who takes part, not the value of an attribute.
 PARTAKING: Final = _word_set("with by to from and under beside against of user user's")
-# Of whom something is said that is not said of the user. Without the -s of a plural.
+# People in the user's life: a statement about them is not about the user. Without the -s of a plural.
 PEOPLE: Final = _word_set(
     "mother father parent sister brother sibling twin son daughter child kid baby wife husband partner "
     "spouse girlfriend boyfriend fiance fiancé fiancée ex aunt uncle cousin niece nephew grandmother grandfather "
