@@ -1,4 +1,4 @@
-"""What of a turn its speaker said: no memory is ever made of what Mnema itself had put there (SPEC §1)."""
+"""Removal of Mnema's own text from a turn, so that no memory is made of memories (docs/contract.md, Memory)."""
 
 import json
 import re
@@ -10,14 +10,16 @@ from typing import Any, Final
 _CUT: Final = "\0"
 _MAX_OBJECTS: Final = 1000
 _MAX_READ_FACTOR: Final = 64
-"""Objects of one turn that are read at most, and times its length that it is read for them: unfinished ones within
-each other would be read again and again."""
+"""Limits of the search for JSON objects in one turn: their number, and the characters read as a factor of its length.
+
+Without them, nested unfinished objects would be read again and again.
+"""
 _MAX_VALUE_CHARS: Final = 2000
-"""Characters that a field of a profile has at most, where another follows."""
+"""Maximum characters of a profile field that another field follows."""
 _BLOCK: Final = re.compile(r"Long-term memory \(most relevant first\).*?(?=\n\s*\n|\nCurrent message:|\Z)", re.DOTALL)
 _FENCE: Final = re.compile(rf"```\w*\s*{_CUT}\s*```")
 _MARKERS: Final = r"(?:[\W\d_]|[^\W\d_][.)])*"
-"""Of a quotation or a list: "> 1. - ", "a) "."""
+"""Marks of a quotation or a list: "> 1. - ", "a) "."""
 _KINDS: Final = "created|updated|merged|deleted|soft_deleted|restored"
 _DELTA: Final = rf"Memory updates since rev \d+:|(?:- )?[+↑↔−~↺](?:{_KINDS}): "
 _HISTORY: Final = r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?:ADD|UPDATE|DELETE|MERGE|LINK|TTL|RESTORE|PURGE|CONSENT) by "
@@ -26,7 +28,7 @@ _SPEAKER: Final = r"\[(?:M\d+|user|assistant|system|tool)\]\s"
 
 @dataclass(frozen=True, slots=True)
 class EchoMarks:
-    """What lines of ours are known by: the categories, and the fields of a profile as it names them."""
+    """The marks by which Mnema's lines are recognised: the categories, and the labels of the profile fields."""
 
     categories: tuple[str, ...]
     sensitive: tuple[str, ...]
@@ -34,15 +36,15 @@ class EchoMarks:
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """All."""
+        """All fields, sensitive ones first."""
         return self.sensitive + self.benign
 
 
 def strip_echoes(turn: str, marks: EchoMarks) -> str:
-    """The turn without our answers, headers, profiles and histories.
+    """Return the turn without Mnema's answers, headers, profiles and histories.
 
-    One begins where it is told by its marks, behind a quotation or in the midst of a line, and ends with the line. A
-    line that names one benign field alone ("Goals: …") may be somebody's own, and stays.
+    An echo starts at its mark, also after a quotation mark or inside a line, and ends with the line. A line with only
+    one benign field ("Goals: …") may be the speaker's own, so it stays.
     """
     text = _FENCE.sub(_CUT, _cut_objects(_BLOCK.sub(_CUT, turn), marks))
     lines = (_echo_pattern(marks).sub(_CUT, line) for line in text.split("\n"))
@@ -75,27 +77,29 @@ def _capitalise_first(name: str) -> str:
 
 
 def _cut_objects(text: str, marks: EchoMarks) -> str:
-    """Without the JSON objects that hold memories of ours, their history or what is known of a user."""
-    kept, done, at, left = [], 0, text.find("{"), _MAX_READ_FACTOR * len(text)
+    """Replace JSON objects that hold memories, their history or a user's context by a cut mark."""
+    parts, copied, at, left = [], 0, text.find("{"), _MAX_READ_FACTOR * len(text)
     for _ in range(_MAX_OBJECTS):
         if at < 0 or left < 0:
             break
         end, seen, ours = _scan_object(text, at, marks)
         left -= seen - at
         if ours:
-            kept += [text[done:at], _CUT]
-            done = end
+            parts += [text[copied:at], _CUT]
+            copied = end
         at = text.find("{", end)
-    return "".join((*kept, text[done:]))
+    return "".join((*parts, text[copied:]))
 
 
 def _scan_object(text: str, at: int, marks: EchoMarks) -> tuple[int, int, bool]:
-    """Where the object ends that begins there, or the next place if it is none; how far that was read; whether it is
-    ours."""
+    """Read the JSON object at `at`. Return its end, the end of the characters read, and whether it is Mnema's.
+
+    If there is no object, the first value is the next place.
+    """
     ours = []
 
-    def detect_echo(found: dict[str, Any]) -> None:
-        if _is_own_object(found, marks):
+    def detect_echo(value: dict[str, Any]) -> None:
+        if _is_own_object(value, marks):
             ours.append(True)
 
     try:
@@ -107,9 +111,9 @@ def _scan_object(text: str, at: int, marks: EchoMarks) -> tuple[int, int, bool]:
     return end, end, bool(ours)
 
 
-def _is_own_object(found: Mapping[str, Any], marks: EchoMarks) -> bool:
-    if {"items", "header"} <= found.keys() or {"memory_id", "event"} <= found.keys():
+def _is_own_object(value: Mapping[str, Any], marks: EchoMarks) -> bool:
+    if {"items", "header"} <= value.keys() or {"memory_id", "event"} <= value.keys():
         return True
-    if {"id", "text"} <= found.keys():
-        return found.get("category") in marks.categories
-    return "value" in found and str(found.get("field")).replace("_", " ") in marks.field_names
+    if {"id", "text"} <= value.keys():
+        return value.get("category") in marks.categories
+    return "value" in value and str(value.get("field")).replace("_", " ") in marks.field_names

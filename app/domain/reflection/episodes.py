@@ -1,4 +1,4 @@
-"""Episodes: what a stretch of conversation came to, in a sentence or two of the past (SPEC §7; seed 003 §9)."""
+"""Episodes: summaries of a part of a conversation, one or two sentences in the past tense."""
 
 import re
 from dataclasses import dataclass
@@ -14,8 +14,11 @@ _WHEN: Final = re.compile(r"On \d{1,2} \w+ \d{4} \(W\d{1,2}, \d{4}\): ")
 
 @dataclass(frozen=True, slots=True)
 class EpisodePolicy:
-    """`window`: turns read at most in one of `rounds`; an episode joins one of the last `join_hours` from cosine
-    `join_at` up."""
+    """The settings of episodes.
+
+    A job reads at most `window` turns in each of its `rounds`. A new episode joins one of the last `join_hours` if
+    their cosine is at least `join_at`.
+    """
 
     turns: int = 3
     minutes: int = 10
@@ -36,15 +39,15 @@ class EpisodePolicy:
 
     @property
     def cooldown(self) -> Cooldown:
-        """When a thread is read again."""
+        """The pause before a thread is read again."""
         return Cooldown(self.turns, self.minutes)
 
 
 def add_date_prefix(text: str, at: datetime) -> str:
-    """The episode with its day and week before it, so that both are found and read."""
+    """Put the day and week before the episode's text, so that a search finds them."""
     return f"On {at.day} {at:%B %Y} (W{at.isocalendar().week}, {at.isocalendar().year}): {text}"
 
 
 def strip_date_prefix(text: str) -> str:
-    """What it says without that: two days are no reason to call two episodes near."""
+    """Remove the day and week, so that they do not influence the similarity of two episodes."""
     return _WHEN.sub("", text, count=1)

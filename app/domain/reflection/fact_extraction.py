@@ -1,4 +1,4 @@
-"""Several facts out of one long turn: what may be a source, and what a candidate must prove (seed 003 §13, SPEC §7)."""
+"""Fact extraction from one turn: the turns that are a source, and the rules for a candidate fact."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ COMPLAINTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FactExtractionPolicy:
-    """Characters, counts, and the categories that facts of a turn may be put into.
+    """The settings of fact extraction: lengths in characters, limits, and the categories of extracted facts.
 
-    A turn is read from `min_characters` on; from `confident_characters` on if it plainly tells of its speaker.
+    A turn is read if it has `min_characters`, or `confident_characters` and plainly discloses a fact.
     """
 
     min_characters: int = 200
@@ -40,7 +40,7 @@ class FactExtractionPolicy:
             raise ValueError(f"min_characters must be at least 1, per_turn from 0 to {MAX_CANDIDATES}")
 
     def is_worth_asking(self, message: str) -> bool:
-        """Whether a message may well have facts: it is long, or says so."""
+        """Tell whether a message probably has facts: it is long, or it discloses one."""
         if len(message) >= self.min_characters:
             return True
         return len(message) >= self.confident_characters and discloses_fact(message)
@@ -48,7 +48,7 @@ class FactExtractionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A fact as a model found it. `quote`: the words of the turn that say it."""
+    """A candidate fact from a model. `quote` has the words of the turn that state it."""
 
     text: str
     category: str
@@ -56,15 +56,15 @@ class Candidate:
     quote: str
 
 
-def broken_rule(one: Candidate, turn: str, categories: Collection[str], limits: TextLimits) -> Rule | None:
-    """The first rule that a candidate breaks. `turn`: the words it was made of."""
-    if one.category not in categories:
+def broken_rule(candidate: Candidate, turn: str, categories: Collection[str], limits: TextLimits) -> Rule | None:
+    """Return the first rule that a candidate breaks, or None. `turn` is the text of its source."""
+    if candidate.category not in categories:
         return "unknown_category"
-    if len(one.quote.strip()) < MIN_QUOTE or _comparable_text(one.quote) not in _comparable_text(turn):
+    if len(candidate.quote.strip()) < MIN_QUOTE or _comparable_text(candidate.quote) not in _comparable_text(turn):
         return "no_quote"
-    if (rule := writing.broken_rule(one.text, MemoryType.semantic, limits)) is not None:
+    if (rule := writing.broken_rule(candidate.text, MemoryType.semantic, limits)) is not None:
         return rule
-    return grounding.find_foreign(one.text, turn)
+    return grounding.find_foreign(candidate.text, turn)
 
 
 def _comparable_text(text: str) -> str:

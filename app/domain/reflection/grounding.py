@@ -1,4 +1,4 @@
-"""Whether a generated text keeps to what its sources say: no names and no numbers that none of them has (SPEC §1)."""
+"""The grounding check: a generated text has no name and no number that its sources lack."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -33,16 +33,23 @@ _COUNTS: Final[Mapping[str, int]] = {
 
 
 def find_foreign(text: str, source: str) -> ForeignRule | None:
-    """What of `text` its source does not have; dates are not looked at, for a text names those that are only meant."""
-    known, said = source.casefold(), _DATES.sub(" ", normalise_text(text))
-    if any(name.casefold() not in known for name in _capitalised_names(said)):
+    """Return the rule that `text` breaks if it has a name or number that `source` lacks, else None.
+
+    Dates are not checked: a text may name a date that its source only implies ("tomorrow").
+    """
+    low_source, undated = source.casefold(), _DATES.sub(" ", normalise_text(text))
+    if any(name.casefold() not in low_source for name in _capitalised_names(undated)):
         return "foreign_name"
-    counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", known) if word in _COUNTS}
-    return "foreign_number" if whole_numbers(said) - whole_numbers(_DATES.sub(" ", source)) - counts else None
+    counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", low_source) if word in _COUNTS}
+    return "foreign_number" if whole_numbers(undated) - whole_numbers(_DATES.sub(" ", source)) - counts else None
 
 
 def grounded_text(text: str, type_: MemoryType, source: str, limits: TextLimits) -> tuple[str | None, str | None]:
-    """What of a generated text may be stored, cut to length if need be, None: nothing; and the first rule it breaks."""
+    """Return the part of a generated text that may be stored, and the first rule that the text breaks.
+
+    A text that is only too long is cut. The first value is None if nothing may be stored, the second if no rule is
+    broken.
+    """
     rule = writing.broken_rule(text, type_, limits) or find_foreign(text, source)
     if rule is None:
         return text, None
@@ -51,5 +58,5 @@ def grounded_text(text: str, type_: MemoryType, source: str, limits: TextLimits)
 
 
 def _capitalised_names(text: str) -> Iterator[str]:
-    """Words with a capital letter, but for those that only open a sentence."""
+    """Yield the words with a capital letter, without common words that start a sentence."""
     return (match[0] for match in _NAME.finditer(text) if match[0].casefold() not in _OPENERS)

@@ -1,4 +1,4 @@
-"""Insights: what may lie behind what a user says and does, guessed seldom and told as a guess (seed 003 §3)."""
+"""Insights: rare guesses about the reasons behind a user's words and actions, worded as guesses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,15 @@ from app.domain.reflection.transcript import ReadPosition, render_messages
 MAX_INSIGHTS: Final = 3
 TALK_TURNS: Final = 12
 MAX_EXISTING_INSIGHTS: Final = 20
-"""Insights that stand, looked at so that none is made twice."""
+"""Existing insights that are read, so that none is stored twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsightPolicy:
-    """`same_at`: from this cosine up to a fact or an insight that stands, one says nothing new."""
+    """The settings of insights.
+
+    A new insight is dropped if its cosine to a fact or an existing insight is at least `same_at`.
+    """
 
     hours: int = 24
     activity: int = 5
@@ -34,13 +37,16 @@ class InsightPolicy:
             raise ValueError("talk_characters must be up to 1000, same_at from 0.5 to 1, importance from 1 to 5")
 
     def due_before(self, now: datetime) -> datetime:
-        """When the last time must have been."""
+        """Return the cutoff: insights are due for a user whose last ones are older."""
         return now - timedelta(hours=self.hours)
 
 
 @dataclass(frozen=True, slots=True)
 class InsightMaterial:
-    """What insights are made of, newest first: episodes since `mark`, new facts, last turns; and those that stand."""
+    """The sources of insights, newest first: episodes since `mark` (`activity`), new facts, and the last turns.
+
+    `known` are the existing insights.
+    """
 
     mark: ReadPosition | None = None
     activity: Sequence[Memory] = ()
@@ -49,14 +55,14 @@ class InsightMaterial:
     known: Sequence[Memory] = ()
 
     def build_question(self, talk_characters: int, marks: EchoMarks) -> dict[str, Any]:
-        """As it is asked about."""
-        told, _count = render_messages(self.turns if talk_characters else (), talk_characters, marks)
-        return {"activity": _memory_texts(self.activity), "facts": _memory_texts(self.facts), "talk": told[::-1]}
+        """Return the question to the model, oldest texts first, with at most `talk_characters` of the turns."""
+        messages, _count = render_messages(self.turns if talk_characters else (), talk_characters, marks)
+        return {"activity": _memory_texts(self.activity), "facts": _memory_texts(self.facts), "talk": messages[::-1]}
 
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """As a model found it. `confidence`: 0 to 1, its own."""
+    """An insight from a model. `confidence` is the model's own, 0 to 1."""
 
     text: str
     tags: tuple[str, ...] = field(default=())

@@ -1,4 +1,4 @@
-"""What a chat model may cost (SPEC §7): tokens are counted for each tenant and day, before a call and after it."""
+"""The cost of chat models: tokens are counted for each tenant and day, before and after each call."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,19 +6,19 @@ from typing import Generic, Literal, TypeVar
 
 T = TypeVar("T")
 BYTES_A_TOKEN = 3
-"""Fewer than any usual tokeniser needs for prose: a guess that is rather too high."""
+"""Bytes assumed for a token. Usual tokenisers need more for prose, so the estimate is rather too high."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one or several calls."""
+    """The tokens of one or several calls."""
 
     input_tokens: int = 0
     output_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:
-        """Both together."""
+        """The input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -27,33 +27,38 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LlmPolicy:
-    """`daily_tokens`: of one tenant, in and out, from midnight to midnight UTC; 0: no calls. `wait_days`: how long a
-    turn waits for a day that has some left."""
+    """The limits of chat model calls.
+
+    `daily_tokens` is the limit of one tenant for input and output, from midnight to midnight UTC; 0 means no calls.
+    `wait_days` is the time that a turn waits for tokens.
+    """
 
     daily_tokens: int = 200_000
     wait_days: int = 3
 
     def __post_init__(self) -> None:
         if min(self.daily_tokens, self.wait_days) < 0:
-            raise ValueError("daily_tokens must be at least 0, wait_days too")
+            raise ValueError("daily_tokens and wait_days must be at least 0")
 
     def wait_s(self, stored: datetime, now: datetime) -> float | None:
-        """Seconds until the next day's tokens; None for what was stored too long ago to wait on."""
+        """Return the seconds until the next day's tokens; None if the turn is too old to wait."""
         tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
         return None if tomorrow - stored > timedelta(days=self.wait_days) else (tomorrow - now).total_seconds()
 
 
 def estimate_tokens(*texts: str) -> int:
-    """About as many tokens as the texts have, rather more than fewer."""
+    """Return an estimate of the texts' tokens, rather too high than too low."""
     return sum(-(-len(text.encode()) // BYTES_A_TOKEN) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call as it is kept. `prompt`: its version; `attempt` 2: asked again, for the first answer broke a rule.
+    """The record of one call.
 
-    `items`: things in the answer that the rules look at one by one; `items_ok`: how many of them keep the rules.
-    `error`: a code, of the rule that was broken or of the failure.
+    - `prompt`: the prompt's version.
+    - `attempt`: from 2 on, a retry because the answer before broke a rule.
+    - `items`, `items_ok`: the parts of the answer that are checked one by one, and those that keep the rules.
+    - `error`: the code of the broken rule or of the failure.
     """
 
     prompt: str
@@ -69,7 +74,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class PromptReport:
-    """How one version of a prompt fares. Of `first_passes`, first answers, `first_pass_ok` kept every rule."""
+    """The figures of one version of a prompt. Of `first_passes` first answers, `first_pass_ok` kept every rule."""
 
     prompt: str
     version: int
@@ -84,18 +89,20 @@ class PromptReport:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share that passed at first: of items where there are any, else of answers; None before the first."""
-        passed, of = (self.items_ok, self.items) if self.items else (self.first_pass_ok, self.first_passes)
-        return passed / of if of else None
+        """The share of items that kept the rules, or of first answers if there are no items; None without any."""
+        passed, total = (self.items_ok, self.items) if self.items else (self.first_pass_ok, self.first_passes)
+        return passed / total if total else None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer(Generic[T]):
-    """An answer held against its prompt's rules.
+    """A model's answer, checked against its prompt's rules.
 
-    `rule`: a code, of the one it breaks; None: of none. `complaint`: what the model is then told when it is asked
-    again. `value`: what may be used of the answer, of a broken one only if the next is no better; None: nothing.
-    `items` and `items_ok`: as in Call.
+    - `rule`: the code of the broken rule; None if the answer keeps all.
+    - `complaint`: the feedback to the model for a retry.
+    - `value`: the usable part of the answer, None if there is none. That of a broken answer is used only if the retry
+      is no better.
+    - `items`, `items_ok`: see `ModelCall`.
     """
 
     value: T | None = None

@@ -1,7 +1,7 @@
-"""New facts beside what is stored: what a model decides of both, and what of that may be done (seed 002, SPEC §13).
+"""Reconciliation of new facts with stored memories: a model's decisions, and the part of them that is carried out.
 
-A model may only point at what it was asked about. What it says is held against bounds of our own, and every doubt is
-settled the way that loses nothing: the memory stays and the fact is added.
+A model may only name the facts and memories of its question, and its decisions are checked. A doubt is decided so that
+nothing is lost: the memory stays and the fact is added.
 """
 
 import re
@@ -18,7 +18,7 @@ from app.domain.text_rules import TextLimits, normalise_text, text_key
 Rule = Literal["unknown_ids", "ids_twice", "ids_missing", "no_fact"]
 MAX_NEIGHBOURS: Final = 10
 MAX_NEW_WORDS: Final = 3
-"""Words of a composed text that neither of the two it is made of has ("previously", "moved")."""
+"""Maximum words of a composed text that neither of its two sources has ("previously", "moved")."""
 
 _ENDS: Final = re.compile(
     r"\b(?:left|sold|lost|moved|gave|gone|resigned|closed|expired|replaced|recovered|cured|outgrew|outgrown|instead)\b",
@@ -28,7 +28,11 @@ _ENDS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ReconcilePolicy:
-    """`neighbours` of one fact are compared, from cosine `min_similarity` up; the model is asked `tries` times."""
+    """The settings of reconciliation.
+
+    At most `neighbours` of a fact are compared, from cosine `min_similarity` up. The model is called at most `tries`
+    times.
+    """
 
     neighbours: int = 5
     min_similarity: float = 0.4
@@ -41,7 +45,7 @@ class ReconcilePolicy:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDecision:
-    """What becomes of a stored memory. `fact`: its newer form, or what denies it; `text`: what stands for both."""
+    """A decision on a stored memory. `fact` updates or denies it; `text` is a composed text that states both."""
 
     id: int
     event: Literal["NONE", "UPDATE", "DELETE"] = "NONE"
@@ -51,7 +55,7 @@ class MemoryDecision:
 
 @dataclass(frozen=True, slots=True)
 class FactDecision:
-    """What becomes of a new fact. `memory`: the one that says it already."""
+    """A decision on a new fact. `memory` is the one that already states it."""
 
     fact: int
     event: Literal["ADD", "NONE"] = "ADD"
@@ -60,7 +64,7 @@ class FactDecision:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileDecisions:
-    """A model's answer: each memory once, each fact once."""
+    """A model's decisions: one for each memory and one for each fact."""
 
     memories: Sequence[MemoryDecision]
     facts: Sequence[FactDecision]
@@ -68,7 +72,7 @@ class ReconcileDecisions:
 
 @dataclass(frozen=True, slots=True)
 class StoredNeighbour:
-    """A memory that was asked about. `near`: the facts close enough to bear on it; `fixed`: it is left as it is."""
+    """A stored memory of the question. `near` are the facts similar to it. A `fixed` memory is never changed."""
 
     text: str
     near: frozenset[int]
@@ -77,7 +81,7 @@ class StoredNeighbour:
 
 @dataclass(frozen=True, slots=True)
 class FactWrite:
-    """A fact to be written: a memory of its own, or the newer form of `memory`, whose text may be composed."""
+    """A write of a fact: a new memory, or an update of `memory`, perhaps with a composed `text`."""
 
     fact: int
     memory: int | None = None
@@ -86,7 +90,7 @@ class FactWrite:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDeletion:
-    """A memory to be deleted, for this fact denies it."""
+    """A deletion of a memory because a fact denies it."""
 
     memory: int
     fact: int
@@ -94,7 +98,10 @@ class MemoryDeletion:
 
 @dataclass(frozen=True, slots=True)
 class ReconcilePlan:
-    """What is done. `known`: facts that a memory says already, and which; `left`: facts there is no room for."""
+    """The changes to carry out.
+
+    `known` maps each fact that is already stored to its memory. `left` are the facts beyond the limit.
+    """
 
     writes: Sequence[FactWrite] = ()
     forgets: Sequence[MemoryDeletion] = ()
@@ -103,18 +110,18 @@ class ReconcilePlan:
 
     @property
     def write_count(self) -> int:
-        """How many writes it is."""
+        """The number of writes and deletions."""
         return len(self.writes) + len(self.forgets)
 
     def limit_writes(self, room: int) -> "ReconcilePlan":
-        """As much of it as `room` writes are, facts first."""
-        writes, over = self.writes[:room], self.writes[room:]
+        """Return this plan with at most `room` changes, writes before deletions."""
+        writes, excess = self.writes[:room], self.writes[room:]
         forgets = self.forgets[: room - len(writes)]
-        return replace(self, writes=writes, forgets=forgets, left=[*(one.fact for one in over), *self.left])
+        return replace(self, writes=writes, forgets=forgets, left=[*(write.fact for write in excess), *self.left])
 
 
 def broken_rule(answer: ReconcileDecisions, memories: Collection[int], facts: Collection[int]) -> Rule | None:
-    """The first rule that an answer breaks; `memories` and `facts`: those in the question."""
+    """Return the first rule that an answer breaks, or None. `memories` and `facts` are the ids in the question."""
     of_memories, of_facts = [one.id for one in answer.memories], [one.fact for one in answer.facts]
     named_facts = {*of_facts, *(one.fact for one in answer.memories)} - {None, *facts}
     named_memories = {*of_memories, *(one.memory for one in answer.facts)} - {None, *memories}
@@ -128,7 +135,7 @@ def broken_rule(answer: ReconcileDecisions, memories: Collection[int], facts: Co
 
 
 def renumber_facts(answer: ReconcileDecisions, facts: Sequence[int]) -> ReconcileDecisions:
-    """The same of facts by other numbers: `facts` has that of each in the question."""
+    """Replace the fact numbers of a question: number n becomes `facts[n]`."""
     of_memories = [replace(one, fact=None if one.fact is None else facts[one.fact]) for one in answer.memories]
     return ReconcileDecisions(of_memories, [replace(one, fact=facts[one.fact]) for one in answer.facts])
 
@@ -136,22 +143,23 @@ def renumber_facts(answer: ReconcileDecisions, facts: Sequence[int]) -> Reconcil
 def plan_writes(
     facts: Mapping[int, str], stored: Sequence[StoredNeighbour], answer: ReconcileDecisions | None, room: int
 ) -> ReconcilePlan:
-    """At most `room` writes, facts first, in their order; without an answer every fact is added. `facts`: by number.
+    """Plan at most `room` changes, facts first and in order. Without an answer, add every fact.
 
-    A fact is left out only if a memory that stays as it is says it already.
+    `facts` are texts by number. A fact is left out only if an unchanged memory already states it.
     """
     order = list(facts)
     if answer is None:
         return ReconcilePlan([FactWrite(fact) for fact in order[:room]], left=order[room:])
     joins: dict[int, MemoryDecision] = {}
     forgets: list[MemoryDeletion] = []
-    for one in answer.memories:
-        if one.fact not in facts or stored[one.id].fixed or one.fact not in stored[one.id].near:
+    for decision in answer.memories:
+        memory = stored[decision.id]
+        if decision.fact not in facts or memory.fixed or decision.fact not in memory.near:
             continue
-        if one.event == "UPDATE":
-            joins.setdefault(one.fact, one)
-        elif one.event == "DELETE" and _differs_in_denial(facts[one.fact], stored[one.id].text):
-            forgets.append(MemoryDeletion(one.id, one.fact))
+        if decision.event == "UPDATE":
+            joins.setdefault(decision.fact, decision)
+        elif decision.event == "DELETE" and _differs_in_denial(facts[decision.fact], memory.text):
+            forgets.append(MemoryDeletion(decision.id, decision.fact))
     staying = {one.id for one in answer.memories if one.event == "NONE"}
     known = {
         one.fact: one.memory
@@ -160,14 +168,16 @@ def plan_writes(
         if one.fact not in joins and one.fact in stored[one.memory].near
         if _covers_fact(stored[one.memory].text, facts[one.fact])
     }
-    wanted = [fact for fact in order if fact not in known]
-    writes = [_build_write(fact, joins.get(fact)) for fact in wanted[:room]]
-    return ReconcilePlan(writes, forgets[: max(0, room - len(writes))], known, wanted[room:])
+    new_facts = [fact for fact in order if fact not in known]
+    writes = [_build_write(fact, joins.get(fact)) for fact in new_facts[:room]]
+    return ReconcilePlan(writes, forgets[: max(0, room - len(writes))], known, new_facts[room:])
 
 
 def checked_composition(text: str, memory: str, fact: str, limits: TextLimits) -> str | None:
-    """A text made of both, as it is stored; None if it breaks a writing rule, lacks something of the fact, or says
-    what neither says."""
+    """Return a composed text in its stored form.
+
+    Return None if it breaks a writing rule, lacks a part of the fact, or states something that neither source states.
+    """
     both = f"{memory} {fact}"
     if writing.broken_rule(text, MemoryType.semantic, limits) is not None or text_key(text) == text_key(memory):
         return None
@@ -181,21 +191,22 @@ def checked_composition(text: str, memory: str, fact: str, limits: TextLimits) -
         text, memory, fact
     ):
         return None
-    said, of_fact = content_stems(text), content_stems(fact)
-    if len(said - content_stems(memory) - of_fact) > MAX_NEW_WORDS or len(of_fact - said) > len(of_fact) // 2:
+    stems, fact_stems = content_stems(text), content_stems(fact)
+    new_words, lost_words = stems - content_stems(memory) - fact_stems, fact_stems - stems
+    if len(new_words) > MAX_NEW_WORDS or len(lost_words) > len(fact_stems) // 2:
         return None
     return normalise_text(text)
 
 
 def _differs_in_denial(fact: str, memory: str) -> bool:
-    """Whether one of them denies something, or tells of an end, and the other does not."""
+    """Tell whether only one text denies something, or only the fact states an end."""
     return bool(negation_words(fact)) != bool(negation_words(memory)) or bool(
         _ENDS.search(fact) and not _ENDS.search(memory)
     )
 
 
 def _covers_fact(memory: str, fact: str) -> bool:
-    """Whether the memory has every name and number of the fact, and denies if that does."""
+    """Tell whether the memory has every name and number of the fact, and a negation exactly if the fact has one."""
     if grounding.find_foreign(fact, memory) or not number_and_date_keys(fact) <= number_and_date_keys(memory):
         return False
     return bool(negation_words(fact)) == bool(negation_words(memory))
@@ -206,6 +217,6 @@ def _build_write(fact: int, join: MemoryDecision | None) -> FactWrite:
 
 
 def _keeps_denials(text: str, memory: str, fact: str) -> bool:
-    """What the fact denies is denied still, and nothing is that neither denies."""
-    said = bool(negation_words(text))
-    return said >= bool(negation_words(fact)) and (not said or bool(negation_words(fact) or negation_words(memory)))
+    """Tell whether the text keeps the fact's negation and adds none that neither source has."""
+    denies = bool(negation_words(text))
+    return denies >= bool(negation_words(fact)) and (not denies or bool(negation_words(fact) or negation_words(memory)))

@@ -1,8 +1,8 @@
-"""Whether a short turn tells a fact of its speaker's life, so that a model is worth asking (SPEC §7). Pure, by rule.
+"""The self-disclosure rule: does a short turn state a fact of its speaker's life, so that a model call is worth it?
 
-A clause in the first person, with a verb of state, possession, preference, change or plan, and what that is about.
-Questions, requests, suppositions, quotations, code, and talk about the conversation itself tell none. The words are
-English; every doubt is a no, for a turn that is not read costs a fact, and one that is costs tokens.
+Such a clause is in the first person. It has a verb of state, possession, preference, change or plan, and an object.
+Questions, requests, suppositions, quotations, code and talk about the conversation do not count. The words are English.
+A doubt means "no": an unread turn may cost a fact, a read one costs tokens.
 """
 
 import re
@@ -82,7 +82,7 @@ _POINTERS: Final = _word_set(
     "it this that these those them one ones so to too what how why where who which when something anything nothing "
     "everything him her the here there there's"
 )
-"""What an object begins with that is about the conversation, or about nothing that can be told of alone."""
+"""First words of an object that refers to the conversation or to something unnamed."""
 _CONVERSATION_NOUNS: Final = _word_set(
     "question questions idea ideas problem problems issue issues error errors bug bugs code script file files text "
     "essay sentence sentences paragraph title answer answers reply response summary version option example examples "
@@ -104,7 +104,7 @@ _CALLED: Final = re.compile(r"^(?:please )?call me [a-z]")
 
 
 def discloses_fact(text: str) -> bool:
-    """Whether some clause of it says what its speaker is, has, likes, did or plans, beyond the conversation."""
+    """Tell whether a clause states something that the speaker is, has, likes, did or plans outside the conversation."""
     plain = normalise_text(text)
     if _CODE.search(plain):
         return False
@@ -112,7 +112,7 @@ def discloses_fact(text: str) -> bool:
 
 
 def _split_clauses(text: str) -> Iterator[str]:
-    """Its statements, without what stands behind a colon; names keep their capitals."""
+    """Yield the statements of a text, without the text after a colon. Names keep their capitals."""
     for sentence in _SENTENCE.split(text):
         stated = sentence.partition(":")[0]
         if not sentence.endswith("?") and not _SUPPOSED.search(stated.casefold()):
@@ -137,7 +137,7 @@ def _clause_discloses(clause: str) -> bool:
 
 
 def _my_clause_discloses(words: Sequence[str]) -> bool:
-    """ "My sister Ana is vegan": whose it is, a verb and more."""
+    """Match "My sister Ana is vegan": an owned thing or person, a verb and an object."""
     at = next((n for n, word in enumerate(words[:6]) if word in _POSSESSION_VERBS and n), None)
     if at is None or _CONVERSATION_NOUNS & set(words[:at]):
         return False
@@ -215,7 +215,7 @@ def _have_phrase_discloses(words: Sequence[str]) -> bool:
 
 
 def _plan_phrase_discloses(verb: str, words: Sequence[str]) -> bool:
-    """A plan, or what cannot be done; "I want a shorter answer" is neither."""
+    """Match a plan or an ability. "I want a shorter answer" is neither."""
     words = _without_adverbs(words)
     if verb == "can":
         return words[:1] != [] and words[0] in _ABILITIES and (words[0] == "swim" or _has_object(words[1:]))
@@ -230,7 +230,7 @@ def _plan_phrase_discloses(verb: str, words: Sequence[str]) -> bool:
 
 
 def _has_object(words: Sequence[str], verb: str = "") -> bool:
-    """Whether there is an object, and it is none that only the conversation knows: "the second one", "it"."""
+    """Tell whether there is an object that makes sense outside the conversation, unlike "the second one" or "it"."""
     if verb.startswith(("play", "practi")) and words[:1] == ["the"]:
         words = words[1:]
     if words[:1] == ["the"]:

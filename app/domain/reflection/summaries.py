@@ -1,4 +1,4 @@
-"""One summary a user and thread, carried forward as the conversation goes on (SPEC §7; seed 002)."""
+"""Summaries: one for each user and thread, updated as the conversation continues."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,10 @@ from app.domain.reflection.transcript import Cooldown, check_rounds
 
 @dataclass(frozen=True, slots=True)
 class SummaryPolicy:
-    """`window`: turns read at most in one of `rounds`; `characters`: of the summary."""
+    """The settings of summaries.
+
+    A job reads at most `window` turns in each of its `rounds`. `characters` is the limit of the summary.
+    """
 
     turns: int = 6
     minutes: int = 60
@@ -24,5 +27,5 @@ class SummaryPolicy:
 
     @property
     def cooldown(self) -> Cooldown:
-        """When a thread is read again."""
+        """The pause before a thread is read again."""
         return Cooldown(self.turns, self.minutes)

@@ -1,4 +1,4 @@
-"""A stretch of conversation as a model is shown it, and when enough was said to be read (SPEC §7)."""
+"""Transcripts: parts of a conversation in the form that a model reads, and the pause between two readings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,17 +10,17 @@ from app.domain.reflection.echoes import EchoMarks, strip_echoes
 from app.domain.text_rules import one_line, trim_text
 
 ReflectionKind: TypeAlias = Literal["episode", "summary", "insight"]
-"""What is made of it."""
+"""The kinds of memories that are generated from a transcript."""
 Message: TypeAlias = Mapping[str, str]
 ROLES: Final = ("user", "assistant")
 MAX_ROUNDS: Final = 20
 OTHER_SPEAKER: Final = "another person"
-"""Who is called as one of them."""
+"""The name for a speaker without a name, or with a name that is a role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cooldown:
-    """Read again after so many turns of a user's, or so many minutes if there was any."""
+    """The pause before a thread is read again: a number of the user's turns, or of minutes with at least one turn."""
 
     turns: int
     minutes: int
@@ -30,19 +30,22 @@ class Cooldown:
             raise ValueError("turns and minutes must be at least 1")
 
     def is_over(self, unread: int, since: datetime, now: datetime) -> bool:
-        """`unread`: turns of a user's; `since`: when the thread was last read, or first seen."""
+        """Tell whether the pause is over at `now`.
+
+        `unread` is the number of unread user turns. `since` is the time of the last reading, or of the first turn.
+        """
         return unread >= self.turns or (unread > 0 and now - since >= timedelta(minutes=self.minutes))
 
 
 def check_rounds(rounds: int) -> None:
-    """How often a job may read on in one thread; raises ValueError."""
+    """Raise ValueError unless `rounds`, the readings of one thread in a job, is from 1 to MAX_ROUNDS."""
     if not 1 <= rounds <= MAX_ROUNDS:
         raise ValueError(f"rounds must be from 1 to {MAX_ROUNDS}")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """How far something was read: `rev` of the thread, and when."""
+    """The end of the last reading: the thread's revision and the time."""
 
     rev: int
     at: datetime
@@ -50,9 +53,9 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """Turns of one user in one thread that come after `mark`, oldest first, and the thread's revision of each.
+    """The turns of one user in one thread after `mark`, oldest first, with the thread's revision of each.
 
-    `unread`: how many of a user's come after it, these or later ones.
+    `unread` is the number of all user turns after `mark`, these and later ones.
     """
 
     mark: ReadPosition
@@ -62,41 +65,42 @@ class Transcript:
 
     @property
     def newest_turn(self) -> Memory:
-        """The user's own newest turn, else the newest; there is one."""
+        """The user's own newest turn, else the newest turn. The transcript must have a turn."""
         return next((turn for turn in reversed(self.turns) if turn.is_own_turn), self.turns[-1])
 
     @property
     def count_remaining(self) -> int:
-        """How many of a user's come after these."""
+        """The number of user turns after these."""
         return self.unread - sum(turn.role == "user" for turn in self.turns)
 
     def trim_to_fit(self, characters: int, marks: EchoMarks) -> tuple["Transcript", list[Message]]:
-        """The first of it, as much as `characters` in all can hold, and its messages; there is at least a turn."""
-        told, count = render_messages(self.turns, characters, marks)
-        return replace(self, turns=self.turns[:count], revs=self.revs[:count]), told
+        """Return the first turns that fit into `characters`, and their messages. At least one turn fits."""
+        messages, count = render_messages(self.turns, characters, marks)
+        return replace(self, turns=self.turns[:count], revs=self.revs[:count]), messages
 
 
 def render_messages(turns: Iterable[Memory], characters: int, marks: EchoMarks) -> tuple[list[Message], int]:
-    """Who said what, without what Mnema itself put there, up to `characters` in all; and of how many turns that is.
+    """Return the messages of the first turns, at most `characters` in all, and the number of these turns.
 
-    A turn is told whole, or it is left with all after it. Only what would fit nowhere is cut, at a sentence or a word.
+    Mnema's own text is removed. A turn is included whole; otherwise it and all later turns are left out. Only a turn
+    longer than `characters` is cut, at a sentence or a word.
     """
-    told: list[Message] = []
+    messages: list[Message] = []
     left, count = characters, 0
     for count, turn in enumerate(turns, 1):
         text = one_line(strip_echoes(turn.text, marks)) if turn.role in ROLES else ""
         text = trim_text(text, characters)
         if len(text) > left:
-            return told, count - 1
+            return messages, count - 1
         if text:
             left -= len(text)
-            told.append({"who": _speaker_name(turn), "text": text})
-    return told, count
+            messages.append({"who": _speaker_name(turn), "text": text})
+    return messages, count
 
 
-def joined_messages(told: Iterable[Message]) -> str:
-    """All of it as one text: what a generated one may take names and numbers from."""
-    return "\n".join(f"{one['who']}: {one['text']}" for one in told)
+def joined_messages(messages: Iterable[Message]) -> str:
+    """Return all messages as one text, the source of the names and numbers that a generated text may have."""
+    return "\n".join(f"{message['who']}: {message['text']}" for message in messages)
 
 
 def _speaker_name(turn: Memory) -> str:

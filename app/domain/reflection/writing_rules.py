@@ -1,7 +1,7 @@
-"""How a generated text is written: the rules a model is told, and the check of what it wrote (seed 003 §9, SPEC §1).
+"""Writing rules for generated texts: the instructions in the prompts, and the check of a model's text.
 
-What is between quotation marks is somebody's words and may break any of them. Where a rule is a list of words, they are
-English: another language is held to form and length.
+Quoted words may break any rule. The word lists are English, so a text in another language is checked only for form and
+length.
 """
 
 import re
@@ -56,7 +56,7 @@ PROMPT_RULES: Final[Mapping[MemoryType, str]] = {
         " messages say."
     ),
 }
-"""What the prompts say of each type they generate (seed 003 §3, §9)."""
+"""The instructions in the prompts for each generated type. A changed word needs new prompt versions."""
 
 COMPLAINTS: Final[Mapping[str, str]] = {
     "empty": "is empty",
@@ -97,7 +97,7 @@ _NUMERAL: Final = re.compile(
 _ADVERB: Final = "also|always|just|never|now|often|really|still|usually"
 _AUXILIARY: Final = "was|were|had|will|would|can|could|should|must|might|do not|don't|did not|didn't"
 _VERB: Final = "|".join(sorted(words.VERBS - words.NOT_AFTER_I | {"am"}))
-# an "i" in lower case counts where English follows: elsewhere it means "in", "and" or "the"
+# a lower-case "i" counts only before English words: in other languages it means "in", "and" or "the"
 _LOWER_I: Final = (
     rf"\bi(?:'(?:m|ve|d|ll)| (?:{_AUXILIARY}) \w++| (?:(?:{_ADVERB}) )?(?:{_VERB}))\b|\b(?:and|or) i\b"
     r"|^[Ii]m (?:an?|not|so|the)\b"
@@ -150,7 +150,7 @@ RuleTest = Callable[[str], object]
 
 
 def _is_short(text: str) -> bool:
-    """Too few words to be a sentence; a script without spaces is counted by characters."""
+    """Tell whether the text has too few words for a sentence. In a script without spaces, characters count."""
     return len(text.split()) < MIN_WORDS and (text.isascii() or len(text) < MIN_CHARACTERS)
 
 
@@ -177,20 +177,20 @@ _RULES_BY_TYPE: Final[Mapping[MemoryType, tuple[tuple[Rule, RuleTest], ...]]] = 
     MemoryType.summary: (("relative_time", _RELATIVE.search),),
 }
 _EXEMPT: Final[Mapping[MemoryType, frozenset[str]]] = {
-    MemoryType.summary: frozenset({"question", "not_mentioned", "about_the_text"}),  # what is open belongs in it
+    MemoryType.summary: frozenset({"question", "not_mentioned", "about_the_text"}),  # a summary includes open questions
 }
 
 
 def broken_rule(text: str, type_: MemoryType, limits: TextLimits) -> Rule | None:
-    """The first rule that a generated text of this type breaks; None: it may be stored."""
+    """Return the first rule that a generated text of this type breaks; None if it may be stored."""
     clean = normalise_text(text)
     if not clean:
         return "empty"
     if _MARKUP.search(text.strip()):
         return "not_prose"
-    said = _QUOTED.sub('""', clean)
+    unquoted = _QUOTED.sub('""', clean)
     for rule, breaks in (*_COMMON_RULES, *_RULES_BY_TYPE.get(type_, ())):
-        if rule not in _EXEMPT.get(type_, ()) and breaks(said):
+        if rule not in _EXEMPT.get(type_, ()) and breaks(unquoted):
             return rule
     if type_ is not MemoryType.summary and _count_sentences(clean) > MAX_SENTENCES:
         return "too_many_sentences"
@@ -198,7 +198,7 @@ def broken_rule(text: str, type_: MemoryType, limits: TextLimits) -> Rule | None
 
 
 def shorten_text(text: str, type_: MemoryType, limits: TextLimits) -> str | None:
-    """The text, cut to two sentences and the type's length if need be; None where it breaks another rule."""
+    """Return the text cut to MAX_SENTENCES and the type's length if necessary; None if it breaks another rule."""
     clean = normalise_text(text)
     if type_ is not MemoryType.summary and _count_sentences(clean) > MAX_SENTENCES:
         clean = clean[: sentence_ends(clean)[MAX_SENTENCES - 1]]
