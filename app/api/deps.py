@@ -1,4 +1,4 @@
-"""From an API key to a Scope, and from the request to the application."""
+"""FastAPI dependencies: the application of a request, and the principal of its API key."""
 
 from typing import Annotated, cast
 
@@ -15,7 +15,10 @@ MAX_KEY_CHARS = 256
 
 
 async def application_of(request: Request) -> Application:
-    """The application this server was started with; async, or each request would wait for a thread to say so."""
+    """Return the application that this server runs.
+
+    The function is async because FastAPI runs a sync dependency in a thread, and each request would wait for it.
+    """
     return cast(Application, request.app.state.application)
 
 
@@ -23,7 +26,7 @@ App = Annotated[Application, Depends(application_of)]
 
 
 async def identify_principal(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Principal:
-    """The scope an API key stands for; raises Unauthenticated."""
+    """Return the principal of an API key. Raise Unauthenticated if there is no key or it is not valid."""
     if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY_CHARS:
         raise Unauthenticated()
     scope = await app.tenants.authenticate(credentials.credentials)
@@ -34,30 +37,39 @@ async def identify_principal(app: Application, credentials: HTTPAuthorizationCre
 
 
 async def recheck_key(app: Application, request: Request) -> None:
-    """Raise Unauthenticated if the key of a request that takes long was revoked or has expired since it began."""
+    """Raise Unauthenticated if the key was revoked or has expired since the request began.
+
+    Call it during requests that take long.
+    """
     await identify_principal(app, await bearer(request))
 
 
 async def admit_principal(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Principal:
-    """The same of a request that counts against the limits; raises Unauthenticated, RateLimited."""
+    """Return the principal of an API key and count the request against its limits.
+
+    Raise Unauthenticated or RateLimited.
+    """
     scope = await identify_principal(app, credentials)
     await app.limits.admit_request(scope)
     return scope
 
 
 def has_scope(scope: Principal, name: str) -> bool:
-    """Whether the key has this scope; `admin` includes every other."""
+    """Return True if the key has the scope `name`. The scope `admin` includes every other."""
     return name in scope.scopes or "admin" in scope.scopes
 
 
 def require_scope(scope: Principal, name: str) -> None:
-    """Raise ScopeRequired unless the key has this scope."""
+    """Raise ScopeRequired unless the key has the scope `name`."""
     if not has_scope(scope, name):
         raise ScopeRequired(f"this route needs a key with scope {name!r}")
 
 
 class RequireScope:
-    """A dependency: the scope of the admitted key; one of the key's scopes may be demanded."""
+    """A FastAPI dependency that returns the principal of the admitted key.
+
+    With `scope_name` the key must have that scope.
+    """
 
     def __init__(self, scope_name: str | None = None) -> None:
         self._scope_name = scope_name
@@ -65,11 +77,11 @@ class RequireScope:
     async def __call__(
         self, request: Request, _documented: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
     ) -> Principal:
-        """See `admitted`."""
+        """Return the principal; see `admitted_principal`."""
         return self.admitted_principal(request)
 
     def admitted_principal(self, request: Request) -> Principal:
-        """The key's scope, which `app.api.transport.admission` has checked; raises ScopeRequired."""
+        """Return the principal that `app.api.transport.admission` stored in the request. Raise ScopeRequired."""
         scope: Principal = request.state.caller
         if self._scope_name is not None:
             require_scope(scope, self._scope_name)
@@ -77,7 +89,7 @@ class RequireScope:
 
 
 AnyPrincipal = Annotated[Principal, Depends(RequireScope())]
-"""Which scope is needed depends on what is asked."""
+"""A principal with any scope: the route itself checks the scope that the body needs."""
 Reader = Annotated[Principal, Depends(RequireScope("query"))]
 Writer = Annotated[Principal, Depends(RequireScope("write"))]
 Approver = Annotated[Principal, Depends(RequireScope("approve"))]

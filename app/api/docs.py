@@ -1,4 +1,4 @@
-"""/docs: Swagger UI from files of our own, under a policy that lets it load and call nothing else."""
+"""Swagger UI at /docs, from files of this server. Its content policy forbids every other server."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def install_docs(app: FastAPI) -> None:
-    """Serve the page and its files."""
+    """Add the routes of the page and of its files to `app`."""
 
     async def serve_page(request: Request) -> Response:
         root = request.scope.get("root_path", "").rstrip("/")
@@ -48,7 +48,10 @@ def _file_endpoint(name: str, kind: str) -> Callable[[Request], Awaitable[Respon
 
 
 def _content_policy(html: str) -> str:
-    """The page's own script is allowed by its hash; Swagger UI sets styles and draws pictures from data."""
+    """Return the Content-Security-Policy of the page.
+
+    It allows the page's inline script by its hash. Swagger UI also needs inline styles and `data:` images.
+    """
     digests = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(html))
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (

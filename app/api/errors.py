@@ -22,9 +22,10 @@ HTTP_CODES = {400: "malformed_body", 404: "no_such_route", 405: "method_not_allo
 
 
 class IncompleteStream(Exception):
-    """A streamed answer ends before its end, for a reason of this `code`; who reads it sees that it is incomplete.
+    """The end of a streamed answer before it is complete, with the `code` of the reason.
 
-    No MnemaError: that would be answered as a problem, and this answer has begun.
+    The connection breaks, so the client sees that the answer is incomplete. This is not a MnemaError, because a
+    MnemaError becomes a problem document, and the status of this answer has already been sent.
     """
 
     def __init__(self, code: str) -> None:
@@ -33,37 +34,37 @@ class IncompleteStream(Exception):
 
 
 class EncodedBody(UnsupportedMediaType):
-    """Send the body as it is, without Content-Encoding."""
+    """Compressed request bodies are not supported: send the body without Content-Encoding."""
 
 
 class BodyTooComplex(InvalidInput):
-    """The request body holds more values than this server decodes."""
+    """The request body holds more values than this server accepts."""
 
     code = "body_too_complex"
 
 
 class BodyTimeout(MnemaError):
-    """The request body came too slowly."""
+    """The request body arrived too slowly."""
 
     code = "body_timeout"
     status = 408
 
 
 class TooManyUploads(LimitReached):
-    """This tenant has as many uploads under way as it may; wait as long as Retry-After says."""
+    """Too many uploads are running; wait as many seconds as Retry-After says."""
 
     code = "too_many_uploads"
 
 
 class FieldProblem(BaseModel):
-    """Where a request is wrong."""
+    """One invalid value of a request: its place and what is wrong with it."""
 
     loc: list[str | int] = Field(examples=[["body", "top_k"]])
     msg: str = Field(examples=["Input should be less than or equal to 50"])
 
 
 class Problem(BaseModel):
-    """What went wrong. `code` is stable; `detail` is for people."""
+    """An error (RFC 9457). Programs can rely on `code`; `detail` is for people."""
 
     type: str = "about:blank"
     title: str = Field(examples=["category not allowed"])
@@ -72,19 +73,19 @@ class Problem(BaseModel):
     detail: str = Field(examples=["agent 'stylist' may not use: tasks"])
     request_id: str = Field(examples=["01a1fc04bdad75028255"])
     errors: list[FieldProblem] | None = None
-    categories: list[str] | None = Field(default=None, description="with category_not_allowed: the refused ones")
+    categories: list[str] | None = Field(default=None, description="with category_not_allowed: the refused names")
     retry_after: int | None = Field(default=None, description="with rate_limited and quota_exceeded: seconds to wait")
 
 
 def problem_response(
     request_id: str, status: int, code: str, detail: str, headers: dict[str, str] | None = None, **extra: Any
 ) -> JSONResponse:
-    """The response for one error."""
+    """Return the problem response for one error; `extra` are further members of the document."""
     return JSONResponse(problem_document(request_id, status, code, detail, **extra), status, headers, MEDIA_TYPE)
 
 
 def error_response(error: MnemaError, request: Request) -> JSONResponse:
-    """The response for one of our errors; those that are the server's fault are logged."""
+    """Return the response for a MnemaError. Log it if its status is 500 or above."""
     if error.status >= 500:
         log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id(request))
     return problem_response(
@@ -93,7 +94,7 @@ def error_response(error: MnemaError, request: Request) -> JSONResponse:
 
 
 def problem_document(request_id: str, status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
-    """The problem document for one error, whichever face answers with it."""
+    """Return the problem document (RFC 9457) for one error, for HTTP and MCP alike."""
     return {
         "type": "about:blank",
         "title": code.replace("_", " "),
@@ -105,13 +106,14 @@ def problem_document(request_id: str, status: int, code: str, detail: str, **ext
     }
 
 
-def validation_problem(request_id: str, found: Sequence[Any]) -> dict[str, Any]:
-    """The problem document for input that its model refuses.
+def validation_problem(request_id: str, problems: Sequence[Any]) -> dict[str, Any]:
+    """Return the problem document for input that fails validation; `problems` are pydantic's error entries.
 
-    The input is not echoed: it may be huge, secret or not even encodable.
+    The document does not repeat the input, which may be huge, secret or impossible to encode.
     """
-    errors = [{"loc": [_safe_value(p) for p in e["loc"]], "msg": _safe_value(e["msg"])} for e in found[:MAX_PROBLEMS]]
-    malformed = any(e["type"] == "json_invalid" for e in found)
+    reported = problems[:MAX_PROBLEMS]
+    errors = [{"loc": [_safe_value(p) for p in e["loc"]], "msg": _safe_value(e["msg"])} for e in reported]
+    malformed = any(e["type"] == "json_invalid" for e in problems)
     code, status = ("malformed_body", 400) if malformed else ("invalid_request", 422)
     first = errors[0] if errors else {"loc": [], "msg": "invalid"}
     detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -119,15 +121,16 @@ def validation_problem(request_id: str, found: Sequence[Any]) -> dict[str, Any]:
 
 
 def request_id(request: Request) -> str:
-    """The id the request was given on arrival."""
-    found: str = request.scope.get("state", {}).get("request_id", "")
-    return found
+    """Return the id that RequestEnvelope gave the request, "" if it gave none."""
+    assigned: str = request.scope.get("state", {}).get("request_id", "")
+    return assigned
 
 
 def openapi_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI entries for the errors a route can answer with: those named, and those that come with them.
+    """Return the OpenAPI entries for the errors of a route: `statuses`, and the statuses that these imply.
 
-    What wants a key has limits, and what takes JSON wants to be told that it is JSON.
+    A route that needs a key (401) also has rate limits (429). A route that parses a body (400, 413) also checks its
+    Content-Type (415) and how fast it arrives (408).
     """
     implied = {401: 429, 400: 415, 413: 408}
     statuses = (*statuses, *(more for status, more in implied.items() if status in statuses))
@@ -142,15 +145,15 @@ _DESCRIPTIONS = {
     400: "The body is not JSON",
     401: "No valid API key",
     403: "Not allowed for this key or agent",
-    404: "Nothing of that name in this tenant",
-    408: "The body came too slowly",
-    409: "Conflict with the current state",
-    412: "The version in If-Match is not current",
+    404: "This tenant has nothing with that name or id",
+    408: "The body arrived too slowly",
+    409: "The request conflicts with the current state",
+    412: "The version in If-Match is not the current version",
     413: "The body is too large",
-    415: "The body is not said to be JSON, or is compressed",
+    415: "The Content-Type is not JSON, or the body is compressed",
     422: "The request is not valid",
     429: "A rate limit or a quota of the key or the tenant is reached",
-    503: "A dependency does not answer, the tenant is busy, or the server stops: a write may be stored or not",
+    503: "A dependency does not answer, the tenant is busy, or the server is stopping. A write may have been stored.",
 }
 _HEADERS: dict[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"required": True, "schema": {"const": "Bearer"}}},
@@ -161,7 +164,7 @@ _FIXED_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 415: {"Accept": "applicat
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Answer every error as a problem."""
+    """Answer every error of `app` with a problem document."""
 
     @app.exception_handler(MnemaError)
     async def _answer_mnema_error(request: Request, error: MnemaError) -> JSONResponse:
@@ -169,7 +172,7 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
-        if isinstance(error.body, bytes):  # not taken for JSON: FastAPI looks at the Content-Type alone
+        if isinstance(error.body, bytes):  # the Content-Type is not JSON, so FastAPI did not parse it
             return error_response(UnsupportedMediaType(), request)
         body = validation_problem(request_id(request), error.errors())
         return JSONResponse(body, body["status"], media_type=MEDIA_TYPE)
@@ -179,14 +182,14 @@ def install_error_handlers(app: FastAPI) -> None:
         code = HTTP_CODES.get(error.status_code, "http_error")
         detail, headers = str(error.detail), dict(error.headers or {})
         if error.status_code == 404:
-            detail = "Nothing is served at this path; an id of a memory or a job in it is a UUID."
+            detail = "No route has this path. The id of a memory or a job in a path must be a UUID."
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_allowed_methods(app, request.scope))
         return problem_response(request_id(request), error.status_code, code, detail, headers)
 
 
 def _allowed_methods(app: FastAPI, scope: Scope) -> list[str]:
-    """The methods of every route of this path; the router names those of the first one only."""
+    """Return the methods of all routes of this path; Starlette's router names those of the first route only."""
     routes = app.router.routes
     return [m for m in METHODS if any(r.matches({**scope, "method": m})[0] is Match.FULL for r in routes)]
 

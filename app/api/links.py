@@ -1,6 +1,6 @@
-"""OpenAPI links: where an answer, or the request before it, holds what another operation takes.
+"""OpenAPI links: places in an answer or its request that hold the arguments of another operation.
 
-Documentation tools show them; the tests walk along them from a write to everything that can be done with it.
+Documentation tools show the links. The tests follow them from a write to every operation on what was written.
 """
 
 from typing import Any
@@ -9,12 +9,12 @@ Links = dict[str, dict[str, Any]]
 
 
 def _operation_link(operation: str, **parameters: str) -> Links:
-    """A link named after its operation; `parameters` are runtime expressions by name."""
+    """Return a link to `operation`; `parameters` are OpenAPI runtime expressions by parameter name."""
     return {operation: {"operationId": operation, "parameters": parameters}}
 
 
 def _memory_links(at: str) -> Links:
-    """What can be done with the memory whose id stands at `at`."""
+    """Return the links to the operations on the memory whose id is at `at`."""
     names = ("get", "patch", "delete", "restore", "pin", "history")
     return {key: link for name in names for key, link in _operation_link(f"memory_{name}", memory_id=at).items()}
 
@@ -24,12 +24,12 @@ def _job_links(at: str) -> Links:
 
 
 def _next_page_link(operation: str, **parameters: str) -> Links:
-    """The page after this one, of the same things."""
+    """Return the link to the next page of a list."""
     return _operation_link(operation, cursor="$response.body#/next_cursor", **parameters)
 
 
 def _thread_user_links(thread: str, user: str) -> Links:
-    """The thread and the person that were named."""
+    """Return the links to the delta of the thread and to the export and erasure of the user."""
     return (
         _operation_link("threads_delta", thread_id=thread)
         | _operation_link("users_export", user_id=user)
@@ -54,7 +54,7 @@ _PATH_USER_ID = "$request.path.user_id"
 
 
 def _proposal_links(at: str) -> Links:
-    """What can be done with the proposal whose id stands at `at`."""
+    """Return the links to the operations on the proposal whose id is at `at`."""
     names = ("approve", "reject", "ask")
     return {
         key: link

@@ -1,4 +1,4 @@
-"""The HTTP face: `uvicorn --http app.api.transport.connections:BoundedHttp --factory app.api.main:create_app`."""
+"""The HTTP API: `uvicorn --http app.api.transport.connections:BoundedHttp --factory app.api.main:create_app`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,12 +29,13 @@ from app.config.settings import Settings
 from app.config.version import VERSION
 from app.mcp import http as mcp
 
-DESCRIPTION = """Memory for AI agents. Agents ask `POST /memory/query`; the server decides what each agent may see.
+DESCRIPTION = """Memory for AI agents. Agents send questions to `POST /memory/query`; the server decides what each agent
+may see.
 
 Authenticate with `Authorization: Bearer <API key>`. Errors are `application/problem+json` with a stable `code`; quote
 `request_id` when you report one. Lists are paged: pass `next_cursor` as `cursor`.
 
-The same memory is served to MCP clients at `/mcp` (streamable HTTP)."""
+MCP clients reach the same memory at `/mcp` (streamable HTTP)."""
 CORS: dict[str, Any] = {
     "allow_methods": ("DELETE", "GET", "PATCH", "POST", "PUT"),
     "allow_headers": (
@@ -47,7 +48,7 @@ CORS: dict[str, Any] = {
     ),
     "expose_headers": ("ETag", "Retry-After", "X-Request-ID"),
 }
-"""Keys travel in a header of the page's own making and never by cookie: no credentials, so `*` is no danger."""
+"""CORS without credentials: a page sends its API key in a header and never in a cookie, so the origin `*` is safe."""
 
 SERVED = (bulk, memories, turns, threads, consent, users, store, checkpoints, saver, jobs, ops)
 ROUTERS = tuple(routes.router for routes in SERVED)
@@ -60,7 +61,10 @@ PATHS = SpecialPaths(
 
 
 def create_app(settings: Settings | None = None, doubles: Doubles | None = None) -> FastAPI:
-    """The ASGI application. For a wrong configuration it says so on stderr and exits, or fails at start-up."""
+    """Return the ASGI application. Settings come from the environment unless they are given.
+
+    A wrong configuration ends the process with one line on stderr, either here or when the application starts.
+    """
     settings = settings or load_settings()
     configure_logs()
     tools = mcp.McpEndpoint()
@@ -77,7 +81,7 @@ def create_app(settings: Settings | None = None, doubles: Doubles | None = None)
         version=VERSION,
         description=DESCRIPTION,
         lifespan=lifespan,
-        redirect_slashes=False,  # the address would be made of whatever Host the request names
+        redirect_slashes=False,  # a redirect would repeat the request's Host header, which any caller may forge
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json" if settings.docs else None,
@@ -101,7 +105,7 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(Admission, limits=limits, values=VALUES, intake=intake, paths=PATHS)
     app.add_middleware(RequestEnvelope, routers=ROUTERS)
     app.add_middleware(PlainStartupErrors)
-    if settings.cors_origins:  # around all else, so that a page can read refusals too
+    if settings.cors_origins:  # the outermost middleware, so that a page can read errors too
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **CORS)
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, where FastAPI's own is not exact enough."""
+"""Corrections to the OpenAPI document that FastAPI generates."""
 
 from typing import Any
 
@@ -12,12 +12,15 @@ BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
 def operation_id(route: APIRoute) -> str:
-    """Such as `memory_get`: what links refer to and what generated clients call their functions."""
+    """Return the operation id of a route, such as `memory_get`. Links and generated clients use it."""
     return f"{route.tags[0]}_{route.name}"
 
 
 def refine_openapi(app: FastAPI) -> None:
-    """Add the Problem schema, which no response model names; whole bounds are whole numbers; no parameter is null."""
+    """Correct the document of `app`: add the Problem schema, write whole bounds as integers, remove null parameters.
+
+    No response model names the Problem schema, so FastAPI leaves it out.
+    """
     original = app.openapi
 
     def refined_openapi() -> dict[str, Any]:
@@ -39,7 +42,7 @@ def refine_openapi(app: FastAPI) -> None:
 
 
 def _use_integer_bounds(part: Any) -> None:
-    """FastAPI turns each bound into a float, and a float cannot say 2**62 less or more one."""
+    """Write whole bounds as integers. FastAPI makes them floats, and a float cannot hold 2**62 exactly plus one."""
     if isinstance(part, dict):
         for name in BOUNDS:
             if isinstance(part.get(name), float) and part[name].is_integer():
@@ -49,7 +52,7 @@ def _use_integer_bounds(part: Any) -> None:
 
 
 def _drop_null_choice(schema: dict[str, Any]) -> None:
-    """A query or a header cannot carry null: what is optional is left out."""
+    """Remove the null choice: a query string or a header cannot carry null; callers omit an optional parameter."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) == 1:
         del schema["anyOf"]

@@ -28,33 +28,37 @@ def _valid_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ValueError, OSError, ZoneInfoNotFoundError):
-        raise ValueError("an IANA time zone, like Europe/Lisbon") from None
+        raise ValueError("not an IANA time zone such as Europe/Lisbon") from None
     return value
 
 
 def _parse_moment(value: Any) -> Any:
-    """A date without time is UTC midnight; a time without zone is UTC. Numbers are not dates."""
+    """Return a datetime in UTC for an ISO 8601 text. Raise ValueError for a number or any other type.
+
+    A date without a time is midnight UTC. A time without a zone is UTC.
+    """
     if value is None or isinstance(value, datetime):
         return value
     if not isinstance(value, str):
-        raise ValueError("an ISO 8601 date or time as a string")  # noqa: TRY004 - pydantic reports ValueError
+        raise ValueError("expected an ISO 8601 date or time as a string")  # noqa: TRY004 - pydantic reports ValueError
     try:
         if len(value) == len("2026-01-31"):
             return datetime.combine(date.fromisoformat(value), time(), UTC)
         moment = datetime.fromisoformat(value)
-        # in UTC: of zones, ISO 8601 allows 24 hours and PostgreSQL takes 16
+        # PostgreSQL takes zone offsets of up to 16 hours, ISO 8601 allows 24: convert to UTC here
         return check_moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, InvalidInput):
-        raise ValueError("an ISO 8601 date or time, in the years 1 to 9999") from None  # without repeating it
+        # the message does not repeat the value
+        raise ValueError("expected an ISO 8601 date or time in the years 1 to 9999") from None
 
 
 def _whole_number(value: Any) -> Any:
-    """3.0 is an integer to JSON Schema; "3" and true are not."""
+    """Return 3 for 3.0, which JSON Schema counts as an integer. Return any other value unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def storable_text(value: str) -> str:
-    """`value` unchanged if it can be stored as text."""
+    """Return `value` unchanged. Raise ValueError if PostgreSQL cannot store it as text."""
     try:
         return check_storable(value)
     except InvalidInput as error:
@@ -62,7 +66,7 @@ def storable_text(value: str) -> str:
 
 
 _TEXT = r"[^\x00-\x20\x7f-\xa0]+"
-# what of the rule a pattern can say to every reader: no control characters, no outer blanks
+# the part of the rule that a JSON Schema pattern can express: no control characters, no outer blanks
 _IDENTIFIER = {"pattern": f"^{_TEXT}( +{_TEXT})*$"}
 Quote = Annotated[
     str, Field(max_length=2000, json_schema_extra={"pattern": r"^[^\x00]*$"}), AfterValidator(storable_text)
@@ -72,7 +76,7 @@ Identifier = Annotated[
     str,
     AfterValidator(_valid_identifier),
     Field(
-        min_length=1, max_length=MAX_LENGTH, description="the caller's own identifier", json_schema_extra=_IDENTIFIER
+        min_length=1, max_length=MAX_LENGTH, description="an identifier of the caller", json_schema_extra=_IDENTIFIER
     ),
 ]
 Json = Annotated[dict[str, Any], AfterValidator(_valid_json)]
@@ -81,10 +85,10 @@ Moment = Annotated[
     BeforeValidator(_parse_moment),
     WithJsonSchema({"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}),
 ]
-# said, not checked here: after normalisation there must be something left, which has a refusal of its own
+# documented here but checked later: the text must not be empty after normalisation (error code `empty_text`)
 NOT_EMPTY = {"minLength": 1, "pattern": r"\S"}
 Text = Annotated[
-    str, Field(description="its type sets the limit: 280 characters if semantic", json_schema_extra=NOT_EMPTY)
+    str, Field(description="the type sets the limit: 280 characters for semantic", json_schema_extra=NOT_EMPTY)
 ]
 Tags = Annotated[list[Identifier], Field(max_length=50)]
 Whole = BeforeValidator(_whole_number)
@@ -96,22 +100,23 @@ StateName = Literal["active", "superseded", "soft_deleted"]
 
 
 def is_absent(value: object) -> bool:
-    """Whether a field is left out of an answer."""
+    """Return True for None: the field is then absent from the answer."""
     return value is None
 
 
 MOST_UNKNOWN = 20
+"""Unknown fields of a body that are reported one by one."""
 
 
 class Request(BaseModel):
-    """A request body: unknown fields are refused, so that a typo never passes for a default."""
+    """The base of request bodies. It refuses unknown fields, so that a typo never selects a default."""
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_many_unknown(cls, given: Any) -> Any:
-        """Refuse many unknown fields as one problem: to report each of a hundred thousand would take a second."""
+        """Refuse many unknown fields as one problem: a report on each of a hundred thousand would take a second."""
         if isinstance(given, dict) and len(given) > len(cls.model_fields) + MOST_UNKNOWN:
-            raise ValueError(f"{len(given)} fields; there are {len(cls.model_fields)}")
+            raise ValueError(f"the body has {len(given)} fields; only {len(cls.model_fields)} exist")
         return given

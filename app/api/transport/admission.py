@@ -1,4 +1,4 @@
-"""What a request passes before any route sees it: sizes, then the key, then its body."""
+"""Admission of requests before any route: check the sizes, then the key, then read the body."""
 
 import time
 from collections.abc import Mapping
@@ -18,29 +18,29 @@ from app.domain.errors import BodyTooLarge, MnemaError
 from app.usecases.offload import offload_if_large
 
 RECHECK_S = 1.0
-"""A key is checked again after a body that took longer than this: it may have been revoked meanwhile."""
+"""Seconds. After a body that took longer, the key is checked again, because it may have been revoked meanwhile."""
 LONGEST_LENGTH = 18
-"""Digits of a Content-Length."""
+"""Maximum digits of a Content-Length."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathLimits:
-    """How large a body may be: as `usual`, or as the first path says that begins with a key of `paths`."""
+    """The limit of a body by path: `usual`, or the value of the first prefix in `paths` that the path begins with."""
 
     usual: int
     paths: Mapping[str, int] = field(default_factory=dict)
 
     def limit_for(self, path: str) -> int:
-        """The limit of this path."""
+        """Return the limit of this path."""
         return next((limit for begin, limit in self.paths.items() if path.startswith(begin)), self.usual)
 
 
 @dataclass(frozen=True, slots=True)
 class SpecialPaths:
-    """Paths that are not treated like the others.
+    """Paths with their own rules.
 
-    `open` ones need no key. `own` ones check it themselves. `streamed` ones check the key here and read the body
-    themselves, of which at most so many bytes are in memory.
+    `open` paths need no key. The endpoints of `own` paths check the key themselves. For `streamed` paths the key is
+    checked here and the endpoint reads the body, with at most the given number of bytes in memory.
     """
 
     open: frozenset[str]
@@ -49,15 +49,15 @@ class SpecialPaths:
 
 
 class Admission:
-    """ASGI: answers 415, 413, 401, 429, 408 and 503 for what no route is to see.
+    """ASGI middleware that refuses requests with 415, 413, 401, 429, 408 or 503 before any route sees them.
 
-    Routes find the key's scope as `request.state.caller` and the whole body in one piece.
+    Routes find the principal in `request.state.caller`, and the body in one piece.
     """
 
     def __init__(
         self, app: ASGIApp, limits: PathLimits, values: PathLimits, intake: IntakeLimits, paths: SpecialPaths
     ) -> None:
-        """`limits`: bytes of a body; `values`: how many values and keys it may hold."""
+        """Take `limits` in bytes of a body, and `values` in values and keys that a body may hold."""
         self._app = app
         self._limits = limits
         self._values = values
@@ -79,7 +79,7 @@ class Admission:
             await self._app(scope, forwarded, send)
 
     async def _admit_request(self, scope: Scope, path: str, body: Body) -> Receive:
-        """The receive channel for the route. Raises what is answered instead."""
+        """Return the receive channel for the route. Raise a MnemaError that is answered instead."""
         headers = Headers(scope=scope)
         if _has_body(headers):
             scope["state"]["body"] = body
@@ -103,7 +103,7 @@ class Admission:
 
 
 async def check_complexity(headers: Headers, content: bytes, most: int) -> None:
-    """Raise BodyTooComplex for a body that is said to be JSON or MessagePack and holds more than `most` values."""
+    """Raise BodyTooComplex if a JSON or MessagePack body, by its Content-Type, holds more than `most` values."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == MSGPACK:
         await offload_if_large(len(content), complexity.check_msgpack, content, most)
@@ -112,7 +112,7 @@ async def check_complexity(headers: Headers, content: bytes, most: int) -> None:
 
 
 def _check_headers(headers: Headers, limit: int) -> None:
-    """Raise UnsupportedMediaType for a body that is encoded, BodyTooLarge for one that is announced as too large."""
+    """Raise EncodedBody if the body is compressed, BodyTooLarge if its Content-Length is above `limit` bytes."""
     encodings = ",".join(headers.getlist("content-encoding"))
     if any(encoding.strip().lower() not in ("", "identity") for encoding in encodings.split(",")):
         raise EncodedBody()

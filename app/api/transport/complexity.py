@@ -1,7 +1,7 @@
-"""A bound on how many values a body may hold, checked before it is decoded.
+"""A limit on the number of values in a body, checked before the body is decoded.
 
-A decoder makes an object of each value and stops every other request until it is done: ten megabytes of empty lists
-take seconds and a gigabyte. A thread alone does not help, for the decoders keep the interpreter's lock.
+A decoder makes an object for each value, and every other request waits until it ends. Ten megabytes of empty lists take
+seconds and a gigabyte of memory. A thread does not help, because the decoders hold the interpreter's lock.
 """
 
 import re
@@ -9,14 +9,14 @@ import re
 from app.api.errors import BodyTooComplex
 
 FREE = 64 << 10
-"""Bodies up to this many bytes are not looked at: they cannot hold enough."""
+"""Bytes. Smaller bodies are not checked, because they cannot hold too many values."""
 MAX_VALUES = 100_000
-"""Values, and keys of objects, of one body."""
+"""Maximum number of values, and of keys of objects, in one body."""
 MAX_STATE_VALUES = 400_000
-"""The same of a checkpoint: more than the largest that its route takes."""
+"""The same for a checkpoint: more than the largest checkpoint that its route takes."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A JSON string, or the rest of the text after a quote that nothing closes: so no byte is read twice."""
+"""A JSON string, or the rest of the text after an unclosed quote. The pattern reads no byte twice."""
 
 _BYTES, _LISTS, _MAPS, _FIXED = "bytes", "list", "map", "fixed"
 _WIDE: dict[int, tuple[str, int]] = {
@@ -31,17 +31,17 @@ _WIDE: dict[int, tuple[str, int]] = {
     0xCA: (_FIXED, 4),
     0xCB: (_FIXED, 8),
 }
-"""MessagePack's first bytes that a size or a number follows: what it is, and how many bytes that takes."""
+"""The kind of value by its first byte in MessagePack, with the number of bytes of the size or number that follows."""
 
 
 def check_json(body: bytes, most: int = MAX_VALUES) -> None:
-    """Raise BodyTooComplex for a JSON text of more than `most` values. Linear; what is no JSON may pass."""
+    """Raise BodyTooComplex if a JSON text has more than `most` values. Takes linear time; invalid JSON may pass."""
     if len(body) > FREE and _count_separators(body) > most and _count_separators(_STRING.sub(b"", body)) > most:
         raise BodyTooComplex(_limit_text(most))
 
 
 def check_msgpack(body: bytes, most: int = MAX_VALUES) -> None:
-    """Raise BodyTooComplex for MessagePack of more than `most` values. Reads at most so many; what is none may pass."""
+    """Raise BodyTooComplex if a MessagePack body has more than `most` values. Invalid MessagePack may pass."""
     if len(body) <= FREE:
         return
     at, values, end = 0, 0, len(body)
@@ -57,7 +57,7 @@ def _count_separators(body: bytes) -> int:
 
 
 def _value_length(body: bytes, at: int) -> int:
-    """How many bytes the value that begins at `at` takes, without what a list or a map holds."""
+    """Return the length in bytes of the value that begins at `at`, without the contents of a list or a map."""
     first = body[at]
     if 0xA0 <= first <= 0xBF:
         return 1 + (first & 0x1F)
@@ -69,4 +69,4 @@ def _value_length(body: bytes, at: int) -> int:
 
 
 def _limit_text(most: int) -> str:
-    return f"a body may hold {most} values and keys"
+    return f"a body may hold at most {most} values and keys"

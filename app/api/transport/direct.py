@@ -1,8 +1,8 @@
-"""The handler of plain routes: those whose arguments are the application, the key, a body and single parameters.
+"""The handler of plain routes, whose arguments are the application, the key, a body and single parameters.
 
-FastAPI solves a tree of dependencies for each request: that costs more than most endpoints do. The handler here reads
-the endpoint's signature once. It answers as FastAPI does, in the same order: key's scope, parameters, body, endpoint,
-response model. `FixedPaths` finds these routes by their path, without trying all before them.
+FastAPI solves a tree of dependencies for each request, which costs more than most endpoints do. The handler here reads
+the endpoint's signature once. It does the same steps as FastAPI in the same order: key's scope, parameters, body,
+endpoint, response model. `FixedPaths` finds these routes in a table instead of trying one route after another.
 """
 
 import inspect
@@ -26,10 +26,10 @@ from app.usecases.offload import offload_if_large
 JSON = "application/json"
 NO_CONTENT = 204
 ABSENT: Any = object()
-"""A body of no bytes."""
+"""The value of an empty body."""
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 Decoder: TypeAlias = Callable[[bytes], Any]
-"""From the bytes of a body to its values; raises JSONDecodeError."""
+"""A function that decodes the bytes of a body. It raises JSONDecodeError."""
 
 
 def direct_handler(
@@ -37,7 +37,8 @@ def direct_handler(
 ) -> Handler | None:
     """Return a handler for `route`, None if only FastAPI can serve it.
 
-    `check` refuses requests once the key is known to suffice. `decoders` read bodies of other media types than JSON.
+    `check` may refuse a request; it runs after the key's scope was checked. `decoders` decode bodies by media type,
+    besides JSON.
     """
     signature = signature_of(route.endpoint)
     known = all(call is application_of or isinstance(call, RequireScope) for call in signature.dependencies.values())
@@ -48,7 +49,10 @@ def direct_handler(
 
 
 def _is_plain(route: APIRoute) -> bool:
-    """Tell whether the route has no option that `_Direct` does not know. A response class that was chosen is a type."""
+    """Return True if `_Direct` supports every option of the route.
+
+    `response_class` is a type only if the route chose one; FastAPI's default is a placeholder.
+    """
     return not (
         isinstance(route.response_class, type)
         or route.dependencies
@@ -80,30 +84,30 @@ class _Direct:
         """Check the key's scopes, validate the arguments, call the endpoint and dump what it returns."""
         values: dict[str, Any] = {name: needs.admitted_principal(request) for name, needs in self._needs}
         self._check(request)
-        body = ABSENT if self._body is None else await self._decoded(request)
+        body = ABSENT if self._body is None else await self._decode_body(request)
         problems: list[Problem] = []
         for arguments, given in (
             (self._signature.query, request.query_params),
             (self._signature.headers, request.headers),
         ):
             for argument in arguments:
-                _keep(values, problems, argument, argument.read(given))
+                _collect_result(values, problems, argument, argument.read(given))
         if self._body is not None:
             raw = await request.body()
-            found = (
+            result = (
                 self._body.missing() if body is ABSENT else await offload_if_large(len(raw), self._body.validate, body)
             )
-            _keep(values, problems, self._body, found)
+            _collect_result(values, problems, self._body, result)
         if problems:
             raise RequestValidationError(problems, body=None if body is ABSENT else body)
         for name in self._app_names:
             values[name] = await application_of(request)
         if self._signature.request is not None:
             values[self._signature.request] = request
-        return self._response(await self._endpoint(**values))
+        return self._render_result(await self._endpoint(**values))
 
-    async def _decoded(self, request: Request) -> Any:
-        """Return what the body says, or its bytes where it is not said to be JSON."""
+    async def _decode_body(self, request: Request) -> Any:
+        """Return the decoded body, its bytes if no decoder fits its Content-Type, or ABSENT if it is empty."""
         raw = await request.body()
         if not raw:
             return ABSENT
@@ -116,25 +120,25 @@ class _Direct:
         except json.JSONDecodeError as error:
             place = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error", "input": {}}
             raise RequestValidationError([place], body=error.doc) from error
-        except Exception as error:  # what is not Unicode, or nested too deep
+        except Exception as error:  # not Unicode, or nested too deeply
             raise HTTPException(400, "There was an error parsing the body") from error
 
-    def _response(self, answer: Any) -> Response:
+    def _render_result(self, answer: Any) -> Response:
         if isinstance(answer, Response):
             return answer
         if self._status == NO_CONTENT or self._dump is None:
             return Response(b"" if self._status == NO_CONTENT else b"null", self._status, media_type=JSON)
-        if type(answer) is not self._model:  # else it was validated when it was made
+        if type(answer) is not self._model:  # an instance of the model was validated on creation
             answer = self._dump.validate_python(answer, from_attributes=True)
         content = self._dump.dump_json(answer, by_alias=True, exclude_none=self._exclude_none)
         return Response(content, self._status, media_type=JSON)
 
 
 class FixedPaths(BaseRoute):
-    """All routes whose path has no parameter, found by one look into a table. It stands before the other routes."""
+    """All routes whose path has no parameter, in one table. Add it to the router before the other routes."""
 
     def __init__(self, routers: Iterable[APIRouter]) -> None:
-        """`routers`: in the order in which the application has them; the first route of a path counts."""
+        """Take `routers` in the application's order; the first route of a path wins."""
         self._routes: dict[tuple[str, str], APIRoute] = {}
         for route in (route for router in routers for route in router.routes):
             if isinstance(route, APIRoute) and "{" not in route.path:
@@ -142,7 +146,7 @@ class FixedPaths(BaseRoute):
                     self._routes.setdefault((method, route.path), route)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return what the route of this path says; no match for a path that is not fixed."""
+        """Return the match of the route with this path, or no match if the table lacks the path."""
         if scope["type"] != "http":
             return Match.NONE, {}
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -150,19 +154,19 @@ class FixedPaths(BaseRoute):
         return (Match.NONE, {}) if route is None else route.matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the route that matched answer."""
+        """Handle the request by the route that matched."""
         await scope["route"].handle(scope, receive, send)
 
     def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
-        """Name no route: each is included in the application a second time."""
+        """Raise NoMatchFound: the application includes each route a second time and resolves its name there."""
         raise NoMatchFound(name, path_params)
 
 
-def _keep(
-    values: dict[str, Any], problems: list[Problem], argument: Argument, found: tuple[Any, list[Problem]]
+def _collect_result(
+    values: dict[str, Any], problems: list[Problem], argument: Argument, result: tuple[Any, list[Problem]]
 ) -> None:
-    values[argument.name] = found[0]
-    problems.extend(found[1])
+    values[argument.name] = result[0]
+    problems.extend(result[1])
 
 
 def _is_json(kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""The header `Idempotency-Key`: a write may be sent twice, it is done once."""
+"""The header `Idempotency-Key`: a write that is sent twice takes effect once."""
 
 import hashlib
 from collections.abc import Callable
@@ -16,17 +16,18 @@ IdempotencyHeader = Annotated[str | None, Header(alias="Idempotency-Key", min_le
 
 
 def retry_key(route: str, key: str | None, *parts: str | UUID | BaseModel | Callable[[], str]) -> IdempotencyKey | None:
-    """The key with what it was sent with: two requests are the same when all parts are.
+    """Return the key with a digest of the request's `parts`, None without a key.
 
-    Nothing is made of the parts without a key. Raises NulByte for half a surrogate pair, which JSON can name.
+    Two requests are the same if all their parts are equal. Callables among the parts are called only if there is a key.
+    Raise NulByte for half a surrogate pair, which JSON can express but UTF-8 cannot.
     """
     if key is None:
         return None
     try:
-        said = "\x00".join(_part_text(part) for part in parts)
+        text = "\x00".join(_part_text(part) for part in parts)
     except PydanticSerializationError:
         raise NulByte() from None
-    return IdempotencyKey(route, key, hashlib.sha256(said.encode()).digest())
+    return IdempotencyKey(route, key, hashlib.sha256(text.encode()).digest())
 
 
 def _part_text(part: str | UUID | BaseModel | Callable[[], str]) -> str:

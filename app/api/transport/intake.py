@@ -1,4 +1,4 @@
-"""Bodies of requests: received within bounds of size, time and memory."""
+"""Reception of request bodies within limits of size, time and memory."""
 
 import time
 from asyncio import timeout
@@ -21,11 +21,11 @@ LINGER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class IntakeLimits:
-    """How long a body may take, how much of all bodies may be in memory, and how many uploads may be under way.
+    """Limits of time, memory and uploads for request bodies.
 
-    A body has `patience_s` seconds and one more for every `least_rate` bytes that have come. All bodies of requests
-    under way take at most `most_bytes` of memory, those of one tenant half of it. One tenant has a
-    quarter of `uploads`.
+    A body may take `patience_s` seconds, and one second more for every `least_rate` bytes that have arrived. All bodies
+    together take at most `most_bytes` of memory, those of one tenant at most half of that. At most `uploads` streamed
+    bodies run at the same time, at most a quarter of them for one tenant.
     """
 
     patience_s: float
@@ -35,7 +35,7 @@ class IntakeLimits:
 
 
 class Intake:
-    """The bodies of one process. `held` is the number of bytes that they take."""
+    """All request bodies of one process. `held` is the number of bytes that they take."""
 
     def __init__(self, limits: IntakeLimits) -> None:
         self.limits = limits
@@ -45,9 +45,9 @@ class Intake:
 
     @contextmanager
     def open_body(self, receive: Receive, limit: int, in_memory: int | None = None) -> Iterator["Body"]:
-        """A request's body of at most `limit` bytes; what is beyond `in_memory` bytes of it is kept on disk.
+        """Open a request's body of at most `limit` bytes. Its memory counts until the block ends.
 
-        It counts as held until the request is done.
+        `in_memory` is the most that counts as memory, for a route that writes the rest to disk; None means `limit`.
         """
         body = Body(self, receive, limit, limit if in_memory is None else in_memory)
         try:
@@ -56,21 +56,21 @@ class Intake:
             self._release_body(body)
 
     def hold_bytes(self, body: "Body", size: int) -> None:
-        """Count `size` more bytes as held; raises ServerBusy."""
+        """Count `size` more bytes of memory for `body`. Raise ServerBusy if a limit is reached."""
         most, tenant = self.limits.most_bytes, body.tenant_id
         if self.held + size > most:
             raise ServerBusy(f"the bodies of requests under way hold {self.held} of {most} bytes")
         if self._of_tenant[tenant] + size > most // 2:
-            raise ServerBusy(f"this tenant's requests under way hold half of the {most} bytes that all may hold")
+            raise ServerBusy(f"the bodies of this tenant's requests under way would hold more than {most // 2} bytes")
         self._of_tenant[tenant] += size
         self.held += size
         body.held += size
 
     def begin_upload(self, body: "Body") -> None:
-        """Count an upload until its request is done; raises TooManyUploads."""
+        """Count an upload until its request ends. Raise TooManyUploads."""
         most, tenant = self.limits.uploads, body.tenant_id
         if self._uploads.total() >= most or self._uploads[tenant] >= max(1, most // 4):
-            detail = f"at most {max(1, most // 4)} uploads of a tenant at once, and {most} of all"
+            detail = f"at most {max(1, most // 4)} uploads of one tenant at once, and {most} of all tenants"
             raise TooManyUploads(detail, retry_after=UPLOAD_RETRY_S)
         self._uploads[tenant] += 1
         body.uploads = 1
@@ -84,7 +84,7 @@ class Intake:
 
 
 class Body:
-    """One request's body. Set `tenant_id` before the first byte is read."""
+    """The body of one request. Set `tenant_id` before reading the first byte."""
 
     def __init__(self, intake: Intake, receive: Receive, limit: int, in_memory: int) -> None:
         self.tenant_id: UUID | None = None
@@ -99,8 +99,8 @@ class Body:
         self.complete = False
 
     async def receive(self) -> Message:
-        """ASGI's receive; raises BodyTooLarge, BodyTimeout, ServerBusy."""
-        if self.complete:  # what comes now is the client's leaving
+        """Return the next ASGI message. Raise BodyTooLarge, BodyTimeout or ServerBusy."""
+        if self.complete:  # the only message left is the disconnect
             return await self._receive()
         limits = self._intake.limits
         left = self.started + limits.patience_s + self._size / limits.least_rate - time.monotonic()
@@ -108,15 +108,15 @@ class Body:
             async with timeout(left):
                 message = await self._receive()
         except TimeoutError:
-            detail = f"{self._size} bytes came; a body has {limits.patience_s:g} s and then {limits.least_rate} bytes/s"
-            raise BodyTimeout(detail) from None
+            rule = f"a body may take {limits.patience_s:g} s, and 1 s more for each {limits.least_rate} bytes"
+            raise BodyTimeout(f"{self._size} bytes arrived in time; {rule}") from None
         if message["type"] == "http.request":
             self._count_bytes(len(message.get("body", b"")))
             self.complete = not message.get("more_body", False)
         return message
 
     async def read_all(self) -> bytes:
-        """The whole body; raises what `receive` raises, and ClientDisconnect."""
+        """Return the whole body. Raise ClientDisconnect and the errors of `receive`."""
         parts = []
         while not self.complete:
             message = await self.receive()
@@ -126,7 +126,10 @@ class Body:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def discard(self) -> None:
-        """Read on for LINGER_S seconds and keep nothing: most clients read no answer before they have sent it all."""
+        """Read and drop the rest of the body for up to LINGER_S seconds.
+
+        Most clients read no answer before they have sent the whole body.
+        """
         with suppress(TimeoutError):
             async with timeout(LINGER_S):
                 while not self.complete:
@@ -142,7 +145,7 @@ class Body:
 
 
 def replay_body(content: bytes, receive: Receive) -> Receive:
-    """A receive channel that gives `content` as the whole body and then goes on with `receive`."""
+    """Return a receive channel that gives `content` as the whole body and then continues with `receive`."""
     messages: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
     async def receive_replayed() -> Message:

@@ -1,4 +1,4 @@
-"""What every request passes: an id, one log line, and no exception without an answer."""
+"""Middleware around every request: a request id, security headers, one log line, and an answer to every exception."""
 
 import asyncio
 import re
@@ -24,10 +24,12 @@ SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Frame-Options": "DENY",
 }
-SHUTTING_DOWN = "This server stopped before it could answer. Send it again; a write with its Idempotency-Key."
+SHUTTING_DOWN = (
+    "This server stopped before it could answer. Send the request again; send a write with the same Idempotency-Key."
+)
 RETRY_HEADERS = {"Retry-After": "1"}
 UNMATCHED = "unmatched"
-"""What logs say of a path that has no route."""
+"""The path in the logs for a request that matches no route."""
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 HSTS = (b"strict-transport-security", b"max-age=31536000")
 SAFE_REQUEST_ID = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_LENGTH}}}")
@@ -37,10 +39,16 @@ CLOSE = (b"connection", b"close")
 
 
 class RequestEnvelope:
-    """Plain ASGI, so that streaming stays streaming."""
+    """ASGI middleware that gives a request its id, headers, log line and metrics.
+
+    It is plain ASGI, because Starlette's BaseHTTPMiddleware would change how answers are streamed.
+    """
 
     def __init__(self, app: ASGIApp, routers: Iterable[APIRouter]) -> None:
-        """`routers` have the routes whose templates logs and metrics name, also of what is refused before routing."""
+        """Take the `routers` of the application.
+
+        Logs and metrics name the templates of their routes, even for requests that are refused before routing.
+        """
         self._app = app
         self._routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
 
@@ -61,9 +69,9 @@ class RequestEnvelope:
             log.warning("answer_broken_off", code=broken.code, **self._log_fields(scope))
         except ClientDisconnect:
             log.info("client_gone", **self._log_fields(scope))
-        except asyncio.CancelledError:  # by the server, which stops and has waited long enough
+        except asyncio.CancelledError:  # the server is stopping and its grace period is over
             log.warning("request_cut_short", answered=reply.started, **self._log_fields(scope))
-            state.pop("body", None)  # nothing more is read
+            state.pop("body", None)  # so that _Reply does not read the rest of the body
             if not reply.started:
                 await problem_response(request_id, 503, "shutting_down", SHUTTING_DOWN, RETRY_HEADERS)(
                     scope, receive, reply
@@ -84,7 +92,7 @@ class RequestEnvelope:
         return {"path": self._route_template(scope) or UNMATCHED, "method": scope["method"]}
 
     def _route_template(self, scope: Scope) -> str | None:
-        """Return the route's template, None without one. Paths hold ids of people and threads."""
+        """Return the template of the route, None if no route matches. Logs never hold the path: it can name a user."""
         route = scope.get("route") or _plain_route(scope)
         if route is None:
             path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -100,19 +108,19 @@ def _count_request(scope: Scope, template: str | None, status: int, seconds: flo
 
 
 def _plain_route(scope: Scope) -> Route | None:
-    """FastAPI notes its own routes only, and neither Starlette's nor those it makes for its documents."""
+    """Return the matching plain Starlette route. FastAPI stores only its own routes in the scope."""
     routes = scope["app"].router.routes
     return next((r for r in routes if type(r) is Route and r.matches(scope)[0] is not Match.NONE), None)
 
 
 def _log_request(scope: Scope, template: str, status: int, seconds: float) -> None:
-    """Probes come every few seconds: of those that went well only a log of level debug has a line."""
-    tell = log.debug if scope["path"] in PROBES and status < 400 else log.info
-    tell("request", method=scope["method"], path=template, status=status, took_ms=round(seconds * 1000, 2))
+    """Log one line for the request. A successful probe is logged at level debug, because probes are frequent."""
+    log_line = log.debug if scope["path"] in PROBES and status < 400 else log.info
+    log_line("request", method=scope["method"], path=template, status=status, took_ms=round(seconds * 1000, 2))
 
 
 class _Reply:
-    """Adds our headers to the response as it starts."""
+    """The send channel of a request. It adds the request id and the security headers to the response."""
 
     def __init__(self, send: Send, state: Mapping[str, Any], *, https: bool) -> None:
         self._send = send
@@ -130,13 +138,13 @@ class _Reply:
             present = {name for name, _value in headers}
             added = self._added if present.isdisjoint(_NAMES) else [h for h in self._added if h[0] not in present]
             message["headers"] = [*headers, self._request_id, *added]
-            if (body := self._state.get("body")) is not None and not body.complete:  # it was refused
+            if (body := self._state.get("body")) is not None and not body.complete:  # the request was refused
                 await body.discard()
                 message["headers"] += () if body.complete else (CLOSE,)
         await self._send(message)
 
 
 def _request_id(scope: Scope) -> str:
-    """The caller's id if it is a tame one, else a new one."""
+    """Return the caller's request id if it has only safe characters, else a new one."""
     given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
     return given if SAFE_REQUEST_ID.fullmatch(given) else uuid.uuid4().hex

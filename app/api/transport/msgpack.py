@@ -1,4 +1,4 @@
-"""Bodies and answers in MessagePack beside JSON, of one schema: bytes travel as they are, not as base64."""
+"""Bodies and answers in MessagePack, with the same schema as in JSON. MessagePack carries bytes without base64."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ JSON = "application/json"
 
 
 def unpack_msgpack(body: bytes) -> Any:
-    """What MessagePack says; raises JSONDecodeError for what is none."""
+    """Return the value of a MessagePack body. Raise JSONDecodeError if it is not MessagePack."""
     try:
         return ormsgpack.unpackb(body)
     except ValueError as error:
@@ -25,13 +25,16 @@ def unpack_msgpack(body: bytes) -> Any:
 
 
 class MsgpackRoute(StrictRoute):
-    """A route that takes JSON or MessagePack and validates both alike."""
+    """A route that takes JSON or MessagePack and validates both in the same way."""
 
     decoders: ClassVar[Mapping[str, Decoder]] = {MSGPACK: unpack_msgpack}
 
 
 def render_answer(request: Request, content: Any) -> Response:
-    """`content`, which may hold bytes, in MessagePack if that is asked for, else in JSON with base64."""
+    """Return `content`, which may hold bytes, as MessagePack if the Accept header asks for it, else as JSON.
+
+    In JSON, bytes are base64 text.
+    """
     if MSGPACK in request.headers.get("accept", ""):
         return Response(ormsgpack.packb(content), media_type=MSGPACK)
     return Response(orjson.dumps(content, default=_encode_base64), media_type=JSON)
@@ -44,7 +47,7 @@ def _encode_base64(value: Any) -> str:
 
 
 def document_msgpack(document: dict[str, Any]) -> None:
-    """Say in an OpenAPI document that the operations of the saver take and give MessagePack too."""
+    """Add MessagePack to the bodies and answers of the saver's operations in an OpenAPI document."""
     for path, methods in document["paths"].items():
         for operation in methods.values() if path.startswith("/saver/") else ():
             for part in (operation["requestBody"], operation["responses"].get("200", {})):

@@ -1,4 +1,4 @@
-"""Parameters of the query string: a route that is asked for what it does not know refuses to guess."""
+"""Strict query strings: a route refuses parameters that it does not have."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -12,18 +12,19 @@ from app.api.transport.direct import Decoder, Handler, direct_handler
 from app.api.transport.signature import signature_of
 
 MAX_NAME_CHARS = 60
-"""Characters of a name that are compared and repeated."""
+"""Characters of an unknown name that are compared and repeated in the answer."""
 MAX_REPORTED = 5
+"""Unknown names that are reported one by one."""
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses parameters it does not have; a plain one is served without FastAPI's own handler."""
+    """A route that refuses parameters it does not have. Plain routes bypass FastAPI's own handler."""
 
     decoders: ClassVar[Mapping[str, Decoder]] = {}
-    """Readers of bodies by media type, besides JSON; only a plain route can have them."""
+    """Decoders of bodies by media type, besides JSON. Only a plain route can have them."""
 
     def get_route_handler(self) -> Handler:
-        """Return the handler of a plain route, or FastAPI's behind the check of names."""
+        """Return the direct handler of a plain route, else FastAPI's handler after a check of the names."""
         known = frozenset(argument.alias or argument.name for argument in signature_of(self.endpoint).query)
 
         def check(request: Request) -> None:
@@ -32,7 +33,7 @@ class StrictRoute(APIRoute):
         if (direct := direct_handler(self, check, self.decoders)) is not None:
             return direct
         if self.decoders:
-            raise RuntimeError(f"{self.path} takes {', '.join(self.decoders)}, which FastAPI does not understand")
+            raise RuntimeError(f"{self.path} is no plain route: FastAPI cannot decode {', '.join(self.decoders)}")
         handle = super().get_route_handler()
 
         async def handle_checked(request: Request) -> Response:
@@ -43,7 +44,7 @@ class StrictRoute(APIRoute):
 
 
 def check_parameter_names(known: frozenset[str], given: Iterable[str]) -> None:
-    """Raise RequestValidationError for a name that is not known; it tells the nearest one, or all."""
+    """Raise RequestValidationError for unknown names. The message has the nearest known name, else all names."""
     unknown = [name for name in given if name not in known]
     if unknown:
         raise RequestValidationError([_parameter_problem(name, known) for name in unknown[:MAX_REPORTED]])

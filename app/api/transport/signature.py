@@ -1,4 +1,4 @@
-"""The arguments of an endpoint, read from its signature: where each comes from and how it is validated."""
+"""The arguments of an endpoint, read from its signature: the source and the validation of each."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,7 +16,10 @@ Problem = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument that is validated: `place` is query, header or body; `alias` is its name there, if it has one."""
+    """An argument that is validated.
+
+    `place` is query, header or body. `alias` is its name in the request, None for a body.
+    """
 
     name: str
     place: str
@@ -26,17 +29,17 @@ class Argument:
 
     @property
     def loc(self) -> tuple[str, ...]:
-        """Where a problem with it is reported."""
+        """The `loc` of a problem with this argument."""
         return (self.place,) if self.alias is None else (self.place, self.alias)
 
     def missing(self) -> tuple[Any, list[Problem]]:
-        """Return the default, or the problem that there is none."""
+        """Return the default, or the problem that the argument is missing."""
         if self.default is not inspect.Parameter.empty:
             return deepcopy(self.default), []
         return None, [{"type": "missing", "loc": self.loc, "msg": "Field required", "input": None}]
 
     def validate(self, value: Any) -> tuple[Any, list[Problem]]:
-        """Return the argument, or what is wrong with `value`."""
+        """Return the validated argument, or the problems of `value`."""
         try:
             return self.type.validate_python(value, from_attributes=True), []
         except ValidationError as error:
@@ -44,14 +47,14 @@ class Argument:
             return None, [{**problem, "loc": (*self.loc, *problem["loc"])} for problem in problems]
 
     def read(self, given: Mapping[str, str]) -> tuple[Any, list[Problem]]:
-        """Return the argument as the query string or the headers give it, or what is wrong with it."""
+        """Return the argument from the query string or the headers in `given`, or its problems."""
         value = given.get(self.alias or self.name)
         return self.missing() if value is None else self.validate(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The arguments of an endpoint. `other` are those that only FastAPI can fill."""
+    """The arguments of an endpoint by their source. `other` are the names that only FastAPI can fill."""
 
     query: tuple[Argument, ...]
     headers: tuple[Argument, ...]
@@ -62,7 +65,7 @@ class Signature:
 
 
 def signature_of(endpoint: Callable[..., Any]) -> Signature:
-    """Read the signature of an endpoint whose parameters are annotated as FastAPI documents it."""
+    """Return the signature of an endpoint whose parameters have FastAPI's annotations."""
     hints = get_type_hints(endpoint, include_extras=True)
     arguments: dict[str, list[Argument]] = {"query": [], "header": [], "body": []}
     dependencies: dict[str, Callable[..., Any]] = {}
@@ -81,7 +84,7 @@ def signature_of(endpoint: Callable[..., Any]) -> Signature:
             arguments["body"].append(Argument(name, "body", None, TypeAdapter(hint), parameter.default))
         else:
             other.add(name)
-    query, headers, bodies = (tuple(found) for found in arguments.values())
+    query, headers, bodies = (tuple(group) for group in arguments.values())
     return Signature(query, headers, bodies, dependencies, request, frozenset(other))
 
 
@@ -96,7 +99,7 @@ def _alias(name: str, marker: Query | Header) -> str:
 
 
 def _type(hint: Any) -> TypeAdapter[Any]:
-    """Return the type without FastAPI's marker, but with the constraints that the marker names."""
+    """Return the type without FastAPI's marker but with the marker's constraints."""
     parts = [part for piece in _parts(hint) for part in (piece.metadata if isinstance(piece, Param) else (piece,))]
     base = get_args(hint)[0]
     return TypeAdapter(Annotated[base, *parts] if parts else base)

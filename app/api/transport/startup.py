@@ -1,4 +1,4 @@
-"""How a server starts: a configuration that cannot work is one line on stderr, without a trace and without values."""
+"""Server start: a wrong configuration is reported as one line on stderr, without a traceback and without values."""
 
 import gc
 import sys
@@ -12,12 +12,12 @@ from app.config.startup import read_settings, refusal_line
 from app.domain.errors import ConfigError, MnemaError
 
 GC_THRESHOLD = 10_000
-"""Objects made since the last search for garbage, less those that have gone. Python's 700 are made by one request,
-which takes nearly all of them with it; a search of so many takes under a millisecond."""
+"""Net new objects that start a garbage collection. Python's default of 700 is reached within one request, whose objects
+nearly all go away with it. A collection of this many objects takes under a millisecond."""
 
 
 def load_settings() -> Settings:
-    """The settings of this process. Exits with 1 when they are wrong."""
+    """Return the settings of this process. Exit with code 1 if they are wrong."""
     try:
         return read_settings()
     except ConfigError as error:
@@ -26,8 +26,11 @@ def load_settings() -> Settings:
 
 @contextmanager
 def freeze_startup_objects() -> Iterator[None]:
-    """While inside, what the start has made is not searched for garbage: a search of it all stops every request for
-    more than 100 ms. Nor is what the requests under way hold, again and again: a search begins at YOUNG objects."""
+    """Exclude all existing objects from garbage collection and raise its threshold until the block ends.
+
+    A collection of the objects that the start has made would stop every request for more than 100 ms. The threshold
+    GC_THRESHOLD keeps the objects of running requests from being searched again and again.
+    """
     before = gc.get_threshold()
     gc.set_threshold(GC_THRESHOLD, *before[1:])
     gc.freeze()
@@ -39,31 +42,31 @@ def freeze_startup_objects() -> Iterator[None]:
 
 
 class PlainStartupErrors:
-    """ASGI around the lifespan: Starlette would tell the server a trace, which the server prints."""
+    """ASGI middleware that reports a failed start as one line. Starlette would send a traceback to the server."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Requests pass."""
+        """Handle the lifespan; pass every request on."""
         if scope["type"] == "lifespan":
             await self._run_lifespan(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
     async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        held: list[Message] = []
+        failures: list[Message] = []
 
         async def send_unless_failed(message: Message) -> None:
             if message["type"] == "lifespan.startup.failed":
-                held.append(message)  # what it was comes after
+                failures.append(message)  # the exception that explains it is raised later
             else:
                 await send(message)
 
         try:
             await self._app(scope, receive, send_unless_failed)
         except BaseException as error:
-            for message in held:
+            for message in failures:
                 if isinstance(error, MnemaError):
                     sys.stderr.write(refusal_line(error) + "\n")
                     message["message"] = ""

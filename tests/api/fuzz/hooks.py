@@ -32,7 +32,7 @@ ONLY_THE_SERVER_KNOWS = {
     "invalid_request": "|".join(
         (
             "unknown profile .*",  # configured
-            "body.timezone: Value error, an IANA time zone.*",  # six hundred names
+            "body.timezone: Value error, not an IANA time zone.*",  # six hundred names
             "query is empty",  # as for texts
             "evidence: no turn, fact, .*",  # which memories there are, and whose
             "by: one or more of .*",  # each at most once
@@ -54,7 +54,7 @@ ONLY_THE_SERVER_KNOWS = {
             "a filter may use the operators .*",
             "a namespace and a key have at most .*",
             "at most 1000 (operations|texts to embed) a batch",
-            ".*: Value error, an ISO 8601 date or time, in the years 1 to 9999",  # leap seconds, far zones
+            ".*: Value error, expected an ISO 8601 date or time in the years 1 to 9999",  # leap seconds, far zones
         )
     ),
 }

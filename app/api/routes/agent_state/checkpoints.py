@@ -1,4 +1,4 @@
-"""/checkpoints: the latest state of a thread of a user, whole (seed 003 §15)."""
+"""Routes of /checkpoints: the latest state of a user's thread (`docs/contract.md`, Agent state)."""
 
 from typing import Annotated
 
@@ -16,7 +16,9 @@ from app.domain.errors import UnsupportedMediaType
 
 router = APIRouter(prefix="/checkpoints", tags=["checkpoints"], route_class=StrictRoute)
 ThreadId = Annotated[Identifier, Path()]
-UserId = Annotated[Identifier, Query(description="the same thread id of another user is another thread")]
+UserId = Annotated[
+    Identifier, Query(description="threads of different users are different, even with equal thread ids")
+]
 JSON, BINARY = "application/json", "application/octet-stream"
 _EXAMPLE = {
     "graph_state": {"next": "planner"},
@@ -48,10 +50,10 @@ async def put(
     response: Response,
     if_match: IfMatch = None,
 ) -> StateOut:
-    """Store the state of a thread, whole: a JSON object, or bytes as `application/octet-stream`; 5 MB at most.
+    """Replace the state of a thread: a JSON object, or bytes as `application/octet-stream`, of at most 5 MB.
 
-    With `If-Match`, only if nobody has stored another since that version; `"0"`: only if there is none. JSON with the
-    escape `\\u0000`, which PostgreSQL cannot hold, is refused. 409: a checkpoint saver keeps this thread.
+    With `If-Match` the state is stored only if it still has that version; `"0"` means that there is none yet. JSON
+    with the escape `\\u0000` is refused, because PostgreSQL cannot store it. 409: a checkpoint saver keeps this thread.
     """
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in _CONTENT:
@@ -68,12 +70,15 @@ async def put(
     "/{thread_id:path}",
     response_class=Response,
     responses={
-        200: {"description": "The state as it was put", "headers": _ETAG, "content": _CONTENT},
+        200: {"description": "The state as it was stored", "headers": _ETAG, "content": _CONTENT},
         **openapi_errors(401, 403, 404, 422, 503),
     },
 )
 async def get(app: App, scope: Reader, thread_id: ThreadId, user_id: UserId) -> Response:
-    """The state as it was put, its version as ETag; of a thread that a saver keeps, which checkpoint is its newest."""
+    """Return the state as it was stored, with its version as ETag.
+
+    If a checkpoint saver keeps the thread, the answer names the newest checkpoint instead.
+    """
     state = await app.checkpoints.get_state(scope, Thread(user_id, thread_id))
     headers = {"ETag": f'"{state.version}"'}
     if state.json is None:
@@ -87,10 +92,10 @@ async def get(app: App, scope: Reader, thread_id: ThreadId, user_id: UserId) -> 
     responses={204: {"description": "Deleted"}, **openapi_errors(401, 403, 404, 412, 422, 503)},
 )
 async def delete(app: App, scope: Writer, thread_id: ThreadId, user_id: UserId, if_match: IfMatch = None) -> None:
-    """Delete all that is held of the thread, a checkpoint saver's checkpoints included."""
+    """Delete everything stored for the thread, including the checkpoints of a checkpoint saver."""
     await app.checkpoints.delete_state(scope, Thread(user_id, thread_id), parse_version(if_match))
 
 
 def body_limits(max_bytes: int) -> dict[str, int]:
-    """How much the bodies of these paths may hold: as much as a state."""
+    """Return the body limits in bytes by path prefix: `max_bytes`, the limit of one state."""
     return {f"{router.prefix}/": max_bytes}

@@ -1,4 +1,4 @@
-"""/store: values that agents keep by namespace and key."""
+"""Routes of /store: values of agents by namespace and key."""
 
 from fastapi import APIRouter, Response
 
@@ -12,10 +12,10 @@ router = APIRouter(prefix="/store", tags=["store"], route_class=StrictRoute)
 
 @router.post("/batch", response_model=BatchOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
 async def batch(app: App, scope: AnyPrincipal, body: BatchIn) -> Response:
-    """Get, search, list and put in one transaction; what LangGraph's store asks of `MnemaStore` comes here.
+    """Get, search, list and put items in one transaction. `MnemaStore`, the store for LangGraph, uses this route.
 
-    Reading needs scope query, putting scope write. Of no category: a key that is bound to agents is refused. A put that
-    is sent again stores the same value again.
+    Reads need scope `query`, puts scope `write`. Items have no category, so a key that is bound to agents is refused.
+    Puts are idempotent.
     """
     if body.has_reads:
         require_scope(scope, "query")

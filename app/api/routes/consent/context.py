@@ -1,7 +1,7 @@
-"""/users/{user_id}/context: what is known of a user with their consent (seed 003 §10).
+"""Routes of /users/{user_id}/context: values known with the user's consent (`docs/contract.md`, Consent).
 
-A key with scope `write` may propose and ask; to decide for the user takes scope `approve`. A key bound to agents takes
-part if one of them may see the category `profile`.
+A key with scope `write` may propose values and ask questions. A decision for the user needs scope `approve`. A key that
+is bound to agents may use these routes if one of its agents may see the category `profile`.
 """
 
 from typing import Annotated
@@ -43,10 +43,12 @@ _DECIDED = {200: {"links": links.DECIDED}, **openapi_errors(401, 403, 404, 409, 
 async def propose(
     app: App, scope: Writer, user_id: UserId, body: PatchIn, idempotency_key: IdempotencyHeader = None
 ) -> ProposedOut:
-    """Propose a value, of a new user too. A sensitive one waits for the user's decision and then expires; a benign one
-    applies by itself once turns and facts of different origin, or one confident insight that Mnema drew, say it.
+    """Propose a value of a user, who may be new.
 
-    Retry with the same `Idempotency-Key` and body to get the same proposal again, as it is by then.
+    A sensitive value waits for the user's decision and expires without one. A benign value also applies by itself once
+    turns and facts of different origin state it, or one confident insight that Mnema drew.
+
+    Retry with the same `Idempotency-Key` and body to get the same proposal in its current state.
     """
     key = retry_key("POST context/patches", idempotency_key, user_id, body)
     return ProposedOut.from_proposed(await app.consent.proposals.propose_value(scope, body.to_domain(user_id), key))
@@ -63,19 +65,18 @@ async def page(
     user_id: UserId,
     state: Annotated[PatchState | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
-    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before")] = None,
+    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
 ) -> PatchPageOut:
     """List a user's proposals, newest first."""
-    found = await app.consent.list_patches(scope, user_id, state, cursor, limit)
-    return PatchPageOut(items=[PatchOut.from_patch(patch) for patch in found.items], next_cursor=found.next_cursor)
+    patches = await app.consent.list_patches(scope, user_id, state, cursor, limit)
+    return PatchPageOut(items=[PatchOut.from_patch(patch) for patch in patches.items], next_cursor=patches.next_cursor)
 
 
 @router.post(_PATCH + "/approve", response_model=PatchOut, responses=_DECIDED)
 async def approve(
     app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
 ) -> PatchOut:
-    """Approve a proposal: its value is known from now on. Needs scope `approve`: it stands for the user's own
-    decision."""
+    """Approve a proposal, so that its value becomes known. Needs scope `approve`: this is the user's own decision."""
     key = retry_key("POST context/patches/approve", idempotency_key, user_id, patch_id)
     return PatchOut.from_patch(await app.consent.decide_patch(scope, user_id, patch_id, approve=True, key=key))
 
@@ -84,7 +85,7 @@ async def approve(
 async def reject(
     app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
 ) -> PatchOut:
-    """Reject a proposal; the same value is not proposed again for a while. Needs scope `approve`."""
+    """Reject a proposal. The same value cannot be proposed again for some time. Needs scope `approve`."""
     key = retry_key("POST context/patches/reject", idempotency_key, user_id, patch_id)
     return PatchOut.from_patch(await app.consent.decide_patch(scope, user_id, patch_id, approve=False, key=key))
 
@@ -97,16 +98,18 @@ async def reject(
 async def ask(
     app: App, scope: Writer, user_id: UserId, patch_id: UUID, body: AskIn, idempotency_key: IdempotencyHeader = None
 ) -> PatchOut:
-    """Bind a question about a proposal to the newest turn of a thread: an assistant's turn of this user that ends with
-    the question (`question_not_asked` otherwise), which contains the proposed value (`question_without_value`).
+    """Bind a question about a proposal to the newest turn of a thread.
 
-    The next turn in the thread is the answer: a plain yes or no of this user decides, if another key stored it than
-    those that proposed the value or asked. Anything else leaves the proposal as it is. A thread has one open question:
-    the last one.
+    That turn must be an assistant's turn for this user and end with the question, otherwise the answer is
+    `question_not_asked`. The question must contain the proposed value, otherwise it is `question_without_value`.
+
+    The next turn in the thread is the answer. A plain yes or no of this user decides. The key that stores it must not
+    be the key that proposed the value or asked. Any other answer leaves the proposal as it is. A thread has one open
+    question, the last one.
     """
     key = retry_key("POST context/patches/ask", idempotency_key, user_id, patch_id, body)
-    asked = body.thread_id, body.question
-    return PatchOut.from_patch(await app.consent.chat.ask_question(scope, user_id, patch_id, *asked, key, body.turn_id))
+    place = body.thread_id, body.question
+    return PatchOut.from_patch(await app.consent.chat.ask_question(scope, user_id, patch_id, *place, key, body.turn_id))
 
 
 @router.get(
@@ -115,7 +118,7 @@ async def ask(
     responses={200: {"links": links.CONTEXT}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def context(app: App, scope: Reader, user_id: UserId) -> ContextOut:
-    """What is known of a user, field by field and as one line for a prompt."""
+    """Return the known values of a user, field by field and as one line for a prompt."""
     return ContextOut.from_context(user_id, await app.consent.load_context(scope, user_id))
 
 
@@ -125,5 +128,5 @@ async def context(app: App, scope: Reader, user_id: UserId) -> ContextOut:
     responses={200: {"links": links.CONTEXT}, **openapi_errors(400, 401, 403, 404, 413, 422, 503)},
 )
 async def withdraw(app: App, scope: Approver, user_id: UserId, body: WithdrawIn) -> WithdrawnOut:
-    """Forget what is known in a field; history keeps that it was. Needs scope `approve`. Idempotent."""
+    """Remove the known values of a field; history keeps a record. Needs scope `approve`. Idempotent."""
     return WithdrawnOut(withdrawn=await app.consent.withdraw_values(scope, user_id, body.field, body.value))

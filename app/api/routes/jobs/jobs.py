@@ -1,4 +1,4 @@
-"""/jobs: background work, its failures, and the levers to deal with them. Needs scope admin."""
+"""Routes of /jobs: background jobs, their failures, pauses and replays. They need scope admin."""
 
 from typing import Annotated
 from uuid import UUID
@@ -23,30 +23,30 @@ async def page(
     state: Annotated[JobState | None, Query()] = None,
     kind: Annotated[JobKind | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
-    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before")] = None,
+    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
 ) -> JobPageOut:
-    """List jobs, newest first; `state=dead` are those that failed for good."""
-    found = await app.jobs.list_jobs(scope, state, kind, cursor, limit)
-    return JobPageOut(items=[JobOut.model_validate(job) for job in found.items], next_cursor=found.next_cursor)
+    """List jobs, newest first. Jobs in state `dead` failed on every attempt."""
+    job_page = await app.jobs.list_jobs(scope, state, kind, cursor, limit)
+    return JobPageOut(items=[JobOut.model_validate(job) for job in job_page.items], next_cursor=job_page.next_cursor)
 
 
 @router.get("/counts", response_model=JobCountsOut, responses=openapi_errors(401, 403, 503))
 async def counts(app: App, scope: Administrator) -> JobCountsOut:
-    """How many jobs there are by kind and state, how far behind they are, and what is paused."""
-    found = await app.jobs.count_jobs(scope)
-    rows = [JobCountOut(kind=kind, state=state, count=count) for kind, state, count in found.counts]
-    return JobCountsOut(counts=rows, oldest_due_s=found.oldest_due_s, paused=list(found.paused))
+    """Return the numbers of jobs by kind and state, the delay of the oldest due job, and the paused kinds."""
+    summary = await app.jobs.count_jobs(scope)
+    rows = [JobCountOut(kind=kind, state=state, count=count) for kind, state, count in summary.counts]
+    return JobCountsOut(counts=rows, oldest_due_s=summary.oldest_due_s, paused=list(summary.paused))
 
 
 @router.post("/pause", response_model=PausesOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
 async def pause(app: App, scope: Administrator, body: PauseIn) -> PausesOut:
-    """Start no more jobs of a kind; those that run come to their end, those that are due wait."""
+    """Pause a kind of job: running jobs finish, due jobs wait."""
     return PausesOut(paused=await app.jobs.pause_jobs(scope, body.kind))
 
 
 @router.post("/resume", response_model=PausesOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
 async def resume(app: App, scope: Administrator, body: PauseIn) -> PausesOut:
-    """End a kind's pause; `*` ends them all."""
+    """End the pause of a kind; `*` ends every pause."""
     return PausesOut(paused=await app.jobs.resume_jobs(scope, body.kind))
 
 
@@ -56,7 +56,7 @@ async def resume(app: App, scope: Administrator, body: PauseIn) -> PausesOut:
     responses={200: {"links": links.JOB}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def get(app: App, scope: Administrator, job_id: UUID) -> JobDetailOut:
-    """One job and its report."""
+    """Return one job and its report."""
     return JobDetailOut.model_validate(await app.jobs.get_job(scope, job_id))
 
 

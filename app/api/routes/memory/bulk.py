@@ -1,4 +1,4 @@
-"""POST /memory/bulk: NDJSON in, one result line an input line out."""
+"""Route of POST /memory/bulk: it takes NDJSON and answers one result line for each input line."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ NDJSON = "application/x-ndjson"
 PATH = "/memory/bulk"
 IN_MEMORY = 8 << 20
 _REQUEST = {
-    "required": False,  # no lines are no work
+    "required": False,  # an empty body is valid and writes nothing
     "content": {
         NDJSON: {
             "schema": {"type": "string"},
@@ -38,7 +38,7 @@ _REQUEST = {
     },
 }
 _RESPONSE = {
-    "description": "One JSON line an input line, in order",
+    "description": "One JSON line for each input line, in order",
     "content": {
         NDJSON: {
             "schema": {"type": "string"},
@@ -62,11 +62,11 @@ async def bulk(
     trim: Trim = False,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=150)] = None,
 ) -> StreamingResponse:
-    """Write many memories; each line is a body of `POST /memory`, optionally with an `idempotency_key` of its own.
+    """Write many memories. Each line is a body of `POST /memory`, optionally with its own `idempotency_key`.
 
-    Writing begins when the whole body has arrived. A bad line is reported with its number and changes nothing for the
-    others; one beyond the quota of memories is refused with 429. With the header `Idempotency-Key` the whole request
-    can be sent again: every line is done once. Lines not yet begun when the key is revoked are refused with 401.
+    Writing begins when the whole body has arrived. A bad line is reported with its number and does not affect the
+    other lines. A line beyond the quota of memories gets 429. With the header `Idempotency-Key` you can send the whole
+    request again: each line is written once. If the key is revoked, the remaining lines get 401.
     """
     spool = await _spool_body(request, app.settings.max_bulk_bytes)
     lines = _parse_lines(spool, app, trim, idempotency_key)
@@ -75,7 +75,10 @@ async def bulk(
 
 
 async def _spool_body(request: Request, limit: int) -> IO[bytes]:
-    """The whole body, on disk beyond 8 MiB: a client that only sends and never reads cannot jam the connection."""
+    """Read the whole body into a file, which is on disk beyond 8 MiB. Raise BodyTooLarge beyond `limit` bytes.
+
+    Reading everything before the answer begins keeps a client that sends and never reads from blocking the connection.
+    """
     spool = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed when the answer is sent
     size = 0
     try:
@@ -107,14 +110,17 @@ def _parse_lines(spool: IO[bytes], app: Application, trim: bool, request_key: st
         except MnemaError as error:
             yield BulkLine(number, error)
             continue
-        # told apart, so that no line's own key is ever taken for one that the request's key gave to another line
+        # the prefixes keep a line's own key from ever equalling one that was derived from the request's key
         name = f"line:{own_key}" if own_key else f"request:{request_key}:{number}" if request_key else None
         digest = hashlib.sha256(f"{trim}:".encode() + raw.strip()).digest()
         yield BulkLine(number, draft, IdempotencyKey(f"POST {PATH}", name, digest) if name else None)
 
 
 def _read_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None]]:
-    """Lines by number, blank ones left out; None for one beyond `limit`, which is never held whole."""
+    """Yield the line number and bytes of each line that is not blank, with None for a line beyond `limit` bytes.
+
+    A line beyond the limit is never in memory as a whole.
+    """
     for number in count(1):
         raw = spool.readline(limit + 1)
         if not raw:
@@ -133,9 +139,9 @@ def _parse_line(raw: bytes, default_importance: int) -> tuple[NewMemory, str | N
     try:
         body = BulkLineIn.model_validate(json.loads(raw))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"{where}: {first['msg']}" if where else first["msg"]) from error
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise InvalidInput(f"{place}: {problem['msg']}" if place else problem["msg"]) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the line is not JSON") from error
     return body.to_domain(default_importance), body.idempotency_key

@@ -1,4 +1,4 @@
-"""/memory: write, read, change, audit."""
+"""Routes of /memory: write, query, read and change memories, and read their history."""
 
 import re
 from typing import Annotated, Any
@@ -27,8 +27,8 @@ from app.domain.errors import InvalidInput, ScopeRequired
 from app.domain.filters import Filters
 
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
-Trim = Annotated[bool, Query(description="shorten a too long text at a sentence or word end instead of refusing it")]
-Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the page before")]
+Trim = Annotated[bool, Query(description="shorten a text that is too long at a sentence or word end")]
+Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")]
 VERSION = r'^(\*|(W/)?"?([0-9]{1,9})"?)$'
 IfMatch = Annotated[str | None, Header(description='the version, e.g. `"3"`', json_schema_extra={"pattern": VERSION})]
 ETAG_RESPONSE: dict[str, Any] = {
@@ -52,8 +52,8 @@ async def remember(
 ) -> WrittenOut:
     """Write a memory.
 
-    A semantic text that says what a stored memory of the same user and category says updates that one. Retry with the
-    same `Idempotency-Key` and body to get the first answer again.
+    A semantic text that states the same fact as a stored memory of the same user and category updates that memory.
+    Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.write.default_importance)
@@ -102,8 +102,8 @@ async def page(
         type=type,
         tag=tag,
     )
-    found = await app.read.list_memories(scope, filters, state, cursor, limit)
-    return MemoryPageOut(items=[MemoryOut.from_memory(m) for m in found.items], next_cursor=found.next_cursor)
+    memories = await app.read.list_memories(scope, filters, state, cursor, limit)
+    return MemoryPageOut(items=[MemoryOut.from_memory(m) for m in memories.items], next_cursor=memories.next_cursor)
 
 
 @router.post(
@@ -114,7 +114,7 @@ async def page(
     operation_id="memory_query",
 )
 async def query(app: App, scope: Reader, body: QueryIn) -> AnswerOut:
-    """`memory.query`: what an agent should know for a question, within its allowlist and token budget."""
+    """Answer `memory.query`: the memories that an agent needs for a question, within its allowlist and token budget."""
     answer = await app.query.answer_query(scope, body.to_domain())
     return AnswerOut.from_answer(answer, full=body.returns == "full", explain=body.explain)
 
@@ -125,7 +125,7 @@ async def query(app: App, scope: Reader, body: QueryIn) -> AnswerOut:
     responses={200: ETAG_RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def get(app: App, scope: Reader, memory_id: UUID, response: Response) -> MemoryOut:
-    """One memory, in whatever state; its version is the ETag."""
+    """Return one memory in any state, with its version as ETag."""
     return _with_etag(response, MemoryOut.from_memory(await app.read.get_memory(scope, memory_id)))
 
 
@@ -144,10 +144,10 @@ async def patch(
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
 ) -> MemoryOut:
-    """Change the named fields. With `If-Match`, only if nobody changed the memory since.
+    """Change the named fields. With `If-Match`, change them only if the memory still has that version.
 
-    Retry with the same `Idempotency-Key` and body to get the memory as it is by then; the same holds for deleting,
-    restoring and pinning.
+    Retry with the same `Idempotency-Key` and body to get the memory in its current state. Delete, restore and pin work
+    the same way.
     """
     version = parse_version(if_match)
 
@@ -172,15 +172,15 @@ async def delete(
     app: App,
     scope: Writer,
     memory_id: UUID,
-    purge: Annotated[bool, Query(description="for good, its text included; needs scope admin")] = False,
+    purge: Annotated[bool, Query(description="delete the memory and its text for good; needs scope admin")] = False,
     idempotency_key: IdempotencyHeader = None,
 ) -> MemoryOut | Response:
-    """Take a memory out of every answer; it can be restored until `purge_at`."""
+    """Soft-delete a memory: no answer contains it. It can be restored until `purge_at`."""
     key = retry_key("DELETE /memory", idempotency_key, memory_id, str(purge))
     if not purge:
         return MemoryOut.from_memory(await app.edit.soft_delete_memory(scope, memory_id, key))
     if "admin" not in scope.scopes:
-        raise ScopeRequired("purging needs a key with scope 'admin'")
+        raise ScopeRequired("a purge needs a key with scope 'admin'")
     await app.edit.purge_memory(scope, memory_id, key)
     return Response(status_code=204)
 
@@ -191,7 +191,7 @@ async def delete(
     responses={200: {"links": links.MEMORY}, **openapi_errors(401, 403, 404, 409, 422, 503)},
 )
 async def restore(app: App, scope: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> MemoryOut:
-    """Bring a soft-deleted or superseded memory back."""
+    """Restore a soft-deleted or superseded memory."""
     key = retry_key("POST /memory/restore", idempotency_key, memory_id)
     return MemoryOut.from_memory(await app.edit.restore_memory(scope, memory_id, key))
 
@@ -204,7 +204,7 @@ async def restore(app: App, scope: Writer, memory_id: UUID, idempotency_key: Ide
 async def pin(
     app: App, scope: Writer, memory_id: UUID, body: PinIn | None = None, idempotency_key: IdempotencyHeader = None
 ) -> MemoryOut:
-    """Pin or unpin; a pinned memory is never forgotten by age."""
+    """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
     pinned = body.pinned if body else True
     key = retry_key("POST /memory/pin", idempotency_key, memory_id, str(pinned))
     return MemoryOut.from_memory(await app.edit.pin_memory(scope, memory_id, pinned, key))
@@ -218,19 +218,19 @@ async def pin(
 async def history(
     app: App, scope: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> HistoryPageOut:
-    """Everything that ever happened to a memory, newest first."""
-    found = await app.history.list_history(scope, memory_id, cursor, limit)
-    return HistoryPageOut(items=[HistoryOut.model_validate(r) for r in found.items], next_cursor=found.next_cursor)
+    """List the history of a memory, newest first."""
+    rows = await app.history.list_history(scope, memory_id, cursor, limit)
+    return HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
 
 
 def parse_version(if_match: str | None) -> int | None:
-    """The version in If-Match, None for whatever there is; raises InvalidInput."""
+    """Return the version in an If-Match header, None if it is absent or `*`. Raise InvalidInput."""
     if if_match is None or if_match.strip() == "*":
         return None
-    found = re.fullmatch(VERSION, if_match.strip())
-    if found is None:
+    match = re.fullmatch(VERSION, if_match.strip())
+    if match is None:
         raise InvalidInput('If-Match takes a version, e.g. "3"')
-    return int(found[3])
+    return int(match[3])
 
 
 def _with_etag(response: Response, memory: MemoryOut) -> MemoryOut:

@@ -1,4 +1,4 @@
-"""/turns: what was said."""
+"""Route of /turns: store the turns of a conversation."""
 
 from typing import Annotated
 
@@ -24,10 +24,10 @@ async def store(
     app: App,
     scope: Writer,
     body: TurnIn,
-    trim: Annotated[bool, Query(description="shorten a too long turn at a sentence or word end")] = False,
+    trim: Annotated[bool, Query(description="shorten a turn that is too long at a sentence or word end")] = False,
     idempotency_key: IdempotencyHeader = None,
 ) -> TurnOut:
-    """Store a turn. It can be found at once; whatever else it is good for is left to background jobs.
+    """Store a turn. Queries find it at once; background jobs draw facts, episodes and summaries from it later.
 
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """

@@ -1,4 +1,4 @@
-"""/events, /health and /ready."""
+"""Routes of /events, /health and /ready."""
 
 from typing import Annotated
 
@@ -17,13 +17,13 @@ COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
 
 
 class Health(BaseModel):
-    """The process answers."""
+    """The answer of a process that is alive."""
 
     status: str = "ok"
 
 
 class Readiness(BaseModel):
-    """Each part: `ok`, `none` (no chat model is configured), or what is wrong."""
+    """The result of each check: `ok`, `none` (no chat model is configured), or what is wrong."""
 
     status: str
     checks: dict[str, str]
@@ -37,24 +37,26 @@ async def counts(
     since: Annotated[Moment | None, Query()] = None,
     until: Annotated[Moment | None, Query()] = None,
 ) -> CountsOut:
-    """How often what happened."""
-    found = await app.events.count_events(scope, [c.strip() for c in by.split(",")], since, until)
-    return CountsOut(counts=[CountOut(**row) for row in found])
+    """Count events by the columns in `by`."""
+    rows = await app.events.count_events(scope, [c.strip() for c in by.split(",")], since, until)
+    return CountsOut(counts=[CountOut(**row) for row in rows])
 
 
 @router.get("/health", response_model=Health)
 async def health() -> Health:
-    """Whether the process lives; touches nothing."""
+    """Answer 200 if the process is alive. It uses no dependency."""
     return Health()
 
 
 @router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness, "description": "Not ready"}})
 async def ready(app: App, response: Response) -> Readiness:
-    """Whether requests can be served: database, migrations, role, embedding space, model. `degraded`: they can, but
-    background jobs wait: for their broker or a worker, for the chat model, or as they are paused."""
+    """Check whether the server can answer requests: database, migrations, role, embedding space, model.
+
+    `degraded`: it can, but background jobs wait for the broker, a worker or the chat model, or they are paused.
+    """
     checks = await app.readiness.run_checks()
-    wrong = app.readiness.failed_checks(checks)
-    if wrong - app.readiness.OPTIONAL:
+    failed = app.readiness.failed_checks(checks)
+    if failed - app.readiness.OPTIONAL:
         response.status_code = 503
         return Readiness(status="unavailable", checks=checks)
-    return Readiness(status="degraded" if wrong else "ready", checks=checks)
+    return Readiness(status="degraded" if failed else "ready", checks=checks)

@@ -1,4 +1,4 @@
-"""GET /metrics for Prometheus: numbers only, so open to all unless MNEMA_METRICS_TOKEN says to whom."""
+"""Route of GET /metrics for Prometheus. It answers numbers only, without a key unless MNEMA_METRICS_TOKEN is set."""
 
 import hmac
 
@@ -13,10 +13,10 @@ PATH = "/metrics"
 
 
 async def serve_metrics(request: Request) -> Response:
-    """What this process counted and measured; each replica is asked by itself. Raises Unauthenticated."""
+    """Answer the metrics of this process; scrape each replica separately. Raise Unauthenticated for a wrong token."""
     app = await application_of(request)
     if token := app.settings.metrics_token.get_secret_value():
-        given = await bearer(request)
-        if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):
-            raise Unauthenticated("The metrics want the token of MNEMA_METRICS_TOKEN.")
+        credentials = await bearer(request)
+        if credentials is None or not hmac.compare_digest(credentials.credentials.encode(), token.encode()):
+            raise Unauthenticated("/metrics needs the token of MNEMA_METRICS_TOKEN as bearer token.")
     return Response(await app.read_metrics.render_text(), media_type=CONTENT_TYPE)

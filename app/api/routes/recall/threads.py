@@ -1,4 +1,4 @@
-"""/threads: what changed."""
+"""Route of /threads: the delta of a thread."""
 
 from typing import Annotated
 
@@ -25,14 +25,14 @@ async def delta(
     thread_id: Annotated[Identifier, Path()],
     since_rev: Annotated[int | None, Query(ge=0, le=2**62)] = None,
     agent: Annotated[Identifier | None, Query()] = None,
-    user_id: Annotated[Identifier | None, Query(description="of this user's memories only")] = None,
+    user_id: Annotated[Identifier | None, Query(description="only changes of this user's memories")] = None,
 ) -> ThreadDeltaOut:
-    """What changed in a thread since a revision, or since the agent was last shown; looking moves no cursor."""
-    found = await app.delta.read_delta(scope, thread_id, since_rev, agent, user_id)
+    """Return the changes in a thread since a revision, or since the agent's last header. This moves no cursor."""
+    changes = await app.delta.read_delta(scope, thread_id, since_rev, agent, user_id)
     return ThreadDeltaOut(
-        since_rev=found.since_rev,
-        rev=found.rev,
-        more=found.more,
-        truncated=found.truncated,
-        header=found.header.text if found.header else "",
+        since_rev=changes.since_rev,
+        rev=changes.rev,
+        more=changes.more,
+        truncated=changes.truncated,
+        header=changes.header.text if changes.header else "",
     )

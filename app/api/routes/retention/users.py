@@ -1,4 +1,4 @@
-"""/users: everything held of a person, and its erasure."""
+"""Routes of /users: export everything stored about a user, and erase it."""
 
 import json
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from app.domain.errors import MnemaError
 router = APIRouter(prefix="/users", tags=["users"], route_class=StrictRoute)
 UserId = Annotated[Identifier, Path()]
 _RESPONSE = {
-    "description": "One JSON line a record: its `kind` and its fields",
+    "description": "One JSON line for each record, with its `kind` and its fields",
     "content": {NDJSON: {"schema": {"type": "string"}, "example": '{"kind": "memory", "text": "…"}\n'}},
     "links": links.EXPORT,
 }
@@ -34,13 +34,15 @@ _RESPONSE = {
     responses={200: _RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> StreamingResponse:
-    """Everything held of a user, streamed. Kinds: `user`; `memory` (in every state), `history`, `change` (what threads
-    were told), `relation`, `event`; `reflection` (how far a chat model has read), `compared` (pairs judged), `cursor`,
-    `job`, `retry_key`; `context_value`, `context_patch`, `context_history`; `checkpoint`, `checkpoint_lineage`,
+    """Export everything stored about a user, as a stream.
+
+    Kinds: `user`; `memory` (in every state), `history`, `change` (entries of deltas), `relation`, `event`;
+    `reflection` (how far a chat model has read), `compared` (pairs that consolidation judged), `cursor`, `job`,
+    `retry_key`; `context_value`, `context_patch`, `context_history`; `checkpoint`, `checkpoint_lineage`,
     `checkpoint_value`, `checkpoint_write`; `item` of the store.
 
-    A key bound to agents gets what lies in its categories. The stream breaks off, and so is seen to be incomplete, when
-    the key is revoked or the database goes away meanwhile.
+    A key that is bound to agents gets only the records in its categories. If the key is revoked or the database fails
+    during the export, the connection breaks, so the client sees that the export is incomplete.
     """
     records = await app.export.export_records(scope, user_id)
     return StreamingResponse(_stream_records(records, app, request), media_type=NDJSON)
@@ -52,9 +54,10 @@ async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> 
     responses={200: {"links": links.ERASED}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
-    """Erase a person for good; needs scope admin.
+    """Erase a user for good. Needs scope `admin`.
 
-    Rows are deleted; history and delta stay without text; what was erased is not stored again when it is sent again.
+    Rows are deleted. Entries of history and delta stay without text. The erased texts are refused if they are sent
+    again.
     """
     return ReceiptOut.model_validate(await app.erase.erase_user(scope, user_id))
 

@@ -1,4 +1,4 @@
-"""Bodies of /checkpoints and of /saver, by which a checkpoint saver stores what a graph knows."""
+"""Bodies of /checkpoints and /saver."""
 
 import base64
 import binascii
@@ -15,17 +15,17 @@ from app.domain.errors import InvalidInput
 from app.domain.ids import check_storable
 
 NAME_BYTES, PLACE_BYTES = 200, 1200
-"""Names and places in a graph are parts of keys, and a key of PostgreSQL has at most 2,704 bytes."""
+"""Maximum bytes of names, and of places in a graph. Both are parts of keys; PostgreSQL allows 2,704 bytes a key."""
 
 
 def _decode_bytes(value: Any) -> Any:
-    """Base64 in JSON; MessagePack has bytes."""
+    """Return the bytes of base64 text, the form in JSON. Return bytes, the form in MessagePack, unchanged."""
     if not isinstance(value, str):
         return value
     try:
         return base64.b64decode(value, validate=True)
     except (ValueError, binascii.Error):
-        raise ValueError("bytes are base64 in JSON") from None
+        raise ValueError("not valid base64; bytes are base64 text in JSON") from None
 
 
 def _max_bytes(most: int) -> AfterValidator:
@@ -42,7 +42,7 @@ def _max_bytes(most: int) -> AfterValidator:
 
 
 def _check_run_id(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Runs are looked up in an index, whose entries have a size."""
+    """Refuse a `run_id` that is too long for the index of runs."""
     run = metadata.get("run_id")
     if len((run if isinstance(run, str) else json.dumps(run)).encode()) > PLACE_BYTES:
         raise ValueError(f"run_id: at most {PLACE_BYTES} bytes")
@@ -53,13 +53,13 @@ _NO_NUL = {"pattern": r"^[^\x00]*$"}
 _BASE64: dict[str, Any] = {
     "type": "string",
     "pattern": "^([A-Za-z0-9+/]{4})*$",
-    "description": "base64; in MessagePack bytes",
+    "description": "base64 text in JSON, bytes in MessagePack",
     "examples": ["gKCR"],
 }
 Blob = Annotated[bytes, BeforeValidator(_decode_bytes), Field(strict=True), WithJsonSchema(_BASE64)]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_BYTES, json_schema_extra=_NO_NUL), _max_bytes(NAME_BYTES)]
 Place = Annotated[str, Field(max_length=PLACE_BYTES, json_schema_extra=_NO_NUL), _max_bytes(PLACE_BYTES)]
-Namespace = Annotated[Place, Field(description="'' is the graph itself, else where in it a subgraph stands")]
+Namespace = Annotated[Place, Field(description="'' for the graph itself, else the path of a subgraph")]
 Names = Annotated[list[Identifier], Field(max_length=1000)]
 Idx = Annotated[int, Field(ge=-1000, le=2**31 - 1, strict=True), Whole]
 Cursor = Annotated[str, Field(max_length=4000)]
@@ -67,7 +67,7 @@ MAX_PARTS = 20_000
 
 
 class ValueIn(Request):
-    """What a channel holds."""
+    """The value of a channel."""
 
     channel: Name
     version: Name
@@ -76,17 +76,19 @@ class ValueIn(Request):
 
 
 class WriteIn(Request):
-    """What a task wrote to a channel."""
+    """A value that a task wrote to a channel."""
 
     task_id: Name
     task_path: Place = ""
-    idx: Idx = Field(description="its place among the task's writes; below 0 a kind of which a task has one, the last")
+    idx: Idx = Field(
+        description="position among the task's writes; for each negative idx (a special write) the last one is kept"
+    )
     channel: Name
     type: Name = Field(examples=["msgpack"])
     data: Blob
 
     def to_domain(self) -> ChannelWrite:
-        """As the use-case takes it."""
+        """Return the domain object."""
         return ChannelWrite(self.task_id, self.task_path, self.idx, self.channel, self.type, self.data)
 
 
@@ -102,7 +104,7 @@ class _ThreadRequest(Request):
 
 
 class CheckpointIn(_ThreadRequest):
-    """A checkpoint. Sent again, it takes the place of what was sent before."""
+    """A checkpoint. It replaces a stored checkpoint with the same id."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -121,20 +123,22 @@ class CheckpointIn(_ThreadRequest):
             ]
         },
     )
-    checkpoint_id: Name = Field(description="later ones sort behind")
+    checkpoint_id: Name = Field(description="ids of later checkpoints must sort after it")
     parent_id: Name | None = None
-    type: Name = Field(description="how `data` is written", examples=["msgpack"])
-    data: Blob = Field(description="the checkpoint without what its channels hold")
+    type: Name = Field(description="encoding of `data`", examples=["msgpack"])
+    data: Blob = Field(description="the checkpoint without the values of its channels")
     metadata: Annotated[Json, AfterValidator(_check_run_id)] = Field(
-        default_factory=dict, description="what lists are filtered by"
+        default_factory=dict, description="fields that lists can filter by"
     )
-    versions: dict[Name, Name] = Field(default_factory=dict, max_length=MAX_PARTS, description="of every channel")
+    versions: dict[Name, Name] = Field(
+        default_factory=dict, max_length=MAX_PARTS, description="the version of each channel"
+    )
     values: list[ValueIn] = Field(
-        default=[], max_length=MAX_PARTS, fail_fast=True, description="of the channels that changed"
+        default=[], max_length=MAX_PARTS, fail_fast=True, description="the values of the channels that changed"
     )
 
     def to_domain(self) -> Checkpoint:
-        """As the use-case takes it."""
+        """Return the domain object."""
         return Checkpoint(
             thread=self.thread,
             ns=self.ns,
@@ -149,53 +153,53 @@ class CheckpointIn(_ThreadRequest):
 
 
 class WritesIn(_ThreadRequest):
-    """What tasks wrote since a checkpoint. A write that is there stays, unless its `idx` is below 0."""
+    """Writes of tasks since a checkpoint. A stored write stays as it is, unless its `idx` is negative."""
 
     checkpoint_id: Name
     writes: list[WriteIn] = Field(max_length=MAX_PARTS, fail_fast=True)
 
 
 class WantedIn(_ThreadRequest):
-    """One checkpoint."""
+    """The request for one checkpoint."""
 
-    checkpoint_id: Name | None = Field(default=None, description="absent: the newest of the namespace")
+    checkpoint_id: Name | None = Field(default=None, description="absent: the newest checkpoint of the namespace")
 
 
 class ListIn(Request):
-    """Which checkpoints; what is absent does not matter."""
+    """Filters for checkpoints. An absent field does not filter."""
 
     user_id: Identifier | None = None
     thread_id: Identifier | None = None
     ns: Namespace | None = None
     checkpoint_id: Name | None = None
-    before: Name | None = Field(default=None, description="a checkpoint; those whose ids sort before it")
-    metadata: Json | None = Field(default=None, description="what must be equal, key by key")
+    before: Name | None = Field(default=None, description="only checkpoints with ids that sort before this id")
+    metadata: Json | None = Field(default=None, description="keys and the values that they must have")
     limit: Limit = 50
     cursor: Annotated[str, Field(max_length=4000)] | None = Field(
-        default=None, description="`next_cursor` of the page before"
+        default=None, description="`next_cursor` of the previous page"
     )
 
     def to_domain(self) -> CheckpointFilter:
-        """As the use-case takes it."""
+        """Return the domain object."""
         return CheckpointFilter(self.user_id, self.thread_id, self.ns, self.checkpoint_id, self.before, self.metadata)
 
 
 class ThreadsIn(Request):
-    """Threads of a user."""
+    """A user and some of the user's threads."""
 
     user_id: Identifier
     thread_ids: Names
 
 
 class RunsIn(Request):
-    """Runs, by the `run_id` in the metadata of their checkpoints."""
+    """Runs, named by the `run_id` in the metadata of their checkpoints."""
 
-    user_id: Identifier | None = Field(default=None, description="absent: of whichever user")
+    user_id: Identifier | None = Field(default=None, description="absent: the runs of any user")
     run_ids: Names
 
 
 class CopyIn(Request):
-    """A thread and what its copy is called."""
+    """A thread and the name of its copy."""
 
     user_id: Identifier
     source_thread_id: Identifier
@@ -203,13 +207,13 @@ class CopyIn(Request):
 
 
 class CountOut(BaseModel):
-    """How many there were."""
+    """A number of threads or checkpoints."""
 
-    count: int = Field(ge=0, description="threads deleted, or checkpoints deleted or copied")
+    count: int = Field(ge=0, description="deleted threads, or deleted or copied checkpoints")
 
 
 class ValueOut(BaseModel):
-    """What a channel holds."""
+    """The value of a channel."""
 
     channel: str
     type: str
@@ -225,7 +229,7 @@ class WriteOut(ValueOut):
 
 
 class CheckpointOut(BaseModel):
-    """A checkpoint with what its channels hold and its pending writes, in the order in which they are applied."""
+    """A checkpoint with the values of its channels and its pending writes, in the order of their application."""
 
     user_id: str
     thread_id: str
@@ -239,31 +243,31 @@ class CheckpointOut(BaseModel):
 
 
 class FoundOut(BaseModel):
-    """The checkpoint, or null: there is none."""
+    """The checkpoint, or null if there is none."""
 
     checkpoint: CheckpointOut | None
 
 
 class CheckpointPageOut(BaseModel):
-    """Newest first; pass `next_cursor` as `cursor` for the next."""
+    """A page of checkpoints, newest first. Pass `next_cursor` as `cursor` for the next page."""
 
     items: list[CheckpointOut]
     next_cursor: str | None
 
 
 class StateOut(BaseModel):
-    """A thread's state was stored."""
+    """The version and times of a stored state."""
 
     model_config = ConfigDict(from_attributes=True)
     user_id: str
     thread_id: str
-    version: int = Field(description="also the ETag: name it in If-Match, so that nobody's change is lost")
+    version: int = Field(description="also the ETag; send it as If-Match so that no change is lost")
     created_at: datetime
     updated_at: datetime
 
 
 def checkpoint_out(row: Mapping[str, Any], thread: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the database as CheckpointOut, with bytes; `thread` has user_id, thread_id and ns."""
+    """Return a database row as the fields of CheckpointOut, with bytes. `thread` has user_id, thread_id and ns."""
     values = zip(row["channels"] or (), row["channel_types"] or (), row["channel_values"] or (), strict=True)
     columns = ("write_channels", "write_types", "write_values", "tasks", "paths", "idxs")
     writes = zip(*(row[column] or () for column in columns), strict=True)

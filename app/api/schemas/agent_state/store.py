@@ -27,24 +27,27 @@ Flag = Annotated[bool, Field(strict=True)]
 
 
 class GetIn(Request):
-    """One item."""
+    """The request for one item."""
 
     namespace: Path
     key: Key
-    refresh_ttl: Flag = Field(default=True, description="its time to live begins anew")
+    refresh_ttl: Flag = Field(default=True, description="restart the time to live of the item")
 
     def to_domain(self) -> store.GetItem:
-        """As the use-case takes it."""
+        """Return the domain object."""
         return store.GetItem(tuple(self.namespace), self.key, self.refresh_ttl)
 
 
 class SearchIn(Request):
-    """Items below a prefix; with a `query` the nearest in meaning first, else the last changed."""
+    """A search for items below a prefix.
+
+    With a `query`, the items nearest in meaning come first, else the last changed.
+    """
 
     prefix: Path = Field(default_factory=list)
     filter: Json | None = Field(
         default=None,
-        description="fields and the values they must have, or `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte` of them",
+        description="fields with their required values, or with `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`",
     )
     limit: Most = 10
     offset: Offset = 0
@@ -52,19 +55,22 @@ class SearchIn(Request):
     refresh_ttl: Flag = True
 
     def to_domain(self) -> store.SearchItems:
-        """As the use-case takes it."""
+        """Return the domain object."""
         return store.SearchItems(tuple(self.prefix), self.filter, self.limit, self.offset, self.query, self.refresh_ttl)
 
 
 class ConditionIn(Request):
-    """How namespaces begin or end; `*` is any label."""
+    """A prefix or a suffix that namespaces must have. The label `*` matches any label."""
 
     where: Literal["prefix", "suffix"]
     path: Path
 
 
 class ListIn(Request):
-    """Namespaces that meet every condition, cut to `max_depth` labels, each once, in order."""
+    """A request for namespaces that meet every condition.
+
+    They are cut to `max_depth` labels, sorted, and without duplicates.
+    """
 
     conditions: Annotated[list[ConditionIn], Field(max_length=20)] = Field(default_factory=list)
     max_depth: Annotated[int, Field(ge=0, le=store.MAX_LABELS, strict=True), Whole] | None = None
@@ -72,36 +78,36 @@ class ListIn(Request):
     offset: Offset = 0
 
     def to_domain(self) -> store.ListNamespaces:
-        """As the use-case takes it."""
+        """Return the domain object."""
         conditions = tuple(store.Condition(c.where, tuple(c.path)) for c in self.conditions)
         return store.ListNamespaces(conditions, self.max_depth, self.limit, self.offset)
 
 
 class PutIn(Request):
-    """Store a value of at most 256 KiB, or delete it with null."""
+    """A value to store, of at most 256 KiB. `null` deletes the item."""
 
     namespace: Path = Field(min_length=1)
     key: Key
     value: dict[str, Any] | None
     index: Annotated[list[IndexPath], Field(max_length=store.MAX_PATHS)] = Field(
         default_factory=list,
-        description="paths of texts to be found by meaning: `title`, `parts[*].text`, `$` for the whole",
+        description="paths of texts that searches find by meaning: `title`, `parts[*].text`, `$` for the whole value",
     )
     ttl_minutes: Annotated[float, Field(gt=0, le=store.MAX_TTL_MINUTES, allow_inf_nan=False)] | None = Field(
-        default=None, description="kept so long after it was last read or written"
+        default=None, description="the item expires this many minutes after its last read or write"
     )
-    user_id: Identifier | None = Field(default=None, description="whose it is: exported and erased with them")
+    user_id: Identifier | None = Field(default=None, description="the user with whom the item is exported and erased")
 
     def to_domain(self) -> store.PutItem:
-        """As the use-case takes it."""
+        """Return the domain object."""
         ttl = None if self.ttl_minutes is None else timedelta(minutes=self.ttl_minutes)
         return store.PutItem(tuple(self.namespace), self.key, self.value, tuple(self.index), ttl, self.user_id)
 
 
 class BatchIn(Request):
-    """At most 1,000 operations of one transaction. Everything is read before anything is written.
+    """At most 1,000 operations in one transaction. All reads come before the first write.
 
-    Each operation counts as a request. The answer has at most 10,000 items and namespaces.
+    Each operation counts as one request. The answer has at most 10,000 items and namespaces.
     """
 
     model_config = ConfigDict(
@@ -129,15 +135,15 @@ class BatchIn(Request):
 
     @property
     def has_reads(self) -> bool:
-        """Whether anything is asked for."""
+        """True if the batch reads anything."""
         return bool(self.gets or self.searches or self.lists)
 
     def to_domain(self) -> store.Batch:
-        """As the use-case takes it."""
+        """Return the domain object."""
         return store.Batch(
             gets=tuple(get.to_domain() for get in self.gets),
             searches=tuple(search.to_domain() for search in self.searches),
-            lists=tuple(one.to_domain() for one in self.lists),
+            lists=tuple(request.to_domain() for request in self.lists),
             puts=tuple(put.to_domain() for put in self.puts),
         )
 
@@ -153,13 +159,13 @@ class StoreItemOut(BaseModel):
 
 
 class FoundOut(StoreItemOut):
-    """An item of a search."""
+    """An item that a search found."""
 
-    score: float | None = Field(description="cosine similarity to the query; null without one or without texts")
+    score: float | None = Field(description="cosine similarity to the query; null without a query or indexed texts")
 
 
 class BatchOut(BaseModel):
-    """One answer for each get, search and list, in order; an item that is not there is null."""
+    """One answer for each get, search and list, in their order. A missing item is null."""
 
     gets: list[StoreItemOut | None]
     searches: list[list[FoundOut]]
@@ -167,15 +173,15 @@ class BatchOut(BaseModel):
 
 
 def render_batch(answer: store.BatchAnswer) -> bytes:
-    """The JSON of a BatchOut; values go into it as they are."""
-    shown = {
+    """Return the JSON of a BatchOut. Stored values are copied into it as they are."""
+    fields = {
         "gets": [None if item is None else _item_fields(item) for item in answer.gets],
         "searches": [
             [_item_fields(found.item) | {"score": found.score} for found in search] for search in answer.searches
         ],
         "lists": answer.lists,
     }
-    return orjson.dumps(shown, option=orjson.OPT_UTC_Z)
+    return orjson.dumps(fields, option=orjson.OPT_UTC_Z)
 
 
 def _item_fields(item: store.StoreItem) -> dict[str, Any]:

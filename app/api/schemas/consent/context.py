@@ -16,33 +16,35 @@ FieldName = Annotated[
         min_length=1,
         max_length=64,
         pattern="^[a-z_]+$",
-        description="sensitive: preferred_name, pronouns, city, language; benign: tone, goals_add; or as configured",
+        description="sensitive: preferred_name, pronouns, city, language; benign: tone, goals_add; or configured ones",
     ),
 ]
 ContextText = Annotated[str, AfterValidator(storable_text)]
 
 
 class PatchIn(Request):
-    """A value that may be known of a user."""
+    """A proposed value of a user."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"field": "city", "value": "Lisbon", "thread_id": "launch"}]}
     )
     field: FieldName
-    value: Annotated[ContextText, Field(max_length=2000, description="200 characters", json_schema_extra=NOT_EMPTY)]
+    value: Annotated[
+        ContextText, Field(max_length=2000, description="at most 200 characters", json_schema_extra=NOT_EMPTY)
+    ]
     evidence: UUID | None = Field(
-        default=None, description="the memory it was learnt from: a turn of the user's, a fact, an episode, an insight"
+        default=None, description="the memory that states the value: a turn of the user, a fact, an episode, an insight"
     )
     thread_id: Identifier | None = None
-    agent_id: Identifier | None = Field(default=None, description="who proposes it")
+    agent_id: Identifier | None = Field(default=None, description="the agent that proposes the value")
 
     def to_domain(self, user_id: str) -> Proposal:
-        """As the use-case takes it."""
+        """Return the proposal that the use-case takes."""
         return Proposal(user_id=user_id, **self.model_dump())
 
 
 class AskIn(Request):
-    """A question that is put to the user."""
+    """A question to the user about a proposal."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -55,47 +57,50 @@ class AskIn(Request):
         ContextText,
         Field(
             max_length=4 * MAX_QUESTION,
-            description="500 characters; contains the proposed value, and the thread's newest turn ends with it",
+            description="at most 500 characters; must contain the proposed value and end the thread's newest turn",
             json_schema_extra=NOT_EMPTY,
         ),
     ]
     turn_id: UUID | None = Field(
-        default=None, description="the assistant's turn that asks; without it the newest turn of the thread"
+        default=None, description="the assistant's turn that asks; absent: the newest turn of the thread"
     )
 
 
 class WithdrawIn(Request):
-    """What is not to be known any more."""
+    """A known value to remove."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"field": "city"}]})
     field: FieldName
     value: Annotated[ContextText, Field(max_length=2000)] | None = Field(
-        default=None, description="of a field that holds several: this one; all without it"
+        default=None, description="which value, if the field has several; absent: all of them"
     )
 
 
 class WithdrawnOut(BaseModel):
-    """How many values are not known any more."""
+    """The result of a withdrawal."""
 
-    withdrawn: int
+    withdrawn: int = Field(description="number of values that were removed")
 
 
 class SignalOut(BaseModel):
-    """A memory that speaks for a value. Turns and facts whose text says the value are counted, those with the same
-    `root` (the turn they go back to) as one; an episode is not, an insight speaks by its confidence alone."""
+    """A memory that supports a value.
+
+    Turns and facts count if their text states the value. Those with the same `root` count as one. An episode does not
+    count. An insight counts by its confidence alone.
+    """
 
     model_config = ConfigDict(from_attributes=True)
     memory_id: UUID
-    root: str
+    root: str = Field(description="the turn that the memory was drawn from; the memory itself if it names none")
     kind: str = Field(description="type of the memory")
-    confidence: float | None = Field(description="of an insight that Mnema's own job drew")
+    confidence: float | None = Field(description="only for an insight that Mnema's own job drew")
     actor: str
     at: datetime
-    says: bool = Field(description="its text states the value; otherwise it is not counted")
+    says: bool = Field(description="its text states the value; a signal with false does not count")
 
 
 class QuestionOut(BaseModel):
-    """What the user was asked and has not answered yet."""
+    """An open question: the user has not answered it yet."""
 
     model_config = ConfigDict(from_attributes=True)
     thread_id: str
@@ -105,19 +110,19 @@ class QuestionOut(BaseModel):
 
 
 class PatchOut(BaseModel):
-    """A proposal and what became of it."""
+    """A proposal and its outcome."""
 
     model_config = ConfigDict(from_attributes=True)
     id: UUID
     user_id: str
     field: str
     value: str
-    sensitive: bool = Field(description="it takes the user's own decision")
+    sensitive: bool = Field(description="only the user's own decision can apply it")
     state: Literal["pending", "approved", "rejected", "expired", "applied"] = Field(
-        description="approved and rejected: somebody decided; applied: signals agreed"
+        description="approved, rejected: the user decided; applied: signals agreed"
     )
     signals: list[SignalOut]
-    actor: str = Field(description="who proposed it")
+    actor: str = Field(description="name of the key, agent or job that proposed it")
     thread_id: str | None
     created_at: datetime
     expires_at: datetime
@@ -128,42 +133,42 @@ class PatchOut(BaseModel):
 
     @classmethod
     def from_patch(cls, patch: Patch) -> "PatchOut":
-        """From the domain object."""
+        """Return the body for a domain object."""
         return cls.model_validate(patch)
 
 
 class ProposedOut(PatchOut):
-    """A proposal, and whether it is a new one."""
+    """A proposal, and what the request did."""
 
     action: Literal["created", "joined", "unchanged", "rejected"] = Field(
-        description="joined: the same value waits already; unchanged: it is known; rejected: it was, and not long ago"
+        description="joined: the same value already waits; unchanged: it is known; rejected: it was rejected recently"
     )
 
     @classmethod
     def from_proposed(cls, proposed: ProposalResult) -> "ProposedOut":
-        """From the use-case's answer."""
+        """Return the body for the use-case's result."""
         return cls(**PatchOut.from_patch(proposed.patch).model_dump(), action=proposed.action)
 
 
 class PatchPageOut(BaseModel):
-    """Newest first; pass `next_cursor` as `cursor` for the next."""
+    """A page of proposals, newest first. Pass `next_cursor` as `cursor` for the next page."""
 
     items: list[PatchOut]
     next_cursor: str | None = None
 
 
 class KnownOut(BaseModel):
-    """A value that is known, and the proposal that was decided."""
+    """A known value, and the proposal that it comes from."""
 
     model_config = ConfigDict(from_attributes=True)
-    field: str = Field(description="as it was proposed, such as goals_add; by this name it is withdrawn")
+    field: str = Field(description="the field of the proposal, such as goals_add; withdraw the value by this name")
     value: str
     patch_id: UUID
     updated_at: datetime
 
 
 class ContextOut(BaseModel):
-    """What is known of a user. A field that holds several values is there once for each."""
+    """The known values of a user. A field with several values appears once for each value."""
 
     user_id: str
     values: list[KnownOut]
@@ -173,6 +178,6 @@ class ContextOut(BaseModel):
 
     @classmethod
     def from_context(cls, user_id: str, context: UserContext) -> "ContextOut":
-        """From the domain object."""
+        """Return the body for a domain object."""
         values = [KnownOut.model_validate(known) for known in context.values]
         return cls(user_id=user_id, values=values, profile=context.profile)

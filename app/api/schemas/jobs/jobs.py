@@ -17,13 +17,15 @@ class JobOut(BaseModel):
     id: UUID
     kind: str
     state: JobState
-    user_id: str | None = Field(description="whom it is about")
+    user_id: str | None = Field(description="the user that the job is about")
     payload: dict[str, Any]
-    slot: str | None = Field(description="of a scheduled job: when its period begins")
+    slot: str | None = Field(description="start of the period of a scheduled job")
     attempts: int
-    next_run: datetime = Field(description="not before")
-    published_at: datetime | None = Field(description="when it was last handed to the broker")
-    lease_until: datetime | None = Field(description="of a running one: when it is taken over if its worker is silent")
+    next_run: datetime = Field(description="the job runs at this time or later")
+    published_at: datetime | None = Field(description="when the job was last sent to the broker")
+    lease_until: datetime | None = Field(
+        description="when another worker takes over a running job if its own is silent"
+    )
     worker: str | None
     last_error: str | None
     created_at: datetime
@@ -31,20 +33,20 @@ class JobOut(BaseModel):
 
 
 class JobDetailOut(JobOut):
-    """A job and what it did."""
+    """A job and its report."""
 
-    report: dict[str, Any] | None
+    report: dict[str, Any] | None = Field(description="the result of the last finished run")
 
 
 class JobPageOut(BaseModel):
-    """Newest first; pass `next_cursor` as `cursor` for the next."""
+    """A page of jobs, newest first. Pass `next_cursor` as `cursor` for the next page."""
 
     items: list[JobOut]
     next_cursor: str | None = None
 
 
 class JobCountOut(BaseModel):
-    """How many jobs of a kind are in a state."""
+    """The number of jobs of a kind in a state."""
 
     kind: str
     state: JobState
@@ -52,10 +54,10 @@ class JobCountOut(BaseModel):
 
 
 class JobCountsOut(BaseModel):
-    """The tenant's jobs at a glance."""
+    """The jobs of the tenant in numbers, and the paused kinds."""
 
     counts: list[JobCountOut]
-    oldest_due_s: float | None = Field(description="for how long the job that is due longest has waited; null: none is")
+    oldest_due_s: float | None = Field(description="seconds that the oldest due job has waited; null if no job is due")
     paused: list[str]
 
 
@@ -66,6 +68,6 @@ class PauseIn(Request):
 
 
 class PausesOut(BaseModel):
-    """What is paused."""
+    """The kinds of job that are paused."""
 
     paused: list[str]

@@ -24,7 +24,7 @@ from app.domain.memory.memory import Memory, MemoryType, NewMemory
 
 
 class Source(Request):
-    """Where a memory was learnt: a turn and the words in it."""
+    """The source of a memory: a turn and a quote from it."""
 
     turn_id: Identifier
     quote: Quote | None = None
@@ -54,12 +54,12 @@ class MemoryIn(Request):
     text: Text
     type: TypeName = "semantic"
     thread_id: Identifier | None = None
-    seq: Sequence | None = Field(default=None, description="place in the thread")
+    seq: Sequence | None = Field(default=None, description="position in the thread")
     agent_id: Identifier | None = None
     run_id: Identifier | None = None
     actor_id: Identifier | None = None
     role: Identifier | None = None
-    steps_text: Text | None = Field(default=None, description="numbered imperative steps; with type procedural only")
+    steps_text: Text | None = Field(default=None, description="numbered imperative steps; only with type procedural")
     importance: Importance | None = None
     pinned: bool = Field(default=False, strict=True)
     tags: Tags = Field(default_factory=list)
@@ -68,7 +68,7 @@ class MemoryIn(Request):
     created_at: Moment | None = Field(default=None, description="for imports; never in the future")
 
     def to_domain(self, default_importance: int) -> NewMemory:
-        """As the use-case takes it."""
+        """Return the domain object; `default_importance` fills a missing importance."""
         values = self.model_dump(include=_PLAIN)
         return NewMemory(
             **values,
@@ -83,7 +83,7 @@ _PLAIN = set(MemoryIn.model_fields) - {"type", "tags", "importance", "source"}
 
 
 class MemoryPatchIn(Request):
-    """Fields to change; those not named stay. `null` is not a value for any of them."""
+    """The fields to change. Absent fields stay as they are; no field takes `null`."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"text": "Maya ships v1 by September.", "importance": 4}]}
@@ -97,18 +97,18 @@ class MemoryPatchIn(Request):
     metadata: Json = Field(default_factory=dict)
 
     def named_changes(self) -> dict[str, Any]:
-        """Only what the caller named."""
+        """Return the fields that the body names, with their values."""
         return self.model_dump(include=self.model_fields_set)
 
 
 class PinIn(Request):
-    """Pin or unpin."""
+    """The choice between pin and unpin."""
 
     pinned: bool = Field(default=True, strict=True)
 
 
 class WrittenOut(BaseModel):
-    """What a write did. *updated*: the text joined memory `matched_id`."""
+    """The result of a write. *updated*: the text was merged into memory `matched_id`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -121,12 +121,12 @@ class WrittenOut(BaseModel):
     action: Literal["created", "updated", "merged", "skipped"]
     matched_id: UUID | None = Field(default=None, exclude_if=is_absent)
     similarity: float | None = Field(
-        default=None, exclude_if=is_absent, description="best cosine among the compared memories"
+        default=None, exclude_if=is_absent, description="highest cosine similarity among the compared memories"
     )
-    related: int = Field(default=0, description="relations made, or renewed with the text")
-    revision: int | None = Field(default=None, exclude_if=is_absent, description="of the thread, when one was named")
+    related: int = Field(default=0, description="number of relations created or updated")
+    revision: int | None = Field(default=None, exclude_if=is_absent, description="new revision of the named thread")
     reason: str | None = Field(
-        default=None, exclude_if=is_absent, description="why it was skipped: below_min_importance or erased"
+        default=None, exclude_if=is_absent, description="why the memory was skipped: below_min_importance or erased"
     )
 
 
@@ -144,7 +144,7 @@ class MemoryOut(BaseModel):
     pinned: bool
     tags: list[str]
     state: StateName
-    version: int = Field(description="send as If-Match to change exactly this version")
+    version: int = Field(description="send it as If-Match to change only this version")
     thread_id: str | None = None
     seq: int | None = None
     agent_id: str | None = None
@@ -162,19 +162,19 @@ class MemoryOut(BaseModel):
 
     @classmethod
     def from_memory(cls, memory: Memory) -> "MemoryOut":
-        """From the domain object."""
+        """Return the body for a domain object."""
         return cls.model_validate(memory)
 
 
 class MemoryPageOut(BaseModel):
-    """One page; pass `next_cursor` as `cursor` for the next."""
+    """A page of memories. Pass `next_cursor` as `cursor` for the next page."""
 
     items: list[MemoryOut]
     next_cursor: str | None = None
 
 
 class HistoryOut(BaseModel):
-    """One entry of the audit trail (seed 003 §8)."""
+    """One entry of the audit trail."""
 
     model_config = ConfigDict(from_attributes=True)
     id: UUID
@@ -183,12 +183,12 @@ class HistoryOut(BaseModel):
     old_ref: str | None = None
     new_ref: str | None = None
     actor: str | None = None
-    meta: dict[str, Any] = Field(description="the whole row before and after")
+    meta: dict[str, Any] = Field(description="the whole row before and after the change")
     ts: datetime
 
 
 class HistoryPageOut(BaseModel):
-    """Newest first."""
+    """A page of history, newest first. Pass `next_cursor` as `cursor` for the next page."""
 
     items: list[HistoryOut]
     next_cursor: str | None = None

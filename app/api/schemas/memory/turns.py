@@ -10,7 +10,7 @@ from app.domain.memory.memory import MemoryType, NewMemory
 
 
 class TurnIn(Request):
-    """What somebody said in a conversation."""
+    """A turn of a conversation."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -31,16 +31,16 @@ class TurnIn(Request):
     thread_id: Identifier
     role: Identifier
     content: Annotated[
-        str, Field(description="32,000 characters at most, unless configured otherwise", json_schema_extra=NOT_EMPTY)
+        str, Field(description="at most 32,000 characters, unless configured otherwise", json_schema_extra=NOT_EMPTY)
     ]
-    actor_id: Identifier | None = Field(default=None, description="who speaks, when the role does not say it")
+    actor_id: Identifier | None = Field(default=None, description="the speaker, if the role does not identify one")
     agent_id: Identifier | None = None
-    seq: Sequence | None = Field(default=None, description="place in the thread")
-    created_at: Moment | None = Field(default=None, description="when it was said; never in the future")
+    seq: Sequence | None = Field(default=None, description="position in the thread")
+    created_at: Moment | None = Field(default=None, description="time of the turn; never in the future")
     metadata: Json = Field(default_factory=dict)
 
     def to_domain(self, category: str, importance: int) -> NewMemory:
-        """As the use-case takes it."""
+        """Return the memory of type turn, with this category and importance."""
         return NewMemory(
             **self.model_dump(exclude={"content"}),
             text=self.content,
@@ -51,7 +51,7 @@ class TurnIn(Request):
 
 
 class TurnOut(BaseModel):
-    """A turn that is stored; the jobs it left go on without the caller."""
+    """A stored turn, and the background jobs that it started."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -64,7 +64,7 @@ class TurnOut(BaseModel):
             ]
         }
     )
-    id: UUID | None = Field(description="of the memory; null when it was not stored")
-    revision: int | None = Field(default=None, exclude_if=is_absent, description="of the thread")
-    jobs: list[UUID] = Field(description="GET /jobs/{id}")
-    reason: str | None = Field(default=None, exclude_if=is_absent, description="why it was not stored: erased")
+    id: UUID | None = Field(description="id of the memory; null if it was not stored")
+    revision: int | None = Field(default=None, exclude_if=is_absent, description="new revision of the thread")
+    jobs: list[UUID] = Field(description="ids for GET /jobs/{id}")
+    reason: str | None = Field(default=None, exclude_if=is_absent, description="why the turn was not stored: erased")

@@ -1,4 +1,4 @@
-"""Bodies of memory.query (seed 003 §6), the delta and the event counts."""
+"""Bodies of memory.query, the delta and the event counts (`docs/contract.md`, Recall)."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -27,7 +27,10 @@ SEED_EXAMPLE: dict[str, Any] = {
 
 
 class FiltersIn(Request):
-    """ANDed; null or absent = no filter; `pinned: false` = unpinned only; no `user_id` = tenant-wide."""
+    """Filters, combined with AND. Null or absent: no filter. `pinned: false`: only unpinned memories.
+
+    Without `user_id` the query covers the whole tenant.
+    """
 
     user_id: Identifier | None = None
     agent_id: Identifier | None = None
@@ -38,43 +41,45 @@ class FiltersIn(Request):
     pinned: Annotated[bool, Field(strict=True)] | None = None
     importance_min: Importance | None = None
     importance_max: Importance | None = None
-    updated_after: Moment | None = Field(default=None, description="inclusive; a date is UTC midnight")
-    updated_before: Moment | None = Field(default=None, description="exclusive; a date is UTC midnight")
+    updated_after: Moment | None = Field(default=None, description="inclusive; a date without a time is midnight UTC")
+    updated_before: Moment | None = Field(default=None, description="exclusive; a date without a time is midnight UTC")
 
     def to_domain(self) -> Filters:
-        """As the use-case takes it; raises InvalidInput for an empty range."""
+        """Return the domain object. Raise InvalidInput for an empty range."""
         return Filters(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
 class QueryIn(Request):
-    """A question to the memory."""
+    """The body of memory.query."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [SEED_EXAMPLE]})
     agent: Identifier
     query: Annotated[str, Field(min_length=1, max_length=8000)]
     categories: Annotated[list[Identifier], Field(max_length=100)] | None = Field(
-        default=None, description="none = all of the agent's, less procedural"
+        default=None, description="absent or empty: all categories of the agent except procedural"
     )
     filters: FiltersIn | None = None
     top_k: Annotated[int, Field(ge=1, le=50, strict=True), Whole] | None = None
     returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
     budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True), Whole] | None = Field(
-        default=None, description="of header and bullets; with return=full of tags, source and metadata too"
+        default=None, description="tokens of header and bullets; with return=full also of tags, source and metadata"
     )
     threshold: Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None = Field(
-        default=None, description="least cosine similarity"
+        default=None, description="minimum cosine similarity"
     )
     thread_id: Identifier | None = Field(
         default=None,
-        description="selects the delta header, of the filtered user's memories, and decides near ties; never filters",
+        description="thread of the delta header (for the filtered user); also decides near ties; never filters",
     )
     since_rev: Sequence | None = None
     explain: bool = Field(default=False, strict=True)
     profile: Identifier | None = Field(default=None, description="ranking profile of config/policies.yaml")
-    timezone: Zone = Field(default="UTC", description="IANA name: what the asker means by yesterday")
+    timezone: Zone = Field(
+        default="UTC", description='IANA time zone of a time that the question names, such as "last week"'
+    )
 
     def to_domain(self) -> Query:
-        """As the use-case takes it."""
+        """Return the query that the use-case takes. Raise InvalidInput for an empty range in the filters."""
         return Query(
             agent=self.agent,
             query=self.query,
@@ -93,15 +98,18 @@ class QueryIn(Request):
 
 
 class ScoreOut(BaseModel):
-    """The parts add up to the total."""
+    """A ranking score; its parts add up to the total."""
 
     total: float
     parts: dict[str, float]
-    similarity: float | None = Field(default=None, description="cosine")
+    similarity: float | None = Field(default=None, description="cosine similarity to the query")
 
 
 class ItemOut(BaseModel):
-    """A memory of the answer; the fields after `text` come with return=full, `score` with full or explain."""
+    """A memory of the answer.
+
+    The fields after `text` are present with return=full, `score` with return=full or explain.
+    """
 
     id: UUID
     category: str
@@ -123,32 +131,32 @@ class ItemOut(BaseModel):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     score: ScoreOut | None = None
-    strength: float | None = Field(default=None, description="of the relation, on related items")
+    strength: float | None = Field(default=None, description="strength of the relation; only on related items")
 
 
 Reason = Literal["threshold", "score_threshold", "rag_length", "rank", "diversity", "budget"]
 
 
 class DroppedOut(BaseModel):
-    """A candidate that was considered and is not among the items; it may still be related to one of them."""
+    """A candidate that is not among the items. It may be among the related items."""
 
     id: UUID
     category: str
     reason: Reason
-    score: ScoreOut | None = Field(default=None, description="of what was ranked")
+    score: ScoreOut | None = Field(default=None, description="absent if the candidate was not ranked")
 
 
 class DeltaOut(BaseModel):
-    """Where the thread stands."""
+    """The revisions that a delta covers."""
 
     since_rev: int
     rev: int
-    more: int = Field(description="visible changes beyond the header's bullets")
-    truncated: bool
+    more: int = Field(description="number of visible changes that the header does not list")
+    truncated: bool = Field(description="changes since `since_rev` are no longer stored")
 
 
 class AnswerOut(BaseModel):
-    """The answer. `header` is empty when nothing changed; put it before the items."""
+    """The answer of memory.query. Put `header` before the items; it is empty if nothing changed."""
 
     items: list[ItemOut]
     related: list[ItemOut]
@@ -156,12 +164,14 @@ class AnswerOut(BaseModel):
     delta: DeltaOut | None = None
     tokens: int
     took_ms: float
-    degraded: str | None = Field(default=None, description="what was not available, e.g. embedder_unavailable")
-    dropped: list[DroppedOut] | None = Field(default=None, description="with explain")
+    degraded: str | None = Field(
+        default=None, description="a part that was not available, such as embedder_unavailable"
+    )
+    dropped: list[DroppedOut] | None = Field(default=None, description="only with explain")
 
     @classmethod
     def from_answer(cls, answer: Answer, *, full: bool, explain: bool) -> "AnswerOut":
-        """From the use-case's answer, validated once and as a whole."""
+        """Return the body for the use-case's answer. The whole body is validated once."""
         return cls.model_validate(
             {
                 "items": [_item_fields(i, full, explain) for i in answer.items],
@@ -195,22 +205,24 @@ def _score_out(scored: ScoredCandidate) -> ScoreOut:
 
 def _all_dropped(answer: Answer) -> list[DroppedOut]:
     early = [_dropped_out(d.scored.candidate, d.reason, d.scored) for d in answer.dropped]
-    late = answer.left_out.keys() - {dropped.id for dropped in early}  # those may be related to the best
+    # a dropped candidate may also be a related memory that did not fit into the budget
+    late = answer.left_out.keys() - {dropped.id for dropped in early}
     return early + [_dropped_out(i.memory, "budget", i.scored) for id_, i in answer.left_out.items() if id_ in late]
 
 
-def _dropped_out(what: Candidate | Memory, reason: Reason, scored: ScoredCandidate | None) -> DroppedOut:
-    return DroppedOut(id=what.id, category=what.category, reason=reason, score=_score_out(scored) if scored else None)
+def _dropped_out(memory: Candidate | Memory, reason: Reason, scored: ScoredCandidate | None) -> DroppedOut:
+    score = _score_out(scored) if scored else None
+    return DroppedOut(id=memory.id, category=memory.category, reason=reason, score=score)
 
 
 class ThreadDeltaOut(DeltaOut):
-    """A thread's delta with its header."""
+    """A thread's delta, with the text of its header."""
 
     header: str
 
 
 class CountOut(BaseModel):
-    """Events of one group."""
+    """The number of events in one group, with the values of the group's columns."""
 
     model_config = ConfigDict(
         extra="allow", json_schema_extra={"examples": [{"op": "create", "node": "hotpath", "count": 12}]}
@@ -219,6 +231,6 @@ class CountOut(BaseModel):
 
 
 class CountsOut(BaseModel):
-    """Event counts by the asked-for columns."""
+    """Event counts by the requested columns."""
 
     counts: list[CountOut]
