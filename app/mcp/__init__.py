@@ -1,6 +1,7 @@
-"""The MCP face: memory as tools, by streamable HTTP in the server and by stdio as its client."""
+"""The MCP interface: memory as tools, over streamable HTTP in the server and over stdio as its client."""
 
 NAME = "mnema"
-INSTRUCTIONS = """Long-term memory shared by agents. Query it before you rely on what you know of a user, a task or an
-earlier conversation; pass thread_id to be told first what changed there since you last asked. Remember what will matter
-later: one self-contained sentence in the third person. Every answer holds only what the named agent may see."""
+INSTRUCTIONS = """Long-term memory shared by agents. Query it before you rely on knowledge about a user, a task or an
+earlier conversation. Pass thread_id to see first what changed in that thread since your last query. Remember facts that
+will matter later, each as one self-contained sentence in the third person. Every answer contains only memories that the
+named agent may see."""

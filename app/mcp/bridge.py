@@ -1,6 +1,6 @@
-"""MCP on stdin and stdout, answered by a running server: what it lists and refuses is what the server does.
+"""MCP on stdin and stdout. The bridge sends each request to a running server, which lists and runs the tools.
 
-Each request stands alone there, so a server that starts later, restarts or is one of many makes no difference.
+The server keeps no state between requests, so it may start later, restart, or be one of several replicas.
 """
 
 import json
@@ -31,7 +31,7 @@ HEADERS = {
 
 
 class RequestRefused(Exception):
-    """The server's problem document, or one of ours when no Mnema answers."""
+    """A refused request, with the server's problem document, or with one made here if no Mnema server answers."""
 
     def __init__(self, problem: dict[str, Any]) -> None:
         self.problem = problem
@@ -39,14 +39,14 @@ class RequestRefused(Exception):
 
 
 class Bridge:
-    """The handlers: each sends its request on."""
+    """The MCP handlers. Each forwards its request to the server."""
 
     def __init__(self, client: httpx.AsyncClient, names: str) -> None:
         self._client = client
         self._names = names
 
     def build_server(self) -> Server[Any]:
-        """The SDK's server around them."""
+        """Return the SDK's server with these handlers."""
         return Server(
             NAME, version=VERSION, instructions=INSTRUCTIONS, on_list_tools=self.list_tools, on_call_tool=self.call_tool
         )
@@ -54,14 +54,14 @@ class Bridge:
     async def list_tools(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        """tools/list."""
+        """Answer tools/list. Raise MCPError if the server refuses or does not answer."""
         try:
             return ListToolsResult.model_validate(await self._send_request("tools/list", {}))
         except RequestRefused as refused:
             raise MCPError(INTERNAL_ERROR, str(refused), refused.problem) from None
 
     async def call_tool(self, _context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        """tools/call; a refusal is an answer that the model can read."""
+        """Answer tools/call. A refusal is a tool result, so that the model can read it."""
         try:
             arguments = {"name": params.name, "arguments": params.arguments or {}}
             return CallToolResult.model_validate(await self._send_request("tools/call", arguments))
@@ -70,10 +70,10 @@ class Bridge:
             return CallToolResult(content=[text], structured_content=refused.problem, is_error=True)
 
     async def _send_request(self, method: str, params: dict[str, Any]) -> Any:
-        """The result of one JSON-RPC request; raises Refused, or MCPError for an error of the protocol."""
+        """Return the result of one JSON-RPC request. Raise RequestRefused, or MCPError for a protocol error."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:
-            # dumped here and not by httpx: what UTF-8 cannot encode is escaped, and the server's to refuse
+            # json.dumps escapes characters that UTF-8 cannot encode, so that the server can refuse them; httpx fails
             content, names = json.dumps(request), {"names": self._names}
             response = await self._client.post("/mcp", content=content, headers=HEADERS, params=names)
             body = response.json()
@@ -85,15 +85,15 @@ class Bridge:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             problem = self._unanswered_problem("server_unreachable", str(error) or type(error).__name__)
         except (ValueError, KeyError, TypeError, AttributeError):
-            problem = self._unanswered_problem("not_mnema", "the answer is not one of Mnema's; is MNEMA_URL right?")
+            problem = self._unanswered_problem("not_mnema", "this is not a Mnema server; check MNEMA_URL")
         raise RequestRefused(problem)
 
-    def _unanswered_problem(self, code: str, what: str) -> dict[str, Any]:
-        return {"code": code, "detail": f"{self._client.base_url}: {what}"}
+    def _unanswered_problem(self, code: str, reason: str) -> dict[str, Any]:
+        return {"code": code, "detail": f"{self._client.base_url}: {reason}"}
 
 
 async def serve_stdio(client: httpx.AsyncClient, names: str) -> None:
-    """Serve until stdin ends. Only MCP is written to stdout: the SDK turns every other print to stderr."""
+    """Serve MCP until stdin ends. Only MCP messages go to stdout; the SDK redirects every other print to stderr."""
     protocol = Bridge(client, names).build_server()
     async with client, stdio_server() as (read, write):
         await protocol.run(read, write, protocol.create_initialization_options())

@@ -1,4 +1,4 @@
-"""Streamable HTTP at /mcp, behind the same keys as every route."""
+"""The MCP endpoint /mcp over streamable HTTP. It takes the same API keys as the routes."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -26,16 +26,16 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class OriginNotAllowed(MnemaError):
-    """Pages of this origin may not call MCP here; MNEMA_CORS_ORIGINS says which may."""
+    """Web pages of this origin may not call /mcp; MNEMA_CORS_ORIGINS lists the allowed origins."""
 
     code = "origin_not_allowed"
     status = 403
 
 
 class McpEndpoint:
-    """An ASGI application that knows its caller before any MCP is spoken.
+    """An ASGI application that authenticates the caller before it handles MCP.
 
-    Nothing is remembered between two requests, so any replica can answer the next one.
+    It keeps no state between requests, so any replica can answer the next request.
     """
 
     def __init__(self) -> None:
@@ -44,13 +44,13 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def open_endpoint(self, app: Application) -> AsyncIterator[None]:
-        """Serve while open; requests still running at the end are cancelled."""
+        """Serve `app` until the block ends. Requests that still run then are cancelled."""
         manager = StreamableHTTPSessionManager(
             ToolServer(app).build_server(),
             stateless=True,
             json_response=True,
             max_request_body_size=app.settings.max_body_bytes,
-            # origins are ours to check: see _check_origin
+            # _check_origin checks the origins instead
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         async with manager.run():
@@ -60,7 +60,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one POST.
 
-        Raises OriginNotAllowed, Unauthenticated, ScopeRequired, InvalidInput; all else is answered as JSON-RPC.
+        Raise OriginNotAllowed, Unauthenticated, ScopeRequired or InvalidInput. Other errors are JSON-RPC answers.
         """
         if self._app is None or self._protocol is None:
             raise RuntimeError("the application has not started")
@@ -72,7 +72,7 @@ class McpEndpoint:
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
         names = request.query_params.get("names", "all")
         if names not in ("all", "plain"):
-            raise InvalidInput("names is all or plain")
+            raise InvalidInput(f"names must be 'all' or 'plain', not {names[:40]!r}")
         request.state.caller = caller
         request.state.refusal = await self._rate_limit_error(caller)
         request.state.plain_names = names == "plain"
@@ -80,7 +80,7 @@ class McpEndpoint:
         await self._protocol(scope, replay_body(content, receive), send)
 
     async def _read_body(self, request: Request, caller: Caller) -> bytes:
-        """The whole body. It may be long in coming: when it is there, the key must still be good."""
+        """Return the whole body. Check the key again afterwards, because the body may take long to arrive."""
         assert self._app is not None
         body: Body | None = getattr(request.state, "body", None)
         if body is None:
@@ -95,7 +95,10 @@ class McpEndpoint:
         return content
 
     async def _rate_limit_error(self, caller: Caller) -> RateLimited | None:
-        """Why nothing is done for this request. Said by the tool itself: a model reads that, and no HTTP status."""
+        """Return the error if the caller has reached a rate limit, else None.
+
+        The tool reports the error, because a model reads tool results and no HTTP status.
+        """
         assert self._app is not None
         try:
             await self._app.limits.admit_request(caller)
@@ -105,10 +108,10 @@ class McpEndpoint:
 
 
 def _check_origin(request: Request, named: Sequence[str]) -> None:
-    """Raise OriginNotAllowed for a page that may not call. Programs send no Origin.
+    """Raise OriginNotAllowed for a web page that may not call this endpoint. Other programs send no Origin.
 
-    A page of this machine may, if it calls the host it came from. Of any other host only a named origin may: a page
-    that rebinds its own name to this address sends that name as Host and as Origin.
+    A page served from this machine may call the host it came from. Pages of any other host need an origin in `named`.
+    Otherwise a page could rebind its own name to this address (DNS rebinding) and send that name as Host and Origin.
     """
     for origin in request.headers.getlist("origin"):
         host, netloc = _origin_host(origin)
@@ -118,7 +121,7 @@ def _check_origin(request: Request, named: Sequence[str]) -> None:
 
 
 def _origin_host(origin: str) -> tuple[str | None, str]:
-    """The host of an origin, and with its port."""
+    """Return the host of an origin, and the host with its port."""
     try:
         parts = urlsplit(origin)
         return parts.hostname, parts.netloc.lower()

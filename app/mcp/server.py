@@ -1,4 +1,4 @@
-"""The MCP server of one application: lists and calls the tools that the caller's key covers."""
+"""The MCP server of one application. It lists and calls the tools that the caller's key allows."""
 
 import re
 from typing import Any, cast
@@ -29,11 +29,11 @@ from app.mcp.tools import TOOLS, Tool, ToolOutcome
 
 log = structlog.get_logger(__name__)
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What the tool names of OpenAI and Anthropic may look like."""
+"""Tool names that OpenAI and Anthropic accept."""
 
 
 class ToolServer:
-    """The handlers. A request's scope and the names it wants are in its state: see Endpoint."""
+    """The MCP handlers. `McpEndpoint` puts a request's principal and its choice of names into the request's state."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -41,7 +41,10 @@ class ToolServer:
         self._listed = {name: _listed_tool(name, tool) for name, tool in self._tools.items()}
 
     def build_server(self) -> Server[Any]:
-        """The SDK's server around them. None of our schemas mirrors an argument into a header: it need not look."""
+        """Return the SDK's server with these handlers.
+
+        `get_tool_input_schema` returns None, because no schema here mirrors an argument into a header.
+        """
         return Server(
             NAME,
             version=VERSION,
@@ -54,7 +57,7 @@ class ToolServer:
     async def list_tools(
         self, context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        """tools/list: nothing that the key could not call."""
+        """Answer tools/list with the tools that the key may call. Raise MCPError if a rate limit is reached."""
         caller, plain, refused = (
             _request_state(context).caller,
             _request_state(context).plain_names,
@@ -67,7 +70,10 @@ class ToolServer:
         return ListToolsResult(tools=[self._listed[name] for name in names if not plain or PLAIN_NAME.fullmatch(name)])
 
     async def call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        """tools/call. What goes wrong in the tool is an answer the model can read, with the code HTTP has for it."""
+        """Answer tools/call. An error is a tool result with the same code as over HTTP, so the model can read it.
+
+        Raise MCPError for an unknown tool.
+        """
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, "no such tool")
@@ -93,7 +99,7 @@ class ToolServer:
 
 
 def refusal_result(problem: dict[str, Any]) -> CallToolResult:
-    """A problem document as the result of a tool."""
+    """Return a problem document as a tool result."""
     text = f"{problem['code']}: {problem['detail']}"
     return CallToolResult(content=[TextContent(text=text)], structured_content=problem, is_error=True)
 
@@ -107,7 +113,7 @@ def _tool_result(outcome: ToolOutcome) -> CallToolResult:
 
 
 def _request_state(context: ServerRequestContext[Any]) -> Any:
-    """What Endpoint has found out about the HTTP request."""
+    """Return the state that `McpEndpoint` put into the HTTP request."""
     return cast(Request, context.request).state
 
 

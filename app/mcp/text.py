@@ -1,18 +1,17 @@
-"""What a tool's answer reads like, for models that see text only."""
+"""Text of the tools' answers, for models that see only text."""
 
 from app.api.schemas.memory.memories import HistoryPageOut, WrittenOut
 from app.domain.text_rules import one_line
 from app.usecases.recall.answer import Answer
 
-NOTHING = "Nothing stored matches."
-TOO_LONG = "What matches does not fit the budget."
+NOTHING = "No stored memory matches."
+TOO_LONG = "Memories match, but none fits the token budget."
 
 
 def answer_text(answer: Answer) -> str:
-    """The delta header, then a bullet a line, then the related ones.
+    """Return the delta header, then the items, then the related items, one line each.
 
-    These are the lines the budget has counted, and nothing is put around them: so the text fits the budget too. Where
-    there is none, it says why.
+    The budget has counted exactly these lines, so the text fits the budget too. If there are none, the text says why.
     """
     bullets = [item.text for item in (*answer.items, *answer.related)]
     return "\n".join([answer.header, *bullets] if answer.header else bullets) or (
@@ -21,7 +20,7 @@ def answer_text(answer: Answer) -> str:
 
 
 def written_text(written: WrittenOut) -> str:
-    """What a write did, on one line."""
+    """Return the result of a write as one line."""
     if written.id is None:
         return f"{written.action}: {written.reason}"
     joined = f", joined with {written.matched_id}" if written.matched_id else ""
@@ -29,7 +28,7 @@ def written_text(written: WrittenOut) -> str:
 
 
 def history_text(page: HistoryPageOut) -> str:
-    """One entry a line, newest first."""
+    """Return one line for each entry, newest first, and a last line with the cursor if there are more."""
     lines = []
     for entry in page.items:
         text = (entry.meta.get("after") or entry.meta.get("before") or {}).get("text") or ""

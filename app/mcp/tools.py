@@ -1,4 +1,4 @@
-"""The tools: what each takes, answers and reads like. Models and use-cases are those of the HTTP routes."""
+"""The MCP tools: arguments, answers and descriptions. They share models and use-cases with the HTTP routes."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,20 +21,22 @@ from app.mcp.text import answer_text, history_text, written_text
 class RememberIn(MemoryIn):
     """A memory to write."""
 
-    trim: bool = Field(default=False, strict=True, description="shorten a too long text instead of refusing it")
+    trim: bool = Field(default=False, strict=True, description="shorten a text that is too long instead of refusing it")
 
 
 class HistoryIn(Request):
-    """Whose history."""
+    """The memory whose history to list, and the page."""
 
     memory_id: UUID
     limit: Limit = 50
-    cursor: Annotated[str, Field(max_length=500)] | None = Field(default=None, description="`next_cursor` of a page")
+    cursor: Annotated[str, Field(max_length=500)] | None = Field(
+        default=None, description="`next_cursor` of the previous page"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """A tool's answer: for models and for programs."""
+    """A tool's answer, as text for models and as data for programs."""
 
     text: str
     structured: dict[str, Any]
@@ -42,7 +44,7 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. `scope` is what its caller's key must have."""
+    """One tool. `scope` is the scope that the caller's key must have."""
 
     kind: ToolKind
     title: str
@@ -54,13 +56,13 @@ class Tool:
     run: Callable[[Application, Principal, Any], Awaitable[ToolOutcome]]
 
     def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments."""
+        """Return the JSON Schema of the arguments."""
         return self.takes.model_json_schema(by_alias=True)
 
     def output_schema(self) -> dict[str, Any]:
-        """JSON Schema of the structured answer: the tool's own, or a problem.
+        """Return the JSON Schema of the structured answer: the tool's own answer, or a problem document.
 
-        Both, because there are clients that check the structured part of an error against it too.
+        The problem is included because some clients also validate the structured part of an error.
         """
         definitions: dict[str, Any] = {}
         for model in (self.answers, Problem):
@@ -73,20 +75,20 @@ class Tool:
 
 async def _run_query(app: Application, scope: Principal, arguments: QueryIn) -> ToolOutcome:
     answer = await app.query.answer_query(scope, arguments.to_domain())
-    shown = AnswerOut.from_answer(answer, full=arguments.returns == "full", explain=arguments.explain)
-    return ToolOutcome(answer_text(answer), shown.model_dump(mode="json", by_alias=True, exclude_none=True))
+    body = AnswerOut.from_answer(answer, full=arguments.returns == "full", explain=arguments.explain)
+    return ToolOutcome(answer_text(answer), body.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 async def _run_remember(app: Application, scope: Principal, arguments: RememberIn) -> ToolOutcome:
     draft = arguments.to_domain(app.policies.write.default_importance)
     written = await app.write.write_memory(scope, draft, trim=arguments.trim)
-    shown = WrittenOut.model_validate(written, from_attributes=True)
-    return ToolOutcome(written_text(shown), shown.model_dump(mode="json"))
+    body = WrittenOut.model_validate(written, from_attributes=True)
+    return ToolOutcome(written_text(body), body.model_dump(mode="json"))
 
 
 async def _run_history(app: Application, scope: Principal, arguments: HistoryIn) -> ToolOutcome:
-    found = await app.history.list_history(scope, arguments.memory_id, arguments.cursor, arguments.limit)
-    page = HistoryPageOut(items=[HistoryOut.model_validate(r) for r in found.items], next_cursor=found.next_cursor)
+    rows = await app.history.list_history(scope, arguments.memory_id, arguments.cursor, arguments.limit)
+    page = HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
     return ToolOutcome(history_text(page), page.model_dump(mode="json"))
 
 
@@ -94,20 +96,22 @@ TOOLS = (
     Tool(
         kind="query",
         title="Ask the memory",
-        description="What `agent` should know for a question: the memories of its allowed categories that match best, "
-        "as bullets within a token budget. With thread_id, first what changed in that thread since it last asked.",
+        description="Get what `agent` should know for a question: the best matching memories of its allowed "
+        "categories, as bullets within a token budget. With thread_id, the changes in that thread since the agent's "
+        "last query come first.",
         scope="query",
         takes=QueryIn,
         answers=AnswerOut,
-        # no memory changes; how far an agent has been shown a thread does, so the same call may answer differently
+        # memories stay unchanged, but the delta cursor moves, so the same call may answer differently
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=False, open_world_hint=False),
         run=_run_query,
     ),
     Tool(
         kind="remember",
         title="Write a memory",
-        description="Store what will matter later: a self-contained sentence in the third person, of one user and "
-        "category. A text that says what a stored memory says updates that one; the old text stays in its history.",
+        description="Store a fact that will matter later: a self-contained sentence in the third person, for one user "
+        "and category. A text that states the same fact as a stored memory updates that memory; the old text stays in "
+        "its history.",
         scope="write",
         takes=RememberIn,
         answers=WrittenOut,
@@ -119,7 +123,7 @@ TOOLS = (
     Tool(
         kind="history",
         title="History of a memory",
-        description="Everything that ever happened to a memory, newest first.",
+        description="List every change of a memory, newest first.",
         scope="query",
         takes=HistoryIn,
         answers=HistoryPageOut,

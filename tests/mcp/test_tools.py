@@ -164,7 +164,7 @@ async def test_nothing_found_says_so(server: str, caller: Caller) -> None:
     async with by_http(server, caller.key) as client:
         result = await ask(client)
         assert answered(result)["items"] == []
-        assert text(result) == "Nothing stored matches."
+        assert text(result) == "No stored memory matches."
 
 
 async def test_what_does_not_fit_the_budget_is_not_called_nothing(server: str, caller: Caller) -> None:
@@ -172,7 +172,7 @@ async def test_what_does_not_fit_the_budget_is_not_called_nothing(server: str, c
         answered(await client.call_tool("memory.remember", body("Maya drinks oat milk.")))
         result = await ask(client, budget_tokens=1)
         assert answered(result)["items"] == []
-        assert text(result) == "What matches does not fit the budget."
+        assert text(result) == "Memories match, but none fits the token budget."
 
 
 async def test_an_unknown_tool_is_an_error_of_the_protocol(connect: Connect, server: str, caller: Caller) -> None:
