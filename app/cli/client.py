@@ -1,4 +1,4 @@
-"""The CLI as an HTTP client: where the server is, which key to use, and errors a person can read."""
+"""The CLI's HTTP client: the server's address and key, tables, and readable errors."""
 
 import os
 from typing import Any, NoReturn
@@ -20,22 +20,22 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 USAGE = 2
-"""Exit code of a command that was not called as it wants to be."""
+"""Exit code of a command with wrong arguments."""
 
 
 def exit_with_error(message: str, code: int = 1) -> NoReturn:
-    """Say what is wrong and leave."""
+    """Print `message` on stderr and exit with `code`."""
     err.print(f"[bold red]error[/] {escape(message)}", highlight=False)
     raise typer.Exit(code)
 
 
 def error_text(error: Exception) -> str:
-    """An error as one line for people."""
+    """Return an error as one line for people."""
     if isinstance(error, MnemaError):
         return f"{error.code}: {error.detail}"
     if isinstance(error, ValidationError):
-        wrong = (f"MNEMA_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
-        return "settings: " + "; ".join(wrong)
+        problems = (f"MNEMA_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        return "settings: " + "; ".join(problems)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     lines = str(error).splitlines()
@@ -43,12 +43,12 @@ def error_text(error: Exception) -> str:
 
 
 def plain_table(*columns: str) -> Table:
-    """A table without lines, so that its rows can be searched and cut."""
+    """Return an empty table without borders, so that grep and cut work on its rows."""
     return Table(*columns, box=None, pad_edge=False)
 
 
 def print_table(rows: Table, *, whole: bool = False) -> None:
-    """Print a table; `whole`, or where no terminal limits the width, without cutting or wrapping any cell."""
+    """Print a table. With `whole`, or without a terminal, no cell is cut or wrapped."""
     if not whole and out.is_terminal:
         out.print(rows)
         return
@@ -57,7 +57,10 @@ def print_table(rows: Table, *, whole: bool = False) -> None:
 
 
 def read_connection() -> tuple[str, str]:
-    """Base URL and API key: MNEMA_URL and MNEMA_API_KEY, else those of the embedded installation."""
+    """Return base URL and API key from MNEMA_URL and MNEMA_API_KEY, else from the embedded installation.
+
+    Exit with an error if either is missing.
+    """
     env = {**Home().demo_env(), **{k: v for k, v in os.environ.items() if k in ("MNEMA_URL", "MNEMA_API_KEY")}}
     if not env.get("MNEMA_URL") or not env.get("MNEMA_API_KEY"):
         exit_with_error("set MNEMA_URL and MNEMA_API_KEY, or start the embedded server: mnema up")
@@ -65,7 +68,7 @@ def read_connection() -> tuple[str, str]:
 
 
 def open_client() -> httpx.Client:
-    """A client for the configured server."""
+    """Return a client for the configured server. Exit with an error if its URL or key is malformed."""
     url, key = read_connection()
     try:
         return build_client(url, key)
@@ -74,18 +77,18 @@ def open_client() -> httpx.Client:
 
 
 def build_client(url: str, key: str) -> httpx.Client:
-    """A client for this server."""
+    """Return a client for the server at `url`."""
     return httpx.Client(**client_options(url, key))
 
 
 def client_options(url: str, key: str) -> dict[str, Any]:
-    """How a client of this server is made; on loopback past any proxy that the environment names."""
+    """Return the arguments of an httpx client for this server. On loopback it ignores proxies of the environment."""
     local = httpx.URL(url).host in LOOPBACK
     return {"base_url": url, "headers": {"Authorization": f"Bearer {key}"}, "timeout": 60, "trust_env": not local}
 
 
 def request_json(client: httpx.Client, method: str, path: str, **arguments: Any) -> Any:
-    """The JSON answer; leaves with the problem's code and detail when the server refuses."""
+    """Return the JSON answer of a request. If the server refuses, exit with the problem's code and detail."""
     try:
         response = client.request(method, path, **arguments)
         if not response.is_success:
@@ -94,13 +97,13 @@ def request_json(client: httpx.Client, method: str, path: str, **arguments: Any)
     except httpx.HTTPError as error:
         exit_with_error(f"{client.base_url}: {str(error) or type(error).__name__}")
     except UnicodeEncodeError as error:
-        exit_with_error(f"cannot be sent: {error}")
+        exit_with_error(f"the request cannot be sent: {error}")
     except (httpx.InvalidURL, ValueError) as error:
-        exit_with_error(f"{client.base_url} does not answer as Mnema does: {error}")
+        exit_with_error(f"{client.base_url} is not a Mnema server: {error}")
 
 
 def describe_response(response: httpx.Response) -> str:
-    """`403 category_not_allowed: …` for a problem, else the status and where it points."""
+    """Return `403 category_not_allowed: …` for a problem, else the status and the target of a redirect."""
     try:
         body = response.json()
         return f"{response.status_code} {body['code']}: {body['detail']}"

@@ -1,4 +1,4 @@
-"""mnema run consolidate: its report, and what a dry run would do."""
+"""mnema run consolidate: run the job and print its report."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -13,7 +13,7 @@ from app.domain.principal import Principal
 
 
 async def run_consolidation(settings: Settings, tenants: Mapping[str, UUID], user: str | None, dry_run: bool) -> None:
-    """One tenant after the other; `tenants` are ids by name."""
+    """Consolidate one tenant after another and print each report. `tenants` maps names to ids."""
     async with open_consolidation(settings) as work:
         for name, tenant_id in tenants.items():
             _print_report(
@@ -25,14 +25,15 @@ def _print_report(tenant: str, report: Report, dry_run: bool) -> None:
     counts = ", ".join(f"{name} {count}" for name, count in report.as_json().items() if name != "decisions")
     note = " (dry run: nothing was changed)" if dry_run else ""
     out.print(f"{escape(tenant)}: consolidate: {counts}{note}", highlight=False)
-    for one in report.decisions:
-        _print_decision(one)
+    for decision in report.decisions:
+        _print_decision(decision)
 
 
-def _print_decision(one: PairDecision) -> None:
-    rule = f" {one.rule}" if one.rule else ""
-    whose = f" {one.user_id}" if one.user_id is not None else ""
-    line = f"  {one.action} {one.score:.2f}{rule}{whose} [{one.category}] {' '.join(str(id_) for id_ in one.ids)}"
+def _print_decision(decision: PairDecision) -> None:
+    rule = f" {decision.rule}" if decision.rule else ""
+    user = f" {decision.user_id}" if decision.user_id is not None else ""
+    ids = " ".join(str(memory_id) for memory_id in decision.ids)
+    line = f"  {decision.action} {decision.score:.2f}{rule}{user} [{decision.category}] {ids}"
     out.print(escape(line), highlight=False)
-    for text in one.texts or ():
+    for text in decision.texts or ():
         out.print(escape(f"      {text}"), highlight=False)

@@ -1,4 +1,4 @@
-"""mnema embeddings: another embedding model for an installation that is in use."""
+"""mnema embeddings: change the embedding model of an installation that is in use."""
 
 from typing import Annotated
 
@@ -22,33 +22,36 @@ from app.usecases.operations.spaces import FillReport, FillSpace
 embeddings_app = typer.Typer(
     no_args_is_help=True, help="Embedding models: add, migrate, switch and drop their vectors."
 )
-Name = Annotated[str, typer.Argument(help="the space's name, as `list` shows it")]
-Force = Annotated[bool, typer.Option("--force", help="although vectors are missing")]
+Name = Annotated[str, typer.Argument(help="name of the space, as `list` shows it")]
+Force = Annotated[bool, typer.Option("--force", help="proceed although vectors are missing")]
 MAX_MODEL = 200
 
 
 @embeddings_app.command("add")
 def embeddings_add(
-    model: Annotated[str, typer.Option(help="as MNEMA_EMBEDDING_MODEL will name it")],
-    dimension: Annotated[int, typer.Option(min=1, max=4000, help="numbers of a vector")],
+    model: Annotated[str, typer.Option(help="the future value of MNEMA_EMBEDDING_MODEL")],
+    dimension: Annotated[int, typer.Option(min=1, max=4000, help="numbers in a vector")],
 ) -> None:
-    """Make an empty space for a model, as mnema_admin (MNEMA_ADMIN_DATABASE_URL); servers go on with theirs."""
+    """Create an empty space for a model, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
+
+    Running servers keep using their own space.
+    """
     if not 0 < len(model) <= MAX_MODEL or not model.isprintable():
-        exit_with_error(f"--model: 1 to {MAX_MODEL} printable characters", USAGE)
+        exit_with_error(f"--model must have 1 to {MAX_MODEL} printable characters", USAGE)
     name = run_use_case(add_space(admin_url(), model, dimension))
-    out.print(f"{name}\nnext: with that model configured, mnema embeddings migrate {name}", highlight=False)
+    out.print(f"{name}\nnext: configure that model and run mnema embeddings migrate {name}", highlight=False)
 
 
 @embeddings_app.command("list")
 def embeddings_list() -> None:
-    """The spaces, and what each holds of all tenants.
+    """List the spaces, with counts over all tenants.
 
-    Of memories and agents' values together some are embedded, the others missing; indexed are vectors of memories.
+    `embedded` and `missing` count memories and agents' values together. `indexed` counts vectors of memories.
     """
 
     async def print_spaces() -> None:
-        async with open_spaces(resolve_settings()) as found:
-            reports = await found.list_reports()
+        async with open_spaces(resolve_settings()) as spaces:
+            reports = await spaces.list_reports()
         columns = ("memories", "values", "embedded", "missing", "indexed")
         rows = plain_table("name", "model", "dimension", "state", *columns, "size")
         for report in reports:
@@ -71,57 +74,60 @@ def embeddings_list() -> None:
 @embeddings_app.command("migrate")
 def embeddings_migrate(
     name: Name,
-    follow: Annotated[bool, typer.Option("--follow", help="keep it filled until Ctrl-C")] = False,
-    every: Annotated[float, typer.Option(min=0.1, max=3600, help="seconds between two looks, with --follow")] = 30,
+    follow: Annotated[bool, typer.Option("--follow", help="keep the space filled until Ctrl-C")] = False,
+    every: Annotated[float, typer.Option(min=0.1, max=3600, help="with --follow: seconds between two checks")] = 30,
 ) -> None:
-    """Embed with the configured model all that has no vector in its space. May be ended and begun again at any time."""
+    """Embed everything that has no vector in the space, with the configured model.
+
+    You can stop the command at any time and run it again.
+    """
 
     async def fill_space() -> None:
         async with open_space_filler(resolve_settings(), name) as fill:
-            lacking = await fill.count_missing()
+            missing = await fill.count_missing()
             with _progress_bar() as progress:
-                task = progress.add_task("embedding", total=lacking)
-                filled = await fill.fill_space(lambda done: progress.advance(task, done))
-            _print_filled(filled, await fill.count_missing(), name)
+                task = progress.add_task("embedding", total=missing)
+                report = await fill.fill_space(lambda count: progress.advance(task, count))
+            _print_filled(report, await fill.count_missing(), name)
             if follow:
                 await _follow_space(fill, every)
 
     try:
         run_use_case(fill_space())
     except KeyboardInterrupt:
-        out.print("ended; run it again and it goes on from here")
+        out.print("stopped; run the command again to continue")
         raise typer.Exit(0 if follow else 130) from None
 
 
 async def _follow_space(fill: FillSpace, every: float) -> None:
-    out.print("following; Ctrl-C ends it")
+    out.print("following; press Ctrl-C to stop")
 
-    def print_embedded(done: int) -> None:
-        if done:
-            out.print(f"embedded {done}", highlight=False)
+    def print_embedded(count: int) -> None:
+        if count:
+            out.print(f"embedded {count}", highlight=False)
 
     await fill.fill_repeatedly(print_embedded, every)
 
 
-def _print_filled(filled: FillReport, lacking: int, name: str) -> None:
+def _print_filled(report: FillReport, missing: int, name: str) -> None:
     out.print(
-        f"embedded {filled.embedded} memories and agents' values, {filled.indexed} vectors into the index",
+        f"embedded {report.embedded} memories and agents' values; indexed {report.indexed} vectors",
         highlight=False,
     )
-    after = f"mnema embeddings switch {name}"
-    out.print(f"missing {lacking}; next: {'' if not lacking else 'again, or '}{after}", highlight=False)
+    switch = f"mnema embeddings switch {name}"
+    out.print(f"missing {missing}; next: {'run this again, or ' if missing else ''}{switch}", highlight=False)
 
 
 @embeddings_app.command("switch")
 def embeddings_switch(name: Name, force: Force = False) -> None:
-    """Make it the space that servers should use (both database URLs). Servers of the other model go on with theirs."""
+    """Make a space the active one (needs both database URLs). Servers with another model keep using their own."""
     report = run_use_case(switch_space(resolve_settings(), admin_url(), name, force=force))
     space = report.registered.space
     out.print(
         f"{name} is active, {report.missing} missing\n"
         f"next: set MNEMA_EMBEDDER, MNEMA_EMBEDDING_MODEL={escape(space.model)} and "
         f"MNEMA_EMBEDDING_DIMENSION={space.dimension} everywhere, restart servers and workers one by one,\n"
-        f"then mnema embeddings migrate {name} once more, for what the others wrote meanwhile",
+        f"then run mnema embeddings migrate {name} once more, for the memories that old servers wrote meanwhile",
         highlight=False,
     )
 
@@ -130,15 +136,15 @@ def embeddings_switch(name: Name, force: Force = False) -> None:
 def embeddings_drop(
     name: Name, force: Force = False, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False
 ) -> None:
-    """Remove a space that no server uses any more, with all its vectors (both database URLs)."""
+    """Remove a space that no server uses any more, with all its vectors (needs both database URLs)."""
     if not yes:
-        typer.confirm(f"Remove {name} with all its vectors? It cannot be undone", abort=True)
+        typer.confirm(f"Remove {name} with all its vectors? This cannot be undone", abort=True)
     report = run_use_case(drop_space(resolve_settings(), admin_url(), name, force=force))
-    out.print(f"{name} is gone, with vectors of {report.embedded} memories and agents' values", highlight=False)
+    out.print(f"removed {name} with the vectors of {report.embedded} memories and agents' values", highlight=False)
 
 
 def _progress_bar() -> Progress:
-    """On stderr, and only at a terminal."""
+    """Return a progress bar on stderr, which is visible only at a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, disable=not console.is_terminal)

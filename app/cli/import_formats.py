@@ -1,9 +1,9 @@
-"""Chat turns and other products' exports as bodies for POST /memory. Pure: text in, bodies out.
+"""Conversion of chat turns and other products' exports to bodies of POST /memory. The functions are pure.
 
-mem0 is read because `get_all()` answers in one documented shape, on its platform and in the open-source library. Others
-are not: mem0's export jobs answer in a schema of their user's; Letta's agent file holds prompts and the latest
-messages, without archival memory or users, under ids that are numbered anew at each export; Honcho documents an API, no
-export.
+mem0's `get_all()` is supported, because its platform and its open-source library answer in one documented shape. Other
+exports are not supported. mem0's export jobs answer in a schema that their user chose. Letta's agent file has prompts
+and the latest messages but no archival memory and no users, and its ids change with each export. Honcho documents an
+API but no export.
 """
 
 import hashlib
@@ -22,22 +22,26 @@ METADATA_FIELDS = ("updated_at", "categories", "app_id", "expiration_date", "met
 
 
 class Product(StrEnum):
-    """Whose exports can be read."""
+    """A product whose exports can be imported."""
 
     mem0 = "mem0"
 
 
 class BadExport(ValueError):
-    """A file that is no such export; the message says why."""
+    """A file that is not an export of the product; the message says why."""
 
 
 class BadLine(ValueError):
-    """A line that is no turn; the message says why."""
+    """A line that is not a turn; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportChoices:
-    """What the caller decides: categories that may be mapped, where the rest goes, and whose memories without user."""
+    """The choices of the caller.
+
+    An item keeps its own category if it is among `known_categories`, else it gets `default_category`. `user` is the
+    user of items without one; None skips them.
+    """
 
     known_categories: Collection[str]
     default_category: str
@@ -46,7 +50,7 @@ class ImportChoices:
 
 @dataclass(frozen=True, slots=True)
 class ExportItem:
-    """One entry of an export: its body, or else what is wrong with it. `mapped`: its own category was kept."""
+    """One entry of an export, with its body, or with a `problem` if it has none. `mapped`: it kept its own category."""
 
     number: int
     body: Json | None = None
@@ -55,20 +59,20 @@ class ExportItem:
 
     @property
     def content_key(self) -> str:
-        """The same for the same memory of the same origin, whatever the file is called."""
+        """A hash of the body: equal for the same memory of the same origin, whatever the file's name is."""
         return hashlib.sha256(json.dumps(self.body, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Its items, oldest first, so that what was learnt later wins; `notes` say what is not taken over."""
+    """The items of an export, oldest first, so that later facts win. `notes` say what is not imported."""
 
     items: list[ExportItem]
     notes: list[str]
 
 
 def parse_turn(line: str, category: str) -> dict[str, Any]:
-    """The body for POST /memory; raises BadLine."""
+    """Return the body of POST /memory for a line with a turn. Raise BadLine."""
     try:
         turn = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -85,7 +89,10 @@ def parse_turn(line: str, category: str) -> dict[str, Any]:
 
 
 def read_mem0(text: str, choices: ImportChoices) -> Export:
-    """The answer of mem0's `get_all()`: `{"results": [...]}`, a bare list, several pages, or one memory a line."""
+    """Return the items of an answer of mem0's `get_all()`. Raise BadExport.
+
+    The text is `{"results": [...]}`, a bare list, several pages, or one memory a line.
+    """
     pages = _parse_pages(text)
     rows = [row for page in pages for row in (page["results"] if _is_page(page) else [page])]
     items = [_from_mem0(number, row, choices) for number, row in enumerate(rows, 1)]
@@ -94,10 +101,10 @@ def read_mem0(text: str, choices: ImportChoices) -> Export:
 
 def _parse_pages(text: str) -> list[Any]:
     try:
-        found = json.loads(text)
-        return found if isinstance(found, list) else [found]
+        document = json.loads(text)
+        return document if isinstance(document, list) else [document]
     except RecursionError as error:
-        raise BadExport("nested too deep") from error
+        raise BadExport("nested too deeply") from error
     except ValueError as error:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2 or not lines[0].rstrip().endswith("}"):
@@ -112,8 +119,8 @@ def _parse_line(number: int, line: str) -> Any:
         raise BadExport(f"item {number} is not JSON: {error}") from error
 
 
-def _is_page(found: Any) -> bool:
-    return isinstance(found, dict) and isinstance(found.get("results"), list)
+def _is_page(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("results"), list)
 
 
 def _from_mem0(number: int, row: Any, choices: ImportChoices) -> ExportItem:
@@ -123,7 +130,7 @@ def _from_mem0(number: int, row: Any, choices: ImportChoices) -> ExportItem:
         return ExportItem(number, problem=f"missing {', '.join(missing)}")
     user = row.get("user_id") or choices.user
     if not user:
-        return ExportItem(number, problem="missing user_id; --user says whose it is")
+        return ExportItem(number, problem="missing user_id; name the user with --user")
     own = _own_category(row, choices.known_categories)
     origin = {"imported_from": Product.mem0.value, "id": row["id"]}
     body = {
@@ -138,16 +145,19 @@ def _from_mem0(number: int, row: Any, choices: ImportChoices) -> ExportItem:
 
 
 def _own_category(row: Json, known: Collection[str]) -> str | None:
-    """The first of its categories that is known here: the platform's `categories`, or the library's usual metadata."""
-    named, metadata = row.get("categories"), row.get("metadata")
-    found = list(named) if isinstance(named, list) else []
+    """Return the first category of a row that Mnema knows, None if there is none.
+
+    The platform names them in `categories`, users of the library usually in the metadata.
+    """
+    listed, metadata = row.get("categories"), row.get("metadata")
+    candidates = list(listed) if isinstance(listed, list) else []
     if isinstance(metadata, dict):
-        found.append(metadata.get("category"))
+        candidates.append(metadata.get("category"))
     by_name = {_normalise_name(name): name for name in known}
     return next(
         (
             by_name[_normalise_name(name)]
-            for name in found
+            for name in candidates
             if isinstance(name, str) and _normalise_name(name) in by_name
         ),
         None,
@@ -159,7 +169,7 @@ def _normalise_name(name: str) -> str:
 
 
 def _created_at(item: ExportItem) -> datetime:
-    """A moment to sort by; what has none that can be read comes last."""
+    """Return the creation time of an item. Items without a readable time sort last."""
     try:
         moment = datetime.fromisoformat((item.body or {})["created_at"])
     except (KeyError, TypeError, ValueError):
@@ -174,7 +184,7 @@ def _mem0_notes(pages: Iterable[Any], rows: Iterable[Any]) -> Iterable[str]:
     if any(page.get("relations") for page in answers):
         yield "mem0's graph relations are not imported"
     if expiring := sum(1 for row in rows if isinstance(row, dict) and row.get("expiration_date")):
-        yield f"{expiring} have an expiration date, kept in their metadata only"
+        yield f"memories with an expiration date: {expiring} (it is kept only in their metadata)"
 
 
 READERS: Mapping[Product, Callable[[str, ImportChoices], Export]] = {Product.mem0: read_mem0}

@@ -1,4 +1,4 @@
-"""A file's turns or memories into the running server: bounded in flight, repeatable, and plain about what it skips."""
+"""Import of a file's turns or memories into the running server, with a bounded number of requests in flight."""
 
 import hashlib
 import json
@@ -25,17 +25,14 @@ from app.embedded.home import Home
 
 RETRIES = 5
 TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
-"""Statuses that may be gone at the next try."""
+"""Statuses that a retry may cure."""
 REJECTED_STATUSES = (400, 403, 409, 422)
-"""Statuses that are about this one line, if it is Mnema who answers so."""
+"""Statuses that concern only this line, if the answer comes from Mnema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the file; `key` tells it from every other line, also when lines before it come or go.
-
-    `before` stands for all the lines before it.
-    """
+    """A line of the file. `key` depends on this line alone, `before` is a hash over all lines before it."""
 
     number: int
     text: str
@@ -45,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One request: its place in the file, its body or else what is wrong with it. Those of a lane go in order."""
+    """One request: its line number, and its body, or a `problem` if it has none. Requests of a lane go in order."""
 
     number: int
     body: dict[str, Any] | None
@@ -57,7 +54,7 @@ class Entry:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What became of the lines or items."""
+    """The counts of an import, and the skipped lines or items with their reasons."""
 
     unit: str = "line"
     stored: int = 0
@@ -66,11 +63,11 @@ class ImportReport:
 
 
 class ImportInterrupted(Exception):
-    """The server is away or refuses the key: nothing more can be sent now."""
+    """The server is not reachable or refuses the key, so the import stops."""
 
 
 def import_turns(file: Path, workers: int, restart: bool) -> None:
-    """Send every line of `file`; the server's idempotency keys make a repeated line harmless."""
+    """Send every line of `file`. Idempotency keys make a repeated line harmless."""
     settings = Settings()
     category = load_policies(settings.embedding_model, settings.config_dir).turn_category
     with open_client() as client, ThreadPoolExecutor(workers) as pool:
@@ -91,7 +88,7 @@ def import_turns(file: Path, workers: int, restart: bool) -> None:
 def import_export(
     file: Path, product: Product, workers: int, category: str | None, user: str | None, trim: bool
 ) -> None:
-    """Send every memory of another product's export; one that is here already is not stored again."""
+    """Send every memory of another product's export. A memory that is already stored is not stored again."""
     settings = Settings()
     policies = load_policies(settings.embedding_model, settings.config_dir)
     known = set(policies.categories.categories) - {PROCEDURAL}
@@ -99,8 +96,8 @@ def import_export(
     try:
         export = READERS[product](file.read_text(encoding="utf-8-sig"), choices)
     except (BadExport, UnicodeDecodeError) as error:
-        exit_with_error(f"{file.name} is no export of {product}: {error}")
-    report, suffix = ImportReport(unit="item"), "-trim" if trim else ""  # another request, so another key
+        exit_with_error(f"{file.name} is not an export of {product}: {error}")
+    report, suffix = ImportReport(unit="item"), "-trim" if trim else ""  # with trim it is another request
     entries = (
         Entry(
             item.number, item.body, item.problem, f"{item.content_key}{suffix}", str((item.body or {}).get("user_id"))
@@ -121,17 +118,17 @@ def _send_all(
     batches: Iterator[list[Entry]],
     report: ImportReport,
     progress: tuple[int, int],
-    sent: Callable[[Entry], None] = lambda _last: None,
+    on_batch: Callable[[Entry], None] = lambda _last: None,
 ) -> str | None:
-    """Why it stopped early, if it did. `progress` is done and total; `sent` is told the last entry of each batch."""
-    done, total = progress
+    """Send the batches; `on_batch` gets the last entry of each. Return None, or the reason for an early stop."""
+    completed, total = progress
     bar = Progress(TextColumn("import"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)
     with bar:
-        task = bar.add_task("import", total=total, completed=done)
+        task = bar.add_task("import", total=total, completed=completed)
         try:
             for batch in batches:
                 _send_batch(client, pool, batch, report)
-                sent(batch[-1])
+                on_batch(batch[-1])
                 bar.advance(task, len(batch))
         except (ImportInterrupted, KeyboardInterrupt) as error:
             return str(error) or "Ctrl-C"
@@ -139,7 +136,7 @@ def _send_all(
 
 
 def _send_batch(client: httpx.Client, pool: ThreadPoolExecutor, batch: list[Entry], report: ImportReport) -> None:
-    """In order within a lane, lanes side by side."""
+    """Send a batch: requests of one lane in order, lanes in parallel."""
     lanes: dict[str, list[Entry]] = {}
     for entry in batch:
         if entry.body is None:
@@ -167,30 +164,30 @@ def _send_lane(client: httpx.Client, lane: list[Entry], unit: str) -> list[tuple
 
 
 def _send_entry(client: httpx.Client, entry: Entry, unit: str) -> str | None:
-    """None when stored, else why this entry is not; raises Interrupted when the server cannot take any."""
-    trouble = ""
+    """Return None if the entry was stored, else the reason. Raise ImportInterrupted if no entry can be sent."""
+    failure = ""
     for attempt in range(RETRIES):
         time.sleep(attempt * attempt * 0.2)
         try:
             response = client.post("/memory", json=entry.body, headers={"Idempotency-Key": entry.key})
         except httpx.TransportError as error:
-            trouble = f"{client.base_url}: {str(error) or type(error).__name__}"
+            failure = f"{client.base_url}: {str(error) or type(error).__name__}"
             continue
         except ValueError as error:
             return f"cannot be sent: {error}"
         if response.status_code == 201:
             skipped: str | None = response.json().get("reason")
             return skipped
-        trouble = describe_response(response)
+        failure = describe_response(response)
         if _is_about_the_line(response):
-            return trouble
+            return failure
         if response.status_code not in TRANSIENT_STATUSES:
             break
-    raise ImportInterrupted(f"{unit} {entry.number}: {trouble}")
+    raise ImportInterrupted(f"{unit} {entry.number}: {failure}")
 
 
 def _is_about_the_line(response: httpx.Response) -> bool:
-    """Whether another line might be taken; not so when the key may not write, or some other server answers."""
+    """Return True if the refusal concerns only this line, not the key or a server that is not Mnema."""
     if response.status_code == 413:
         return True
     ours = response.headers.get("Content-Type", "").startswith("application/problem+json")
@@ -198,7 +195,7 @@ def _is_about_the_line(response: httpx.Response) -> bool:
 
 
 def _read_lines(file: Path) -> Iterator[Line]:
-    """Lines, numbered from 1; blank ones are passed over."""
+    """Yield the lines, numbered from 1, without blank ones."""
     seen: Counter[bytes] = Counter()
     before = ""
     name = f"{file.resolve()}\n".encode("utf-8", "surrogateescape")
@@ -235,29 +232,34 @@ def _progress_file(file: Path, url: str) -> Path:
 
 
 def _resume_point(file: Path, last: Entry, report: ImportReport) -> tuple[int, str]:
-    """Up to which line the next run need not look, and what stands for all up to there: not past a line that somebody
-    may still be writing."""
+    """Return the last line that the next run can skip, and the hash over all lines up to it.
+
+    A skipped last line without a newline is not counted, because somebody may still be writing it.
+    """
     with file.open("rb") as stream:
         stream.seek(-1, os.SEEK_END)
-        whole = stream.read() == b"\n"
-    if whole or all(number != last.number for number, _problem in report.skipped):
+        ends_in_newline = stream.read() == b"\n"
+    if ends_in_newline or all(number != last.number for number, _problem in report.skipped):
         return last.number, _chain_keys(last.before, last.key)
     return last.number - 1, last.before
 
 
 def _resumable_line(progress_file: Path, file: Path) -> int:
-    """Up to which line it was imported before. One that has grown goes on; where a line was changed, added or taken out
-    of what was done, it starts anew: what is sent twice is stored once, for as long as the server keeps its keys."""
+    """Return the last line that an earlier run imported, 0 to start at the first line.
+
+    A file that has only grown is resumed. If an imported line was changed, added or removed, the import starts again. A
+    line that is sent twice is stored once, as long as the server keeps its idempotency keys.
+    """
     try:
         saved = json.loads(progress_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return 0
-    found = ""
+    digest = ""
     for line in _read_lines(file):
         if line.number > saved["line"]:
             break
-        found = _chain_keys(line.before, line.key)
-    return int(saved["line"]) if saved.get("lines") == found else 0
+        digest = _chain_keys(line.before, line.key)
+    return int(saved["line"]) if saved.get("lines") == digest else 0
 
 
 def _write_progress(progress_file: Path, file: Path, line: int, lines: str) -> None:
@@ -267,10 +269,10 @@ def _write_progress(progress_file: Path, file: Path, line: int, lines: str) -> N
     draft.replace(progress_file)
 
 
-def _print_report(report: ImportReport, file: Path, what: str) -> None:
+def _print_report(report: ImportReport, file: Path, noun: str) -> None:
     if report.resumed_after:
-        out.print(f"went on after line {report.resumed_after} of an earlier import (--restart begins anew)")
-    out.print(f"{report.stored} {what} stored from {escape(file.name)}, {len(report.skipped)} skipped")
+        out.print(f"continued after line {report.resumed_after} of an earlier import (--restart starts again)")
+    out.print(f"{report.stored} {noun} stored from {escape(file.name)}, {len(report.skipped)} skipped")
     for number, reason in sorted(report.skipped)[:50]:
         out.print(f"  {report.unit} {number}: {escape(reason)}", highlight=False)
     if len(report.skipped) > 50:
@@ -278,10 +280,11 @@ def _print_report(report: ImportReport, file: Path, what: str) -> None:
 
 
 def _print_choices(export: Export, product: Product, category: str | None, choices: ImportChoices) -> None:
-    """What the export did not decide, and who did."""
-    if elsewhere := sum(1 for item in export.items if item.body and not item.mapped):
-        why = "as --category says" if category else "the category of turns; --category names another"
-        text = f"{elsewhere} of {len(export.items)} have no category known here: {choices.default_category} ({why})"
+    """Print how many items got the default category, and the notes of the export."""
+    if unmapped := sum(1 for item in export.items if item.body and not item.mapped):
+        source = "from --category" if category else "the category of turns; choose another with --category"
+        default = f"they got {choices.default_category} ({source})"
+        text = f"{unmapped} of {len(export.items)} have no category that Mnema knows; {default}"
         out.print(f"  {escape(text)}", highlight=False)
     for note in export.notes:
         out.print(f"  note: {escape(note)}", highlight=False)
@@ -291,4 +294,4 @@ def _exit_on_failure(report: ImportReport, stopped: str | None) -> None:
     if report.skipped and not (report.stored or report.resumed_after or stopped):
         exit_with_error("nothing was imported")
     if stopped:
-        exit_with_error(f"stopped: {stopped}; run the same command again to go on")
+        exit_with_error(f"stopped: {stopped}; run the same command again to continue")

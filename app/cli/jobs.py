@@ -1,4 +1,4 @@
-"""mnema jobs: background work as operators see it, past the server."""
+"""mnema jobs: background jobs for operators, read from the database without the server."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -29,12 +29,12 @@ def jobs_list(
     kind: Annotated[JobKind | None, typer.Option()] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000)] = 50,
 ) -> None:
-    """List jobs, newest first; say what is paused."""
+    """List jobs, newest first, and the paused kinds."""
 
     async def print_page(jobs: Jobs, scope: Principal) -> None:
-        found = await jobs.list_jobs(scope, state, kind, None, limit)
+        page = await jobs.list_jobs(scope, state, kind, None, limit)
         rows = plain_table("id", "kind", "state", "attempts", "next run", "updated", "error")
-        for job in found.items:
+        for job in page.items:
             times = (job.next_run.isoformat()[:19], job.updated_at.isoformat()[:19])
             rows.add_row(str(job.id), job.kind, job.state, str(job.attempts), *times, escape(job.last_error or ""))
         print_table(rows, whole=True)
@@ -67,7 +67,7 @@ def jobs_replay(job_id: UUID, tenant: TenantOption) -> None:
 
 @jobs_app.command("pause")
 def jobs_pause(kind: KindArgument, tenant: TenantOption) -> None:
-    """Start no more jobs of a kind."""
+    """Pause a kind of job: running jobs finish, due jobs wait."""
 
     async def pause_kind(jobs: Jobs, scope: Principal) -> None:
         _print_pauses(await jobs.pause_jobs(scope, kind))
@@ -77,7 +77,7 @@ def jobs_pause(kind: KindArgument, tenant: TenantOption) -> None:
 
 @jobs_app.command("resume")
 def jobs_resume(kind: KindArgument, tenant: TenantOption) -> None:
-    """End a kind's pause, or every pause."""
+    """End the pause of a kind, or every pause."""
 
     async def resume_kind(jobs: Jobs, scope: Principal) -> None:
         _print_pauses(await jobs.resume_jobs(scope, kind))
@@ -87,27 +87,27 @@ def jobs_resume(kind: KindArgument, tenant: TenantOption) -> None:
 
 @jobs_app.command("counts")
 def jobs_counts(tenant: TenantOption) -> None:
-    """Count jobs by kind and state; say how far behind they are and what is paused."""
+    """Count jobs by kind and state; show the delay of the oldest due job and the paused kinds."""
 
     async def print_counts(jobs: Jobs, scope: Principal) -> None:
-        found = await jobs.count_jobs(scope)
+        summary = await jobs.count_jobs(scope)
         rows = plain_table("kind", "state", "jobs")
-        for kind, state, count in found.counts:
+        for kind, state, count in summary.counts:
             rows.add_row(escape(kind), state, str(count))
         print_table(rows, whole=True)
-        if found.oldest_due_s is not None:
-            out.print(f"the oldest due job has waited {found.oldest_due_s:.0f} s", highlight=False)
-        _print_pauses(list(found.paused))
+        if summary.oldest_due_s is not None:
+            out.print(f"the oldest due job has waited {summary.oldest_due_s:.0f} s", highlight=False)
+        _print_pauses(list(summary.paused))
 
     _run_for_tenant(tenant, print_counts)
 
 
 def _run_for_tenant(tenant: str, work: Callable[[Jobs, Principal], Awaitable[None]]) -> None:
     async def run_work() -> None:
-        found = resolve_settings()
-        async with open_tenants(found) as tenants:
+        settings = resolve_settings()
+        async with open_tenants(settings) as tenants:
             owner = await tenants.find_tenant(tenant)
-        async with open_jobs(found) as jobs:
+        async with open_jobs(settings) as jobs:
             await work(jobs, Principal(owner.id))
 
     run_use_case(run_work())

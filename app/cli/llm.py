@@ -1,4 +1,4 @@
-"""mnema llm: what the chat model was asked, how well it answered and what it cost; and a turn read by hand."""
+"""mnema llm: a report on the calls of the chat model, and fact extraction from one turn."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -25,24 +25,24 @@ def llm_group() -> None:
 @llm_app.command("report")
 def llm_report(
     tenant: TenantOption,
-    days: Annotated[int, typer.Option(min=1, max=3650, help="of the last so many days")] = 7,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="period in days, up to now")] = 7,
 ) -> None:
-    """Calls, tokens and the share of answers that kept every rule at once, by version of each prompt."""
+    """Show calls, tokens and the share of valid first answers, by prompt and version."""
 
     async def print_report() -> None:
-        found = resolve_settings()
-        async with open_tenants(found) as tenants:
+        settings = resolve_settings()
+        async with open_tenants(settings) as tenants:
             owner = await tenants.find_tenant(tenant)
-        async with open_model_report(found) as accounts:
-            told = await accounts.build_report(Principal(owner.id), days)
+        async with open_model_report(settings) as accounts:
+            report = await accounts.build_report(Principal(owner.id), days)
         rows = plain_table("prompt", "calls", "failed", "first pass", "items", "tokens in", "tokens out")
-        for one in told.prompts:
-            rate = "" if one.pass_rate is None else f"{one.pass_rate:.1%}"
-            counts = (one.calls, one.failed, rate, one.items, one.input_tokens, one.output_tokens)
-            rows.add_row(escape(f"{one.prompt}.v{one.version}"), *map(str, counts))
-        if told.prompts:
+        for prompt in report.prompts:
+            rate = "" if prompt.pass_rate is None else f"{prompt.pass_rate:.1%}"
+            counts = (prompt.calls, prompt.failed, rate, prompt.items, prompt.input_tokens, prompt.output_tokens)
+            rows.add_row(escape(f"{prompt.prompt}.v{prompt.version}"), *map(str, counts))
+        if report.prompts:
             print_table(rows, whole=True)
-        out.print(f"today {told.spent_today} of {told.daily_tokens} tokens", highlight=False)
+        out.print(f"today {report.spent_today} of {report.daily_tokens} tokens", highlight=False)
 
     run_use_case(print_report())
 
@@ -51,41 +51,43 @@ def llm_report(
 def llm_extract(
     tenant: TenantOption,
     turn: Annotated[UUID, typer.Option(help="memory id of a turn")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be written")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be written")] = False,
 ) -> None:
-    """Read a turn for facts now. A dry run asks the model, too, and takes its tokens."""
+    """Extract facts from a turn now. A dry run also calls the model and spends tokens."""
 
     async def print_extraction() -> None:
-        found = resolve_settings()
-        async with open_tenants(found) as tenants:
+        settings = resolve_settings()
+        async with open_tenants(settings) as tenants:
             owner = await tenants.find_tenant(tenant)
-        async with open_fact_extraction(found) as facts:
-            made = await facts.extract_from_turn(Principal(owner.id), turn, dry_run=dry_run)
-        if made.why is not None:
-            exit_with_error(f"nothing was asked: {made.why}")
-        for number, one in enumerate(made.candidates):
-            out.print(escape(f'  [{one.category}] {one.text} (imp={one.importance}) "{one.quote}"'), highlight=False)
-            for line in _decision_lines(made.planned, number):
+        async with open_fact_extraction(settings) as facts:
+            result = await facts.extract_from_turn(Principal(owner.id), turn, dry_run=dry_run)
+        if result.why is not None:
+            exit_with_error(f"the model was not called: {result.why}")
+        for number, fact in enumerate(result.candidates):
+            line = f'  [{fact.category}] {fact.text} (imp={fact.importance}) "{fact.quote}"'
+            out.print(escape(line), highlight=False)
+            for line in _decision_lines(result.planned, number):
                 out.print(escape(f"    {line}"), highlight=False)
-        counts = ", ".join(f"{name} {count}" for name, count in made.as_json().items())
+        counts = ", ".join(f"{name} {count}" for name, count in result.as_json().items())
         out.print(f"{counts}{' (dry run: nothing was changed)' if dry_run else ''}", highlight=False)
 
     run_use_case(print_extraction())
 
 
-def _decision_lines(made: PlannedReconcile | None, number: int) -> Iterator[str]:
-    """What becomes of a fact, and of the memories it bears on; nothing where it is simply added."""
-    if made is None or number not in made.facts:
+def _decision_lines(reconcile: PlannedReconcile | None, number: int) -> Iterator[str]:
+    """Yield the decisions on fact `number` and on the memories it concerns; nothing if the fact is just added."""
+    if reconcile is None or number not in reconcile.facts:
         yield "written by an earlier run"
         return
-    for one in made.plan.writes:
-        if one.fact == number and one.memory is not None:
-            composed = f" with: {one.text}" if one.text else ""
-            yield f"UPDATE of: {made.neighbours[one.memory].memory.text}{composed}"
-    if number in made.plan.known:
-        yield f"NONE, known by: {made.neighbours[made.plan.known[number]].memory.text}"
-    if number in made.plan.left:
+    plan = reconcile.plan
+    for write in plan.writes:
+        if write.fact == number and write.memory is not None:
+            composed = f" with: {write.text}" if write.text else ""
+            yield f"UPDATE of: {reconcile.neighbours[write.memory].memory.text}{composed}"
+    if number in plan.known:
+        yield f"NONE, known by: {reconcile.neighbours[plan.known[number]].memory.text}"
+    if number in plan.left:
         yield "left out: no room"
-    for forget in made.plan.forgets:
+    for forget in plan.forgets:
         if forget.fact == number:
-            yield f"DELETE of: {made.neighbours[forget.memory].memory.text}"
+            yield f"DELETE of: {reconcile.neighbours[forget.memory].memory.text}"

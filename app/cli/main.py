@@ -45,7 +45,7 @@ _add_installed_groups()
 
 
 def main() -> None:
-    """Run the command line. An error nobody foresaw is one line too; MNEMA_DEBUG=1 shows where it comes from."""
+    """Run the command line. Report an unexpected error as one line; MNEMA_DEBUG=1 shows its traceback."""
     try:
         app()
     except Exception as error:

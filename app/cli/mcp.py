@@ -1,4 +1,4 @@
-"""mnema mcp: what an MCP client starts."""
+"""mnema mcp: the stdio server that an MCP client starts."""
 
 import asyncio
 import signal
@@ -12,7 +12,7 @@ from app.cli.client import client_options, exit_with_error, read_connection
 
 
 class ToolNames(StrEnum):
-    """Which tool names to offer."""
+    """The tool names to offer: all, or only plain ones."""
 
     ALL = "all"
     PLAIN = "plain"
@@ -20,14 +20,14 @@ class ToolNames(StrEnum):
 
 def serve_mcp(
     names: Annotated[
-        ToolNames, typer.Option(help="plain: without dots, which Claude Desktop and the OpenAI API refuse")
+        ToolNames, typer.Option(help="plain: only names without dots, for Claude Desktop and the OpenAI API")
     ] = ToolNames.ALL,
 ) -> None:
     """Serve MCP on stdin and stdout, as a client of the server at MNEMA_URL with MNEMA_API_KEY."""
-    from app.mcp.bridge import serve_stdio  # the SDK takes half a second to import; the other commands need not wait
+    from app.mcp.bridge import serve_stdio  # the import takes half a second; other commands should not wait for it
 
     url, key = read_connection()
-    # there is nothing to tidy up, and a read of stdin that waits would hold an orderly end up
+    # there is nothing to clean up, and a waiting read of stdin would delay an orderly exit
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         options = client_options(url, key)

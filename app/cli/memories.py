@@ -1,4 +1,4 @@
-"""mnema remember, query, history, import."""
+"""mnema remember, query, history and import: commands on memories, through the server."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from app.cli.client import USAGE, exit_with_error, open_client, out, plain_table
 from app.cli.import_formats import Product
 from app.cli.importer import import_export, import_turns
 
-AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as it is")]
+AsJson = Annotated[bool, typer.Option("--json", help="print the server's answer as JSON")]
 
 
 def remember_memory(
@@ -64,7 +64,7 @@ def query_memory(
     explain: Annotated[bool, typer.Option()] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the memory, as an agent would."""
+    """Query the memory as an agent."""
     body: dict[str, Any] = {
         "agent": agent,
         "query": text,
@@ -77,9 +77,9 @@ def query_memory(
         "since_rev": since_rev,
         "explain": explain,
     }
-    asked = {name: value for name, value in body.items() if value is not None}  # what is not said, the server decides
+    given = {name: value for name, value in body.items() if value is not None}  # the server fills in its defaults
     with open_client() as client:
-        answer = request_json(client, "POST", "/memory/query", json=asked)
+        answer = request_json(client, "POST", "/memory/query", json=given)
     if as_json:
         out.print_json(json.dumps(answer))
     else:
@@ -87,7 +87,7 @@ def query_memory(
 
 
 def print_answer(answer: dict[str, Any]) -> None:
-    """Header, bullets, related bullets and, with explain, the parts of each score."""
+    """Print header, bullets and related bullets, and with explain the parts of each score."""
     if answer["header"]:
         out.print(escape(answer["header"]), highlight=False)
     for item in answer["items"]:
@@ -104,7 +104,7 @@ def print_answer(answer: dict[str, Any]) -> None:
 def show_history(
     memory_id: UUID, limit: Annotated[int, typer.Option(min=1, max=200)] = 20, as_json: AsJson = False
 ) -> None:
-    """Show everything that happened to a memory, newest first."""
+    """Show the history of a memory, newest first."""
     with open_client() as client:
         page = request_json(client, "GET", f"/memory/{memory_id}/history", params={"limit": limit})
     if as_json:
@@ -119,24 +119,30 @@ def show_history(
 
 def import_file(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
-    product: Annotated[Product | None, typer.Option("--from", help="what get_all() of this product returned")] = None,
+    product: Annotated[
+        Product | None, typer.Option("--from", help="the product whose get_all() returned the file")
+    ] = None,
     category: Annotated[str | None, typer.Option(help="with --from: for memories without a known category")] = None,
     user: Annotated[str | None, typer.Option(help="with --from: for memories without a user_id")] = None,
-    trim: Annotated[bool, typer.Option(help="with --from: shorten what is too long instead of skipping it")] = False,
+    trim: Annotated[
+        bool, typer.Option(help="with --from: shorten texts that are too long instead of skipping them")
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, max=32, help="requests in flight")] = 8,
-    restart: Annotated[bool, typer.Option(help="turns from the first line, even if an import got further")] = False,
+    restart: Annotated[
+        bool, typer.Option(help="import turns from the first line, even after an earlier import")
+    ] = False,
 ) -> None:
     """Import chat turns: JSON lines {user_id, thread_id, role, content, actor_id?, created_at?, seq?, metadata?}.
 
-    Stop it at any time; the next run goes on where it was, and no line is stored twice.
+    You can stop it at any time. The next run continues where it stopped, and no line is stored twice.
 
-    With --from mem0: the JSON that mem0's get_all() returns. User, agent, run and time are kept, the id of origin in
-    the metadata, and a category that Mnema knows by the same name. Not read: mem0's export jobs (each has a schema of
-    its own), Letta's agent file (without archival memory and users), Honcho (has no export).
+    With --from mem0: the JSON that mem0's get_all() returns. The import keeps user, agent, run and time, the original
+    id in the metadata, and a category if Mnema knows its name. Not supported: mem0's export jobs (each has its own
+    schema), Letta's agent file (it lacks archival memory and users), Honcho (it has no export).
     """
     if product:
         import_export(file, product, workers, category, user, trim)
     elif category or user or trim:
-        exit_with_error("--category, --user and --trim go with --from", USAGE)
+        exit_with_error("--category, --user and --trim need --from", USAGE)
     else:
         import_turns(file, workers, restart)

@@ -1,4 +1,4 @@
-"""mnema migrate, tenant, key, doctor: what operators do to the database, never through the server."""
+"""mnema migrate, tenant, key, secret and doctor: operators' commands, which use the database without the server."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -24,12 +24,12 @@ secret_app = typer.Typer(no_args_is_help=True, help="The installation's secret, 
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 TenantOption = Annotated[str, typer.Option("--tenant", help="name or id")]
 REMEDIES = {
-    "database": "check MNEMA_DATABASE_URL and that PostgreSQL runs there; the embedded one starts with `mnema up`"
+    "database": "check MNEMA_DATABASE_URL and that PostgreSQL runs there, or start the embedded one with `mnema up`"
 }
 
 
 def run_use_case(work: Coroutine[Any, Any, T]) -> T:
-    """Run a use-case; its errors are messages, not tracebacks."""
+    """Run a use-case and return its result. On a MnemaError, print a message and exit."""
     try:
         return asyncio.run(work)
     except MnemaError as error:
@@ -37,10 +37,10 @@ def run_use_case(work: Coroutine[Any, Any, T]) -> T:
 
 
 def resolve_settings() -> Settings:
-    """The settings; without MNEMA_DATABASE_URL, those of the embedded installation if it runs."""
-    found = Settings()
-    if found.database_url.get_secret_value():
-        return found
+    """Return the settings; without MNEMA_DATABASE_URL, those of the embedded installation if it runs, else exit."""
+    settings = Settings()
+    if settings.database_url.get_secret_value():
+        return settings
     home = Home()
     if not home.is_installed or not home.postgres.is_running():
         exit_with_error(
@@ -50,9 +50,9 @@ def resolve_settings() -> Settings:
 
 
 def admin_url() -> str:
-    """The database URL of mnema_admin; without one, the embedded installation's if it runs."""
-    if given := AdminSettings().admin_database_url.get_secret_value():
-        return given
+    """Return the database URL of mnema_admin; without one, that of the embedded installation if it runs, else exit."""
+    if url := AdminSettings().admin_database_url.get_secret_value():
+        return url
     home = Home()
     if not home.is_installed or not home.postgres.is_running():
         exit_with_error("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin, or run `mnema up`")
@@ -61,28 +61,28 @@ def admin_url() -> str:
 
 def migrate_schema(
     roles_only: Annotated[
-        bool, typer.Option("--roles-only", help="roles, database and extension, and no schema: before a restore")
+        bool, typer.Option("--roles-only", help="create roles, database and extension but no schema, before a restore")
     ] = False,
 ) -> None:
-    """Bring the schema to the newest version, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
+    """Migrate the schema to the newest version, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
 
     With MNEMA_SUPERUSER_DATABASE_URL, MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD it first creates roles, database and
-    extension; with MNEMA_BACKUP_PASSWORD also mnema_backup, which reads everything and writes nothing.
+    extension. With MNEMA_BACKUP_PASSWORD it also creates mnema_backup, which can read everything and write nothing.
     """
-    given = AdminSettings()
-    if superuser := given.superuser_database_url.get_secret_value():
-        passwords = given.role_passwords()
+    settings = AdminSettings()
+    if superuser := settings.superuser_database_url.get_secret_value():
+        passwords = settings.role_passwords()
         if not all(passwords.values()):
             exit_with_error("set MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD")
-        named = urlsplit(given.admin_database_url.get_secret_value()).path.removeprefix("/") or DATABASE
-        run_use_case(create_roles(superuser, given.database or named, passwords))
+        database = urlsplit(settings.admin_database_url.get_secret_value()).path.removeprefix("/") or DATABASE
+        run_use_case(create_roles(superuser, settings.database or database, passwords))
     if roles_only:
         if not superuser:
             exit_with_error("set MNEMA_SUPERUSER_DATABASE_URL")
-        out.print("roles, database and extension are there")
+        out.print("roles, database and extension exist")
         return
     model = run_use_case(migrate_database(admin_url(), Settings()))
-    out.print(f"schema is current; vectors are {model}")
+    out.print(f"the schema is current; the vectors are from {model}")
 
 
 @tenant_app.command("create")
@@ -103,9 +103,9 @@ def tenant_list() -> None:
 
     async def print_tenants() -> None:
         async with open_tenants(resolve_settings()) as tenants:
-            found = await tenants.list_tenants()
+            all_tenants = await tenants.list_tenants()
         rows = plain_table("id", "name", "created")
-        for tenant in found:
+        for tenant in all_tenants:
             rows.add_row(str(tenant.id), escape(tenant.name), tenant.created_at.isoformat()[:19])
         print_table(rows, whole=True)
 
@@ -117,12 +117,12 @@ def tenant_delete(
     tenant: Annotated[str, typer.Argument(help="name or id")],
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
-    """Remove a tenant with everything it holds, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
+    """Delete a tenant with all its data, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
 
-    Its keys are revoked first. What was broken off is ended by running it again.
+    Its keys are revoked first. If the command is interrupted, run it again.
     """
     if not yes:
-        typer.confirm(f"Delete everything of tenant {tenant!r}? It cannot be undone", abort=True)
+        typer.confirm(f"Delete all data of tenant {tenant!r}? This cannot be undone", abort=True)
     counts = run_use_case(remove_tenant(Settings(), admin_url(), tenant))
     out.print(f"deleted {escape(tenant)}", highlight=False)
     for name, count in sorted(counts.items()):
@@ -133,15 +133,17 @@ def tenant_delete(
 def key_create(
     tenant: TenantOption,
     scopes: Annotated[str, typer.Option(help="comma-separated: query, write, chat, approve, admin")] = "query,write",
-    agents: Annotated[str | None, typer.Option(help="comma-separated; none = not bound to agents")] = None,
+    agents: Annotated[
+        str | None, typer.Option(help="comma-separated; without it the key is not bound to agents")
+    ] = None,
     name: Annotated[str, typer.Option()] = "key",
-    days: Annotated[int | None, typer.Option(min=1, help="expires after so many days")] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="days until the key expires")] = None,
 ) -> None:
     """Create a key. It is printed once and stored only as a hash."""
 
     async def create_key() -> None:
         expires = datetime.now(UTC) + timedelta(days=days) if days else None
-        bound = None if agents is None else _split_names(agents)  # an empty one is refused, not taken for none
+        bound = None if agents is None else _split_names(agents)  # an empty list is refused, unlike None
         async with open_tenants(resolve_settings()) as tenants:
             owner = await tenants.find_tenant(tenant)
             key, plain = await tenants.create_key(owner.id, name, _split_names(scopes), bound, expires)
@@ -152,7 +154,7 @@ def key_create(
 
 @key_app.command("list")
 def key_list(tenant: TenantOption) -> None:
-    """List a tenant's keys."""
+    """List the keys of a tenant."""
 
     async def print_keys() -> None:
         async with open_tenants(resolve_settings()) as tenants:
@@ -169,7 +171,7 @@ def key_list(tenant: TenantOption) -> None:
 
 @key_app.command("revoke")
 def key_revoke(key_id: UUID, tenant: TenantOption) -> None:
-    """Revoke a key; every server refuses it within seconds."""
+    """Revoke a key. Every server refuses it within seconds."""
 
     async def revoke_key() -> None:
         async with open_tenants(resolve_settings()) as tenants:
@@ -181,44 +183,45 @@ def key_revoke(key_id: UUID, tenant: TenantOption) -> None:
 
 @secret_app.callback()
 def _secret_group() -> None:
-    """One command, and it is named."""
+    """Keep `accept` a subcommand: Typer would drop the name of an only command."""
 
 
 @secret_app.command("accept")
 def secret_accept() -> None:
-    """Use the database with this MNEMA_SECRET_KEY from now on, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
+    """Make this MNEMA_SECRET_KEY the secret of the database, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
 
-    /ready fails on servers that have another. Text erased under the former one is not known again.
+    /ready then fails on servers with another secret. Texts that were erased under the former secret are no longer
+    recognised.
     """
     run_use_case(change_secret(resolve_settings(), admin_url()))
-    out.print("accepted; text erased under the former key is not known again")
+    out.print("accepted; texts erased under the former secret are no longer recognised")
 
 
 def run_doctor() -> None:
-    """Say what is wrong with this installation and how to mend it.
+    """Check this installation and say how to repair it.
 
-    Exit code 1 when it cannot serve; 0 when it can, also without a broker.
+    Exit code 1 if the server could not answer requests, 0 if it could, even without a broker.
     """
-    found = Settings()
+    settings = Settings()
     home = Home()
-    if not found.database_url.get_secret_value() and home.is_installed and home.postgres.is_running():
-        found = home.settings_with_redis(home.postgres.start_server())
+    if not settings.database_url.get_secret_value() and home.is_installed and home.postgres.is_running():
+        settings = home.settings_with_redis(home.postgres.start_server())
     try:
-        checks = asyncio.run(diagnose_installation(found))
+        checks = asyncio.run(diagnose_installation(settings))
     except MnemaError as error:
         exit_with_error(error_text(error))
-    except Exception as error:  # the driver's: there is a database, but none that `mnema migrate` prepared
+    except Exception as error:  # an error of the driver: the database exists, but `mnema migrate` has not prepared it
         exit_with_error(f"the database is not prepared ({error_text(error)}): run `mnema migrate`")
-    wrong = Readiness.failed_checks(checks)
+    failed = Readiness.failed_checks(checks)
     for name, verdict in checks.items():
-        mark = "[green]ok[/]  " if name not in wrong else "[red]bad[/] "
-        if name in wrong & Readiness.OPTIONAL:
+        mark = "[green]ok[/]  " if name not in failed else "[red]bad[/] "
+        if name in failed & Readiness.OPTIONAL:
             mark = "[yellow]warn[/]"
         out.print(f"{mark} {name}{'' if verdict == 'ok' else ': ' + escape(verdict)}", highlight=False)
-    for name in wrong & REMEDIES.keys():
-        if checks[name] != READ_ONLY:  # which says it
-            out.print(f"\nto mend {name}: {REMEDIES[name]}", highlight=False)
-    if wrong - Readiness.OPTIONAL:
+    for name in failed & REMEDIES.keys():
+        if checks[name] != READ_ONLY:  # that verdict already names the remedy
+            out.print(f"\nto repair {name}: {REMEDIES[name]}", highlight=False)
+    if failed - Readiness.OPTIONAL:
         raise typer.Exit(1)
 
 

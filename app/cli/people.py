@@ -1,4 +1,4 @@
-"""mnema export, erase, run: a person's data out or gone, and background work by hand."""
+"""mnema export, erase and run: export or erase a user's data, and run background jobs by hand."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -27,8 +27,8 @@ OF_USERS = ("consolidate", *KINDS)
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
 
-def export_user(user: UserOption, to: Annotated[Path, typer.Option(help="a file, created or replaced")]) -> None:
-    """Write everything held of a user to a file, one JSON record a line."""
+def export_user(user: UserOption, to: Annotated[Path, typer.Option(help="the file to create or replace")]) -> None:
+    """Write all data of a user to a file, one JSON record a line."""
     draft = to.with_name(f"{to.name}.part")
     with open_client() as client:
         try:
@@ -56,14 +56,14 @@ def _download_export(client: httpx.Client, path: str, to: Path) -> None:
 
 
 def _user_path(user: str) -> str:
-    """Where a user is found; also one called `..`, which no client would otherwise send as it is."""
+    """Return the path of a user. Dots are encoded too, because clients would resolve a user called `..`."""
     return f"/users/{quote(user, safe='').replace('.', '%2E')}"
 
 
 def erase_user(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
-    """Erase a person for good and print the receipt."""
+    """Erase a user for good and print the receipt."""
     if not yes:
-        typer.confirm(f"Erase everything held of {user!r}? It cannot be undone", abort=True)
+        typer.confirm(f"Erase all data of {user!r}? This cannot be undone", abort=True)
     with open_client() as client:
         receipt = request_json(client, "POST", f"{_user_path(user)}/erase")
     out.print(f"erased {escape(receipt['user_id'])} at {receipt['erased_at']}", highlight=False)
@@ -73,48 +73,48 @@ def erase_user(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help
 
 def run_job(
     job: Annotated[str, typer.Argument(help=", ".join(JOBS))],
-    tenant: Annotated[str | None, typer.Option(help="name or id; none = every tenant")] = None,
-    user: Annotated[str | None, typer.Option(help="of this user_id alone; not of whole tenants' jobs")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
+    tenant: Annotated[str | None, typer.Option(help="name or id; without it every tenant")] = None,
+    user: Annotated[str | None, typer.Option(help=f"only this user_id; for {', '.join(OF_USERS)}")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be done")] = False,
 ) -> None:
-    """Run a background job now; episodes, summaries and insights need a chat model."""
+    """Run a background job now. Episodes, summaries and insights need a chat model."""
     if job not in JOBS:
-        exit_with_error(f"a job is one of {', '.join(JOBS)}", USAGE)
+        exit_with_error(f"unknown job {job!r}; use one of {', '.join(JOBS)}", USAGE)
     if user is not None and job not in OF_USERS:
-        exit_with_error(f"{job} is of whole tenants: only {', '.join(OF_USERS)} take --user", USAGE)
+        exit_with_error(f"{job} runs for whole tenants; only {', '.join(OF_USERS)} take --user", USAGE)
 
     async def run_for_tenants() -> None:
-        found = resolve_settings()
-        async with open_tenants(found) as tenants:
-            chosen = [await tenants.find_tenant(tenant)] if tenant else await tenants.list_tenants()
-        ids = {owner.name: owner.id for owner in chosen}
+        settings = resolve_settings()
+        async with open_tenants(settings) as tenants:
+            owners = [await tenants.find_tenant(tenant)] if tenant else await tenants.list_tenants()
+        ids = {owner.name: owner.id for owner in owners}
         if job == "consolidate":
-            await run_consolidation(found, ids, user, dry_run)
+            await run_consolidation(settings, ids, user, dry_run)
             return
         if job in KINDS:
-            await run_reflection(found, ids, job, user, dry_run)
+            await run_reflection(settings, ids, job, user, dry_run)
             return
-        async with _open_job(found, job, dry_run) as one:
-            for owner in chosen:
-                _print_report(owner.name, await one(Principal(owner.id)))
+        async with _open_job(settings, job, dry_run) as run_once:
+            for owner in owners:
+                _print_report(owner.name, await run_once(Principal(owner.id)))
 
     run_use_case(run_for_tenants())
 
 
 @asynccontextmanager
 async def _open_job(
-    found: Settings, job: str, dry_run: bool
+    settings: Settings, job: str, dry_run: bool
 ) -> AsyncIterator[Callable[[Principal], Awaitable[ForgettingReport]]]:
-    """What runs the job for one tenant."""
+    """Open a function that runs the job for one tenant and returns its report."""
     if job == "consent":
-        async with open_consent(found) as consent:
+        async with open_consent(settings) as consent:
 
             async def expire_proposals(scope: Principal) -> ForgettingReport:
                 return ForgettingReport(job, dry_run, {"expired": await consent.expire_patches(scope, dry_run=dry_run)})
 
             yield expire_proposals
     elif job == "embed":
-        async with open_embed_missing(found) as embed:
+        async with open_embed_missing(settings) as embed:
 
             async def fill_vectors(scope: Principal) -> ForgettingReport:
                 counts = {"missing": await embed.count_missing(scope)} if dry_run else await embed.embed_all(scope)
@@ -122,7 +122,7 @@ async def _open_job(
 
             yield fill_vectors
     else:
-        async with open_forgetting(found) as lifecycle:
+        async with open_forgetting(settings) as lifecycle:
 
             async def forget_memories(scope: Principal) -> ForgettingReport:
                 return await lifecycle.run_job(scope, job, dry_run=dry_run)

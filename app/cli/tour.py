@@ -1,4 +1,4 @@
-"""The sample and the tour: an ordinary HTTP client of the running server, printing what it answers."""
+"""The sample data and the tour. Both are ordinary HTTP clients of the running server."""
 
 import json
 import os
@@ -20,23 +20,26 @@ NOTED, CHANGED = "a rollback rehearsal", "two rollback rehearsals"
 
 
 def sample_dir() -> Path:
-    """Where the sample lies: MNEMA_SAMPLE, or config/sample."""
+    """Return the folder of the sample: MNEMA_SAMPLE, or config/sample."""
     return Path(os.environ.get("MNEMA_SAMPLE") or CONFIG_DIR / "sample")
 
 
 def load_sample(client: httpx.Client, home: Home) -> None:
-    """Write the sample once: two weeks of one person with a planner, a stylist and an executor."""
-    done = int(home.sample_file.read_text(encoding="utf-8")) if home.sample_file.exists() else 0
+    """Write the sample once: two weeks of one user with a planner, a stylist and an executor.
+
+    The number of written memories is stored in the home, so that an interrupted load continues.
+    """
+    written = int(home.sample_file.read_text(encoding="utf-8")) if home.sample_file.exists() else 0
     lines = sample_lines()
-    for number, body in enumerate(lines[done:], done + 1):
+    for number, body in enumerate(lines[written:], written + 1):
         request_json(client, "POST", "/memory", json=body)
         home.write_private(home.sample_file, str(number))
-    if done < len(lines):
-        out.print(f"[dim]sample: {len(lines) - done} memories written[/]", highlight=False)
+    if written < len(lines):
+        out.print(f"[dim]sample: {len(lines) - written} memories written[/]", highlight=False)
 
 
 def sample_lines() -> list[dict[str, Any]]:
-    """The sample as bodies for POST /memory, oldest first, dated relative to now."""
+    """Return the sample as bodies of POST /memory, oldest first, with dates relative to now."""
     settings = Settings()
     category = load_policies(settings.embedding_model, settings.config_dir).turn_category
     now = datetime.now(UTC)
@@ -58,7 +61,7 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
 
 
 def run_tour(client: httpx.Client) -> None:
-    """Remember, ask, be refused, see the delta, change, audit, delete and restore."""
+    """Run the steps of the tour and print each request and answer."""
     user = sample_lines()[0]["user_id"]
     question = {
         "agent": "planner",
@@ -74,26 +77,26 @@ def run_tour(client: httpx.Client) -> None:
         exit_with_error(f"the task was not stored: {written.get('reason')}")
     _change_and_restore(client, user, question, f"/memory/{written['id']}")
 
-    _print_step("6. audit", "every change of it, newest first")
+    _print_step("6. audit", "every change of the memory, newest first")
     for row in _call_server(client, "GET", f"/memory/{written['id']}/history", None)["items"]:
         text = row["meta"].get("after", {}).get("text", "")
         out.print(f"{row['ts'][:19]}  {row['event']:<8} {row['actor']:<10.10} {escape(text)}", highlight=False)
 
-    _print_step("7. counts", "what happened, by operation")
+    _print_step("7. counts", "events by operation")
     counts = _call_server(client, "GET", "/events/counts?by=node,op,status", None)["counts"]
     out.print("  ".join(f"{c['node']}/{c['op']} {c['status']} {c['count']}" for c in counts), highlight=False)
 
 
-def _task_text(user: str, what: str) -> str:
-    return f"{user.title()} asked for {what} before the deployment goes live."
+def _task_text(user: str, item: str) -> str:
+    return f"{user.title()} asked for {item} before the deployment goes live."
 
 
 def _clear_earlier_tour(client: httpx.Client, user: str) -> None:
-    """Put away what an earlier tour left: the same two texts cannot be written twice."""
-    said = {_task_text(user, NOTED), _task_text(user, CHANGED)}
-    where = {"user_id": user, "category": "tasks", "thread_id": THREAD, "agent_id": "executor", "limit": 200}
-    for memory in request_json(client, "GET", "/memory", params=where)["items"]:
-        if memory["text"] in said:
+    """Delete the memories of an earlier tour, because the same two texts cannot be written twice."""
+    tour_texts = {_task_text(user, NOTED), _task_text(user, CHANGED)}
+    filters = {"user_id": user, "category": "tasks", "thread_id": THREAD, "agent_id": "executor", "limit": 200}
+    for memory in request_json(client, "GET", "/memory", params=filters)["items"]:
+        if memory["text"] in tour_texts:
             request_json(client, "DELETE", f"/memory/{memory['id']}")
 
 
@@ -128,8 +131,8 @@ def _change_and_restore(client: httpx.Client, user: str, question: dict[str, Any
     _print_step("5. delete and restore", "a soft-deleted memory is in no answer and can come back")
     _call_and_print(client, "DELETE", memory, None, fields=("id", "state", "purge_at"))
     everything = _call_server(client, "POST", "/memory/query", {**question, "top_k": 50, "budget_tokens": 8192})
-    found = any(item["id"] == answer["id"] for item in everything["items"] + everything["related"])
-    out.print(f"in the planner's answer: {'yes' if found else 'no'}")
+    is_answered = any(item["id"] == answer["id"] for item in everything["items"] + everything["related"])
+    out.print(f"in the planner's answer: {'yes' if is_answered else 'no'}")
     _call_and_print(client, "POST", f"{memory}/restore", None, fields=("id", "state"))
 
 
@@ -151,7 +154,7 @@ def _call_and_print(
     expect: int | None = None,
     fields: tuple[str, ...] = (),
 ) -> Any:
-    """Call and print the JSON answer, or some of its fields."""
+    """Send a request and print its JSON answer, or only `fields` of it. With `expect`, exit on any other status."""
     if expect is None:
         answer = _call_server(client, method, path, body)
     else:
@@ -160,6 +163,6 @@ def _call_and_print(
         if response.status_code != expect:
             exit_with_error(f"{path} answered {response.status_code}, not {expect}")
         answer = {name: response.json()[name] for name in ("status", "code", "detail")}
-    shown = {name: answer[name] for name in fields} if fields else answer
-    out.print(escape(json.dumps(shown, ensure_ascii=False)), highlight=False)
+    printed = {name: answer[name] for name in fields} if fields else answer
+    out.print(escape(json.dumps(printed, ensure_ascii=False)), highlight=False)
     return answer

@@ -1,4 +1,4 @@
-"""mnema up, down, status: PostgreSQL, schema, a demo tenant and the server on one machine, and their clean end."""
+"""mnema up, down and status: run PostgreSQL, the server and a demo tenant on one machine, and stop them cleanly."""
 
 import asyncio
 import contextlib
@@ -29,52 +29,54 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequested(BaseException):
-    """Somebody asked us to end. No error, so that nothing on the way takes it for one."""
+    """A request to stop. It is no Exception, so that no error handler catches it."""
 
 
 class StopSignals:
-    """Ctrl-C, SIGTERM and a closed terminal, kept until the next place where nothing is half done.
+    """Ctrl-C, SIGTERM and SIGHUP (a closed terminal), remembered until the next safe place to stop.
 
-    Raised by the handler itself, an exception could fall between the start of a process and the note that it is ours,
-    could cut the stopping short, and would be lost in a destructor or a callback from C.
+    The handler itself raises nothing. An exception there could come between the start of a process and its entry in
+    run.json, could interrupt the stopping itself, and would be lost in a destructor or a callback from C.
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._is_requested = False
 
     def install_handlers(self) -> None:
-        """From here on; but what we were started to ignore (nohup) stays ignored."""
+        """Handle the signals from now on. A signal that is ignored, as under nohup, stays ignored."""
         for number in STOP_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle_signal)
 
     def raise_if_stopped(self) -> None:
-        """Raise Stopped if anybody asked."""
-        if self._asked:
+        """Raise StopRequested if a signal has arrived."""
+        if self._is_requested:
             raise StopRequested
 
     def block_signals(self) -> None:
-        """Everything is stopped: a late signal must not change how we end. Blocked, as one on its way to a handler that
-        has just been replaced would make Python print a traceback."""
+        """Block the signals at the end, so that a late one does not change the exit code.
+
+        To restore the default handlers is not enough: a signal in between would make Python print a traceback.
+        """
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
     def _handle_signal(self, _signal: int, _frame: object) -> None:
-        if not self._asked:
+        if not self._is_requested:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 os.write(2, b"stopping\n")  # print is not safe in a handler
-        self._asked = True
+        self._is_requested = True
 
 
 def start_installation(
     port: Annotated[int, typer.Option(envvar="MNEMA_PORT", min=1, max=65535)] = 8000,
     with_tour: Annotated[bool, typer.Option("--tour/--no-tour", envvar="MNEMA_TOUR")] = True,
 ) -> None:
-    """Start everything on this machine and serve until Ctrl-C. The data stays in MNEMA_HOME (default .mnema)."""
+    """Start everything on this machine and serve until Ctrl-C. The data is in MNEMA_HOME (default .mnema)."""
     stopper = StopSignals()
     stopper.install_handlers()
     home = Home()
     for name in [name for name in os.environ if name.startswith("PG")]:
-        del os.environ[name]  # the driver would take PGSSLMODE and the like, which are about other servers
+        del os.environ[name]  # the driver would apply PGSSLMODE and the like, which are meant for other servers
     try:
         with _supervisor_lock(home), _running_services(home, port, stopper) as (services, url, key):
             if with_tour:
@@ -90,25 +92,25 @@ def start_installation(
 
 
 def _load_and_tour(home: Home, url: str, key: str, stopper: StopSignals) -> None:
-    """Sample and tour; when they fail, say so and serve all the same."""
+    """Load the sample and run the tour. If they fail, print a message; the server keeps serving."""
     try:
         with build_client(url, key) as client:
             client.event_hooks = {"request": [lambda _request: stopper.raise_if_stopped()]}
             load_sample(client, home)
             run_tour(client)
     except typer.Exit:
-        out.print("the tour ended early; MNEMA_TOUR=0 leaves it out")
+        out.print("the tour ended early; MNEMA_TOUR=0 skips it")
 
 
 @contextlib.contextmanager
 def _supervisor_lock(home: Home) -> Iterator[None]:
-    """One supervisor a home; what a killed one left is stopped first."""
+    """Allow one supervisor for each home. First stop the processes that a killed supervisor left."""
     home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = FileLock(home.path / "up.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        exit_with_error(f"already running in {home.path}: see `mnema status`, stop it with `mnema down`")
+        exit_with_error(f"already running in {home.path}: see `mnema status`, or stop it with `mnema down`")
     try:
         _stop_orphans(home)
         home.record_running({})
@@ -119,27 +121,30 @@ def _supervisor_lock(home: Home) -> Iterator[None]:
 
 
 def _stop_orphans(home: Home) -> None:
-    """End what a supervisor left that is gone."""
+    """Stop the processes of a supervisor that is gone: SIGTERM, and SIGKILL after STOP_S seconds."""
     deadline = time.monotonic() + STOP_S
-    sign = signal.SIGTERM
+    number = signal.SIGTERM
     while pids := [pid for name, pid in home.running_pids().items() if name != "supervisor"]:
         if time.monotonic() > deadline:
-            sign = signal.SIGKILL
+            number = signal.SIGKILL
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, sign)
+                os.kill(pid, number)
         time.sleep(0.2)
 
 
 @contextlib.contextmanager
 def _running_services(home: Home, port: int, stopper: StopSignals) -> Iterator[tuple[Services, str, str]]:
-    """PostgreSQL, schema, tenant and server; everything that was started is stopped on leaving, whatever happened."""
+    """Start PostgreSQL, schema, tenant and server; yield the services, the URL and the key.
+
+    On leaving, stop everything that was started, also after an error.
+    """
     _require_free_port(port)
     out.print(f"[dim]starting PostgreSQL in {home.path}[/]", highlight=False)
     try:
         cluster = home.postgres.start_server()
         for folder in home.postgres.opened:
-            out.print(f"[dim]opened for traversal, so that PostgreSQL's own account gets through: {folder}[/]")
+            out.print(f"[dim]opened for traversal by the account that runs PostgreSQL: {folder}[/]")
         stopper.raise_if_stopped()
         key = asyncio.run(_prepare_database(home, cluster))
         stopper.raise_if_stopped()
@@ -158,14 +163,14 @@ def _running_services(home: Home, port: int, stopper: StopSignals) -> Iterator[t
 
 
 async def _prepare_database(home: Home, cluster: Cluster) -> str:
-    """Roles, schema, the demo tenant; answers its admin key, the one in demo.env if it still works."""
+    """Create roles, schema and the demo tenant. Return its admin key, the one in demo.env if it is still valid."""
     await create_roles(cluster.database_url(), DATABASE, home.load_passwords())
     settings = home.server_settings(cluster)
     await migrate_database(home.role_url(cluster, "mnema_admin"), settings)
     async with open_tenants(settings) as tenants:
-        kept = home.demo_env().get("MNEMA_API_KEY")
-        if kept and await tenants.authenticate(kept):
-            return kept
+        saved_key = home.demo_env().get("MNEMA_API_KEY")
+        if saved_key and await tenants.authenticate(saved_key):
+            return saved_key
         try:
             tenant = await tenants.find_tenant("demo")
         except NotFound:
@@ -184,24 +189,24 @@ def _await_ready(services: Services, url: str, home: Home, stopper: StopSignals)
                 return
         time.sleep(0.1)
     log = (home.path / "server.log").read_text(encoding="utf-8", errors="replace").splitlines()
-    exit_with_error("the server did not get ready; the end of server.log:\n" + "\n".join(log[-15:]))
+    exit_with_error("the server did not become ready; the end of server.log:\n" + "\n".join(log[-15:]))
 
 
 def _supervise_services(home: Home, services: Services, stopper: StopSignals) -> None:
-    looked = time.monotonic()
+    checked_at = time.monotonic()
     while (code := services.server_ended()) is None:
         time.sleep(0.1)
         stopper.raise_if_stopped()
-        if time.monotonic() > looked + POSTGRES_CHECK_S:
-            looked = time.monotonic()
+        if time.monotonic() > checked_at + POSTGRES_CHECK_S:
+            checked_at = time.monotonic()
             _restart_postgres(home)
         for name in services.restart_ended():
             out.print(f"{name} had ended and was started again; see {name}.log in MNEMA_HOME")
-    exit_with_error(f"the server ended by itself with code {code}; see server.log in MNEMA_HOME")
+    exit_with_error(f"the server ended unexpectedly with code {code}; see server.log in MNEMA_HOME")
 
 
 def _restart_postgres(home: Home) -> None:
-    """PostgreSQL again, should it have been killed: the server finds it where it was."""
+    """Start PostgreSQL again if it has ended. It keeps its port, so the server reconnects."""
     if not home.postgres.is_running():
         home.postgres.start_server()
         out.print("PostgreSQL had ended and was started again; see postgres/server.log in MNEMA_HOME")
@@ -216,7 +221,7 @@ def _print_addresses(home: Home, url: str, key: str) -> None:
 
 
 def stop_installation() -> None:
-    """Stop what `mnema up` started in MNEMA_HOME, even if its terminal is gone."""
+    """Stop everything that `mnema up` started in MNEMA_HOME, even if its terminal is gone."""
     home = Home()
     if supervisor := home.running_pids().get("supervisor"):
         deadline = time.monotonic() + 2 * STOP_S
@@ -231,7 +236,10 @@ def stop_installation() -> None:
 
 
 def print_status() -> None:
-    """Say what runs; exit code 1 when the server cannot serve. `degraded`: it can, and background jobs wait."""
+    """Show what is running. Exit code 1 if the server cannot answer requests.
+
+    `degraded`: it can, but background jobs wait.
+    """
     home = Home()
     url = home.demo_env().get("MNEMA_URL", "")
     out.print(f"home      {home.path}", highlight=False)

@@ -1,4 +1,4 @@
-"""What an embedded installation keeps in MNEMA_HOME besides PostgreSQL's data: secrets, demo.env, who is running."""
+"""The files of an embedded installation in MNEMA_HOME besides PostgreSQL's data: secrets, demo.env, process ids."""
 
 import contextlib
 import json
@@ -22,11 +22,11 @@ COMMANDS = {
     "beat": re.compile(r"workers\.app beat"),
     "redis": re.compile(r"redis-server"),
 }
-"""What a live process of ours is called; a process id may have gone to another program."""
+"""Patterns of the command lines of our processes. They detect a process id that now belongs to another program."""
 
 
 class Home:
-    """One installation's folder."""
+    """The folder of an embedded installation, by default MNEMA_HOME."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = (path or Settings().home).expanduser().resolve()
@@ -39,60 +39,60 @@ class Home:
 
     @property
     def is_installed(self) -> bool:
-        """Whether `mnema up` ever ran here."""
+        """True if `mnema up` has ever run here."""
         return self._secrets_file.exists()
 
     def load_passwords(self) -> dict[str, str]:
-        """The database passwords of mnema_admin and mnema_app, made at the first call."""
+        """Return the database passwords of mnema_admin and mnema_app. The first call creates them."""
         if not self._secrets_file.exists():
-            made = {role: secrets.token_urlsafe(32) for role in ("mnema_admin", "mnema_app")}
-            self.write_private(self._secrets_file, json.dumps(made))
+            passwords = {role: secrets.token_urlsafe(32) for role in ("mnema_admin", "mnema_app")}
+            self.write_private(self._secrets_file, json.dumps(passwords))
         loaded: dict[str, str] = json.loads(self._secrets_file.read_text(encoding="utf-8"))
         return loaded
 
     def role_url(self, cluster: Cluster, role: str) -> str:
-        """The database URL for one of our roles."""
+        """Return the database URL of the role mnema_admin or mnema_app."""
         return cluster.database_url(DATABASE, role, self.load_passwords()[role])
 
     def server_settings(self, cluster: Cluster) -> Settings:
-        """The server's settings: this home, and the database as mnema_app."""
+        """Return the server's settings: this home, and the database as mnema_app."""
         return Settings(database_url=SecretStr(self.role_url(cluster, "mnema_app")), home=self.path, embedded=True)
 
     def settings_with_redis(self, cluster: Cluster) -> Settings:
-        """The same with the Redis that `mnema up` uses, while it runs."""
-        found = self.server_settings(cluster)
+        """Return the server's settings with the Redis of `mnema up`, if it runs."""
+        settings = self.server_settings(cluster)
         with contextlib.suppress(OSError):
-            found.redis_url = SecretStr(self.redis_file.read_text(encoding="utf-8"))
-        return found
+            settings.redis_url = SecretStr(self.redis_file.read_text(encoding="utf-8"))
+        return settings
 
     def demo_env(self) -> dict[str, str]:
-        """MNEMA_URL, MNEMA_API_KEY and DATABASE_URL as last written; empty when there is none."""
+        """Return MNEMA_URL, MNEMA_API_KEY and DATABASE_URL from demo.env, {} if the file does not exist."""
         return read_env(self.env_file)
 
     def write_demo_env(self, values: dict[str, str]) -> None:
-        """Replace demo.env; readable by its owner alone."""
+        """Replace demo.env, with mode 0600."""
         self.write_private(self.env_file, "".join(f"{name}={value}\n" for name, value in values.items()))
 
     def running_pids(self) -> dict[str, Any]:
-        """The process ids of the supervisor and what it started, as far as they live."""
+        """Return the process ids of the supervisor and its processes by name, as far as they are alive."""
         try:
-            found = json.loads(self.run_file.read_text(encoding="utf-8"))
+            recorded = json.loads(self.run_file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return {name: pid for name, pid in found.items() if COMMANDS[name].search(command_line(pid))}
+        return {name: pid for name, pid in recorded.items() if COMMANDS[name].search(command_line(pid))}
 
     def record_running(self, services: dict[str, int]) -> None:
-        """Write down who supervises here and what it has started."""
+        """Write the process ids of this supervisor and of `services` to run.json."""
         self.write_private(self.run_file, json.dumps({"supervisor": os.getpid(), **services}))
 
     def open_log(self, name: str) -> IO[bytes]:
-        """A service's log to append to; readable by its owner alone, also one of before."""
+        """Open the log of a service for appending, with mode 0600, even if the file exists already."""
         descriptor = os.open(self.path / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.fchmod(descriptor, 0o600)
         return os.fdopen(descriptor, "ab")
 
     def write_private(self, file: Path, text: str) -> None:
-        """Write atomically with mode 0600."""
+        """Write `text` to `file` atomically, with mode 0600."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = file.with_suffix(f"{file.suffix}.{os.getpid()}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -102,7 +102,7 @@ class Home:
 
 
 def read_env(file: Path) -> dict[str, str]:
-    """NAME=value lines of a file; empty when it cannot be read."""
+    """Return the NAME=value lines of a file, {} if it cannot be read."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError:

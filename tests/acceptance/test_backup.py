@@ -54,7 +54,7 @@ async def prepare_roles(superuser: str, database: str, *more: str) -> None:
         env["MNEMA_BACKUP_PASSWORD"] = PASSWORD
     with FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock"):
         done = await mnema("migrate", "--roles-only", **env)
-    assert (done.returncode, done.stdout) == (0, "roles, database and extension are there\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "roles, database and extension exist\n"), done.stderr
 
 
 @dataclass(frozen=True)

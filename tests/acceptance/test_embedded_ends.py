@@ -117,7 +117,7 @@ def test_when_the_server_dies_the_supervisor_says_so_and_stops_the_rest(place: I
         pids = place.pids
         os.kill(pids["server"], signal.SIGKILL)
         assert up.ended() == 1
-        assert "the server ended by itself with code -9" in up.output
+        assert "the server ended unexpectedly with code -9" in up.output
         assert "server.log" in up.output
     assert place.stopped(pids)
     assert left(place.home) == []
@@ -165,7 +165,7 @@ async def test_a_broken_sample_is_named_and_the_server_serves_all_the_same_until
     with Up(place, MNEMA_TOUR="1", MNEMA_SAMPLE=sample) as up:
         output = up.serves()
         assert f"cannot read the sample {sample / 'memories.jsonl'}" in output
-        assert "MNEMA_TOUR=0 leaves it out" in output
+        assert "MNEMA_TOUR=0 skips it" in output
         pids = place.pids
         down = await mnema("down", MNEMA_HOME=place.home)
         assert (down.returncode, down.stdout) == (0, "stopped\n")

@@ -73,5 +73,7 @@ async def test_what_cannot_be_is_said_in_one_line(env: dict[str, Any]) -> None:
     ttl = await mnema("run", "ttl", "--user", "ana", **env)
     nobody = await mnema("run", "consolidate", "--tenant", "nobody", **env)
     assert (ttl.exit_code, nobody.exit_code) == (2, 1)
-    assert ttl.stderr == "error ttl is of whole tenants: only consolidate, episodes, summaries, insights take --user\n"
+    assert (
+        ttl.stderr == "error ttl runs for whole tenants; only consolidate, episodes, summaries, insights take --user\n"
+    )
     assert "not_found" in nobody.stderr

@@ -168,7 +168,7 @@ async def test_the_whole_way_to_another_model(
     assert f"`mnema embeddings switch {name}`" in doctor.stdout
     migrated = (await said(env, "migrate", name)).splitlines()
     assert migrated == [
-        "embedded 4 memories and agents' values, 0 vectors into the index",
+        "embedded 4 memories and agents' values; indexed 0 vectors",
         f"missing 0; next: mnema embeddings switch {name}",
     ]
     assert (await refused(env, "drop", "minilm_l6_v2", "--yes")).startswith(
@@ -183,10 +183,10 @@ async def test_the_whole_way_to_another_model(
     listed = await said(env, "list")
     assert [row(listed, one)[2] for one in (name, "minilm_l6_v2")] == ["active", "ready"]
     asked = await embeddings(env, "drop", "minilm_l6_v2")
-    assert (asked.exit_code, "It cannot be undone" in asked.output) == (1, True)
+    assert (asked.exit_code, "This cannot be undone" in asked.output) == (1, True)
     assert await sql.fetchval("SELECT count(*) FROM vec_minilm_l6_v2") == 3
     gone = await said(env, "drop", "minilm_l6_v2", "--yes")
-    assert gone == "minilm_l6_v2 is gone, with vectors of 4 memories and agents' values\n"
+    assert gone == "removed minilm_l6_v2 with the vectors of 4 memories and agents' values\n"
     assert [r["name"] for r in await sql.fetch("SELECT name FROM embedding_spaces")] == [name]
 
 
@@ -232,4 +232,4 @@ async def test_following_ends_with_ctrl_c(
         output, _ = await asyncio.to_thread(process.communicate, timeout=DEADLINE_S)
     finally:
         process.kill()
-    assert (process.returncode, output.splitlines()[-1]) == (0, "ended; run it again and it goes on from here")
+    assert (process.returncode, output.splitlines()[-1]) == (0, "stopped; run the command again to continue")

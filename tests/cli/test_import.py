@@ -177,7 +177,7 @@ async def test_a_killed_import_goes_on_and_stores_every_turn_once_in_order(
     assert len(before) < total
     done = await mnema("import", str(file), **env)
     assert done.returncode == 0
-    assert "went on after line " in done.stdout
+    assert "continued after line " in done.stdout
     assert f"{total}/{total}" in done.stderr
     assert_each_once_in_order(await stored(database), threads, total)
 
@@ -199,7 +199,7 @@ async def test_a_server_that_goes_away_stops_the_import_and_no_turn_is_lost(
         out, err = await asyncio.to_thread(running.communicate, timeout=DEADLINE_S)
     assert running.returncode == 1
     assert "error stopped: line " in err
-    assert "run the same command again to go on" in err
+    assert "run the same command again to continue" in err
     assert "0 skipped" in out
     assert len(await stored(database)) < total
     await gate.open()
@@ -264,7 +264,7 @@ async def test_a_grown_file_goes_on_with_the_new_lines_even_after_a_half_written
     with file.open("a") as stream:
         stream.write(f"{half[30:]}\n{json.dumps(turn(3))}\n")
     done = await mnema("import", str(file), **env)
-    assert "went on after line 2 of an earlier import" in done.stdout
+    assert "continued after line 2 of an earlier import" in done.stdout
     assert "2 turns stored from turns.jsonl, 0 skipped" in done.stdout
     assert_each_once_in_order(await stored(database), 1, 4)
 

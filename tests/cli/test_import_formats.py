@@ -112,7 +112,7 @@ def test_items_come_oldest_first_under_their_number_in_the_file() -> None:
         (["text"], "not a JSON object"),
         ({"memory": "x", "user_id": "u"}, "missing id"),
         ({"id": "", "memory": None, "user_id": "u"}, "missing id, memory"),
-        ({"id": "a", "memory": "x", "agent_id": "helpdesk"}, "missing user_id; --user says whose it is"),
+        ({"id": "a", "memory": "x", "agent_id": "helpdesk"}, "missing user_id; name the user with --user"),
     ],
 )
 def test_an_item_that_is_no_memory_says_so(bad: Any, problem: str) -> None:
@@ -132,7 +132,7 @@ def test_a_user_can_be_given_for_memories_that_have_none() -> None:
         ("Dear diary", "not JSON"),
         ('{"results": [', "not JSON"),
         (f"{json.dumps(row(1))}\n{{nonsense", "item 2 is not JSON"),
-        ("[" * 100_000, "nested too deep"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_file_that_is_no_export_is_refused(text: str, problem: str) -> None:
@@ -145,7 +145,7 @@ def test_what_is_not_taken_over_is_noted() -> None:
     assert read(page | {"relations": [{"source": "ines"}]}).notes == [
         "mem0 has more pages than this file (40 memories in all)",
         "mem0's graph relations are not imported",
-        "1 have an expiration date, kept in their metadata only",
+        "memories with an expiration date: 1 (it is kept only in their metadata)",
     ]
     assert read([page, page | {"next": None, "results": [row(2)]}]).notes[0].startswith("1 have")
     assert read([row(1)]).notes == []
@@ -202,9 +202,11 @@ async def test_an_export_is_imported_once_however_often_and_under_whatever_name(
         ("item 4", "422 text_too_long"),
         ("item 5", "not a JSON object"),
         ("item 6", "422 invalid_request"),
-        ("item 7", "missing user_id; --user says whose it is"),
+        ("item 7", "missing user_id; name the user with --user"),
     ]
-    where = "have no category known here: activity (the category of turns; --category names another)"
+    where = (
+        "have no category that Mnema knows; they got activity (the category of turns; choose another with --category)"
+    )
     assert lines[6:] == [f"  3 of 7 {where}"]
     found = await stored(database)
     assert [(each["text"], each["category"], each["type"]) for each in found] == [
@@ -229,7 +231,7 @@ async def test_user_category_and_trim_take_in_what_was_skipped(
     options = ("--category", "history", "--user", "desk", "--trim")
     done = await mnema("import", str(file), "--from", "mem0", *options, **env)
     assert "4 memories stored from mem0.json, 3 skipped" in done.stdout
-    assert "have no category known here: history (as --category says)" in done.stdout
+    assert "have no category that Mnema knows; they got history (from --category)" in done.stdout
     found = {each["text"][:20]: (each["user_id"], each["category"]) for each in await stored(database)}
     assert found == {
         ROW["memory"][:20]: ("ines", "preferences"),
@@ -243,10 +245,10 @@ async def test_user_category_and_trim_take_in_what_was_skipped(
 async def test_what_cannot_be_imported_is_said_and_fails(env: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
     for text, options, said, code in [
-        (b"\xff\xfe", ("--from", "mem0"), "mem0.json is no export of mem0: ", 1),
-        (b"nonsense", ("--from", "mem0"), "mem0.json is no export of mem0: not JSON", 1),
+        (b"\xff\xfe", ("--from", "mem0"), "mem0.json is not an export of mem0: ", 1),
+        (b"nonsense", ("--from", "mem0"), "mem0.json is not an export of mem0: not JSON", 1),
         (json.dumps([row(1)]).encode(), ("--from", "mem0", "--category", "nowhere"), "nothing was imported", 1),
-        (json.dumps([row(1)]).encode(), ("--trim",), "--category, --user and --trim go with --from", 2),
+        (json.dumps([row(1)]).encode(), ("--trim",), "--category, --user and --trim need --from", 2),
     ]:
         file.write_bytes(text)
         done = await mnema("import", str(file), *options, **env)

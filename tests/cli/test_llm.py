@@ -40,10 +40,10 @@ async def test_a_turn_is_read_by_hand(app: Application, caller: Caller, database
         done = await asyncio.to_thread(CliRunner().invoke, command_line, args, env=env)
         assert "facts 2, candidates 2" in done.stdout, done.stderr
         again = await asyncio.to_thread(CliRunner().invoke, command_line, args, env=env)
-        assert (again.exit_code, "nothing was asked: done" in again.stderr) == (1, True)
+        assert (again.exit_code, "the model was not called: done" in again.stderr) == (1, True)
         assert len(llm.asked) == 2
         without = await asyncio.to_thread(CliRunner().invoke, command_line, args, env=env | {"MNEMA_LLM": "none"})
-        assert "nothing was asked: no_model" in without.stderr
+        assert "the model was not called: no_model" in without.stderr
 
 
 async def test_what_was_said_is_reflected_on_by_hand(

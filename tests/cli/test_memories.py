@@ -60,7 +60,7 @@ async def test_refusals_are_one_line_with_the_problems_code(env: dict[str, Any])
         ("query", "x", "--agent", "[/red]"): "error 403 unknown_agent: no allowlist for agent '[/red]'",
         ("query", "x", "--agent", "stylist", "--category", "tasks"): "error 403 category_not_allowed: ",
         ("history", "00000000-0000-7000-8000-000000000000"): "error 404 not_found: No such memory",
-        (*REMEMBER, "\udcff"): "error cannot be sent: ",
+        (*REMEMBER, "\udcff"): "error the request cannot be sent: ",
     }
     ended = await asyncio.gather(*(mnema(*args, **env) for args in cases))
     for done, expected in zip(ended, cases.values(), strict=True):

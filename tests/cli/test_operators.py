@@ -153,7 +153,7 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
     for given in (env, {"MNEMA_SECRETS_DIR": files}):  # and again, with all of it from files
         with lock:
             done = await mnema("migrate", **given)
-        assert (done.returncode, done.stdout) == (0, "schema is current; vectors are all-MiniLM-L6-v2\n")
+        assert (done.returncode, done.stdout) == (0, "the schema is current; the vectors are from all-MiniLM-L6-v2\n")
     checked, created = await asyncio.gather(mnema("doctor", **env), mnema("tenant", "create", "acme", **env))
     told, elsewhere = checked.stdout.split("ok   pauses\n")
     assert (checked.returncode, told) == (0, "".join(f"ok   {name}\n" for name in OK) + NO_BROKER)

@@ -127,7 +127,7 @@ async def test_a_job_or_tenant_that_is_not_there_is_said_in_one_line(operator: d
     job, tenant = await mnema("run", "sleep", **operator), await mnema("run", "ttl", "--tenant", "nobody", **operator)
     nowhere = await mnema("run", "ttl", **operator | away)
     assert [done.exit_code for done in (job, tenant, nowhere)] == [2, 1, 1]
-    assert job.stderr == f"error a job is one of {', '.join(JOBS)}\n"
+    assert job.stderr == f"error unknown job 'sleep'; use one of {', '.join(JOBS)}\n"
     assert "not_found" in tenant.stderr
     assert nowhere.stderr.startswith("error database_unavailable: ")
     assert [len(done.stderr.splitlines()) for done in (job, tenant, nowhere)] == [1, 1, 1]
@@ -157,5 +157,5 @@ async def test_a_user_for_a_job_of_whole_tenants_is_wrong_usage(operator: dict[s
     user = await mnema("run", "ttl", "--user", "maya", **operator)
     assert (user.exit_code, user.stderr) == (
         2,
-        "error ttl is of whole tenants: only consolidate, episodes, summaries, insights take --user\n",
+        "error ttl runs for whole tenants; only consolidate, episodes, summaries, insights take --user\n",
     )

@@ -110,7 +110,7 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
         assert set(before) >= FILLED, FILLED - set(before)
         env = {"MNEMA_ADMIN_DATABASE_URL": database.admin, "MNEMA_HOME": str(tmp_path)}
         asked = await command(env, str(caller.scope.tenant_id))
-        assert (asked.exit_code, "It cannot be undone" in asked.output) == (1, True)
+        assert (asked.exit_code, "This cannot be undone" in asked.output) == (1, True)
         assert await held(database, caller) == before
         done = await command(env, str(caller.scope.tenant_id), "--yes")
         assert done.exit_code == 0, done.output
