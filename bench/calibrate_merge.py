@@ -1,12 +1,12 @@
-"""Calibrates the merge bands of the local embedding model on labelled pairs (SPEC: merge bands).
+"""Calibration of the merge bands of the local embedding model on labelled pairs (`docs/contract.md`, Merging).
 
-    python -m bench.calibrate_merge            prints what the bands and the deterministic rule do on the pairs
+    python -m bench.calibrate_merge            prints the decisions of the bands and the deterministic rule
     python -m bench.calibrate_merge --write    also rewrites config/models/all-MiniLM-L6-v2.yaml
 
-bench/merge_pairs.jsonl is our own: `a` is the stored memory, `b` the incoming one. All pairs were written and labelled
-by meaning, before the rule or the model ran on them, and none is relabelled to please either; some were written with
-the rule in view, to break it. "same" = one fact, also with a new value of a single-valued attribute; "different" = two
-memories must stay, always so with appointments and dates. So these shares are of hard pairs, not of everyday writes.
+bench/merge_pairs.jsonl was written for this project: `a` is the stored memory, `b` the new one. Pairs were labelled
+by meaning before the rule or the model ran on them, and no label was changed afterwards. Some were written to break
+the rule. "same" means one fact, also with a new value of a single-valued attribute. "different" means that two
+memories must stay, always so for appointments and dates. So the shares describe hard pairs, not everyday writes.
 """
 
 import argparse
@@ -41,11 +41,11 @@ KINDS: Final = {
 ALL_KINDS: Final = KINDS["same"] + KINDS["different"]
 SEED_AUTO_UPDATE: Final = 0.85
 MARGIN: Final = 0.01
-"""Between the nearest pair of different facts and the smallest auto_update."""
+"""Cosine distance between the nearest pair of different facts and the smallest auto_update."""
 MIN_AUTO_RECALL: Final = 0.05
-"""Below this an open auto_update is not worth its risk."""
+"""Minimum recall of an open auto_update; below it the risk is not worth it."""
 CHECK_LOW_RECALL: Final = 0.95
-"""Share of the "same" pairs, of all and of those the rule confirms, that check_low has to let through."""
+"""Minimum recall of check_low, both over all "same" pairs and over those that the rule confirms."""
 FOLDS: Final = 5
 _ID: Final = UUID(int=0)
 _NOW: Final = datetime(2025, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ _NOW: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two memories and whether they are one fact."""
+    """Two memories and the label that says if they are one fact."""
 
     a: str
     b: str
@@ -62,20 +62,20 @@ class Pair:
 
     @property
     def is_same(self) -> bool:
-        """Whether the label is "same"."""
+        """True if the label is "same"."""
         return self.label == "same"
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
-    """A pair and the cosine the product sees."""
+    """A pair and its cosine by the product's embedder."""
 
     pair: Pair
     cosine: float
 
 
 def load_pairs(path: Path = PAIRS_FILE) -> list[Pair]:
-    """The pairs; raises ValueError where label and kind disagree."""
+    """Return the pairs. Raise ValueError if a label and its kind disagree."""
     pairs = [Pair(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     for pair in pairs:
         if pair.kind not in KINDS[pair.label]:
@@ -86,7 +86,7 @@ def load_pairs(path: Path = PAIRS_FILE) -> list[Pair]:
 async def measure_cosines(
     pairs: Sequence[Pair], cache_dir: Path = CACHE_DIR, precision: Precision = "int8"
 ) -> list[MeasuredPair]:
-    """The pairs with their cosines, by the product's own embedder."""
+    """Return the pairs with their cosines, measured by the product's own embedder."""
     embedder = LocalEmbedder(cache_dir=cache_dir, precision=precision)
     try:
         left = np.asarray(await embedder.embed_texts([pair.a for pair in pairs]))
@@ -98,12 +98,12 @@ async def measure_cosines(
 
 
 def shipped_bands() -> MergeBands:
-    """The bands as they are in config/."""
+    """Return the bands in config/."""
     return MergeBands(**yaml.safe_load(BANDS_FILE.read_text(encoding="utf-8")))
 
 
 def merge_decision(one: MeasuredPair, bands: MergeBands, *, numeric_update: bool = False) -> Decision:
-    """What the product does when `b` comes in and `a` is stored. No shipped category says numeric_update."""
+    """Return the product's decision when `b` arrives and `a` is stored. No shipped category has numeric_update."""
     pair = one.pair
     stored = Neighbour(_ID, pair.a, one.cosine, _NOW, text_key(pair.a) == text_key(pair.b))
     return decide_merge(pair.b, [stored], bands, now=_NOW, numeric_update=numeric_update, fallback_allowed=False)
@@ -112,7 +112,7 @@ def merge_decision(one: MeasuredPair, bands: MergeBands, *, numeric_update: bool
 def merged_pairs(
     measured: Iterable[MeasuredPair], bands: MergeBands, *, same: bool, numeric_update: bool = False
 ) -> list[MeasuredPair]:
-    """The pairs of one label that become one memory; those labelled "different" are false merges."""
+    """Return the pairs of one label that become one memory. With `same=False` these are false merges."""
     return [
         one
         for one in measured
@@ -121,14 +121,14 @@ def merged_pairs(
 
 
 def pick_auto_update(measured: Sequence[MeasuredPair]) -> float | None:
-    """The smallest cosine that no pair of different facts reaches, and a margin; None if that leaves nothing."""
+    """Return the smallest cosine, plus a margin, that no pair of different facts reaches; None if recall is too low."""
     nearest = max(one.cosine for one in measured if not one.pair.is_same)
     threshold = math.ceil(round((nearest + MARGIN) * 100, 6)) / 100
     return threshold if threshold <= 1 and recall_at(measured, threshold) >= MIN_AUTO_RECALL else None
 
 
 def pick_check_low(measured: Sequence[MeasuredPair]) -> float:
-    """The largest twentieth that lets through KEPT of the "same" pairs, of all and of those the rule confirms."""
+    """Return the largest multiple of 0.05 with a recall of CHECK_LOW_RECALL, over all and over the confirmed pairs."""
     same = [one for one in measured if one.pair.is_same]
     sure = [one for one in same if same_fact(one.pair.a, one.pair.b, numeric_update=False) is not None]
     for step in range(20, 0, -1):
@@ -138,7 +138,7 @@ def pick_check_low(measured: Sequence[MeasuredPair]) -> float:
 
 
 def calibrated_bands(measured: Sequence[MeasuredPair], base: MergeBands) -> MergeBands:
-    """`base` with the bands that fit. Without an auto_update the check band reaches up to 1."""
+    """Return `base` with the calibrated bands. Without an auto_update the check band reaches up to 1."""
     auto = pick_auto_update(measured)
     low = min(pick_check_low(measured), auto or 1.0)
     return replace(
@@ -151,39 +151,39 @@ def calibrated_bands(measured: Sequence[MeasuredPair], base: MergeBands) -> Merg
 
 
 def recall_at(measured: Sequence[MeasuredPair], threshold: float) -> float:
-    """Share of the "same" pairs at or above the threshold; 1 if there are none."""
+    """Return the share of the "same" pairs at or above the threshold, 1 if there are none."""
     same = [one.cosine >= threshold for one in measured if one.pair.is_same]
     return sum(same) / len(same) if same else 1.0
 
 
 def count_above(measured: Iterable[MeasuredPair], threshold: float) -> tuple[int, int]:
-    """How many "same" and "different" pairs lie at or above the threshold."""
+    """Return the numbers of "same" and of "different" pairs at or above the threshold."""
     near = [one.pair.is_same for one in measured if one.cosine >= threshold]
     return sum(near), len(near) - sum(near)
 
 
 def stratified_folds(measured: Sequence[MeasuredPair]) -> Iterator[tuple[str, list[MeasuredPair]]]:
-    """FOLDS parts with every kind spread evenly over them."""
+    """Yield FOLDS parts; every kind is spread evenly over them."""
     by_kind = [one for kind in ALL_KINDS for one in measured if one.pair.kind == kind]
     for fold in range(FOLDS):
         yield f"fold {fold + 1}", by_kind[fold::FOLDS]
 
 
 def kind_folds(measured: Sequence[MeasuredPair]) -> Iterator[tuple[str, list[MeasuredPair]]]:
-    """One part a kind: how the bands do on a kind of difficulty they were not picked on."""
+    """Yield one part for each kind, to test the bands on a kind of difficulty that did not influence them."""
     for kind in ALL_KINDS:
         yield kind, [one for one in measured if one.pair.kind == kind]
 
 
 def render_bands(measured: Sequence[MeasuredPair], base: MergeBands) -> str:
-    """The YAML file of the calibrated bands, with the figures they rest on."""
+    """Return the YAML file of the calibrated bands, with the figures behind them."""
     bands = calibrated_bands(measured, base)
     n_same = sum(one.pair.is_same for one in measured)
     right, wrong = (len(merged_pairs(measured, bands, same=same)) for same in (True, False))
     seed = count_above(measured, SEED_AUTO_UPDATE)
     nearest = max(one.cosine for one in measured if not one.pair.is_same)
     lines = [
-        "# Merge bands for this embedding model (SPEC: merge bands), by `python -m bench.calibrate_merge --write` from",
+        "# Merge bands for this embedding model, by `python -m bench.calibrate_merge --write` from",
         f"# {len(measured)} labelled pairs, hard by intent: {n_same} of one fact, {len(measured) - n_same} of two.",
         f"# auto_update: from {SEED_AUTO_UPDATE} up {_percentage(seed[0], sum(seed))} of the pairs are one fact (recall"
         f" {_percentage(seed[0], n_same)}), and two facts come as near as {nearest:.2f}:",
@@ -211,7 +211,7 @@ def _percentage(part: int, whole: int) -> str:
 
 
 def print_kinds(measured: Sequence[MeasuredPair], bands: MergeBands) -> None:
-    """Cosines and merges of each kind; "numeric" = in a category that says numeric_update."""
+    """Print cosines and merges of each kind; "numeric" stands for a category with numeric_update."""
     print(f"\n{'kind':20}{'n':>4}{'min':>8}{'median':>8}{'max':>8}{'merged':>8}{'numeric':>9}")
     for kind, part in kind_folds(measured):
         cosines = [one.cosine for one in part]
@@ -226,7 +226,7 @@ def print_kinds(measured: Sequence[MeasuredPair], bands: MergeBands) -> None:
 
 
 def print_decisions(measured: Sequence[MeasuredPair], bands: MergeBands) -> None:
-    """Precision and recall of each outcome; "create" is right for different facts."""
+    """Print precision and recall of each outcome; "create" is right for different facts."""
     n_same = sum(one.pair.is_same for one in measured)
     rules = [(one.pair.is_same, merge_decision(one, bands).rule) for one in measured]
     rows = [(f"auto-update, s >= {SEED_AUTO_UPDATE} (seed)", *count_above(measured, SEED_AUTO_UPDATE), n_same)]
@@ -241,7 +241,7 @@ def print_decisions(measured: Sequence[MeasuredPair], bands: MergeBands) -> None
 
 
 def print_sweep(measured: Sequence[MeasuredPair]) -> None:
-    """What each auto_update would merge by cosine alone."""
+    """Print the merges for each auto_update by cosine alone."""
     print(f"\n{'auto_update':12}{'right':>6}{'false':>6}{'precision':>11}{'recall':>8}")
     for threshold in [*(step / 100 for step in range(80, 100)), 0.995, 1.0]:
         right, wrong = count_above(measured, threshold)
@@ -254,9 +254,9 @@ def print_held_out(
     base: MergeBands,
     split: Callable[[Sequence[MeasuredPair]], Iterator[tuple[str, list[MeasuredPair]]]],
 ) -> None:
-    """Bands picked on the rest, tried on each part: false merges by bands and rule, "same" pairs above check_low.
+    """Print the results of bands from the other parts on each part: false merges, and "same" pairs above check_low.
 
-    "no margin" is the auto_update that chance would pick: just above the nearest different pair of the rest.
+    "no margin" is an auto_update just above the nearest different pair of the other parts.
     """
     print(f"\n{'held out':20}{'auto':>6}{'low':>6}{'false':>7}{'kept':>7}{'no margin':>11}{'false':>7}{'right':>7}")
     for name, part in split(measured):
@@ -271,7 +271,7 @@ def print_held_out(
 
 
 def main() -> None:
-    """Print the calibration; with --write also keep it."""
+    """Print the calibration; with --write also store it."""
     parser = argparse.ArgumentParser(prog="python -m bench.calibrate_merge", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"rewrite {BANDS_FILE.name}")
     parser.add_argument("--precision", choices=get_args(Precision), default="int8", help="of the model (int8)")

@@ -1,4 +1,4 @@
-"""mnema bench: the server and its floor, and the evidence it finds, on a throw-away PostgreSQL."""
+"""mnema bench: measurements of the server, its floor and its retrieval quality, on a throw-away PostgreSQL."""
 
 import json
 import subprocess
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from bench.retrieval import Figures
 
 bench_app = typer.Typer(
-    no_args_is_help=True, help="Measure this machine: the server and what it cannot be faster than."
+    no_args_is_help=True, help="Measure the server on this machine, beside the floor that it cannot beat."
 )
-Rows = Annotated[int, typer.Option(min=1, max=1_000_000, help="memories to load, of 10 users")]
+Rows = Annotated[int, typer.Option(min=1, max=1_000_000, help="memories to load, for 10 users")]
 Clients = Annotated[str, typer.Option(help="comma-separated numbers of clients")]
-Seconds = Annotated[float, typer.Option(min=1, max=60, help="of each measurement")]
+Seconds = Annotated[float, typer.Option(min=1, max=60, help="seconds of each measurement")]
 Warmup = Annotated[float, typer.Option(min=0, max=60, help="seconds before each measurement")]
-Repeats = Annotated[int, typer.Option(min=1, max=20, help="measure so often and show medians")]
+Repeats = Annotated[int, typer.Option(min=1, max=20, help="number of measurements; the medians are shown")]
 Json = Annotated[Path | None, typer.Option("--json", help="write all figures to this file")]
 Profiled = Annotated[bool, typer.Option("--profile", help="show where the server's time goes at 8 clients")]
 TOP = 15
@@ -41,7 +41,7 @@ def bench_query(
     profile: Profiled = False,
     ranking: Annotated[str, typer.Option(help="profile of config/policies.yaml")] = "default",
 ) -> None:
-    """POST /memory/query of one user, five items, against the same SQL in pgbench."""
+    """Measure POST /memory/query of one user, five items, against the same SQL in pgbench."""
     _run_bench("query", rows, clients, (seconds, warmup), repeats, json_file, profile, ranking)
 
 
@@ -55,7 +55,7 @@ def bench_write(
     json_file: Json = None,
     profile: Profiled = False,
 ) -> None:
-    """POST /memory of new facts in threads, on disk, against the same SQL in pgbench."""
+    """Measure POST /memory of new facts in threads, on disk, against the same SQL in pgbench."""
     _run_bench("write", rows, clients, (seconds, warmup), repeats, json_file, profile)
 
 
@@ -63,10 +63,10 @@ def bench_write(
 def bench_retrieval(
     locomo: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="LoCoMo's JSON file")],
     conversations: Annotated[str, typer.Option(help="comma-separated places in the file, from 1")] = "1,2,3,4,5",
-    profiles: Annotated[str, typer.Option(help="comma-separated names of bench/retrieval.py; none = all")] = "",
+    profiles: Annotated[str, typer.Option(help="comma-separated names of bench/retrieval.py; default: all")] = "",
     json_file: Json = None,
 ) -> None:
-    """How much of the evidence in long conversations each ranking profile finds, and at what cost."""
+    """Measure the share of evidence that each ranking profile finds in long conversations, and its CPU cost."""
     bench = _load_module("retrieval")
     names = [name.strip() for name in profiles.split(",") if name.strip()] or list(bench.ABLATIONS)
     if unknown := set(names) - set(bench.ABLATIONS):
@@ -91,7 +91,7 @@ def bench_scale(
     rows: Annotated[str, typer.Option(help="comma-separated sizes of the tenant, in memories")] = "10000,100000",
     json_file: Json = None,
 ) -> None:
-    """What each kind of query costs in PostgreSQL and how much it finds, as a tenant grows."""
+    """Measure the cost in PostgreSQL and the recall of each kind of query as a tenant grows."""
     bench = _load_module("scale")
     sizes = _parse_numbers("--rows", rows)
     if not all(2000 <= size <= 2_000_000 for size in sizes):
@@ -160,7 +160,7 @@ def _run_bench(
 
 
 def _load_module(name: str) -> Any:
-    """One of the benchmarks, which lie beside the package and are not installed with it."""
+    """Import a module of `bench`, which is part of a checkout and not installed with the package."""
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "bench" / "http_runs.py").exists() and str(checkout) not in sys.path:
         sys.path.insert(0, str(checkout))

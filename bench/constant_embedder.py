@@ -1,6 +1,6 @@
-"""An embedder that costs next to nothing and always the same, so that a benchmark measures the server, not a model.
+"""An embedder with a small constant cost, so that a benchmark measures the server and not a model.
 
-Only the benchmarks' own server entry point can choose it: no setting names it.
+Only the benchmarks' own server entry point uses it; no setting selects it.
 """
 
 import hashlib
@@ -13,11 +13,11 @@ from app.domain.recall.late_interaction import DIMENSION
 from app.ports import Embedding, Vector, refuse_inside_transaction
 
 TOPIC_SHARE = 0.64
-"""Cosine of two texts with the same first word: close enough for a relation and for the same-fact check."""
+"""Cosine of two texts with the same first word, high enough for a relation and for the same-fact check."""
 
 
 class ConstantEmbedder:
-    """Unit vectors from a hash of the text and one of its first word; texts that begin alike lie close together."""
+    """An embedder that hashes a text and its first word; texts with the same first word lie close together."""
 
     gives_tokens = True
 
@@ -25,33 +25,33 @@ class ConstantEmbedder:
         self.model = model
         self.dimension = dimension
         self._topic = lru_cache(1024)(self._hash_direction)
-        self._again = lru_cache(1024)(self._text_embedding)  # as many questions as a benchmark asks, and more
+        self._again = lru_cache(1024)(self._text_embedding)  # more than the number of queries of a benchmark
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector a text, in order."""
+        """Return one unit vector for each text, in order."""
         refuse_inside_transaction("the embedder")
         return [self.text_vector(text) for text in texts]
 
     async def embed_query(self, text: str) -> Vector:
-        """As `embed` for one query."""
+        """Return the unit vector of one query."""
         refuse_inside_transaction("the embedder")
         return self.text_vector(text)
 
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
-        """As `embed`, with made-up words."""
+        """Return one unit vector with made-up tokens for each text, in order."""
         refuse_inside_transaction("the embedder")
         return [self._text_embedding(text) for text in texts]
 
     async def encode_query(self, text: str) -> Embedding:
-        """As `encode` for one query."""
+        """Return the unit vector of one query with made-up tokens."""
         refuse_inside_transaction("the embedder")
         return self._again(text)
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     def text_vector(self, text: str) -> Vector:
-        """The text's vector."""
+        """Return the unit vector of a text."""
         topic = self._topic(text.split(maxsplit=1)[0].casefold())
         mixed = TOPIC_SHARE**0.5 * topic + (1 - TOPIC_SHARE) ** 0.5 * self._hash_direction(text)
         return _unit_vector(mixed)
@@ -70,5 +70,5 @@ def _unit_vector(vector: Vector) -> Vector:
 
 
 def _made_up_tokens(text: str) -> bytes:
-    """As many made-up tokens as a short turn has."""
+    """Return as many made-up tokens as a short turn has."""
     return hashlib.shake_256(text.encode("utf-8", "surrogatepass")).digest(13 * DIMENSION)

@@ -1,4 +1,4 @@
-"""Counts round trips to PostgreSQL on the wire."""
+"""A proxy that counts round trips to PostgreSQL on the wire."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,8 +6,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 class CountingProxy:
-    """A TCP proxy before PostgreSQL that counts flights: what the client sends after the server has sent something.
-    One flight is one round trip, however many messages or packets it is made of."""
+    """A TCP proxy in front of PostgreSQL that counts flights.
+
+    A flight is everything that the client sends after the server has sent something. One flight is one round trip,
+    whatever its number of messages or packets.
+    """
 
     def __init__(self, url: str) -> None:
         self._parts = urlsplit(url)
@@ -27,7 +30,7 @@ class CountingProxy:
 
     @property
     def proxy_url(self) -> str:
-        """The URL it was made with, by way of the proxy."""
+        """The URL of PostgreSQL with the proxy's address."""
         login, port = self._parts.netloc.rpartition("@")[0], self._server.sockets[0].getsockname()[1]
         return urlunsplit(self._parts._replace(netloc=f"{login}@127.0.0.1:{port}"))
 
@@ -50,7 +53,7 @@ class CountingProxy:
                 pumps.create_task(_pump_bytes(reader, requests, lambda: count_flight(client=True)))
                 pumps.create_task(_pump_bytes(answers, writer, lambda: count_flight(client=False)))
         except* OSError:
-            pass  # one side went away, and the other with it
+            pass  # one side closed the connection; the other is closed below
         finally:
             requests.transport.abort()
             writer.transport.abort()

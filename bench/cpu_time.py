@@ -1,4 +1,4 @@
-"""CPU seconds of processes, from /proc: other jobs on the machine change what a clock says, but hardly these."""
+"""CPU seconds of processes, from /proc. Unlike clock time, they hardly depend on other load on the machine."""
 
 import contextlib
 import math
@@ -11,13 +11,13 @@ _CHILDREN = (13, 14)
 
 
 def process_seconds(pid: int) -> float | None:
-    """What this process has used; None where there is no /proc."""
+    """Return the CPU seconds of a process, None without /proc."""
     found = _stat_fields(pid)
     return None if found is None else (found[_USER] + found[_SYSTEM]) / _TICKS
 
 
 def thread_seconds(pid: int) -> float:
-    """What a process of one thread has used, to the nanosecond; not a number where the system does not tell."""
+    """Return the CPU seconds of a single-threaded process, exact to the nanosecond; NaN if it is not available."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[0]) / 1e9
     except OSError:
@@ -25,7 +25,7 @@ def thread_seconds(pid: int) -> float:
 
 
 def family_seconds(pid: int) -> float | None:
-    """What this process and its children have used, also those that have ended; None where there is no /proc."""
+    """Return the CPU seconds of a process and its children, also of those that have ended; None without /proc."""
     while (parent := _stat_fields(pid)) is not None:
         ticks = sum(parent[place] for place in (_USER, _SYSTEM, *_CHILDREN))
         for folder in Path("/proc").glob("[0-9]*"):
@@ -34,17 +34,17 @@ def family_seconds(pid: int) -> float | None:
                 ticks += child[_USER] + child[_SYSTEM]
         again = _stat_fields(pid)
         if again is not None and all(again[place] == parent[place] for place in _CHILDREN):
-            return ticks / _TICKS  # else a child ended meanwhile, and was counted twice or not at all
+            return ticks / _TICKS  # otherwise a child ended meanwhile and was counted twice or not at all
     return None
 
 
 def milliseconds_each(before: float | None, after: float | None, pieces: int) -> float | None:
-    """Milliseconds a piece between two readings."""
+    """Return the milliseconds a piece between two readings, None if a reading is None."""
     return None if before is None or after is None else round((after - before) * 1000 / max(1, pieces), 3)
 
 
 def _stat_fields(pid: int) -> list[int] | None:
-    """The numbers behind the program's name, which may hold anything."""
+    """Return the numbers after the program's name in /proc/PID/stat, None without /proc. The name may be any text."""
     with contextlib.suppress(OSError, ValueError):
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         fields = text.rpartition(")")[2].split()

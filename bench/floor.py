@@ -1,12 +1,12 @@
-"""The floor: the statements of one request, replayed by pgbench with nothing of Mnema around them.
+"""The floor: the statements of one request, replayed by pgbench without any of Mnema's Python code.
 
-The statements are recorded from real requests (bench/floor_recording.py), so that the floor can never be of another
-query than the server's. Arguments that differ from request to request come from a table with those of many requests (a
-primary-key look-up each: pgbench has no binary parameters); the others are parameters of the prepared statement. A
-write's ids, text and hash are made fresh in SQL.
+The statements are recorded from real requests (bench/floor_recording.py), so that the floor always has the server's
+own queries. Arguments that differ between requests come from a table with the arguments of many requests (a
+primary-key look-up each, because pgbench has no binary parameters). The others are parameters of the prepared
+statement. A write's ids, text and hash are created in SQL.
 
-The floor contains the transaction as the use-case opens it, every statement with its arguments, row-level security, the
-commit with fsync, and results sent over loopback, as text. It does not contain HTTP, JSON in the server, validation,
+The floor includes the transaction as the use-case opens it, every statement with its arguments, row-level security, the
+commit with fsync, and results sent over loopback as text. It does not include HTTP, JSON in the server, validation,
 authentication, the embedder, ranking and the access log.
 """
 
@@ -38,7 +38,7 @@ _BATCH, _NEW_IDS = "fresh.batch", "ARRAY[(fresh.batch#>>'{memories,0,id}')::uuid
 
 @dataclass(slots=True)
 class Floor:
-    """A pgbench script and the variables it is started with."""
+    """A pgbench script and its variables."""
 
     script: str
     variables: dict[str, str]
@@ -46,7 +46,7 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What pgbench measured. `cpu_ms`: of PostgreSQL a transaction."""
+    """The measurement of pgbench. `cpu_ms` is the CPU time of PostgreSQL for one transaction."""
 
     latencies_ms: list[float]
     per_second: float
@@ -54,7 +54,7 @@ class ReplayResult:
 
 
 class _ScriptWriter:
-    """Turns recordings into a script, the script's variables and the table of varying arguments."""
+    """A writer that turns recordings into a script, its variables and the table of varying arguments."""
 
     def __init__(self, connection: asyncpg.Connection, kind: str, recordings: Sequence[Recording]) -> None:
         self._connection = connection
@@ -65,7 +65,7 @@ class _ScriptWriter:
         self.floor = Floor(f"\\set q random(0, {len(recordings) - 1})\n", {_NOTHING: _NOTHING})
 
     async def write_script(self) -> Floor:
-        """The whole script; the table is in the database afterwards."""
+        """Return the whole script and create the table in the database."""
         for number, call in enumerate(self._recordings[0].calls):
             self.floor.script += await self._render_statement(number, call) + ";\n"
         await self._fill_table()
@@ -83,7 +83,7 @@ class _ScriptWriter:
         return re.sub(r"\$(\d+)", lambda found: written[int(found[1]) - 1], sql)
 
     async def _render_argument(self, name: str, place: int, number: int, type_: str) -> str:
-        """How one argument is written: a variable, a look-up, or made fresh."""
+        """Return the SQL of one argument: a variable, a look-up, or an expression for a new value."""
         values = [recording.calls[number].args[place] for recording in self._recordings]
         if all(value is None for value in values):
             return f"nullif(:{_NOTHING}, '{_NOTHING}')::{type_}"
@@ -105,7 +105,7 @@ class _ScriptWriter:
         return f"((SELECT t.{name} FROM bench.{self._kind} t WHERE t.q = :q)::{type_})"
 
     def _fresh_json(self, name: str, values: Sequence[Any]) -> str:
-        """A JSON argument whose new ids, text and hash are another one's in every transaction."""
+        """Return SQL for a JSON argument with new ids, text and hash in every transaction."""
         drafts = [_JsonTemplate(recording) for recording in self._recordings]
         texts = [draft.template_text(value) for draft, value in zip(drafts, values, strict=True)]
         ids = max(len(draft.ids) for draft in drafts)
@@ -123,14 +123,14 @@ class _ScriptWriter:
 
 
 class _JsonTemplate:
-    """One write's JSON with `%2$s`, `%3$s` … in place of its new ids and `%1$s` of its hash, for format()."""
+    """The JSON of a write as a template of format(): `%1$s` stands for its hash, `%2$s`, `%3$s` … for its new ids."""
 
     def __init__(self, recording: Recording) -> None:
         self._seen = recording.database_ids
         self.ids: dict[str, str] = {}
 
     def template_text(self, value: Any) -> str:
-        """The template as text."""
+        """Return the template as text."""
         text = value["memories"][0]["text"]
         return re.sub(r"@@(\d+)@@", r"%\1$s", json.dumps(self._replace_fresh(value, text)).replace("%", "%%"))
 
@@ -144,14 +144,14 @@ class _JsonTemplate:
         if _UUID.fullmatch(value):
             return self.ids.setdefault(value, f"@@{len(self.ids) + 2}@@")
         if value == text:
-            return f"{text[:-40]} @@2@@"  # as long as before, and another one every time
+            return f"{text[:-40]} @@2@@"  # the same length, and a new text every time
         return r"\x@@1@@" if _HASH.fullmatch(value) else value
 
 
-async def build_floor(made: Site, kind: str, count: int, first: int, ranking: str) -> Floor:
-    """Record so many real requests and write the script; notes to write start at number `first`."""
-    recordings = await record_requests(made, kind, count, first, ranking)
-    connection = await asyncpg.connect(made.superuser_url)
+async def build_floor(site: Site, kind: str, count: int, first: int, ranking: str) -> Floor:
+    """Record `count` real requests and return their script. Notes to write start at number `first`."""
+    recordings = await record_requests(site, kind, count, first, ranking)
+    connection = await asyncpg.connect(site.superuser_url)
     try:
         await register_vector(connection)
         await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
@@ -160,28 +160,28 @@ async def build_floor(made: Site, kind: str, count: int, first: int, ranking: st
         await connection.close()
 
 
-def replay_floor(made: Site, floor: Floor, clients: int, seconds: float, warmup: float) -> ReplayResult:
-    """pgbench with so many clients, as mnema_app. Raises RuntimeError when it fails."""
-    postmaster = made.home.postgres.owner_pid() or 0
+def replay_floor(site: Site, floor: Floor, clients: int, seconds: float, warmup: float) -> ReplayResult:
+    """Run pgbench with `clients` clients as mnema_app. Raise RuntimeError if it fails."""
+    postmaster = site.home.postgres.owner_pid() or 0
     with tempfile.TemporaryDirectory(prefix="mnema-floor-") as folder:
         script = Path(folder) / "floor.sql"
         script.write_text(floor.script, encoding="utf-8")
-        _run_pgbench(made, floor, script, clients, max(1, round(warmup)), [])
+        _run_pgbench(site, floor, script, clients, max(1, round(warmup)), [])
         before = cpu_time.family_seconds(postmaster)
-        said = _run_pgbench(
-            made, floor, script, clients, max(1, round(seconds)), ["--log", f"--log-prefix={folder}/log"]
+        output = _run_pgbench(
+            site, floor, script, clients, max(1, round(seconds)), ["--log", f"--log-prefix={folder}/log"]
         )
         after = cpu_time.family_seconds(postmaster)
         files = Path(folder).glob("log.*")
         latencies = [int(line.split()[2]) / 1000 for file in files for line in file.read_text().splitlines()]
-    rate = re.search(r"^tps = ([\d.]+)", said, re.MULTILINE)
-    if rate is None or "number of failed transactions: 0 " not in said:
-        raise RuntimeError(f"pgbench: {said.strip()}")
+    rate = re.search(r"^tps = ([\d.]+)", output, re.MULTILINE)
+    if rate is None or "number of failed transactions: 0 " not in output:
+        raise RuntimeError(f"pgbench: {output.strip()}")
     return ReplayResult(latencies, float(rate[1]), cpu_time.milliseconds_each(before, after, len(latencies)))
 
 
-def _run_pgbench(made: Site, floor: Floor, script: Path, clients: int, seconds: int, log: list[str]) -> str:
-    where = ["--host", HOST, "--port", str(made.cluster.port), "--username", "mnema_app"]
+def _run_pgbench(site: Site, floor: Floor, script: Path, clients: int, seconds: int, log: list[str]) -> str:
+    where = ["--host", HOST, "--port", str(site.cluster.port), "--username", "mnema_app"]
     how = [
         "--no-vacuum",
         "--protocol=prepared",
@@ -190,14 +190,14 @@ def _run_pgbench(made: Site, floor: Floor, script: Path, clients: int, seconds: 
         f"--time={seconds}",
     ]
     variables = [f"--define={name}={value}" for name, value in floor.variables.items()]
-    done = subprocess.run(
-        [made.home.postgres.binary_path("pgbench"), *where, *how, *variables, *log, f"--file={script}", DATABASE],
-        env=os.environ | {"PGPASSWORD": made.home.load_passwords()["mnema_app"], "PGOPTIONS": "-c jit=off"},
+    result = subprocess.run(
+        [site.home.postgres.binary_path("pgbench"), *where, *how, *variables, *log, f"--file={script}", DATABASE],
+        env=os.environ | {"PGPASSWORD": site.home.load_passwords()["mnema_app"], "PGOPTIONS": "-c jit=off"},
         capture_output=True,
         text=True,
         timeout=seconds + GRACE_S,
         check=False,
     )
-    if done.returncode != 0:
-        raise RuntimeError(f"pgbench: {done.stderr.strip()}")
-    return done.stdout
+    if result.returncode != 0:
+        raise RuntimeError(f"pgbench: {result.stderr.strip()}")
+    return result.stdout

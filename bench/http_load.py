@@ -1,7 +1,7 @@
-"""Load on a server of this machine: so many clients, each sending its next request when it has its answer.
+"""Load on a server on this machine: each of several clients sends its next request when it has its answer.
 
-One process, one thread, raw HTTP/1.1 over kept-alive loopback connections: a few tens of microseconds of CPU a request,
-so that on few cores the clients do not take what they measure. Bounded in time and in the number of requests.
+One process, one thread, raw HTTP/1.1 over kept-alive loopback connections. A request costs a few tens of microseconds
+of CPU, so that on few cores the clients do not distort the result. Time and number of requests are bounded.
 
     echo '{"port": 8000, "key": "mnema_…", "kind": "query", "clients": 8}' | python -m bench.http_load
 """
@@ -23,14 +23,17 @@ HOST = "127.0.0.1"
 MOST_A_SECOND = 2000
 SILENCE_S = 30
 SAMPLED = 50
-"""One answer of so many is read as JSON."""
+"""One answer in this many is parsed as JSON."""
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One load. `first`: number of the first note to write, so that no two loads write the same; `queries`: how many
-    different ones are asked."""
+    """The parameters of a load.
+
+    `first` is the number of the first note to write, so that no two loads write the same note. `queries` is the number
+    of different queries.
+    """
 
     port: int
     key: str
@@ -45,8 +48,11 @@ class Load:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. `latencies_ms`: of requests that ended in the measured time; `requests`: all.
-    `refusal`: the first answer that is not `is_right`."""
+    """The result of a load.
+
+    `latencies_ms` are of requests that ended in the measured time, `requests` counts all. `refusal` is the first answer
+    that `is_right` rejects.
+    """
 
     latencies_ms: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -57,7 +63,7 @@ class Outcome:
 
 
 class _Client:
-    """One kept-alive connection with at most one request under way."""
+    """One kept-alive connection with at most one open request."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection((HOST, port), timeout=SILENCE_S)
@@ -71,7 +77,7 @@ class _Client:
         self.socket.sendall(request)
 
     def read_answer(self) -> tuple[int, bytes] | None:
-        """Status and body once they are all here."""
+        """Return status and body, or None if they have not arrived completely."""
         chunk = self.socket.recv(1 << 18)
         if not chunk:
             raise ConnectionError("the server closed a connection")
@@ -86,7 +92,7 @@ class _Client:
 
 
 def build_requests(load: Load) -> Iterator[bytes]:
-    """The requests in order: the same queries again and again, or new notes as far as the bound goes."""
+    """Return the requests in order: the same queries repeatedly, or new notes up to the bound."""
     bound = round((load.warmup + load.seconds) * MOST_A_SECOND)
     if load.kind == "query":
         asked = [
@@ -109,7 +115,7 @@ def _encode_request(path: str, key: str, body: dict[str, Any]) -> bytes:
 
 
 def run_load(load: Load) -> Outcome:
-    """Warm up, then measure. Raises ConnectionError when the server goes away or falls silent."""
+    """Warm up, then measure. Raise ConnectionError if the server disconnects or stays silent."""
     pending = build_requests(load)
     clients = [_Client(load.port) for _ in range(load.clients)]
     with selectors.DefaultSelector() as selector:
@@ -155,7 +161,10 @@ def _drive_clients(
 
 
 def is_right(kind: str, status: int, body: bytes, *, thoroughly: bool) -> bool:
-    """Whether a query was answered with items, and a write by a new memory: a look at the bytes, or all of the JSON."""
+    """Return True if a query was answered with items, or a write created a memory.
+
+    `thoroughly` parses the JSON; otherwise only the first bytes are checked.
+    """
     if kind == "write":
         return status == 201 and b'"created"' in body
     if status != 200 or not body.startswith(b'{"items":[{'):

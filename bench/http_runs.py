@@ -1,7 +1,7 @@
-"""Runs of the server and of its floor, in turn, on one throw-away installation: `mnema bench query` and `write`.
+"""Alternate runs of the server and its floor on one throw-away installation: `mnema bench query` and `write`.
 
 Everything is on this machine: PostgreSQL with fsync, one server process, one process of clients. A ratio compares two
-measurements made seconds apart on the same data, so that it says something on other machines too.
+measurements on the same data, made within seconds, so that it is meaningful on other machines too.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ PROFILED_CLIENTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `kind`: query or write; `repeats`: how often each number of clients is measured."""
+    """The parameters of a run. `kind` is query or write; each client count is measured `repeats` times."""
 
     kind: str
     rows: int = 20_000
@@ -46,13 +46,13 @@ class Plan:
 
     @property
     def query_count(self) -> int:
-        """How many different requests are made again and again: a tiny run records few."""
+        """The number of different queries; a tiny run records few."""
         return min(workload.QUERIES, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Milliseconds, and how many a second."""
+    """Latencies in milliseconds, and requests per second."""
 
     per_second: float
     p50: float
@@ -61,7 +61,7 @@ class Figures:
 
     @classmethod
     def from_latencies(cls, latencies_ms: Sequence[float], per_second: float) -> "Figures":
-        """From single latencies; RuntimeError when there is none."""
+        """Return the figures of single latencies. Raise RuntimeError if there are none."""
         if not latencies_ms:
             raise RuntimeError("nothing was answered within the measured time; give it more seconds")
         ordered = sorted(latencies_ms)
@@ -71,7 +71,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """One number of clients, once. CPU in milliseconds a request, None where /proc does not tell."""
+    """One measurement with one number of clients. CPU is in milliseconds a request, None without /proc."""
 
     clients: int
     server: Figures
@@ -86,35 +86,35 @@ class MeasuredRun:
 
 @dataclass(slots=True)
 class Report:
-    """All measurements; `profile` is the sampler's JSON and the CPU of one request of that run."""
+    """All measurements. `profile` is the sampler's JSON with the CPU time of a request in that run."""
 
     plan: Plan
     measured: list[MeasuredRun] = field(default_factory=list)
     profile: dict[str, Any] | None = None
 
     def median_lines(self) -> list[MeasuredRun]:
-        """One line a number of clients: the median of every figure by itself."""
+        """Return one line for each number of clients, with the median of each figure."""
         return [_median_figures([m for m in self.measured if m.clients == clients]) for clients in self.plan.clients]
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the report as JSON values for `--json`."""
         return asdict(self) | {"medians": [asdict(line) for line in self.median_lines()], "cores": os.cpu_count()}
 
 
 def run(plan: Plan, *, profile: bool, say: Callable[[str], None]) -> Report:
-    """The whole benchmark; `say` is told how far it is. Everything made for it is gone afterwards."""
+    """Run the whole benchmark and remove everything afterwards. `say` gets messages about its progress."""
     report = Report(plan)
     say(f"loading {plan.rows} memories into a throw-away PostgreSQL")
-    with open_site(plan.rows) as made:
-        floor = asyncio.run(build_floor(made, plan.kind, plan.query_count, RECORDED_FROM, plan.ranking))
-        with _running_server(made) as (process, port):
+    with open_site(plan.rows) as site:
+        floor = asyncio.run(build_floor(site, plan.kind, plan.query_count, RECORDED_FROM, plan.ranking))
+        with _running_server(site) as (process, port):
             for number in range(plan.repeats):
                 for place, clients in enumerate(plan.clients):
                     say(f"run {number + 1} of {plan.repeats}: {clients} clients")
                     first = WRITTEN_FROM + (number * len(plan.clients) + place) * APART
                     load = Load(
                         port,
-                        made.key,
+                        site.key,
                         plan.kind,
                         clients,
                         plan.seconds,
@@ -123,17 +123,17 @@ def run(plan: Plan, *, profile: bool, say: Callable[[str], None]) -> Report:
                         plan.query_count,
                         plan.ranking,
                     )
-                    report.measured.append(_measure_clients(made, process.pid, load, floor))
+                    report.measured.append(_measure_clients(site, process.pid, load, floor))
         if profile:
             say(f"profile: {PROFILED_CLIENTS} clients")
-            report.profile = _profile_server(made, plan)
+            report.profile = _profile_server(site, plan)
     return report
 
 
-def _measure_clients(made: Site, server: int, load: Load, floor: Floor) -> MeasuredRun:
-    replayed = replay_floor(made, floor, load.clients, load.seconds, load.warmup)
+def _measure_clients(site: Site, server: int, load: Load, floor: Floor) -> MeasuredRun:
+    replayed = replay_floor(site, floor, load.clients, load.seconds, load.warmup)
     bare = Figures.from_latencies(replayed.latencies_ms, replayed.per_second)
-    outcome, server_cpu, postgres_cpu = _run_load(made, server, load)
+    outcome, server_cpu, postgres_cpu = _run_load(site, server, load)
     ours = Figures.from_latencies(outcome.latencies_ms, len(outcome.latencies_ms) / outcome.seconds)
     return MeasuredRun(
         clients=load.clients,
@@ -148,9 +148,12 @@ def _measure_clients(made: Site, server: int, load: Load, floor: Floor) -> Measu
     )
 
 
-def _run_load(made: Site, server: int, load: Load) -> tuple[Outcome, float | None, float | None]:
-    """The clients' outcome, and CPU of the server and of PostgreSQL a request. RuntimeError when one was refused."""
-    postmaster = made.home.postgres.owner_pid() or 0
+def _run_load(site: Site, server: int, load: Load) -> tuple[Outcome, float | None, float | None]:
+    """Return the clients' outcome, and the CPU milliseconds of server and PostgreSQL for a request.
+
+    Raise RuntimeError if a request was refused.
+    """
+    postmaster = site.home.postgres.owner_pid() or 0
     before = cpu_time.process_seconds(server), cpu_time.family_seconds(postmaster)
     done = subprocess.run(
         [sys.executable, "-m", "bench.http_load"],
@@ -171,14 +174,14 @@ def _run_load(made: Site, server: int, load: Load) -> tuple[Outcome, float | Non
     return outcome, ours, theirs
 
 
-def _profile_server(made: Site, plan: Plan) -> dict[str, Any]:
-    file = made.home.path / "profile.json"
-    with _running_server(made, "--profile", str(file)) as (process, port):
+def _profile_server(site: Site, plan: Plan) -> dict[str, Any]:
+    file = site.home.path / "profile.json"
+    with _running_server(site, "--profile", str(file)) as (process, port):
         process.send_signal(signal.SIGUSR1)
         first = WRITTEN_FROM + len(plan.clients) * plan.repeats * APART
         load = Load(
             port,
-            made.key,
+            site.key,
             plan.kind,
             PROFILED_CLIENTS,
             plan.seconds,
@@ -187,19 +190,19 @@ def _profile_server(made: Site, plan: Plan) -> dict[str, Any]:
             plan.query_count,
             plan.ranking,
         )
-        outcome, server_cpu, _postgres = _run_load(made, process.pid, load)
+        outcome, server_cpu, _postgres = _run_load(site, process.pid, load)
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found | {"server_cpu_ms": server_cpu, "requests": outcome.requests}
 
 
 @contextlib.contextmanager
-def _running_server(made: Site, *options: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """The server in a process of its own, ready."""
-    command = [sys.executable, "-m", "bench.http_server", str(made.home.path), *options]
-    with (made.home.path / "server.log").open("a", encoding="utf-8") as log:
+def _running_server(site: Site, *options: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Run the server in its own process; yield the process and its port once it is ready."""
+    command = [sys.executable, "-m", "bench.http_server", str(site.home.path), *options]
+    with (site.home.path / "server.log").open("a", encoding="utf-8") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
-        yield process, _ready_port(process, made.home.path / "server.log")
+        yield process, _ready_port(process, site.home.path / "server.log")
     finally:
         process.terminate()
         try:
@@ -212,7 +215,7 @@ def _running_server(made: Site, *options: str) -> Iterator[tuple["subprocess.Pop
 
 
 def _ready_port(process: "subprocess.Popen[str]", log: Path) -> int:
-    """The port it prints, as soon as it is ready there."""
+    """Return the port that the server prints, once it is ready there. Raise RuntimeError if it never is."""
     deadline = time.monotonic() + READY_S
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:

@@ -1,9 +1,9 @@
-"""The server under load: the real application, one process, with the constant embedder in place of a model.
+"""The server under load: the real application in one process, with the constant embedder instead of a model.
 
     python -m bench.http_server HOME [--profile FILE]
 
-HOME is an embedded installation whose PostgreSQL runs. Prints the port it listens on; with --profile, SIGUSR1 starts
-the profile; ends on SIGTERM.
+HOME is an embedded installation whose PostgreSQL runs. The server prints its port. With --profile, SIGUSR1 starts the
+profile. SIGTERM ends the server.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def serve_application(home: Home, profile: Path | None) -> None:
     listener = config.bind_socket()
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
-    signal.signal(signal.SIGTERM, lambda _signal, _frame: None)  # uvicorn raises it once more when it is done
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: None)  # uvicorn raises the signal again when it has stopped
     sampler = StackSampler()
     with sampler.listen_for_start() if profile else contextlib.nullcontext():
         uvicorn.Server(config).run(sockets=[listener])

@@ -1,7 +1,7 @@
-"""LoCoMo for Mnema: conversations as import lines, and its questions asked of a running server.
+"""LoCoMo for Mnema: convert its conversations to import lines, and send its questions to a running server.
 
 LoCoMo (snap-research, CC BY-NC 4.0) is a JSON list of conversations, each a row of dated sessions between two people.
-It is read from a file the caller has; none of it is part of this project.
+The caller provides the file; LoCoMo is not part of this project.
 
     python -m bench.locomo convert FILE --conversation 1 --out turns.jsonl
     python -m bench.locomo questions FILE --conversation 1 --limit 10
@@ -52,7 +52,7 @@ class FoundMemory:
 
 
 def load_conversation(path: Path, conversation: int) -> dict[str, Any]:
-    """Return the conversation at this place in the file, counted from 1. ValueError when there is none."""
+    """Return the conversation at this place in the file, counted from 1. Raise ValueError if there is none."""
     conversations = json.loads(path.read_text(encoding="utf-8"))
     held = len(conversations) if isinstance(conversations, list) else 0
     if not 1 <= conversation <= held:
@@ -62,7 +62,7 @@ def load_conversation(path: Path, conversation: int) -> dict[str, Any]:
 
 
 def user_of(sample_id: str) -> str:
-    """The user a conversation is imported as."""
+    """Return the user id under which a conversation is imported."""
     return f"locomo-{sample_id}"
 
 
@@ -72,10 +72,10 @@ def session_time(text: str) -> datetime:
 
 
 def normalise_evidence(raw: object) -> tuple[str, ...]:
-    """Every turn id in an evidence field, once each, in order.
+    """Return every turn id in an evidence field once, in order.
 
-    The field is a list of strings, some of them two ids in one ("D8:6; D9:17"), oddly punctuated ("D:11:26"), padded
-    ("D30:05") or cut off ("D", which names no turn and is dropped).
+    The field is a list of strings. Some hold two ids ("D8:6; D9:17"), odd punctuation ("D:11:26"), padding ("D30:05")
+    or a cut-off id ("D", which names no turn and is dropped).
     """
     parts = raw if isinstance(raw, list) else [raw]
     found = (match for part in parts if isinstance(part, str) for match in _TURN_ID.finditer(part))
@@ -83,14 +83,14 @@ def normalise_evidence(raw: object) -> tuple[str, ...]:
 
 
 def turn_content(turn: dict[str, Any]) -> str:
-    """What was said, and what the photo shows when there is one."""
+    """Return the text of a turn, with the caption of its photo if there is one."""
     text = str(turn.get("text") or "").strip()
     caption = str(turn.get("blip_caption") or "").strip()
     return f"{text} [shares a photo: {caption}]".strip() if caption else text
 
 
 def session_numbers(talk: dict[str, Any]) -> list[int]:
-    """The sessions that have turns, in order. Some files date sessions that were never written."""
+    """Return the numbers of the sessions that have turns, in order. Some files date sessions without turns."""
     matches = (_SESSION.fullmatch(key) for key, turns in talk.items() if turns)
     return sorted(int(match[1]) for match in matches if match)
 
@@ -117,7 +117,7 @@ def import_lines(sample: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def load_questions(path: Path, conversation: int, categories: Sequence[int] = ANSWERABLE) -> list[Question]:
-    """The questions of one conversation (counted from 1) in these categories, in file order."""
+    """Return the questions of one conversation (counted from 1) in these categories, in file order."""
     return [
         Question(str(entry["question"]), str(entry.get("answer", "")), category, normalise_evidence(entry["evidence"]))
         for entry in load_conversation(path, conversation)["qa"]
@@ -126,7 +126,7 @@ def load_questions(path: Path, conversation: int, categories: Sequence[int] = AN
 
 
 def ask_server(client: httpx.Client, user_id: str, question: str) -> list[FoundMemory]:
-    """Ask `memory.query` and return its items, best first, at most TOP_K. Raises httpx.HTTPError."""
+    """Return the items of `memory.query`, best first, at most TOP_K. Raise httpx.HTTPError."""
     body = {
         "agent": "supervisor",
         "query": question,
@@ -143,7 +143,7 @@ def ask_server(client: httpx.Client, user_id: str, question: str) -> list[FoundM
 
 
 def report_answer(number: int, question: Question, found: Sequence[FoundMemory]) -> int:
-    """Print one question with what the server found; return how many evidence turns are among it."""
+    """Print one question with the memories that the server found. Return the number of evidence turns among them."""
     places = {item.dia_id: place for place, item in reversed(list(enumerate(found, start=1)))}
     print(f"\n{number}. {question.question}")
     print(f"   answer: {question.answer}")
@@ -159,10 +159,10 @@ def report_answer(number: int, question: Question, found: Sequence[FoundMemory])
 
 
 def ask_all(client: httpx.Client, user_id: str, questions: Sequence[Question]) -> None:
-    """Ask each question and print what was found, then hits, misses and evidence recall@10.
+    """Ask each question and print the results, then hits, misses and evidence recall@10.
 
-    Recall is counted over evidence turns and, beside it, averaged over questions. A question that names no evidence
-    is asked but not counted; an id that no turn carries counts as a miss.
+    Recall is counted over evidence turns, and also averaged over questions. A question without evidence is asked but
+    not counted. An id that no turn has counts as a miss.
     """
     hits = total = 0
     shares: list[float] = []
@@ -180,7 +180,7 @@ def ask_all(client: httpx.Client, user_id: str, questions: Sequence[Question]) -
 
 
 def run_convert(arguments: argparse.Namespace) -> None:
-    """`convert`: write import lines to --out, or to standard output."""
+    """Run `convert`: write import lines to --out, or to standard output."""
     lines = [json.dumps(line, ensure_ascii=False) for line in import_lines(chosen_sample(arguments))]
     text = "".join(f"{line}\n" for line in lines)
     if arguments.out is None:
@@ -191,7 +191,7 @@ def run_convert(arguments: argparse.Namespace) -> None:
 
 
 def run_questions(arguments: argparse.Namespace) -> None:
-    """`questions`: print the answerable questions with their evidence."""
+    """Run `questions`: print the answerable questions with their evidence."""
     for number, question in enumerate(chosen_questions(arguments), start=1):
         print(f"{number}. [{question.category}] {question.question}")
         print(f"   answer: {question.answer}")
@@ -199,7 +199,7 @@ def run_questions(arguments: argparse.Namespace) -> None:
 
 
 def run_ask(arguments: argparse.Namespace) -> None:
-    """`ask`: put the questions to the server named by MNEMA_URL."""
+    """Run `ask`: send the questions to the server at MNEMA_URL."""
     key = os.environ.get("MNEMA_API_KEY")
     if not key:
         raise ValueError("MNEMA_API_KEY is not set")
@@ -210,17 +210,17 @@ def run_ask(arguments: argparse.Namespace) -> None:
 
 
 def chosen_sample(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The conversation the command line names."""
+    """Return the conversation that the command line names."""
     return load_conversation(arguments.file, arguments.conversation)
 
 
 def chosen_questions(arguments: argparse.Namespace) -> list[Question]:
-    """The first --limit answerable questions, or all of them."""
+    """Return the first --limit answerable questions, or all of them."""
     return load_questions(arguments.file, arguments.conversation)[: arguments.limit]
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line: convert, questions, ask."""
+    """Return the parser of the command line: convert, questions, ask."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("file", type=Path, metavar="FILE", help="LoCoMo JSON")
     shared.add_argument(
@@ -239,7 +239,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def positive_integer(text: str) -> int:
-    """A whole number of at least 1."""
+    """Return a whole number of at least 1. Raise ValueError otherwise."""
     number = int(text)
     if number < 1:
         raise ValueError(text)
@@ -247,7 +247,7 @@ def positive_integer(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 1 and a line on standard error when it cannot be done."""
+    """Run one command. On an error, print one line to standard error and return 1."""
     arguments = build_parser().parse_args(argv)
     try:
         arguments.run(arguments)

@@ -1,10 +1,10 @@
-"""Evidence found on LoCoMo, through the real use-cases and a real database, by ranking profile.
+"""Evidence found on LoCoMo by ranking profile, through the real use-cases and a real database.
 
     mnema bench retrieval --locomo FILE [--conversations 1,2,3,4,5]
 
-The turns are stored as memories of one user a conversation; each question is asked a day after the last turn. A
-question counts by the share of its evidence turns found; the second recall counts turns. LoCoMo itself is not part of
-this project.
+The turns of a conversation are stored as memories of one user. Each question is asked a day after the last turn. A
+question counts by the share of its evidence turns that were found; the second recall counts turns. LoCoMo is not part
+of this project.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from bench import locomo, throwaway
 
 AGENT, CATEGORY = "supervisor", "activity"
 PLAIN = "dense plain"
-"""By the vector of a turn's text without its speaker, as stores that know no speakers embed it: asked of copies."""
+"""A profile that uses only the vector of a turn's text without its speaker. It queries copies of the memories."""
 DEEPEST = 20
 CHUNK = 64
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -52,13 +52,13 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 @dataclass(slots=True)
 class Figures:
-    """What one profile found: for each question its conversation, category, share found at 5, 10 and 20, and more."""
+    """The results of one profile: one row for each question with conversation, category and recall at 5, 10 and 20."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     cpu_ms: float = 0.0
 
     def add_question(self, conversation: int, question: locomo.Question, places: dict[str, int]) -> None:
-        """A question whose evidence was found at these places, counted from 1."""
+        """Add a question whose evidence turns were found at these places, counted from 1."""
         found = [places.get(turn, math.inf) for turn in question.evidence]
         ideal = sum(1 / math.log2(place + 1) for place in range(1, min(10, len(found)) + 1))
         row: dict[str, Any] = {"conversation": conversation, "category": question.category, "evidence": len(found)}
@@ -68,31 +68,31 @@ class Figures:
         self.rows.append(row)
 
     def mean_of(self, name: str, **only: int) -> float:
-        """Over the questions, or those of a conversation or category."""
+        """Return the mean of a figure over the questions, or over those of a conversation or category."""
         chosen: list[float] = [r[name] for r in self.rows if all(r[key] == value for key, value in only.items())]
         return sum(chosen) / len(chosen) if chosen else math.nan
 
     @property
     def turn_recall(self) -> float:
-        """Evidence turns among the first ten, of all."""
+        """The share of all evidence turns that were among the first ten items."""
         found = sum(float(r["r@10"]) * int(r["evidence"]) for r in self.rows)
         return found / sum(int(r["evidence"]) for r in self.rows)
 
 
 @dataclass(slots=True)
 class MovableClock:
-    """A clock that stands where it is put."""
+    """A clock that shows the time that was set."""
 
     at: datetime = datetime(2030, 1, 1, tzinfo=UTC)
 
     def now(self) -> datetime:
-        """Where it stands."""
+        """Return the time that was set."""
         return self.at
 
 
 @contextmanager
 def ablation_profiles(folder: Path) -> Iterator[Path]:
-    """A copy of the configuration with a profile for each ablation."""
+    """Write a copy of the configuration with a profile for each ablation to `folder`."""
     for file in CONFIG_DIR.rglob("*.yaml"):
         copy = folder / file.relative_to(CONFIG_DIR)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def ablation_profiles(folder: Path) -> Iterator[Path]:
 async def measure_profiles(
     site: throwaway.Site, file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Figures]:
-    """Store the conversations and ask every question once a profile."""
+    """Store the conversations and ask every question with every profile."""
     clock, figures = MovableClock(), {name: Figures() for name in names}
     with tempfile.TemporaryDirectory() as folder, ablation_profiles(Path(folder)) as config:
         settings = site.home.server_settings(site.cluster).model_copy(update={"config_dir": config})
@@ -116,21 +116,21 @@ async def measure_profiles(
             assert scope is not None
             for conversation in conversations:
                 sample = locomo.load_conversation(file, conversation)
-                said = await _store_turns(app, scope, sample, clock)
+                turn_ids = await _store_turns(app, scope, sample, clock)
                 if PLAIN in names:
-                    said |= await _store_turns(app, scope, sample, clock, plain=True)
+                    turn_ids |= await _store_turns(app, scope, sample, clock, plain=True)
                 await _analyse_tables(site)
                 questions = [q for q in locomo.load_questions(file, conversation) if q.evidence]
-                say(f"conversation {conversation}: {len(questions)} questions of {len(set(said.values()))} turns")
+                say(f"conversation {conversation}: {len(questions)} questions of {len(set(turn_ids.values()))} turns")
                 for question in questions:
                     for name in names:
-                        places = await _ask_question(app, scope, sample, question, name, figures[name], said)
+                        places = await _ask_question(app, scope, sample, question, name, figures[name], turn_ids)
                         figures[name].add_question(conversation, question, places)
     return figures
 
 
 async def _analyse_tables(site: throwaway.Site) -> None:
-    """What autovacuum does within minutes."""
+    """Run VACUUM ANALYZE, as autovacuum does within minutes."""
     connection = await asyncpg.connect(site.superuser_url)
     await connection.execute("VACUUM (ANALYZE)")
     await connection.close()
@@ -139,8 +139,8 @@ async def _analyse_tables(site: throwaway.Site) -> None:
 async def _store_turns(
     app: Application, scope: Principal, sample: dict[str, Any], clock: MovableClock, *, plain: bool = False
 ) -> dict[UUID, str]:
-    """The turns as memories; which one is which turn of LoCoMo."""
-    said: dict[UUID, str] = {}
+    """Store the turns as memories. Return LoCoMo's turn ids by memory id."""
+    turn_ids: dict[UUID, str] = {}
     lines = list(locomo.import_lines(sample))
     clock.at = datetime.fromisoformat(lines[-1]["created_at"]) + timedelta(days=1)
     for start in range(0, len(lines), CHUNK):
@@ -151,8 +151,8 @@ async def _store_turns(
         for line, written in zip(chunk, stored, strict=True):
             if isinstance(written, Exception) or written.id is None:
                 raise RuntimeError(f"a turn was not stored: {written}")
-            said[written.id] = line["metadata"]["dia_id"]
-    return said
+            turn_ids[written.id] = line["metadata"]["dia_id"]
+    return turn_ids
 
 
 def _turn_memory(line: dict[str, Any], plain: bool) -> NewMemory:
@@ -170,23 +170,23 @@ async def _ask_question(
     question: locomo.Question,
     profile: str,
     figures: Figures,
-    said: dict[UUID, str],
+    turn_ids: dict[UUID, str],
 ) -> dict[str, int]:
-    """The places of the turns found."""
+    """Return the places of the turns that were found, by LoCoMo's turn id."""
     user, name = locomo.user_of(str(sample["sample_id"])), profile
     if profile == PLAIN:
         user, name = f"{user} {PLAIN}", "dense"
     query = Query(AGENT, question.question, (CATEGORY,), Filters(user_id=user), DEEPEST, 8192, profile=name)
-    await app.embedder.encode_query(question.question)  # cached from here on: only the query is measured
+    await app.embedder.encode_query(question.question)  # cached from now on, so that only the query is measured
     started = time.process_time()
     answer = await app.query.answer_query(scope, query)
     figures.cpu_ms += (time.process_time() - started) * 1000
-    return {said[item.memory.id]: place for place, item in enumerate(answer.items, start=1)}
+    return {turn_ids[item.memory.id]: place for place, item in enumerate(answer.items, start=1)}
 
 
 def run(
     file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Figures]:
-    """Measure on a throw-away installation."""
+    """Measure the profiles on a throw-away installation."""
     with throwaway.open_site(0) as site:
         return asyncio.run(measure_profiles(site, file, conversations, names, say))

