@@ -19,7 +19,7 @@ types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 unit: $(VENV)/dev.stamp
-	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup --durations=20 $(ARGS)
 
 # After a change of a migration: the current schema as files, in migrations/schema.
 schema: $(VENV)/run.stamp

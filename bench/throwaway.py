@@ -85,7 +85,7 @@ async def _prepare_database(home: Home, cluster: Cluster) -> str:
 async def _load_memories(site: Site, rows: int) -> None:
     """Load memories through the journal in chunks, two users at a time, then their relations in bulk."""
     gate = asyncio.Semaphore(2)
-    settings = site.home.settings(site.cluster)
+    settings = site.home.server_settings(site.cluster)
     async with site.open_application() as (app, scope), open_database(settings) as uow:
         # the use-case would compare every note with all others
         journal = Journal(uow, (await active_space(uow)).name, settings.erasure_secret())

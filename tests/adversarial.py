@@ -72,10 +72,10 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 def texts(size: int) -> Iterator[tuple[str, str]]:
-    """A name and a text: each unit repeated, with an end that it does not match; and all of them, 1 MiB."""
+    """A name and a text: each unit repeated, with an end that it does not match; and all of them, 32 times as long."""
     for unit in (*COMBINING, *UNITS):
         yield repr(unit), unit * (size * (8 if unit in COMBINING else 1) // len(unit)) + "x"
-    yield "all", "x".join(unit * ((1 << 20) // len(UNITS) // len(unit)) for unit in UNITS)
+    yield "all", "x".join(unit * (32 * size // len(UNITS) // len(unit)) for unit in UNITS)
 
 
 def main(size: int, cpu_s: float) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import asyncpg
+import hypothesis
 import pytest
 from filelock import FileLock
 from pydantic import SecretStr
@@ -27,6 +28,7 @@ from app.config.settings import Settings
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
+from tests.effort import tries
 from tests.factories import Caller, Clock, KeepOpen, make_caller, replica
 from tests.redis_server import RedisProcess, RedisServer
 
@@ -38,6 +40,10 @@ TEMPLATE = "mnema_template"
 MEMORY, MEMORY_NEEDED = "/dev/shm", 2 << 30
 SECRET_KEY = "the tests' own, and long enough for it"
 PASSWORDS = {"mnema_admin": "admin of the tests", "mnema_app": "app of the tests"}
+
+
+hypothesis.settings.register_profile("mnema", max_examples=tries(100), deadline=None)
+hypothesis.settings.load_profile("mnema")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,6 +72,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if (home / "ready").exists() and _kind() == "embedded":
         EmbeddedPostgres(home, durable=False).stop_server("immediate")
     shutil.rmtree(home, ignore_errors=True)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes a core: a good half of a run waits, for processes, locks and timeouts."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def roomy_memory() -> str | None:

@@ -1,7 +1,7 @@
 """schemathesis against a real server: every operation of the OpenAPI document, alone and along its links.
 
 It runs as its own process, configured by tests/api/fuzz/schemathesis.toml. MNEMA_FUZZ_EXAMPLES=500 tries that many
-requests an operation instead of the few of the normal run, MNEMA_FUZZ_SEED other ones.
+requests an operation instead of the few of the run's profile, MNEMA_FUZZ_SEED other ones.
 """
 
 import asyncio
@@ -16,10 +16,11 @@ import pytest
 
 from app.bootstrap import Application
 from tests.api.calls import ask, remember, say
+from tests.effort import tries
 from tests.factories import Caller, make_caller
 
 CONFIG = Path(__file__).with_name("fuzz") / "schemathesis.toml"
-EXAMPLES = int(os.environ.get("MNEMA_FUZZ_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("MNEMA_FUZZ_EXAMPLES", tries(8)))
 SEED = os.environ.get("MNEMA_FUZZ_SEED", "1")
 LONGEST_S = 120 + 30 * EXAMPLES
 STATEFUL = max(30, EXAMPLES)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from app.domain.errors import InvalidCursor
 from app.domain.paging import decode_cursor
 from tests.api.calls import history_of, refused, remember, verdict
+from tests.effort import tries
 
 
 async def pages(client: httpx.AsyncClient, path: str, between: Any = None, **params: Any) -> list[list[Any]]:
@@ -166,7 +167,7 @@ async def test_a_cursor_outside_the_calendar_is_refused(http: httpx.AsyncClient,
     refused(await http.get("/memory", params={"cursor": encoded([moment, ID])}), 422, "invalid_cursor")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=80), st.binary(max_size=60).map(lambda b: base64.urlsafe_b64encode(b).decode())))
 def test_any_text_is_a_cursor_of_ours_or_refused(cursor: str) -> None:
     try:

@@ -15,6 +15,7 @@ from app.config.settings import Settings
 from app.mcp.http import PATH
 from app.ports import Embedder
 from tests.api import calls
+from tests.effort import tries
 from tests.factories import Caller, body, serve
 from tests.mcp.connections import HEADERS, VERSIONS, answered, by_http, by_stdio, call, refused
 
@@ -64,7 +65,7 @@ async def test_bodies_that_are_no_request(server: str, caller: Caller, version: 
 async def test_any_arguments_get_an_answer(server: str, caller: Caller) -> None:
     tried: list[tuple[str, Any]] = []
 
-    @examples(max_examples=120, deadline=None, database=None)
+    @examples(max_examples=tries(120), deadline=None, database=None)
     @given(name=SOME_NAMES, arguments=JSON)
     def collect(name: str, arguments: Any) -> None:
         tried.append((name, arguments))

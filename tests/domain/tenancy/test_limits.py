@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.tenancy.limits import SECOND_US, Allowance, Ceiling, LimitKind, LimitPolicy, Tally, retry_after_s
+from tests.effort import tries
 
 WINDOW = 60 * SECOND_US
 START = 1_800_000_000 * SECOND_US  # a border
@@ -104,7 +105,7 @@ class Board:
             tally.merge_total(index, self.totals[index])
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from(["arrive", "exchange"]), st.integers(0, WINDOW // 3)), max_size=60

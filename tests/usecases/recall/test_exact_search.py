@@ -18,6 +18,7 @@ from app.domain.filters import Filters
 from app.storage.recall.search import Search, SearchStorage
 from app.usecases.recall.answer import Answer
 from app.usecases.recall.query import Query
+from tests.effort import tries
 from tests.factories import Caller, Clock, make_caller
 from tests.usecases.crowd import (
     STEPS,
@@ -37,7 +38,7 @@ from tests.usecases.stored import VECTORS as TABLE
 SIZE = 3_000
 RANKED = ("preferences", "event", "goals", "tasks")
 STORAGE = SearchStorage("minilm_l6_v2")
-many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=tries(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @dataclass(frozen=True)
