@@ -38,5 +38,4 @@ EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
-CMD ["uvicorn", "--http", "app.api.transport.connections:BoundedHttp", "--factory", "app.api.main:create_app", "--host", "0.0.0.0", \
-     "--port", "8000", "--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "15"]
+CMD ["mnema", "serve", "--host", "0.0.0.0", "--port", "8000"]

@@ -7,44 +7,44 @@ profile. SIGTERM ends the server.
 """
 
 import argparse
+import asyncio
 import contextlib
 import signal
 import sys
 from pathlib import Path
 
-import uvicorn
+import uvloop
 
 from app.api.main import create_app
-from app.api.transport.connections import BoundedHttp
+from app.api.transport.server import HttpServer
 from app.bootstrap import Doubles
 from app.embedded.home import Home
 from bench.constant_embedder import ConstantEmbedder
 from bench.stack_sampler import StackSampler
+
+GRACE_S = 10.0
 
 
 def serve_application(home: Home, profile: Path | None) -> None:
     """Serve until SIGTERM, then write the profile."""
     settings = home.server_settings(home.postgres.start_server())
     embedder = ConstantEmbedder(settings.embedding_model, settings.embedding_dimension)
-    config = uvicorn.Config(
-        create_app(settings, Doubles(embedder=embedder)),
-        host="127.0.0.1",
-        port=0,
-        loop="uvloop",
-        http=BoundedHttp,
-        access_log=False,
-        log_level="warning",
-        timeout_graceful_shutdown=10,
-    )
-    listener = config.bind_socket()
-    sys.stdout.write(f"{listener.getsockname()[1]}\n")
-    sys.stdout.flush()
-    signal.signal(signal.SIGTERM, lambda _signal, _frame: None)  # uvicorn raises the signal again when it has stopped
+    app = create_app(settings, Doubles(embedder=embedder))
     sampler = StackSampler()
     with sampler.listen_for_start() if profile else contextlib.nullcontext():
-        uvicorn.Server(config).run(sockets=[listener])
+        uvloop.run(_serve(HttpServer(app)))
     if profile:
         sampler.write_counts(profile)
+
+
+async def _serve(server: HttpServer) -> None:
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    await server.start("127.0.0.1", 0)
+    sys.stdout.write(f"{server.port}\n")
+    sys.stdout.flush()
+    await ended.wait()
+    await server.stop(GRACE_S)
 
 
 def main() -> None:

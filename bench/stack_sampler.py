@@ -27,9 +27,9 @@ GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("storage", ("/app/storage/",)),
     ("use-case and domain", ("/app/usecases/", "/app/domain/")),
     ("pydantic and schemas", ("/pydantic/", "/app/api/schemas/")),
+    ("HTTP", ("/app/api/transport/connections.py", "/app/api/transport/exchange.py", "/app/api/transport/server.py")),
     ("our middleware and routes", ("/app/api/",)),
     ("FastAPI and Starlette", ("/fastapi/", "/starlette/", "/anyio/")),
-    ("HTTP (uvicorn)", ("/uvicorn/",)),
 )
 """Groups of source files. A sample belongs to the group of its innermost frame that has one."""
 

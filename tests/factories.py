@@ -1,6 +1,5 @@
 """What tests build: tenants with keys, clients, memories, a clock that moves, a server on loopback."""
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -9,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
-import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from app.api.main import create_app
-from app.api.transport.connections import BoundedHttp
+from app.api.transport.connections import Bounds
+from app.api.transport.server import HttpServer
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.domain.memory.memory import NewMemory
@@ -134,23 +133,11 @@ async def replica(settings: Settings, doubles: Doubles | None = None) -> AsyncIt
 
 
 @asynccontextmanager
-async def serve_app(
-    app: FastAPI, port: int = 0, http: type[BoundedHttp] = BoundedHttp, **options: Any
-) -> AsyncIterator[str]:
-    """A real server of this application; `options` are uvicorn's."""
-    where: dict[str, Any] = {"host": "127.0.0.1", "port": port}
-    config = uvicorn.Config(app, **where, http=http, log_level="warning", lifespan="on", **options)
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # the test run's handlers stay
-    task = asyncio.create_task(server.serve())
-    while not server.started:
-        if task.done():
-            task.result()
-            raise RuntimeError("the server did not start")
-        await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
+async def serve_app(app: ASGIApp, port: int = 0, bounds: Bounds | None = None) -> AsyncIterator[str]:
+    """A real server of this application."""
+    server = HttpServer(app, bounds)
+    await server.start("127.0.0.1", port)
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{server.port}"
     finally:
-        server.should_exit = True
-        await task
+        await server.stop()

@@ -1,4 +1,4 @@
-"""The HTTP API: `uvicorn --http app.api.transport.connections:BoundedHttp --factory app.api.main:create_app`."""
+"""The HTTP API as an ASGI application; `mnema serve` serves it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -6,13 +6,14 @@ from importlib.metadata import entry_points
 
 import typer
 
-from app.cli import embeddings, jobs, llm, mcp, memories, operators, people, up
+from app.cli import embeddings, jobs, llm, mcp, memories, operators, people, serve, up
 from app.cli.client import error_text, exit_with_error
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
 app.command("up")(up.start_installation)
 app.command("down")(up.stop_installation)
 app.command("status")(up.print_status)
+app.command("serve")(serve.serve)
 app.command("migrate")(operators.migrate_schema)
 app.add_typer(operators.tenant_app, name="tenant")
 app.add_typer(operators.key_app, name="key")

@@ -97,10 +97,8 @@ class Services:
         self._home.record_running({n: p.pid for n, p in self._processes.items()})
 
     def _start_server(self) -> Popen:
-        options = ["--port", str(self._port), "--no-access-log", "--log-level", "warning"]
-        application = ["--http", "app.api.transport.connections:BoundedHttp", "--factory", "app.api.main:create_app"]
-        command = ["uvicorn", *application, "--host", "127.0.0.1", *options, "--timeout-graceful-shutdown", "10"]
-        return self._spawn_process("server", [sys.executable, "-m", *command])
+        options = ["--host", "127.0.0.1", "--port", str(self._port), "--grace", "10"]
+        return self._spawn_process("server", [sys.executable, "-m", "app.api", *options])
 
     def _start_worker(self) -> Popen:
         options = ["--concurrency", "1", "--loglevel", "warning", "--without-gossip", "--without-mingle"]

@@ -15,13 +15,13 @@ from tests.conftest import Database, model_cache
 
 
 class Server:
-    """A server process on one port that tests kill and restart. `factory` makes its application."""
+    """A server process on one port that tests kill and restart. `module` is its program."""
 
     def __init__(
         self,
         database: Database,
         home: Path,
-        factory: str = "app.api.main:create_app",
+        module: str = "app.api",
         stderr: IO[bytes] | int | None = None,
     ) -> None:
         """Set up the server. `stderr` receives its output, instead of a file in `home`."""
@@ -29,7 +29,7 @@ class Server:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home)
-        self._factory = factory
+        self._module = module
         self._log = home / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -51,9 +51,7 @@ class Server:
             models.symlink_to(model_cache())
 
     def _launch(self) -> None:
-        where = ("--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning")
-        what = ("--http", "app.api.transport.connections:BoundedHttp", "--factory", self._factory)
-        command = [sys.executable, "-m", "uvicorn", *what, *where]
+        command = [sys.executable, "-m", self._module, "--port", str(self.port)]
         with self._log.open("ab") as log:
             said = log if self._stderr is None else self._stderr
             self._process = subprocess.Popen(command, cwd=REPOSITORY, env=self._env, stdout=said, stderr=said)

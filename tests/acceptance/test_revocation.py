@@ -35,7 +35,7 @@ async def replica(database: Database, home: Path) -> AsyncIterator[str]:
     """Start a server process as operators do, with the shipped settings; yield its URL."""
     port = str(free_port())
     env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home, MNEMA_MODEL_CACHE=model_cache())
-    command = ["-m", "uvicorn", "--factory", "app.api.main:create_app", "--port", port, "--log-level", "warning"]
+    command = ["-m", "app.cli.main", "serve", "--port", port]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command, cwd=REPOSITORY, env=env, stdout=asyncio.subprocess.DEVNULL
     )

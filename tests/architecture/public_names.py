@@ -23,6 +23,7 @@ UNDOCUMENTED = (
     "starlette.routing.request_response",
     "uvicorn.lifespan",
     "uvicorn.loops",
+    "uvicorn.protocols",
     "uvicorn.server",
 )
 """Modules and names without an underscore that no documentation names."""

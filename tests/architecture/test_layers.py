@@ -105,6 +105,7 @@ BREAKS: list[tuple[Check, str, str]] = [
     (public_names.undocumented_imports, "app/api/x.py", "from fastapi.dependencies.utils import solve_dependencies"),
     (public_names.undocumented_imports, "app/api/x.py", "from fastapi.dependencies import utils"),
     (public_names.undocumented_imports, "app/api/x.py", "from fastapi.routing import APIRoute, request_response"),
+    (public_names.undocumented_imports, "app/api/x.py", "import uvicorn.protocols.http.h11_impl"),
     (public_names.private_attributes, "app/storage/x.py", "connection._con.close()"),
     (public_names.private_attributes, "app/storage/x.py", "getattr(connection, '_con')"),
     (public_names.private_attributes, "app/storage/x.py", "def f(self):\n    self._pool._queue.get()"),

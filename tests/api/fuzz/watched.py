@@ -1,4 +1,4 @@
-"""The server, with a watch on its event loop: `uvicorn --factory tests.api.fuzz.watched:create_app`.
+"""The server, with a watch on its event loop: `python -m tests.api.fuzz.watched`.
 
 `GET /watch` tells the longest time that the process computed without its event loop having a turn, in CPU seconds (so
 that a busy machine does not count), and the most memory it has had, in bytes. `POST /watch` begins anew.
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api import main
+from app.api.transport import serving
 
 TICK_S = 0.01
 
@@ -57,3 +58,7 @@ def _peak_bytes() -> int:
 def create_app() -> ASGIApp:
     """The application as it is served, watched."""
     return Watch(main.create_app())
+
+
+if __name__ == "__main__":
+    serving.main(create_app)

@@ -72,7 +72,7 @@ def test_an_origin_that_a_page_may_have(origin: str) -> None:
 
 
 async def test_https_is_kept_only_where_it_was_used(settings: Settings, embedder: Embedder, clock: Clock) -> None:
-    """uvicorn believes X-Forwarded-Proto of a proxy on this machine."""
+    """The server believes X-Forwarded-Proto of a proxy on this machine."""
     async with serve(settings, Doubles(embedder=embedder, clock=clock)) as url, httpx.AsyncClient(base_url=url) as c:
         for path in ("/health", "/nothing", "/docs"):
             behind = await c.get(path, headers={"X-Forwarded-Proto": "https"})

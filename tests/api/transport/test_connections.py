@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.api.main import create_app
-from app.api.transport.connections import BoundedHttp
+from app.api.transport.connections import Bounds
 from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
@@ -15,7 +15,7 @@ from tests.api.calls import refused, remember
 from tests.api.raw_connections import connected, rest
 from tests.factories import Caller, serve_app
 
-LIMIT = BoundedHttp.limit
+LIMIT = Bounds().head
 START = b"GET /health HTTP/1.1\r\nHost: mnema\r\n"
 CHUNKED = b"POST /memory HTTP/1.1\r\nHost: mnema\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
 ENDLESS = {
@@ -31,10 +31,7 @@ ENDLESS = {
 PIECES = 400
 
 
-class Impatient(BoundedHttp):
-    """Waits less long."""
-
-    patience_s = 0.3
+IMPATIENT = Bounds(head_s=0.3)
 
 
 async def flood(writer: asyncio.StreamWriter, piece: bytes) -> None:
@@ -86,7 +83,7 @@ async def test_headers_below_the_limit_and_bodies_above_it_are_served(
 
 async def test_who_does_not_finish_the_head_of_a_request_is_hung_up_on(settings: Settings, embedder: Embedder) -> None:
     app = create_app(settings, Doubles(embedder=embedder))
-    async with serve_app(app, http=Impatient) as url:
+    async with serve_app(app, bounds=IMPATIENT) as url:
         for begun in (b"", b"GET", START, START + b"X-Slow: y"):
             async with connected(url) as (reader, writer):
                 writer.write(begun)
@@ -101,9 +98,9 @@ async def test_who_does_not_finish_the_head_of_a_request_is_hung_up_on(settings:
 async def test_who_is_slow_with_a_body_is_waited_for(settings: Settings, embedder: Embedder, caller: Caller) -> None:
     async def slowly() -> AsyncIterator[bytes]:
         for _ in range(3):
-            await asyncio.sleep(Impatient.patience_s)
+            await asyncio.sleep(IMPATIENT.head_s)
             yield b"\n"
 
     app = create_app(settings, Doubles(embedder=embedder))
-    async with serve_app(app, http=Impatient) as url, caller.client(url) as client:
+    async with serve_app(app, bounds=IMPATIENT) as url, caller.client(url) as client:
         assert (await client.post("/memory/bulk", content=slowly())).status_code == 200

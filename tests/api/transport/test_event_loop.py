@@ -171,7 +171,7 @@ def packed(operation: Operation, body: Any) -> dict[str, Any]:
 @pytest.fixture
 async def watched(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
     """A server whose event loop is watched."""
-    server = Server(database, tmp_path, "tests.api.fuzz.watched:create_app")
+    server = Server(database, tmp_path, "tests.api.fuzz.watched")
     try:
         await server.start()
         yield server
