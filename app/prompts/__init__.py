@@ -1,6 +1,7 @@
-"""What chat models are asked: one file a prompt, each with a version. Pure: texts in, a Prompt out, an answer read.
+"""Prompts for chat models: one file for each, with a version. A prompt file builds the prompt and checks the answer.
 
-Whoever changes a word of a prompt, or what its answer may be, counts its version up: figures are kept by version.
+Any change of a prompt's words or of its answer's schema needs a new version, because figures are stored by version.
+The docstring of an answer model is part of that schema: the model reads it.
 """
 
 import json
@@ -18,5 +19,5 @@ SPEAKER_RULE = (
 
 
 def as_data(question: Mapping[str, Any]) -> str:
-    """The question as JSON on one line: no text in it can end its own quotation."""
+    """Return the question as JSON on one line. No text in it can end its own quotation."""
     return json.dumps(question, ensure_ascii=False)

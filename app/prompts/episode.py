@@ -1,4 +1,4 @@
-"""What a stretch of conversation came to, if anything (seed 003 §9)."""
+"""The prompt for an episode of a conversation, if there is one."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -30,9 +30,10 @@ importance: 1 (trivial) to 5 (vital). tags: up to {MAX_TAGS}, one or two words e
 
 
 class Episode(BaseModel):
-    """What happened."""
+    """An episode of the answer."""
 
-    model_config = ConfigDict(extra="forbid")
+    # The model reads the description; another wording needs a new VERSION.
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"description": "What happened."})
 
     text: str
     importance: Annotated[int, Field(ge=1, le=5)]
@@ -47,26 +48,26 @@ class Answer(BaseModel):
     episodes: list[Episode]
 
 
-def episode_prompt(told: Sequence[Mapping[str, str]], said_on: date, earlier: Sequence[str]) -> Prompt[Answer]:
-    """`told`: who said what, oldest first; `earlier`: the user's last episodes."""
-    question = {"date": f"{said_on:%A} {said_on.isoformat()}", "earlier": list(earlier), "messages": list(told)}
+def episode_prompt(messages: Sequence[Mapping[str, str]], said_on: date, earlier: Sequence[str]) -> Prompt[Answer]:
+    """Build the prompt. `messages` are oldest first; `earlier` are the user's last episodes."""
+    question = {"date": f"{said_on:%A} {said_on.isoformat()}", "earlier": list(earlier), "messages": list(messages)}
     return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
 
 
-def read_episode(told: Sequence[Mapping[str, str]], limits: TextLimits, answer: Answer) -> CheckedAnswer[Episode]:
-    """The episode, cut to length if need be; no value: there is none, or it breaks a rule."""
+def read_episode(messages: Sequence[Mapping[str, str]], limits: TextLimits, answer: Answer) -> CheckedAnswer[Episode]:
+    """Check the answer. The value is the episode, cut if too long; None if there is none or it breaks a rule."""
     if not answer.episodes:
         return CheckedAnswer()
     if len(answer.episodes) > 1:
         return CheckedAnswer(rule="too_many", complaint="At most one episode.", items=1)
-    [one] = answer.episodes
-    text, rule = grounding.grounded_text(one.text, MemoryType.episodic, joined_messages(told), limits)
-    kept = None if text is None else one.model_copy(update={"text": text, "tags": tidy_tags(one.tags)})
+    [episode] = answer.episodes
+    text, rule = grounding.grounded_text(episode.text, MemoryType.episodic, joined_messages(messages), limits)
+    checked = None if text is None else episode.model_copy(update={"text": text, "tags": tidy_tags(episode.tags)})
     complaint = f"The episode {grounding.COMPLAINTS[rule]}." if rule else ""
-    return CheckedAnswer(kept, rule, complaint, 1, int(rule is None))
+    return CheckedAnswer(checked, rule, complaint, 1, int(rule is None))
 
 
 def tidy_tags(tags: Sequence[str]) -> list[str]:
-    """The first few that can be tags."""
+    """Return at most MAX_TAGS distinct tags in lower case. Unprintable and too long ones are dropped."""
     clean = (" ".join(tag.lower().split()) for tag in tags)
     return list(dict.fromkeys(tag for tag in clean if 0 < len(tag) <= MAX_TAG and tag.isprintable()))[:MAX_TAGS]

@@ -1,4 +1,4 @@
-"""Up to five durable facts out of one long message of a user's (seed 003 §13)."""
+"""The prompt for up to five durable facts from one message of a user."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -48,7 +48,7 @@ class Answer(BaseModel):
 
 
 def fact_extraction_prompt(message: str, said_on: date, categories: Mapping[str, str]) -> Prompt[Answer]:
-    """`categories`: what each is for, by name. Longer messages than MAX_MESSAGE come in pieces."""
+    """Build the prompt. `categories` are descriptions by name. The caller splits messages above MAX_MESSAGE."""
     question = {
         "date": f"{said_on:%A} {said_on.isoformat()}",
         "categories": dict(categories),
@@ -60,18 +60,18 @@ def fact_extraction_prompt(message: str, said_on: date, categories: Mapping[str,
 def read_fact_extraction(
     message: str, categories: Mapping[str, str], limits: TextLimits, answer: Answer
 ) -> CheckedAnswer[list[Candidate]]:
-    """The candidates that keep every rule; of an answer that breaks one, those that do, cut to length if need be."""
-    found = [Candidate(one.text, one.category, one.importance, one.quote) for one in answer.facts]
-    if len(found) > MAX_CANDIDATES:
-        return CheckedAnswer(None, "too_many", f"At most {MAX_CANDIDATES} facts, the most important.", len(found))
-    kept, complaints, first = [], [], None
-    for number, one in enumerate(found, 1):
-        rule = broken_rule(one, message, categories, limits)
+    """Check the answer. The value has the candidates that keep every rule; those that are only too long are cut."""
+    facts = [Candidate(fact.text, fact.category, fact.importance, fact.quote) for fact in answer.facts]
+    if len(facts) > MAX_CANDIDATES:
+        return CheckedAnswer(None, "too_many", f"At most {MAX_CANDIDATES} facts, the most important.", len(facts))
+    valid, complaints, first = [], [], None
+    for number, fact in enumerate(facts, 1):
+        rule = broken_rule(fact, message, categories, limits)
         if rule is None or rule in writing.CUTTABLE_RULES:
-            text = writing.shorten_text(one.text, MemoryType.semantic, limits) or one.text
-            kept.append(Candidate(text, one.category, one.importance, one.quote))
+            text = writing.shorten_text(fact.text, MemoryType.semantic, limits) or fact.text
+            valid.append(Candidate(text, fact.category, fact.importance, fact.quote))
         if rule is not None:
             first = first or rule
             complaints.append(f"Fact {number} {COMPLAINTS[rule]}.")
-    told = " ".join([*complaints, "Leave out what cannot be mended."])
-    return CheckedAnswer(kept, first, told if first else "", len(found), len(found) - len(complaints))
+    complaint = " ".join([*complaints, "Leave out what cannot be mended."])
+    return CheckedAnswer(valid, first, complaint if first else "", len(facts), len(facts) - len(complaints))

@@ -1,4 +1,4 @@
-"""What may lie behind what a user says and does (seed 003 §3)."""
+"""The prompt for insights: guesses about the reasons behind a user's words and actions."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -28,9 +28,16 @@ tags: up to 5, one word each. importance: 1 or 2. confidence: 0 to 1, how sure y
 
 
 class One(BaseModel):
-    """Of the shape of seed 003 §3, with how sure the model is: consent asks for that (seed 003 §10)."""
+    """An insight of the answer, with the model's confidence, which consent needs."""
 
-    model_config = ConfigDict(extra="forbid")
+    # The model reads the description; another wording needs a new VERSION.
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "description": "Of the shape of seed 003 §3, with how sure the model is: consent asks for that"
+            " (seed 003 §10)."
+        },
+    )
 
     summary: str
     tags: list[str]
@@ -47,22 +54,22 @@ class Answer(BaseModel):
 
 
 def insights_prompt(question: Mapping[str, Any]) -> Prompt[Answer]:
-    """`question`: `activity` and `facts` as texts, `talk` as who said what; oldest first."""
+    """Build the prompt. `question` has the texts `activity` and `facts` and the messages `talk`, oldest first."""
     return Prompt(VERSION, RULES, as_data(question), Answer, MAX_TOKENS)
 
 
 def read_insights(question: Mapping[str, Any], limits: TextLimits, answer: Answer) -> CheckedAnswer[list[Insight]]:
-    """Those that keep every rule; of an answer that breaks one, those that do, cut to length if need be."""
-    found = answer.insights
-    if len(found) > MAX_INSIGHTS:
+    """Check the answer. The value has the insights that keep every rule; those that are only too long are cut."""
+    insights = answer.insights
+    if len(insights) > MAX_INSIGHTS:
         return CheckedAnswer(rule="too_many", complaint=f"At most {MAX_INSIGHTS} insights.", items=1)
-    source, kept, complaints, first = as_data(question), [], [], None
-    for number, one in enumerate(found, 1):
-        text, rule = grounding.grounded_text(one.summary, MemoryType.insight, source, limits)
+    source, valid, complaints, first = as_data(question), [], [], None
+    for number, insight in enumerate(insights, 1):
+        text, rule = grounding.grounded_text(insight.summary, MemoryType.insight, source, limits)
         if text is not None:
-            kept.append(Insight(text, tuple(tidy_tags(one.tags)), one.confidence))
+            valid.append(Insight(text, tuple(tidy_tags(insight.tags)), insight.confidence))
         if rule is not None:
             first = first or rule
             complaints.append(f"Insight {number} {grounding.COMPLAINTS[rule]}.")
-    told = " ".join([*complaints, "Leave out what cannot be mended."])
-    return CheckedAnswer(kept, first, told if first else "", len(found), len(found) - len(complaints))
+    complaint = " ".join([*complaints, "Leave out what cannot be mended."])
+    return CheckedAnswer(valid, first, complaint if first else "", len(insights), len(insights) - len(complaints))

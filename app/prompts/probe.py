@@ -1,4 +1,4 @@
-"""Whether a model answers at all: a question with nothing of anybody's in it, asked after an answer that is none."""
+"""The probe: a prompt without any user's data. It tells, after an unusable answer, whether the model works at all."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,5 +26,5 @@ PROBE: Prompt[Answer] = Prompt(VERSION, RULES, as_data({"number": NUMBER}), Answ
 
 
 def read_probe(answer: Answer) -> CheckedAnswer[int]:
-    """The number, if it is the one."""
+    """Check the answer. The value is the number if it is the right one."""
     return CheckedAnswer(NUMBER) if answer.number == NUMBER else CheckedAnswer(rule="wrong_number")

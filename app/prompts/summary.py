@@ -1,4 +1,4 @@
-"""A conversation's summary, carried forward (seed 002)."""
+"""The prompt that updates the summary of a conversation."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,16 +33,19 @@ class Answer(BaseModel):
     summary: str
 
 
-def summary_prompt(old: str, told: Sequence[Mapping[str, str]], characters: int) -> Prompt[Answer]:
-    """`old`: the summary so far, or nothing; `told`: who said what since, oldest first."""
-    question = {"characters": characters, "summary": old, "messages": list(told)}
+def summary_prompt(old: str, messages: Sequence[Mapping[str, str]], characters: int) -> Prompt[Answer]:
+    """Build the prompt. `old` is the summary so far, perhaps empty; `messages` came since, oldest first."""
+    question = {"characters": characters, "summary": old, "messages": list(messages)}
     return Prompt(VERSION, RULES, as_data(question), Answer, characters // CHARACTERS_A_TOKEN + 100)
 
 
-def read_summary(old: str, told: Sequence[Mapping[str, str]], characters: int, answer: Answer) -> CheckedAnswer[str]:
-    """The summary, cut at a sentence if need be; no value: there is none, or it breaks a rule."""
+def read_summary(
+    old: str, messages: Sequence[Mapping[str, str]], characters: int, answer: Answer
+) -> CheckedAnswer[str]:
+    """Check the answer. The value is the summary, cut if too long; None if there is none or it breaks a rule."""
     if not normalise_text(answer.summary):
         return CheckedAnswer()
     limits = TextLimits(summary=characters)
-    text, rule = grounding.grounded_text(answer.summary, MemoryType.summary, f"{old}\n{joined_messages(told)}", limits)
+    source = f"{old}\n{joined_messages(messages)}"
+    text, rule = grounding.grounded_text(answer.summary, MemoryType.summary, source, limits)
     return CheckedAnswer(text, rule, f"The summary {grounding.COMPLAINTS[rule]}." if rule else "", 1, int(rule is None))
