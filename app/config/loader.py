@@ -1,4 +1,7 @@
-"""YAML into frozen policy objects, checked at boot: a server with a wrong configuration does not start."""
+"""The loader of policy files: YAML becomes frozen policy objects, checked at start.
+
+A server with an invalid configuration does not start.
+"""
 
 import json
 from collections import Counter
@@ -31,14 +34,14 @@ from app.domain.text_rules import TextLimits
 
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 TYPO_RATIO = 0.8
-"""From this likeness up (difflib's ratio) an unknown name counts as a slip of the pen: `fod` and `food` have 0.86."""
+"""The similarity (difflib's ratio) from which an unknown name counts as a typing error: `fod` and `food` have 0.86."""
 T = TypeVar("T")
 P = TypeVar("P", ConsentPolicy, EpisodePolicy, InsightPolicy)
 
 
 @dataclass(frozen=True, slots=True)
 class WritePolicy:
-    """Of writing memories (SPEC §1)."""
+    """The settings of writing memories."""
 
     default_importance: int = 2
     min_importance: int = 1
@@ -53,7 +56,7 @@ class WritePolicy:
 
 @dataclass(frozen=True, slots=True)
 class QueryPolicy:
-    """Of memory.query (SPEC §2)."""
+    """The settings of memory.query."""
 
     profile: str = "default"
     top_k: int = 5
@@ -73,7 +76,7 @@ class QueryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class DeltaPolicy:
-    """Of the delta header (SPEC §3)."""
+    """The settings of the delta header."""
 
     bullets: int
 
@@ -83,7 +86,7 @@ class DeltaPolicy:
 
 @dataclass(frozen=True, slots=True)
 class TurnPolicy:
-    """Of chat turns."""
+    """The settings of chat turns."""
 
     category: str
 
@@ -96,7 +99,7 @@ def _check_range(policy: Any, low: int, high: int, *names: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Everything `config/` says about behaviour."""
+    """All policies of the folder `config/`."""
 
     write: WritePolicy
     query: QueryPolicy
@@ -119,7 +122,7 @@ class Policies:
 
     @property
     def configuration_warnings(self) -> tuple[str, ...]:
-        """What works less than it might, and how to mend it."""
+        """Warnings about features that the configuration switches off, each with its remedy."""
         if self.draws_insights:
             return ()
         category = self.insights.category
@@ -127,18 +130,21 @@ class Policies:
 
     @property
     def draws_insights(self) -> bool:
-        """Whether there is a category to put them into."""
+        """True if the category of insights is configured."""
         return self.insights.category in self.categories.categories
 
     @property
     def echo_marks(self) -> EchoMarks:
-        """What lines of ours are known by."""
+        """The marks by which Mnema's own lines in a turn are recognised."""
         fields = (tuple(map(profile_label, names)) for names in (self.consent.sensitive, self.consent.benign))
         return EchoMarks(tuple(self.categories.categories), *fields)
 
 
 def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
-    """Read and check every policy file; `model` picks the merge bands. Raises ConfigError naming file and field."""
+    """Read and check every policy file. `model`, the embedding model, selects the merge bands.
+
+    Raise ConfigError, which names the file and field, if a value is not valid.
+    """
     sections = ("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns")
     reflecting = ("reconcile", "episodes", "summaries", "insights", "consent")
     raw = _read_yaml(directory / "policies.yaml", (*sections, *reflecting, "profiles"))
@@ -177,7 +183,10 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
 
 
 def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
-    """The categories file: known = system ∪ custom ∪ every name in an allowlist (seed 003 §5)."""
+    """Read the categories file. The categories are `system`, `custom` and every name in an allowlist.
+
+    Raise ConfigError if an entry is not valid, or if an undeclared name looks like a typing error.
+    """
     raw = _read_yaml(path, ("categories", "allowlists"))
     known: dict[str, Category] = {}
     for group in ("system", "custom"):
@@ -209,20 +218,20 @@ def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
 
 
 def _closest_name(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is most like `name`, if any is so like it that it was probably meant."""
+    """Return the most similar of `names` if its similarity is at least TYPO_RATIO, else None."""
     folded = {other.casefold(): other for other in names}
-    return next((folded[found] for found in get_close_matches(name.casefold(), folded, 1, TYPO_RATIO)), None)
+    return next((folded[match] for match in get_close_matches(name.casefold(), folded, 1, TYPO_RATIO)), None)
 
 
 def _check_category(categories: CategoryPolicy, policy: P, section: str) -> P:
-    """The policy, if its category is one that memories may be put into."""
+    """Return the policy. Raise ConfigError if its category is unknown or procedural."""
     if policy.category not in categories.categories or policy.category == PROCEDURAL:
         raise ConfigError(f"{section}.category {policy.category!r} is not a known category")
     return policy
 
 
 def _load_insights(categories: CategoryPolicy, values: Any) -> InsightPolicy:
-    """The policy; with a category that nobody may see insights are off, unless its name is nearly that of another."""
+    """Return the policy. An unknown category switches insights off, unless it looks like a typing error."""
     policy = _build_policy(InsightPolicy, values, "insights")
     if policy.category in categories.categories:
         return _check_category(categories, policy, "insights")
@@ -239,7 +248,7 @@ def _load_multi_fact(values: Any, categories: CategoryPolicy) -> FactExtractionP
 
 
 def _load_limits(values: Any) -> LimitPolicy:
-    """The usual limits, and those of single tenants, which say only what differs."""
+    """Return the usual limits and those of single tenants. A tenant's entry has only the differences."""
     usual = dict(_check_mapping(values, "limits"))
     tenants = {}
     for name, differs in _check_mapping(usual.pop("tenants", None) or {}, "limits.tenants").items():
@@ -281,7 +290,7 @@ def _check_list(values: Any, where: str) -> list[Any]:
 
 
 def _build_policy(cls: type[T], values: Any, where: str) -> T:
-    """`cls` from a mapping, every field's name, type and range checked."""
+    """Build `cls` from a mapping. Raise ConfigError if a field's name, type or range is not valid."""
     known = {f.name for f in fields(cls)}  # type: ignore[arg-type]  # every caller passes a dataclass
     if unknown := sorted(set(_check_mapping(values, where)) - known):
         raise ConfigError(f"{where}: unknown {', '.join(unknown)}")

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON line an event, static names, data in fields."""
+"""Structured logs: one JSON line for each event, with a static name and data in fields."""
 
 import json
 import logging
@@ -21,41 +21,41 @@ def _hide_secrets(_logger: object, _method: str, event: structlog.types.EventDic
 def _render_json(event: structlog.types.EventDict, **options: Any) -> str:
     try:
         return orjson.dumps(event, **options).decode()
-    except TypeError:  # half a character, or a number of more than 64 bits
+    except TypeError:  # a lone surrogate, or a number of more than 64 bits
         return json.dumps(event, **options)
 
 
 class _LineLogger(structlog.PrintLogger):
-    """Lines on a stream; what the stream does not take (a full disk, a dead pipe) is lost and counted."""
+    """A logger that writes lines to a stream. It drops and counts lines that fail (full disk, broken pipe)."""
 
     lost = 0
 
     def msg(self, message: str) -> None:
-        """Never raises what the stream does: whoever tells something has better to do."""
+        """Write a line. Ignore errors of the stream, so that logging never stops the caller."""
         try:
             super().msg(message)
-        except (OSError, ValueError):  # ValueError: it is closed
+        except (OSError, ValueError):  # ValueError: the stream is closed
             _LineLogger.lost += 1
 
     log = debug = info = warn = warning = fatal = failure = err = error = critical = exception = msg
 
 
 def lines_lost() -> int:
-    """How many log lines of this process stderr did not take."""
+    """Return the number of log lines of this process that could not be written to stderr."""
     return _LineLogger.lost
 
 
 class _DriverHandler(logging.Handler):
-    """What the database driver says by itself, of connections it keeps in reserve: a line, where it has a traceback."""
+    """A handler for the database driver's own log records, about idle connections. One line replaces a traceback."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
+        """Log the record as one line, with the error's class name instead of its traceback."""
         error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
         structlog.get_logger(__name__).log(record.levelno, "database_driver", detail=record.getMessage(), error=error)
 
 
 def configure_logs() -> None:
-    """JSON lines on stderr at MNEMA_LOG_LEVEL (default info), the database driver's too."""
+    """Write JSON lines to stderr at MNEMA_LOG_LEVEL (default info), also for the database driver."""
     driver = logging.getLogger("asyncpg")
     driver.handlers, driver.propagate = [_DriverHandler()], False
     lines = _LineLogger(sys.stderr)

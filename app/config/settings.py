@@ -1,4 +1,4 @@
-"""Settings of one installation: config/settings.yaml under files of secrets under environment variables MNEMA_*."""
+"""Settings of one installation. MNEMA_* variables override secret files, which override config/settings.yaml."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 class LayeredSettings(BaseSettings):
-    """Variables MNEMA_<NAME>, where empty counts as not set, then files mnema_<name> in MNEMA_SECRETS_DIR."""
+    """Settings from variables MNEMA_<NAME> (empty means not set), then from files mnema_<name> in MNEMA_SECRETS_DIR."""
 
     model_config = SettingsConfigDict(env_prefix="MNEMA_", env_ignore_empty=True, extra="ignore")
 
@@ -49,13 +49,13 @@ class LayeredSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment, then the folder of secrets."""
+        """Return the sources in order of precedence: arguments, environment, folder of secrets."""
         folder = os.environ.get("MNEMA_SECRETS_DIR") or (SECRETS_DIR if os.path.isdir(SECRETS_DIR) else None)
         return init_settings, env_settings, SecretsSettingsSource(settings_cls, secrets_dir=folder)
 
 
 class AdminSettings(LayeredSettings):
-    """What `mnema migrate` takes and no server or worker ever gets."""
+    """The settings of `mnema migrate`. Servers and workers never read them."""
 
     superuser_database_url: SecretStr = SecretStr("")
     admin_database_url: SecretStr = SecretStr("")
@@ -65,7 +65,7 @@ class AdminSettings(LayeredSettings):
     database: str = ""
 
     def role_passwords(self) -> dict[str, str]:
-        """By role. `mnema_backup` is optional; the other two are empty when nobody has set them."""
+        """Return the passwords by role. `mnema_backup` is missing if not set; the other two are then empty."""
         given = {"mnema_admin": self.admin_password, "mnema_app": self.app_password}
         if self.backup_password.get_secret_value():
             given["mnema_backup"] = self.backup_password
@@ -73,7 +73,10 @@ class AdminSettings(LayeredSettings):
 
 
 class Settings(LayeredSettings):
-    """Times in seconds, sizes in bytes. Secrets come from the environment or from files, and are never printed."""
+    """The settings of a server or worker, in seconds and bytes.
+
+    Secrets come from the environment or from files, and are never printed.
+    """
 
     model_config = SettingsConfigDict(yaml_file=CONFIG_DIR / "settings.yaml")
 
@@ -134,13 +137,14 @@ class Settings(LayeredSettings):
     def _one_tool_a_name(cls, names: dict[ToolKind, list[ToolName]]) -> dict[ToolKind, list[ToolName]]:
         every = [name for given in names.values() for name in given]
         if len(every) != len(set(every)):
-            raise ValueError("a name is given twice")
+            raise ValueError("two tools have the same name")
         return names
 
     def erasure_secret(self) -> bytes:
-        """The key of the tombstones: MNEMA_SECRET_KEY, the same on every replica. Raises ConfigError if it is bad.
+        """Return the key of the tombstones, MNEMA_SECRET_KEY, which must be the same on every replica.
 
-        `mnema up` is one replica (`embedded`): without that setting it has a key of its own, made once in `home`.
+        `mnema up` (`embedded`) creates a key once in `home` if the setting is missing. Otherwise raise ConfigError for
+        a missing or too short key.
         """
         given = self.secret_key.get_secret_value().encode()
         if len(given) >= SECRET_BYTES:
@@ -158,14 +162,14 @@ class Settings(LayeredSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], *sources: PydanticBaseSettingsSource, **named: PydanticBaseSettingsSource
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Those of Sources, then LLM_BASE_URL and its companions, then the file."""
+        """Return the sources of LayeredSettings, then the shared LLM_* variables, then the YAML file."""
         above = super().settings_customise_sources(settings_cls, *sources, **named)
         usual = InitSettingsSource(settings_cls, _shared_llm_settings())
         return *above, usual, YamlConfigSettingsSource(settings_cls)
 
 
 def _shared_llm_settings() -> dict[str, Any]:
-    """What variables that many programs share say of a chat model; nothing without LLM_BASE_URL."""
+    """Return chat model settings from the variables LLM_*, which many programs share; empty without LLM_BASE_URL."""
     if not (base_url := os.environ.get("LLM_BASE_URL")):
         return {}
     model, key = os.environ.get("LLM_MODEL") or "default", os.environ.get("LLM_API_KEY", "")

@@ -1,4 +1,4 @@
-"""The settings of a process that is starting, or one error that says what is wrong with them."""
+"""The settings of a starting process, or one error with all invalid settings."""
 
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
@@ -9,7 +9,7 @@ from app.domain.errors import ConfigError, MnemaError
 
 
 def read_settings() -> Settings:
-    """The settings of this process. Raises ConfigError, which names settings and never a value."""
+    """Read the settings of this process. Raise ConfigError, which names the invalid settings but never a value."""
     try:
         return Settings()
     except ValidationError as error:
@@ -22,5 +22,5 @@ def read_settings() -> Settings:
 
 
 def refusal_line(error: MnemaError) -> str:
-    """The one line with which a process says that it does not start."""
+    """Return the one line that a process prints if it cannot start."""
     return f"error {error.code}: {' '.join(error.detail.split())}"

@@ -1,4 +1,4 @@
-"""The version, as the installed package has it."""
+"""The version of the installed package."""
 
 from importlib.metadata import version
 
