@@ -1,4 +1,4 @@
-"""Which categories a query may look into (seed 003 §5; SPEC §2)."""
+"""The categories that a query may search."""
 
 from uuid import UUID
 
@@ -20,7 +20,7 @@ FREE = Principal(UUID(int=1))
 
 
 def bound(*agents: str) -> Principal:
-    """The scope of a key bound to these agents."""
+    """Return the principal of a key bound to these agents."""
     return Principal(UUID(int=1), agents=frozenset(agents), categories=POLICY.visible_to(agents))
 
 
@@ -74,7 +74,7 @@ def test_a_bound_key_speaks_only_as_its_agents() -> None:
     assert POLICY.resolve_categories(bound("stylist"), "stylist", [], None) == ["tone"]
     with pytest.raises(AgentNotAllowed, match="planner"):
         POLICY.resolve_categories(bound("stylist"), "planner", [], None)
-    with pytest.raises(AgentNotAllowed):  # not UnknownAgent: it does not learn which agents there are
+    with pytest.raises(AgentNotAllowed):  # not UnknownAgent: a key must not learn which agents exist
         POLICY.resolve_categories(bound("stylist"), "writer", [], None)
 
 

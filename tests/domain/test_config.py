@@ -1,4 +1,4 @@
-"""A server with a wrong configuration does not start, and says what is wrong (DESIGN §1, config/)."""
+"""The loader of config/: a server with an invalid configuration does not start, and says what is wrong."""
 
 import shutil
 from collections.abc import Callable
@@ -20,7 +20,7 @@ BANDS = f"models/{MODEL}.yaml"
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A copy of the shipped configuration."""
+    """Copy the shipped configuration and return its folder."""
     return Path(shutil.copytree(CONFIG_DIR, tmp_path / "config"))
 
 

@@ -1,4 +1,4 @@
-"""The callers' identifiers, what JSON can be stored, retry-safe page cursors."""
+"""The callers' identifiers, storable JSON, and page cursors."""
 
 import base64
 import json

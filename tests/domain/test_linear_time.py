@@ -1,10 +1,10 @@
-"""No pure function that reads a caller's text takes the square of its length.
+"""Linear time of the pure functions that read a caller's text.
 
-Steps of a regular expression cannot be counted from Python, and a ratio of two short times is noise on a busy machine.
-So a process of its own calls every function with hostile texts, and a timer of the CPU time that it uses itself, not of
-the clock, ends it in a call that takes far more than linear work can: at 32 KiB, linear functions took at most 0.1 s
-here, those that were quadratic from 3 s to minutes, and may take 1 s; at 16 KiB, a half and a quarter of that, and may
-take 0.25 s. The deep profile tries 32 KiB, MNEMA_TEST_TEXT_BYTES any length; all texts as one are 32 times as long.
+Python cannot count the steps of a regular expression, and a ratio of two short times is noise on a busy machine. So a
+separate process calls every function with hostile texts. A timer of its own CPU time ends a call that takes far longer
+than linear work. At 32 KiB, linear functions took at most 0.1 s and may take 1 s; quadratic ones took 3 s to minutes. At
+16 KiB, linear functions took half of that, quadratic ones a quarter, and a call may take 0.25 s. The deep profile tries
+32 KiB; MNEMA_TEST_TEXT_BYTES sets any length. All texts as one are 32 times as long.
 """
 
 import os

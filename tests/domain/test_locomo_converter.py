@@ -1,4 +1,4 @@
-"""The LoCoMo converter, on a small conversation made up here."""
+"""The LoCoMo converter, on a small invented conversation."""
 
 import json
 from collections.abc import Callable

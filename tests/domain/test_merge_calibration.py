@@ -1,4 +1,4 @@
-"""The shipped merge bands on labelled pairs, with the real model's cosines (SPEC §1)."""
+"""The shipped merge bands on labelled pairs, with the real model's cosines."""
 
 import asyncio
 import math
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.xdist_group("merge calibration")
 
 @pytest.fixture(scope="module")
 def measured() -> list[MeasuredPair]:
-    """Every pair with its cosine."""
+    """Return every pair with its cosine."""
     return asyncio.run(calibration.measure_cosines(calibration.load_pairs(), model_cache()))
 
 
 def made_up(*pairs: tuple[str, float]) -> list[MeasuredPair]:
-    """Pairs of these labels and cosines; no rule confirms any of them."""
+    """Return pairs with these labels and cosines, none of which a rule confirms."""
     kinds = {"same": "reworded", "different": "names"}
     return [
         MeasuredPair(Pair(f"Ana{at} paints", f"Ben{at} swims", label, kinds[label]), cosine)

@@ -1,4 +1,4 @@
-"""Normalisation, limits, trimming and text keys (seed 003 §9)."""
+"""Normalisation, limits, trimming and text keys."""
 
 import unicodedata
 
@@ -49,10 +49,10 @@ HOSTILE = st.text(
         ("👩🏽\u200d🚀 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3", "👩🏽\u200d🚀 ❤\u200d🔥 1\u20e3"),
         ("क्\u200dष ക്\u200d ශ්\u200dරී", "क्\u200dष ക്\u200d ශ්\u200dරී"),
         ("pass\u200cword\u200d 1\u200d2 👍\u200d\u200d👍 می\u200c\u200c\u200dخواهم", "password 12 👍👍 می\u200cخواهم"),
-        ("e\u094d\u200dx", "e\u094dx"),  # a mark of a joining script makes no joining letter
+        ("e\u094d\u200dx", "e\u094dx"),  # a mark is no joining letter
         ("tags\U000e0001\U000e0020\U000e0041\U000e007f vs\ufe01\ufe0f\U000e0100", "tags vs"),
         ("a\u180eb\u2061c\u2064d\u206ae\u115ff\u1160g\u3164h\uffa0i\u034fj\ufff9k\U0001d173l", "abcdefghijkl"),
-        ("٥\u06dd آية \u0600١", "٥\u06dd آية \u0600١"),  # seen, though of category Cf
+        ("٥\u06dd آية \u0600١", "٥\u06dd آية \u0600١"),  # visible, though of category Cf
         ("a\u2800b", "a b"),
         ("\n \t", ""),
     ],
@@ -126,7 +126,7 @@ def test_limits_are_checked() -> None:
 
 
 def test_what_is_not_seen_is_in_no_text() -> None:
-    """Every code point that Unicode calls a format character, but for signs that are seen."""
+    """Return every format character of Unicode except visible signs."""
     seen = {
         char
         for char in map(chr, range(0x110000))
@@ -173,7 +173,7 @@ def test_too_long_says_limit_and_length() -> None:
 
 
 def test_length_comes_before_normalisation() -> None:
-    """A text is not read beyond a few times its limit, whatever would be left of it."""
+    """Check that a text is not read beyond RAW_LIMIT times its limit."""
     limits = TextLimits(semantic=10)
     for blank in (" ", "\u200b"):
         assert check_text("x" + blank * 38 + "y", "semantic", limits, trim=False).replace(" ", "") == "xy"
@@ -220,7 +220,7 @@ def test_checked_text_fits_and_stays_checked(raw: str, type_: str, limit: int) -
         ("xe\u0301\u0302y", 3, "x"),
         ("👩\u200d👩\u200d👧👍🏽!", 7, "👩\u200d👩\u200d👧👍🏽"),
         ("👩\u200d👩\u200d👧👍🏽!", 6, "👩\u200d👩\u200d👧"),
-        ("👩\u200d👩\u200d👧", 2, "👩\u200d"),  # nothing before it: cut hard rather than be empty
+        ("👩\u200d👩\u200d👧", 2, "👩\u200d"),  # no earlier cut: cut inside rather than return nothing
     ],
 )
 def test_trim(text: str, limit: int, trimmed: str) -> None:

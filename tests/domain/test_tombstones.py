@@ -1,4 +1,4 @@
-"""Tombstones: an erased text is known again, and nobody can read it from its hash."""
+"""Tombstones: an erased text is recognised, and nobody can read it from its hash."""
 
 import stat
 from pathlib import Path
@@ -17,7 +17,7 @@ OTHER = UUID("01999c1e-5e1c-7c1e-8b0e-2f6f0c3b9a12")
 
 
 def of(text: str, *, secret: bytes = SECRET, tenant: UUID = TENANT, user: str = "maya") -> list[bytes]:
-    """The tombstones of one text."""
+    """Return the tombstones of one text."""
     return compute_tombstones(secret, tenant, user, [text], [])
 
 

@@ -1,4 +1,4 @@
-"""What may be known of a user: fields, values, signals, and what an answer in a conversation says."""
+"""Rules of a user's context: fields, values, signals, and answers in a conversation."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

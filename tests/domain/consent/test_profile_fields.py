@@ -1,4 +1,4 @@
-"""Which fields of a user's context a generated fact tells: sensitive ones are never stored as a memory."""
+"""Context fields in a generated fact. A sensitive field is never stored as a memory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Does a text say a value: whole words, no denial, no question; and what reads like an instruction."""
+"""Checks that a text states a value (whole words, no negation, no question), and that a value is an instruction."""
 
 import pytest
 from hypothesis import given

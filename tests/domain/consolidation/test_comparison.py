@@ -1,4 +1,4 @@
-"""Which memories a daily consolidation compares (seed 003 §4, SPEC §7)."""
+"""The pairs of memories that a daily consolidation compares."""
 
 import struct
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def chosen(
     bands: MergeBands = BANDS,
     spent: Mapping[str, int] | None = None,
 ) -> list[Pair]:
-    """What is worth a check when everybody is in the pool."""
+    """Return the pairs to check if all memories are in the pool."""
     everybody = {one.id for pair in pairs for one in (pair.first, pair.second)}
     return select_pairs_to_check(pairs, everybody, checked or {}, policy, bands, NOW, spent).pairs
 
@@ -154,7 +154,7 @@ def test_a_fingerprint_is_the_same_either_way_and_from_storage(a: UUID, b: UUID,
     made = pair_fingerprint(a, b, score)
     assert made == pair_fingerprint(b, a, score)
     assert made.low <= made.high
-    [stored] = struct.unpack("f", struct.pack("f", made.score))  # a REAL column
+    [stored] = struct.unpack("f", struct.pack("f", made.score))  # the precision of a REAL column
     assert pair_fingerprint(made.low, made.high, stored) == made
 
 

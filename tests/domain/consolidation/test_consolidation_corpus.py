@@ -1,4 +1,4 @@
-"""Consolidation without a model on labelled memories: what it merges, what it misses, and never a false merge."""
+"""Consolidation without a model on labelled memories: its merges, its misses, and never a false merge."""
 
 from collections import Counter
 from datetime import datetime
@@ -38,7 +38,7 @@ def _users(corpus: Corpus) -> list[list[Memory]]:
 
 
 def _pairs(memories: list[Memory]) -> list[Pair]:
-    """Every two of one category, alike enough to be checked."""
+    """Return all pairs of one category that are similar enough to be checked."""
     return [Pair(a, b, 0.8) for a, b in combinations(memories, 2) if a.category == b.category]
 
 
@@ -74,7 +74,7 @@ def test_labels_are_of_one_user_and_category_and_hold_together(corpus: Corpus) -
 
 
 def test_no_two_facts_become_one(corpus: Corpus) -> None:
-    """All pairs of a category, whoever's they are: a pair without a label is two facts."""
+    """Judge all pairs of a category, across users. A pair without a label is two facts."""
     known = {pair.ids for pair in corpus.duplicates}
     false = [
         (a.text, b.text)
@@ -98,7 +98,7 @@ def test_what_needs_no_model_is_found(corpus: Corpus) -> None:
 
 
 def test_runs_day_by_day_until_nothing_is_left(corpus: Corpus) -> None:
-    """The first day merges at most 50 pairs a user; in the end only what needs a model is still double."""
+    """Run day after day: each checks at most 50 pairs a user. At the end only pairs that need a model remain."""
     known = {pair.ids for pair in corpus.duplicates}
     total = Report()
     for memories in _users(corpus):

@@ -1,4 +1,4 @@
-"""What a daily consolidation merges, links and reports (seed 003 §4, SPEC §7)."""
+"""The merges, links and reports of a daily consolidation."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from tests.consolidation_cases import BANDS, NOW, NUMERIC, all_pairs, memories, 
 
 
 def consolidated(memories: Iterable[Memory], plan: Plan) -> list[Memory]:
-    """The memories that are left when the plan has been carried out."""
+    """Return the memories that remain after the plan is carried out."""
     gone = {one.memory.id for merge in plan.merges for one in merge.absorbed}
     kept = {one.id: one for one in memories if one.id not in gone}
     for merge in plan.merges:
@@ -34,7 +34,7 @@ def consolidated(memories: Iterable[Memory], plan: Plan) -> list[Memory]:
 
 
 def planned(*memories: Memory, numeric: Sequence[str] = (), score: float = 0.8) -> Plan:
-    """The plan when every two of them are checked by the rule."""
+    """Return the plan after the rule has checked all pairs."""
     return make_plan(judge_by_rule(all_pairs(memories, score), numeric), BANDS, numeric)
 
 

@@ -1,4 +1,4 @@
-"""Back-off and slots: pure rules of background work (SPEC §7)."""
+"""Backoff and slots of background jobs."""
 
 from datetime import UTC, datetime, timedelta
 

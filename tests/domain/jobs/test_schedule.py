@@ -1,4 +1,4 @@
-"""The spread of tenants over a period (SPEC §7)."""
+"""The spread of tenants over a period."""
 
 from collections import Counter
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Runs of texts that can be written together."""
+"""Batches of texts that can be written together."""
 
 import numpy as np
 from hypothesis import given

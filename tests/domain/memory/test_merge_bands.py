@@ -1,4 +1,4 @@
-"""Merge bands and the deterministic same-fact rule (seed 003 §2, §4). A false merge is the worst outcome."""
+"""Merge bands and the deterministic same-fact rule. A false merge is the worst outcome."""
 
 import itertools
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ SAME = [
 ]
 
 DIFFERENT = [
-    # one thing and a half of it
+    # a fixed pair and half of it
     ("Likes fish", "Likes fish and chips"),
     ("Likes salt", "Likes salt & pepper"),
     ("Eats mac", "Eats mac and cheese"),

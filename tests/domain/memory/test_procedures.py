@@ -1,4 +1,4 @@
-"""Steps are numbered from 1 and say what to do (seed 003 §12)."""
+"""The form of procedures: steps are numbered from 1 and are instructions."""
 
 import pytest
 from hypothesis import given

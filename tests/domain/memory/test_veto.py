@@ -1,4 +1,4 @@
-"""What no model can join, case by case; and what of the labelled pairs of one fact it still may."""
+"""The veto case by case, and the labelled pairs of one fact that a model may still join."""
 
 from collections.abc import Iterator
 
@@ -59,7 +59,7 @@ ALLOWED: list[tuple[ModelVerdict, str, str]] = [
 
 
 def both(a: str, b: str, told: ModelVerdict, *, numeric_update: bool = False) -> VetoReason | None:
-    """The veto, which does not depend on the order."""
+    """Return the veto, and check that the order of the texts does not matter."""
     found = find_veto(a, b, told, numeric_update=numeric_update)
     assert find_veto(b, a, told, numeric_update=numeric_update) == found
     return found
@@ -94,7 +94,7 @@ def test_another_amount_is_a_new_value_where_the_category_says_so() -> None:
 
 
 def labelled() -> Iterator[tuple[bool, str, str, str]]:
-    """Whether one fact, of what kind, and both texts; of both corpora."""
+    """Return both corpora: the label, the kind, and both texts of each pair."""
     for pair in load_pairs():
         yield pair.label == "same", pair.kind, pair.a, pair.b
     for one in load_corpus().pairs:
@@ -102,7 +102,7 @@ def labelled() -> Iterator[tuple[bool, str, str, str]]:
 
 
 def test_of_the_labelled_pairs_it_forbids_many_wrong_joins_and_few_right_ones() -> None:
-    """A model that always says yes: before there was a veto but on negations and numbers, 77 of 313 were kept apart."""
+    """Simulate a model that always says yes. A veto on negations and numbers alone kept 77 of 313 apart."""
     pairs = list(labelled())
     right = [
         (kind, both(a, b, "new_value" if kind == "new_value" else "same", numeric_update=True))

@@ -1,4 +1,4 @@
-"""The delta header (seed 003 §1)."""
+"""The delta header."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a conversation tells beyond its words."""
+"""The ranking cues of a conversation."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.domain.candidates import candidate
 
 
 def turn(number: int, seq: int, actor: str = "Maya", asks: bool = False, thread: str = "t") -> Candidate:
-    """A turn of a thread."""
+    """Return a turn of a thread."""
     return candidate(number, type=MemoryType.turn, thread_id=thread, seq=seq, actor_id=actor, asks=asks)
 
 

@@ -1,4 +1,4 @@
-"""Late interaction: what is kept of a text, and how two texts are compared word by word."""
+"""Late interaction: the stored tokens of a text, and the comparison of two texts word by word."""
 
 import hashlib
 
@@ -13,7 +13,7 @@ TEXTS = st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0
 
 
 def tokens(shape: tuple[int, int]) -> np.ndarray:
-    """So many made-up token vectors of 384 numbers."""
+    """Return `count` random token vectors of 384 numbers."""
     count, seed = shape
     return np.random.default_rng(seed).standard_normal((count, 384)).astype(np.float32)
 
@@ -23,7 +23,7 @@ def test_the_projection_is_orthonormal_and_never_another_one() -> None:
         basis = token_projection(width)
         assert basis.shape == (width, DIMENSION)
         assert np.abs(basis.T @ basis - np.eye(DIMENSION)).max() < 1e-5
-    # stored tokens are compared with it for years: another one would make them noise
+    # tokens stay stored for years: another projection would make them noise
     coarse = np.rint(token_projection(384).astype(np.float64) * 1000).astype(np.int16)
     assert hashlib.sha256(coarse.tobytes()).hexdigest()[:16] == "98f36383d8888e50"
 

@@ -1,4 +1,4 @@
-"""What a reranker's score does to the ranking (SPEC §2; seed 002's formula)."""
+"""The effect of a reranker's score on the ranking, with the formula of the profile seed002."""
 
 import itertools
 import math
@@ -31,14 +31,14 @@ LOGITS = st.floats(-40, 40, width=32)
 
 
 def candidate(number: int, rerank: float | None, age_days: float = 0.0, similarity: float | None = 0.5) -> Candidate:
-    """A candidate as a search and a reranker leave it."""
+    """Return a candidate after search and reranking."""
     at = NOW - timedelta(days=age_days)
     base = Candidate(UUID(int=number), "event", MemoryType.semantic, 2, False, at, at)
     return base._replace(similarity=similarity, rerank=rerank)
 
 
 def order(found: Sequence[Candidate], profile: RankingProfile) -> list[int]:
-    """Their numbers, best first."""
+    """Return the numbers of the candidates, best first."""
     return [s.candidate.id.int for s in score_candidates(found, profile, NOW)]
 
 

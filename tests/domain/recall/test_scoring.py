@@ -1,4 +1,4 @@
-"""Signals, fusion and selection (SPEC §2; seed 002's formula)."""
+"""Signals, fusion and selection, with the formula of the profile seed002."""
 
 import math
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ AGES = st.floats(0, 3650)
 
 
 def unit(seed: int) -> np.ndarray:
-    """A random unit vector of few dimensions, so that some are close to each other."""
+    """Return a random unit vector of few dimensions, so that some are close to each other."""
     vector = np.random.default_rng(seed).standard_normal(4)
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
 @st.composite
 def candidates(draw: st.DrawFn, min_size: int = 0) -> list[Candidate]:
-    """Candidates as storage hands them over: some without a vector, some without a lexical match."""
+    """Generate candidates as storage returns them: some without a vector, some without a lexical match."""
     numbers = draw(st.lists(st.integers(1, 10_000), min_size=min_size, max_size=25, unique=True))
     kinds = st.sampled_from([MemoryType.semantic, MemoryType.insight, MemoryType.turn])
     return [

@@ -1,4 +1,4 @@
-"""The spans of time a question speaks of."""
+"""Time spans mentioned in a question."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -13,7 +13,7 @@ NOW = datetime(2023, 8, 15, 12, tzinfo=UTC)  # a Tuesday
 
 
 def span(first: str, last: str | None = None) -> Span:
-    """From ISO dates."""
+    """Return a span from ISO dates."""
     return Span(date.fromisoformat(first), date.fromisoformat(last or first))
 
 

@@ -1,4 +1,4 @@
-"""Token budgets (seed 003 §6)."""
+"""Token budgets."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What Mnema rendered is never read again as what somebody said (SPEC §1)."""
+"""Removal of Mnema's own text from turns: it is never read as somebody's words."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a fact out of a turn must prove, and what of a turn is its speaker's own."""
+"""Rules for a candidate fact, and the part of a turn that is its speaker's own."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""What may be done of what a model decides about new facts and stored memories (seed 002, SPEC §13)."""
+"""The part of a model's decisions on new facts and stored memories that is carried out."""
 
 import pytest
 from hypothesis import given

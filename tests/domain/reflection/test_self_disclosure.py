@@ -1,4 +1,4 @@
-"""Which short turns tell a fact of their speaker's life, by a list made before the rule."""
+"""Short turns that disclose a fact of their speaker's life. The list was written before the rule."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What of a conversation a model is shown, when, and what of its answers may be kept."""
+"""Transcripts: the turns that a model reads, the pause between readings, and the answers that may be stored."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -24,7 +24,7 @@ texts = st.text(max_size=400)
 
 
 def turn(text: str, role: str | None = "user", actor: str | None = None, number: int = 0) -> Memory:
-    """One of a conversation."""
+    """Return a turn of a conversation."""
     return Memory(
         id=UUID(int=number),
         user_id="maya",

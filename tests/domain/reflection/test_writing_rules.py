@@ -1,4 +1,4 @@
-"""What models write, good and bad, each by our own hand: the good ones pass, the bad ones break the rule they break."""
+"""Writing rules on hand-written texts: good ones pass, each bad one breaks its rule."""
 
 import pytest
 from hypothesis import given

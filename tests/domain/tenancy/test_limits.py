@@ -1,4 +1,4 @@
-"""Sliding windows: exact to the microsecond, never twice a limit around a border, and one count for all replicas."""
+"""Sliding windows: exact to the microsecond, never twice a limit around a border, one count for all replicas."""
 
 from collections import Counter
 from uuid import UUID, uuid4
@@ -11,12 +11,12 @@ from app.domain.tenancy.limits import SECOND_US, Allowance, Ceiling, LimitKind, 
 from tests.effort import tries
 
 WINDOW = 60 * SECOND_US
-START = 1_800_000_000 * SECOND_US  # a border
+START = 1_800_000_000 * SECOND_US  # a window starts here
 steps = st.lists(st.integers(0, 2 * WINDOW), min_size=1, max_size=60)
 
 
 def arrive(tally: Tally, most: int, at: int) -> int:
-    """One arrives: counted if there is room. How long it has to wait."""
+    """Count a request if there is room. Return its wait in microseconds."""
     tally.advance_window(at)
     if not (wait := tally.wait_us(most, at)):
         tally.add_count(1)
@@ -91,7 +91,7 @@ def test_what_is_given_back_leaves_room_and_no_debt() -> None:
 
 
 class Board:
-    """What the replicas share: numbers by window."""
+    """The shared counters of the replicas, by window."""
 
     def __init__(self) -> None:
         self.totals: Counter[int] = Counter()
@@ -122,7 +122,7 @@ def test_replicas_that_exchange_know_one_count_and_lose_none(events: list[tuple[
             replicas[number].advance_window(at)
             replicas[number].add_count(1)
             truth[at // WINDOW] += 1
-        if border:  # what was counted is told while it matters
+        if border:  # a replica sends its counts while they matter
             for tally in replicas:
                 board.exchange(tally, at)
         if event == "exchange":
