@@ -1,7 +1,4 @@
-"""The loader of policy files: YAML becomes frozen policy objects, checked at start.
-
-A server with an invalid configuration does not start.
-"""
+"""The loader of policy files. A server checks them at start, and does not start if one is not valid."""
 
 import json
 from collections import Counter
