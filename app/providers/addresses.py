@@ -13,7 +13,7 @@ def check_endpoint(prefix: str, what: str, base_url: str, api_key: str) -> None:
     if not is_http(base_url):
         raise ConfigError(f"{prefix}_BASE_URL: must be the http:// or https:// URL before {what}")
     if not (api_key.isascii() and api_key.isprintable()):
-        raise ConfigError(f"{prefix}_API_KEY: must hold printable ASCII characters only")
+        raise ConfigError(f"{prefix}_API_KEY: must be printable ASCII characters only")
 
 
 def is_http(url: str) -> bool:

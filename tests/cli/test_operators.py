@@ -232,7 +232,7 @@ async def test_doctor_names_a_schema_or_a_configuration_that_does_not_fit(
         "bad  embedding_space: the stored vectors are all-MiniLM-L6-v2 (384 dimensions) but the configured"
         in other.stdout
     )
-    assert "beginning with `mnema embeddings add --model x --dimension 384`" in other.stdout
+    assert "starting with `mnema embeddings add --model x --dimension 384`" in other.stdout
     assert "bad  embedder: The embedding endpoint cannot be reached." in other.stdout
     assert "MNEMA_EMBEDDING_BASE_URL: must be the http:// or https:// URL before /embeddings" in homeless.stderr
     assert small.stderr == "error settings: MNEMA_POOL_MIN: Input should be greater than or equal to 1\n"

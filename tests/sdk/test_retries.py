@@ -286,18 +286,18 @@ def test_lines_are_put_together_from_any_pieces(split: Callable[[bytes], list[by
     documents = [{"a": "é\u2028\x85"}, {"b": 2}]
     raw = b"\n".join(json.dumps(d, ensure_ascii=False).encode() for d in documents) + b"\n\n"
     lines = JsonLines()
-    assert [document for chunk in split(raw) for document in lines.feed(chunk)] == documents
-    lines.end()
-    lines.feed(b'{"c"')
+    assert [document for chunk in split(raw) for document in lines.feed_chunk(chunk)] == documents
+    lines.check_end()
+    lines.feed_chunk(b'{"c"')
     with pytest.raises(BrokenOff):
-        lines.end()
+        lines.check_end()
     with pytest.raises(UnexpectedAnswer):
-        JsonLines().feed(b"<html>\n")
+        JsonLines().feed_chunk(b"<html>\n")
 
 
 def test_a_loopback_server_is_never_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with Mnema("http://127.0.0.1:1", "key") as memory:
-        assert not memory.connection.options()["trust_env"]
-    assert Mnema("http://mnema.example", "key").connection.options()["trust_env"]
+        assert not memory.connection.client_options()["trust_env"]
+    assert Mnema("http://mnema.example", "key").connection.client_options()["trust_env"]
     assert httpx.URL(memory.connection.base_url).host == "127.0.0.1"

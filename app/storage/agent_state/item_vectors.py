@@ -76,6 +76,6 @@ class ItemVectorStorage:
         """Delete all vectors of the tenant in this space, in batches of DELETE_BATCH."""
         while True:
             async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-                tag = await tx.execute(self._sql["forget"], scope.tenant_id, self._space, DELETE_BATCH)
+                tag = await tx.execute(self._sql["delete"], scope.tenant_id, self._space, DELETE_BATCH)
             if int(tag.rsplit(" ", 1)[-1]) < DELETE_BATCH:
                 return

@@ -28,7 +28,7 @@ filled AS (
         ON CONFLICT DO NOTHING RETURNING item_id)
 SELECT count(DISTINCT item_id) FROM filled
 
--- name: forget
+-- name: delete
 -- $3 the limit. Everything in the space.
 DELETE FROM store_vectors WHERE tenant_id = $1 AND space = $2 AND (item_id, part) IN (
     SELECT item_id, part FROM store_vectors WHERE tenant_id = $1 AND space = $2 LIMIT $3)

@@ -52,7 +52,7 @@ class ConsentStorage:
 
     async def ensure_user(self, tx: WriteTx, scope: Principal, user_id: str) -> None:
         """Store the user if they are new, and lock their row. Raise WriteContention if an erasure got in between."""
-        await tx.execute(_format_statement("know_user"), scope.tenant_id, user_id)
+        await tx.execute(_format_statement("ensure_user"), scope.tenant_id, user_id)
         if await tx.fetchrow(_format_statement("lock_user"), scope.tenant_id, user_id) is None:
             raise WriteContention
 
@@ -68,7 +68,7 @@ class ConsentStorage:
         Leave out memories that say nothing about this user, and those that the key may not see.
         """
         rows = await tx.fetch(
-            _format_statement("evidence"), scope.tenant_id, patch.user_id, list(memory_ids), scope.category_list
+            _format_statement("signals"), scope.tenant_id, patch.user_id, list(memory_ids), scope.category_list
         )
         return [_signal_from_memory(patch, row, scope.actor_name, now) for row in rows]
 
@@ -83,14 +83,14 @@ class ConsentStorage:
         self, tx: WriteTx, scope: Principal, user_id: str, name: str, value: str
     ) -> tuple[Patch, bool] | None:
         """Return the newest proposal of the same value and whether it is the current value, or None."""
-        row = await tx.fetchrow(_format_statement("same"), scope.tenant_id, user_id, name, value_key(value))
+        row = await tx.fetchrow(_format_statement("same_value"), scope.tenant_id, user_id, name, value_key(value))
         return (_patch_from_row(row), row["stands"]) if row else None
 
     async def count_existing(
         self, tx: WriteTx, scope: Principal, user_id: str, name: str, now: datetime
     ) -> tuple[int, int]:
         """Return the number of the user's pending proposals and the number of the field's values."""
-        row = await tx.fetchrow(_format_statement("room"), scope.tenant_id, user_id, name, now)
+        row = await tx.fetchrow(_format_statement("count_existing"), scope.tenant_id, user_id, name, now)
         assert row is not None
         return row["pending"], row["values"]
 
@@ -99,12 +99,12 @@ class ConsentStorage:
         key, signals = value_key(patch.value), [_signal_row(s) for s in patch.signals]
         values = (patch.id, patch.user_id, patch.field, patch.value, key, patch.sensitive, signals, patch.actor)
         times = (patch.thread_id, patch.created_at, patch.expires_at)
-        await tx.execute(_format_statement("propose"), scope.tenant_id, *values, *times, list(patch.keys))
+        await tx.execute(_format_statement("insert_patch"), scope.tenant_id, *values, *times, list(patch.keys))
 
     async def update_signals(self, tx: WriteTx, scope: Principal, patch: Patch) -> None:
         """Store the current signals and proposing keys of a proposal."""
         signals = [_signal_row(s) for s in patch.signals]
-        await tx.execute(_format_statement("join"), scope.tenant_id, patch.id, signals, list(patch.keys))
+        await tx.execute(_format_statement("update_signals"), scope.tenant_id, patch.id, signals, list(patch.keys))
 
     async def close_patch(
         self,
@@ -122,7 +122,7 @@ class ConsentStorage:
         Raise WrongState if it was decided before.
         """
         await tx.execute(_format_statement("close"), scope.tenant_id, patch.id, state, now, by, way, answer)
-        await tx.execute(_format_statement("unask"), scope.tenant_id, patch.id)
+        await tx.execute(_format_statement("delete_question"), scope.tenant_id, patch.id)
 
     async def put_value(self, tx: WriteTx, scope: Principal, patch: Patch, now: datetime) -> tuple[str, UUID] | None:
         """Store the proposed value; return the value it replaces and that one's proposal, or None."""
@@ -142,7 +142,7 @@ class ConsentStorage:
     ) -> list[tuple[str, UUID]]:
         """Delete all values of a field, or only `value`; return the deleted values and their proposals."""
         item = None if value is None else value_item(name, value)
-        rows = await tx.fetch(_format_statement("withdraw"), scope.tenant_id, user_id, name, item)
+        rows = await tx.fetch(_format_statement("delete_values"), scope.tenant_id, user_id, name, item)
         return [(row["value"], row["patch_id"]) for row in rows]
 
     async def load_page(
@@ -174,17 +174,17 @@ class ConsentStorage:
         await self.delete_question(tx, scope, question.patch_id)
         where = scope.tenant_id, question.thread_id, question.user_id, question.patch_id
         details = question.question, question.rev, question.asked_at, question.turn_id, question.key_id
-        await tx.execute(_format_statement("ask"), *where, *details)
+        await tx.execute(_format_statement("store_question"), *where, *details)
         if question.key_id is not None:
-            await tx.execute(_format_statement("bar"), scope.tenant_id, question.patch_id, question.key_id)
+            await tx.execute(_format_statement("bar_key"), scope.tenant_id, question.patch_id, question.key_id)
 
     async def is_turn_unchanged(self, tx: WriteTx, scope: Principal, question: Question) -> bool:
         """Tell whether the assistant's turn that asks is unchanged."""
-        return bool(await tx.fetchval(_format_statement("stands"), scope.tenant_id, question.turn_id))
+        return bool(await tx.fetchval(_format_statement("turn_unchanged"), scope.tenant_id, question.turn_id))
 
     async def delete_question(self, tx: WriteTx, scope: Principal, patch_id: UUID) -> None:
         """Delete the proposal's question: it is no longer open."""
-        await tx.execute(_format_statement("unask"), scope.tenant_id, patch_id)
+        await tx.execute(_format_statement("delete_question"), scope.tenant_id, patch_id)
 
     async def load_question(self, tx: ReadTx, scope: Principal, thread_id: str) -> Question | None:
         """Return the open question of a thread, or None."""

@@ -2,7 +2,7 @@
 -- One decision about a user at a time. An erasure and a decision wait for each other; other writes of the user go on.
 SELECT user_pk FROM users WHERE tenant_id = $1 AND user_id = $2 FOR NO KEY UPDATE
 
--- name: know_user
+-- name: ensure_user
 SELECT know_users($1, jsonb_build_array($2::text))
 
 -- name: known
@@ -15,7 +15,7 @@ SELECT EXISTS (SELECT 1 FROM context_patches WHERE tenant_id = $1 AND user_id = 
 -- name: erased
 SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = $1 AND hash = ANY ($2::bytea[]))
 
--- name: evidence
+-- name: signals
 -- What memories ($3) say about a user ($2), within the key's categories ($4).
 SELECT id, kind, root, confidence, said FROM evidence_of($1, $2, $3) WHERE $4::text[] IS NULL OR category = ANY ($4)
 
@@ -27,7 +27,7 @@ WHERE p.tenant_id = $1 AND p.user_id = $2 AND p.id = $3
 -- name: lock_patch
 SELECT id FROM context_patches WHERE tenant_id = $1 AND user_id = $2 AND id = $3 FOR NO KEY UPDATE
 
--- name: same
+-- name: same_value
 -- The proposal of the same value ($4, its key): the current one, else the newest; and whether it is the current one.
 SELECT {columns}, c.patch_id IS NOT NULL AS stands FROM context_patches p
 LEFT JOIN context_questions q ON q.tenant_id = p.tenant_id AND q.patch_id = p.id
@@ -35,25 +35,25 @@ LEFT JOIN user_context c ON c.tenant_id = p.tenant_id AND c.patch_id = p.id
 WHERE p.tenant_id = $1 AND p.user_id = $2 AND p.field = $3 AND p.value_key = $4
 ORDER BY c.patch_id IS NULL, p.created_at DESC, p.id DESC LIMIT 1
 
--- name: room
+-- name: count_existing
 -- The number of a user's pending proposals ($4 now) and the number of values of a field ($3).
 SELECT (SELECT count(*) FROM context_patches
         WHERE tenant_id = $1 AND user_id = $2 AND state = 'pending' AND expires_at > $4) AS pending,
        (SELECT count(*) FROM user_context WHERE tenant_id = $1 AND user_id = $2 AND field = $3) AS values
 
--- name: propose
+-- name: insert_patch
 INSERT INTO context_patches (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor, thread_id, created_at,
                              expires_at, keys)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 
--- name: join
+-- name: update_signals
 UPDATE context_patches SET signals = $3, keys = $4 WHERE tenant_id = $1 AND id = $2
 
 -- name: close
 UPDATE context_patches SET state = $3, decided_at = $4, decided_by = $5, way = $6, answer_id = $7
 WHERE tenant_id = $1 AND id = $2
 
--- name: unask
+-- name: delete_question
 DELETE FROM context_questions WHERE tenant_id = $1 AND patch_id = $2
 
 -- name: value
@@ -68,7 +68,7 @@ ON CONFLICT (tenant_id, user_id, field, item) DO UPDATE
 SELECT field, value, patch_id, updated_at FROM user_context WHERE tenant_id = $1 AND user_id = $2
 ORDER BY updated_at, patch_id
 
--- name: withdraw
+-- name: delete_values
 DELETE FROM user_context WHERE tenant_id = $1 AND user_id = $2 AND field = $3 AND ($4::text IS NULL OR item = $4)
 RETURNING value, patch_id
 
@@ -96,7 +96,7 @@ SELECT m.id, c.rev, m.role, m.text FROM (
 JOIN memories m ON m.tenant_id = $1 AND m.id = c.memory_id AND m.user_id = $3 AND m.state = 'active' AND m.version = 1
     AND ($4::text[] IS NULL OR m.category = ANY ($4))
 
--- name: ask
+-- name: store_question
 -- A thread has one question at a time; a new one replaces it.
 INSERT INTO context_questions (tenant_id, thread_id, user_id, patch_id, question, rev, asked_at, turn_id, key_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -104,7 +104,7 @@ ON CONFLICT (tenant_id, thread_id) DO UPDATE SET user_id = excluded.user_id, pat
     question = excluded.question, rev = excluded.rev, asked_at = excluded.asked_at, turn_id = excluded.turn_id,
     key_id = excluded.key_id
 
--- name: bar
+-- name: bar_key
 -- A key that asks about a proposal cannot answer it, even if another key asks later.
 UPDATE context_patches SET keys = array_append(keys, $3) WHERE tenant_id = $1 AND id = $2 AND $3 <> ALL (keys)
 
@@ -112,7 +112,7 @@ UPDATE context_patches SET keys = array_append(keys, $3) WHERE tenant_id = $1 AN
 SELECT patch_id, user_id, thread_id, question, rev, asked_at, turn_id, key_id FROM context_questions
 WHERE tenant_id = $1 AND thread_id = $2
 
--- name: stands
+-- name: turn_unchanged
 -- Whether a turn of the assistant is unchanged since it asked.
 SELECT EXISTS (SELECT FROM memories WHERE tenant_id = $1 AND id = $2 AND role = 'assistant' AND state = 'active'
                                       AND version = 1)

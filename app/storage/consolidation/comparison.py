@@ -98,7 +98,9 @@ class ConsolidationStorage:
 
     async def find_restored_pairs(self, tx: ReadTx, scope: Principal, ids: Iterable[UUID]) -> frozenset[IdPair]:
         """Return pairs that were merged and then restored: one into the other, or both into the same memory."""
-        rows = await tx.fetch(_format_statement("apart"), scope.tenant_id, [str(memory_id) for memory_id in ids])
+        rows = await tx.fetch(
+            _format_statement("restored_pairs"), scope.tenant_id, [str(memory_id) for memory_id in ids]
+        )
         families: defaultdict[UUID, set[UUID]] = defaultdict(set)
         for row in rows:
             families[row["heir"]] |= {row["heir"], row["id"]}
@@ -124,7 +126,7 @@ class ConsolidationStorage:
     async def filter_unrelated(self, tx: ReadTx, scope: Principal, edges: Sequence[Edge]) -> list[Edge]:
         """Return the edges whose ends are not related yet."""
         ends = [str(edge.from_id) for edge in edges], [str(edge.to_id) for edge in edges]
-        rows = await tx.fetch(_format_statement("related"), scope.tenant_id, *ends)
+        rows = await tx.fetch(_format_statement("related_pairs"), scope.tenant_id, *ends)
         related = {(row["a"], row["b"]) for row in rows}
         return [edge for edge in edges if (str(edge.from_id), str(edge.to_id)) not in related]
 
@@ -134,7 +136,7 @@ class ConsolidationStorage:
         """Record the verdicts on these pairs, checked at `now`."""
         prints = [verdict.pair.fingerprint for verdict in verdicts]
         await tx.execute(
-            _format_statement("mark"),
+            _format_statement("record_checked"),
             scope.tenant_id,
             user_pk,
             [pair.low for pair in prints],
@@ -146,7 +148,7 @@ class ConsolidationStorage:
 
     async def delete_checked(self, tx: WriteTx, scope: Principal, until: datetime) -> None:
         """Delete the fingerprints of pairs checked at or before `until`."""
-        await tx.execute(_format_statement("forget"), scope.tenant_id, until)
+        await tx.execute(_format_statement("delete_checked"), scope.tenant_id, until)
 
 
 @lru_cache(maxsize=64)

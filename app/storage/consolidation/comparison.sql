@@ -36,7 +36,7 @@ WHERE p.memory_id = ANY ($4::uuid[]) GROUP BY 1, 2
 SELECT low, high, score, checked_at FROM consolidation_pairs
 WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2) AND checked_at > $3
 
--- name: apart
+-- name: restored_pairs
 -- Memories of $2 that were merged into another and then restored, each with all memories it was merged into.
 WITH RECURSIVE undone AS (
     SELECT h.memory_id::uuid AS id, (h.meta#>>'{{before,superseded_by}}')::uuid AS heir FROM history h
@@ -64,13 +64,13 @@ FROM (SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = $
 JOIN memories m ON m.tenant_id = $1 AND m.id = e.other::uuid AND m.state = 'active'
 WHERE NOT m.id = ANY ($3::uuid[]) GROUP BY m.tenant_id, m.id ORDER BY m.id
 
--- name: related
+-- name: related_pairs
 -- The pairs ($2, $3) that are related already, in either direction.
 SELECT e.a, e.b FROM unnest($2::text[], $3::text[]) AS e(a, b)
 WHERE EXISTS (SELECT 1 FROM relations r WHERE r.tenant_id = $1 AND least(r.from_id, r.to_id) = least(e.a, e.b)
               AND greatest(r.from_id, r.to_id) = greatest(e.a, e.b))
 
--- name: mark
+-- name: record_checked
 -- $2 the user's key, $3 to $6 the pairs and their verdicts, $7 when. In order, so that two runs never deadlock.
 INSERT INTO consolidation_pairs (tenant_id, low, high, score, user_pk, same, checked_at)
 SELECT $1, p.low, p.high, p.score, $2, p.same, $7
@@ -78,5 +78,5 @@ FROM unnest($3::uuid[], $4::uuid[], $5::real[], $6::boolean[]) AS p(low, high, s
 ORDER BY p.low, p.high, p.score
 ON CONFLICT (tenant_id, low, high, score) DO UPDATE SET same = excluded.same, checked_at = excluded.checked_at
 
--- name: forget
+-- name: delete_checked
 DELETE FROM consolidation_pairs WHERE tenant_id = $1 AND checked_at <= $2

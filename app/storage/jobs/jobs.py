@@ -87,7 +87,7 @@ class JobStorage:
 
     async def defer_job(self, scope: Principal, job_id: UUID, worker: str, wait_s: float, why: str) -> bool:
         """Put the job off for `wait_s` seconds without counting the attempt; False if the worker lost the job."""
-        return bool(await self._write_rows(scope, "put_off", job_id, worker, timedelta(seconds=wait_s), why))
+        return bool(await self._write_rows(scope, "defer", job_id, worker, timedelta(seconds=wait_s), why))
 
     async def enqueue_jobs(self, scope: Principal, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
         """Add jobs; return the ids of the new ones. With a `slot`, a kind that has a job in it gets no second one."""

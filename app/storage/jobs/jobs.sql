@@ -35,7 +35,7 @@ UPDATE jobs SET state = CASE WHEN $5::interval IS NULL THEN 'dead' ELSE 'queued'
     next_run = now() + coalesce($5, '0'), published_at = NULL, last_error = $4, lease_until = NULL, updated_at = now()
 WHERE tenant_id = $1 AND id = $2 AND worker = $3 AND state = 'running' RETURNING id
 
--- name: put_off
+-- name: defer
 -- $4 the delay, $5 the reason. The attempt does not count.
 UPDATE jobs SET state = 'queued', attempts = greatest(0, attempts - 1), next_run = now() + $4::interval,
     published_at = NULL, last_error = $5, lease_until = NULL, updated_at = now()

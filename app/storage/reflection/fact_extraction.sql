@@ -1,4 +1,4 @@
--- name: before
+-- name: state
 -- The writes that user $2's turns made on the day that begins at $3; whether turn $5 is finished, and the results of a run that ended
 -- early ($4 is the route of its keys). `bound`: the agents of the key that stored the turn.
 SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'facts'
@@ -11,7 +11,7 @@ SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = 
        (SELECT k.agents FROM history h JOIN api_keys k ON k.tenant_id = h.tenant_id AND h.actor = 'key:' || k.id
         WHERE h.tenant_id = $1 AND h.memory_id = $5 AND h.event = 'ADD' LIMIT 1) AS bound
 
--- name: day
+-- name: used_writes
 -- The writes that user $2's turns made on the day that begins at $3. Its row lock makes others wait. Nothing for an erased user.
 INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at)
 SELECT $1, u.user_id, 'day', 'facts', 0, $3 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
@@ -19,7 +19,7 @@ ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
     SET rev = CASE WHEN r.at < excluded.at THEN 0 ELSE r.rev END, at = greatest(r.at, excluded.at)
 RETURNING rev
 
--- name: count
+-- name: add_writes
 -- $3 more writes; fewer if negative.
 UPDATE reflections SET rev = greatest(0, rev + $3)
 WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'facts'

@@ -28,7 +28,7 @@ class ReconcileStorage:
     def __init__(self, uow: UnitOfWork, space: str) -> None:
         self._uow = uow
         names = {"columns": memory_columns("m"), "vec": f"vec_{space}"}
-        self._around = load_statements("reflection/reconcile.sql")["around"].format(**names)
+        self._neighbours = load_statements("reflection/reconcile.sql")["neighbours"].format(**names)
 
     async def load_neighbours(
         self, scope: Principal, user_id: str, facts: Sequence[Vector], policy: ReconcilePolicy
@@ -36,7 +36,7 @@ class ReconcileStorage:
         """Return the facts' neighbours, oldest first, within the principal's categories."""
         async with self._uow.read(scope) as tx:
             rows = await tx.fetch(
-                self._around,
+                self._neighbours,
                 scope.tenant_id,
                 user_id,
                 scope.category_list,

@@ -46,7 +46,9 @@ class ReflectionStorage:
         if another transaction begins it right now, or if the user is not stored.
         """
         where = scope.tenant_id, user_id, thread_id
-        row = await tx.fetchrow(_format_statement("mark" if begin else "seen"), *where, kind, *([now] if begin else []))
+        row = await tx.fetchrow(
+            _format_statement("begin_position" if begin else "position"), *where, kind, *([now] if begin else [])
+        )
         if row is None and begin:
             return None
         mark = ReadPosition(row["rev"], row["at"]) if row else ReadPosition(0, now)
@@ -85,15 +87,15 @@ class ReflectionStorage:
         Return 0 if somebody else moved the position meanwhile.
         """
         where, before = (scope.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
-        return int(await tx.fetchval(_format_statement("stumble"), *where, *before, least) or 0)
+        return int(await tx.fetchval(_format_statement("count_failed_read"), *where, *before, least) or 0)
 
     async def count_episode(self, tx: WriteTx, scope: Principal, user_id: str, day: datetime, most: int) -> bool:
         """Count one more episode of the day that begins at `day`; return False if it had `most` already."""
-        return bool(await tx.fetchval(_format_statement("take"), scope.tenant_id, user_id, day, most))
+        return bool(await tx.fetchval(_format_statement("count_episode"), scope.tenant_id, user_id, day, most))
 
     async def load_episode_count(self, tx: ReadTx, scope: Principal, user_id: str, day: datetime) -> int:
         """Return the number of episodes counted on that day."""
-        row = await tx.fetchrow(_format_statement("seen"), scope.tenant_id, user_id, WHOLE_USER, "day")
+        row = await tx.fetchrow(_format_statement("position"), scope.tenant_id, user_id, WHOLE_USER, "day")
         return row["rev"] if row and row["at"] == day else 0
 
     async def list_waiting(
@@ -124,7 +126,7 @@ class ReflectionStorage:
         """Return users with episodes that no insight has used yet."""
         return [
             row["user_id"]
-            for row in await tx.fetch(_format_statement("guessable"), scope.tenant_id, user_id, before, most)
+            for row in await tx.fetch(_format_statement("insight_users"), scope.tenant_id, user_id, before, most)
         ]
 
     async def load_material(
@@ -137,7 +139,7 @@ class ReflectionStorage:
         categories: Sequence[str],
     ) -> InsightMaterial:
         """Return the memories that new insights may use, of these categories, and the user's existing insights."""
-        row = await tx.fetchrow(_format_statement("seen"), scope.tenant_id, user_id, WHOLE_USER, "insight")
+        row = await tx.fetchrow(_format_statement("position"), scope.tenant_id, user_id, WHOLE_USER, "insight")
         mark = ReadPosition(row["rev"], row["at"]) if row else None
         since = mark.at if mark else None
 
@@ -181,7 +183,7 @@ class ReflectionStorage:
         """Return the user's unpinned memories of the same type and category changed since, nearest first."""
         where = scope.tenant_id, like.user_id, like.type, like.category, since, list(without)
         return _memories_from_rows(
-            await tx.fetch(_format_statement("near", self._space), *where, HalfVector(vector), most)
+            await tx.fetch(_format_statement("nearest", self._space), *where, HalfVector(vector), most)
         )
 
     async def load_summary(self, tx: ReadTx, scope: Principal, user_id: str, thread_id: str) -> Memory | None:

@@ -1,7 +1,7 @@
 -- The memories that a chat model reads about a user ($2), and how far it has read. {columns} are a memory's. Turns and memories of
 -- some agents are left out, because those agents may not see the result.
 
--- name: mark
+-- name: begin_position
 -- The position of kind $4 in thread $3; a thread that was never read begins at 0, now ($5).
 WITH begun AS (
     INSERT INTO reflections (tenant_id, user_id, kind, thread_id, rev, at)
@@ -10,7 +10,7 @@ WITH begun AS (
 SELECT rev, at, tries FROM begun
 UNION ALL SELECT rev, at, tries FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
 
--- name: seen
+-- name: position
 -- The same for a thread that was read before; no row otherwise.
 SELECT rev, at, tries FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = $4 AND thread_id = $3
 
@@ -30,7 +30,7 @@ INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at) VALU
 ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE SET rev = excluded.rev, at = excluded.at, tries = 0
 WHERE r.rev = $7 AND r.at = $8 RETURNING true
 
--- name: stumble
+-- name: count_failed_read
 -- Count a failure of kind $4 to read thread $3 after $5 and $6 (null: no position); at least $7. A thread without a position gets
 -- one in the distant past.
 INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at, tries)
@@ -38,7 +38,7 @@ SELECT $1, u.user_id, $4, $3, 0, 'epoch', $7 FROM users u WHERE u.tenant_id = $1
 ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE SET tries = greatest(r.tries + 1, $7) WHERE r.rev = $5 AND r.at = $6
 RETURNING tries
 
--- name: take
+-- name: count_episode
 -- One more of the day that begins at $3, if that makes at most $4. Its row lock makes others wait.
 INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at) SELECT $1, $2, 'day', '', 1, $3 WHERE $4 > 0
 ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
@@ -70,7 +70,7 @@ WHERE NOT EXISTS (SELECT 1 FROM reflections d WHERE d.tenant_id = $1 AND d.user_
                                                 AND d.thread_id = '' AND d.at = $9 AND d.rev >= $10::bigint)
 ORDER BY at, user_id, thread_id LIMIT $5
 
--- name: guessable
+-- name: insight_users
 -- Users ($2 or all) with an episode since their last insight, which was before $3; at most $4.
 SELECT u.user_id FROM users u
 LEFT JOIN reflections r ON r.tenant_id = $1 AND r.user_id = u.user_id AND r.kind = 'insight' AND r.thread_id = ''
@@ -89,7 +89,7 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active'
   AND (m.type <> 'turn' OR m.role = 'assistant' OR (m.role = 'user' AND coalesce(m.actor_id, m.user_id) = m.user_id))
 ORDER BY m.updated_at DESC, m.id DESC LIMIT $6
 
--- name: near
+-- name: nearest
 -- The $8 nearest to vector $7, of type $3 and category $4, changed since $5, unpinned, not of agents $6. Exact.
 SELECT {columns} FROM memories m
 LEFT JOIN {vec} v ON v.tenant_id = $1 AND v.memory_id = m.id
