@@ -2,9 +2,9 @@
 
 Python cannot count the steps of a regular expression, and a ratio of two short times is noise on a busy machine. So a
 separate process calls every function with hostile texts. A timer of its own CPU time ends a call that takes far longer
-than linear work. At 32 KiB, linear functions took at most 0.1 s and may take 1 s; quadratic ones took 3 s to minutes. At
-16 KiB, linear functions took half of that, quadratic ones a quarter, and a call may take 0.25 s. The deep profile tries
-32 KiB; MNEMA_TEST_TEXT_BYTES sets any length. All texts as one are 32 times as long.
+than linear work. At 32 KiB, linear functions took at most 0.1 s and may take 1 s; quadratic ones took 3 s to minutes.
+At 16 KiB, linear functions took half of that, quadratic ones a quarter, and a call may take 0.25 s. The deep profile
+tries 32 KiB; MNEMA_TEST_TEXT_BYTES sets any length. All texts as one are 32 times as long.
 """
 
 import os

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Final, Literal
 
 from app.domain.memory import word_lists as words
+from app.domain.memory.enumerations import keys_with_sorted_lists
 from app.domain.memory.phrases import GRAMMAR, PLAIN, Kind, Word, breaks_fixed_pair, read_words, stem_of
 from app.domain.text_rules import text_key
 
@@ -168,7 +169,7 @@ def _is_reordering(left: Words, right: Words) -> bool:
         or _is_fronted(right, left)
         or _is_exchanged(left, right)
         or _is_exchanged(right, left)
-        or _keys_with_sorted_lists(left) == _keys_with_sorted_lists(right)
+        or keys_with_sorted_lists(left) == keys_with_sorted_lists(right)
         or _has_swapped_clauses(left, right)
     )
 
@@ -223,38 +224,6 @@ def _is_exchanged(left: Words, right: Words) -> bool:
     if not subject or not predicate or any(side[0].endswith(("ing", "ed")) for side in (subject, predicate)):
         return False
     return _word_keys(right) in ([*predicate, "be", *subject], [*predicate, "be", "user's", *subject])
-
-
-def _keys_with_sorted_lists(text: Words) -> list[str]:
-    """Return the keys with each list of single nouns after a verb or preposition sorted: "likes tea and milk"."""
-    keys = _word_keys(text)
-    if any(word.kind is Kind.NEGATION for word in text):
-        return keys
-    at = 0
-    while at < len(text):
-        end = at
-        while _is_element(text, end + 2) and _is_element(text, end) and text[end + 1].kind is Kind.SEPARATOR:
-            end += 2
-        if end > at and keys[end - 1] == "and" and _opens_list(text, at) and _closes_list(text, end + 1):
-            keys[at : end + 1 : 2] = sorted(keys[at : end + 1 : 2])
-            keys[at + 1 : end : 2] = ["and"] * ((end - at) // 2)
-        at = end + 1
-    return keys
-
-
-def _is_element(text: Words, at: int) -> bool:
-    return at < len(text) and text[at].kind is Kind.CONTENT and text[at].key not in words.VERBS
-
-
-def _opens_list(text: Words, at: int) -> bool:
-    before = text[at - 1] if at else None
-    if before is None:
-        return False
-    return before.kind in {Kind.POSITIVE, Kind.PREPOSITION} or before.key in words.VERBS
-
-
-def _closes_list(text: Words, at: int) -> bool:
-    return at == len(text) or text[at].kind is Kind.PREPOSITION
 
 
 def _has_swapped_clauses(left: Words, right: Words) -> bool:

@@ -9,7 +9,8 @@ from uuid import UUID
 from app.domain.memory.memory import Memory
 from app.domain.memory.presentation import render_bullet
 from app.domain.recall.delta_header import Header, shrink_header
-from app.domain.recall.scoring import DroppedCandidate, ScoredCandidate
+from app.domain.recall.scoring import ScoredCandidate
+from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.token_budget import TokenBudget, line_tokens
 from app.ports import TokenCounter
 from app.storage.recall.search import Related

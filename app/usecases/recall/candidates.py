@@ -13,7 +13,8 @@ from uuid import UUID
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import RankingProfile, RankingQuery, keep_similar, score_candidates
+from app.domain.recall.scoring import RankingProfile, RankingQuery, score_candidates
+from app.domain.recall.selection import keep_similar
 from app.ports import Clock, Reranker
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx

@@ -13,17 +13,8 @@ from app.domain.filters import Filters
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import (
-    RankingProfile,
-    RankingQuery,
-    ScoredCandidate,
-    cap_categories,
-    keep_relevant,
-    keep_reranked,
-    keep_similar,
-    score_candidates,
-    select_best,
-)
+from app.domain.recall.scoring import RankingProfile, RankingQuery, ScoredCandidate, score_candidates
+from app.domain.recall.selection import cap_categories, keep_relevant, keep_reranked, keep_similar, select_best
 from app.domain.recall.token_budget import TokenBudget
 from app.domain.text_rules import normalise_text
 from app.ports import Clock, Embedder, Embedding, TokenCounter

@@ -18,12 +18,9 @@ from app.domain.recall.scoring import (
     RankingQuery,
     ScoredCandidate,
     candidate_relevance,
-    cap_categories,
-    keep_relevant,
-    keep_similar,
     score_candidates,
-    select_best,
 )
+from app.domain.recall.selection import cap_categories, keep_relevant, keep_similar, select_best
 from tests.domain.candidates import NOW, candidate
 
 SHIPPED = load_policies("all-MiniLM-L6-v2").profiles
