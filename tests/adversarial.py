@@ -1,5 +1,7 @@
-"""Texts that make a careless scanner slow, and the pure functions that read a caller's text. Run as a program by
-tests/domain/test_linear_time.py, which says why."""
+"""Texts that make a careless scanner slow, and the pure functions that read a caller's text.
+
+tests/domain/test_linear_time.py runs this module as a program and explains why.
+"""
 
 import contextlib
 import signal
@@ -31,7 +33,7 @@ UNITS: Final = (
     *("no new ", "not yet ", "Goals: ", "Goals: a; ", "[M1] ", "+created: ", "(imp="),
     "Long-term memory (most relevant first)\n ",
 )
-"""What is repeated; combining marks longer, for sorting them is fast."""
+"""The repeated units. Combining marks are repeated more often, because sorting them is fast."""
 
 TYPES: Final = ("semantic", "episodic", "insight", "turn", "summary", "chunk", "procedural")
 ANY: Final = text_rules.TextLimits(**dict.fromkeys(TYPES, 1 << 40))
@@ -62,7 +64,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "texts_at": lambda text: list(store.texts_at({"a": {"a": "b"}}, text)),
     "texts_of": lambda text: store.indexed_texts(store.PutItem(("n",), "k", {"a": text}, ("a", "{a,a, a}", "$"))),
     "check_batch": lambda text: store.check_batch(store.Batch(puts=(store.PutItem((text,), text, {"a": text}),))),
-    # these read word by word: some microseconds for each character of a turn
+    # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
     "candidate": lambda text: multi_fact.broken_rule(
         multi_fact.Candidate("The user has 3 bees.", "goals", 3, text[:2000]), text[:TURN], ["goals"], USUAL
@@ -72,20 +74,22 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 def texts(size: int) -> Iterator[tuple[str, str]]:
-    """A name and a text: each unit repeated, with an end that it does not match; and all of them, 32 times as long."""
+    """Yield names and texts: each unit repeated with an end that it does not match, and all units, 32 times as long."""
     for unit in (*COMBINING, *UNITS):
         yield repr(unit), unit * (size * (8 if unit in COMBINING else 1) // len(unit)) + "x"
     yield "all", "x".join(unit * (32 * size // len(UNITS) // len(unit)) for unit in UNITS)
 
 
 def main(size: int, cpu_s: float) -> None:
-    """Give each function every text. A call that takes more of the processor than `cpu_s` for each `size` of its text
-    ends the process."""
+    """Give each function every text.
+
+    A call that takes more than `cpu_s` of CPU for each `size` of its text ends the process.
+    """
     for name, function in FUNCTIONS.items():
         for told, text in texts(size):
-            print(f"{name}: {told}", flush=True)  # the last line is the culprit
+            print(f"{name}: {told}", flush=True)  # the last line names the slow function
             signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s * len(text) / size)
-            with contextlib.suppress(MnemaError):  # refused, in time
+            with contextlib.suppress(MnemaError):  # refused within the limit
                 function(text)
     print("done")
 

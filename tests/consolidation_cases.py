@@ -19,7 +19,7 @@ NUMERIC = ("goals",)
 
 
 def memory(number: int, text: str = "The user keeps bees", *, age: float = 1, **fields: Any) -> Memory:
-    """A memory of so many days."""
+    """Return a memory that is that many days old."""
     born = NOW - timedelta(days=age)
     values: dict[str, Any] = {
         "user_id": "ana",
@@ -37,7 +37,7 @@ def memory(number: int, text: str = "The user keeps bees", *, age: float = 1, **
 
 
 def all_pairs(memories: Sequence[Memory], score: float = 0.8) -> list[Pair]:
-    """Every two memories of one user and category."""
+    """Return every two memories of one user and category."""
     return [
         Pair(a, b, score) for a, b in combinations(memories, 2) if (a.user_id, a.category) == (b.user_id, b.category)
     ]
@@ -53,7 +53,7 @@ INSTANTS = st.integers(0, 120).map(lambda days: NOW - timedelta(days=days))
 
 @st.composite
 def memories(draw: st.DrawFn) -> list[Memory]:
-    """A few memories of two users."""
+    """Draw a few memories of two users."""
     return [
         memory(
             number,
@@ -73,6 +73,6 @@ def memories(draw: st.DrawFn) -> list[Memory]:
 
 @st.composite
 def scored(draw: st.DrawFn) -> list[Pair]:
-    """Every two of some memories, either way round, with any cosine."""
+    """Draw pairs of some memories, in either order, with any cosine."""
     found = [Pair(a, b, draw(st.floats(-0.1, 1.01))) for a, b in combinations(draw(memories()), 2)]
     return [Pair(one.second, one.first, one.score) if draw(st.booleans()) else one for one in found]

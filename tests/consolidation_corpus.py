@@ -1,8 +1,8 @@
-"""The labelled memories and pairs of bench/consolidation_corpus.jsonl, as the domain knows them.
+"""The labelled memories and pairs of bench/consolidation_corpus.jsonl, as domain objects.
 
-The labels were written and committed before any rule ran on them; none is bent to please one. "duplicate": one fact of
-one user; `needs_model`: no rule about words alone can know it. "different": two facts that look alike. Two memories
-without a label are two facts.
+The labels were written and committed before any rule ran on them, and none was changed to suit a rule. "duplicate": one
+fact of one user; `needs_model`: no rule about words alone can detect it. "different": two facts that look alike. Two
+memories without a label are two facts.
 """
 
 import json
@@ -20,7 +20,7 @@ NOW = datetime(2026, 4, 1, 3, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """Two memories, whether they are one fact, and what makes that easy to get wrong."""
+    """Two memories, the label that says if they are one fact, and the difficulty of the pair."""
 
     first: Memory
     second: Memory
@@ -36,7 +36,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """All memories, in the order of the file, and all labelled pairs."""
+    """All memories in the order of the file, and all labelled pairs."""
 
     memories: Sequence[Memory]
     pairs: Sequence[Labelled]
@@ -58,7 +58,7 @@ class Corpus:
 
 
 def load_corpus(now: datetime = NOW) -> Corpus:
-    """The corpus, its memories as old as they would be at `now`."""
+    """Return the corpus; the ages of its memories are relative to `now`."""
     rows = [json.loads(line) for line in CORPUS_FILE.read_text(encoding="utf-8").splitlines()]
     memories = {
         row["id"]: Memory(

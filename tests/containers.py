@@ -13,7 +13,7 @@ from tests.redis_server import RedisServer
 POSTGRES = "pgvector/pgvector:pg18"
 REDIS = "redis:8"
 START_S = 60
-# as the embedded cluster of a test run is set: many connections, and nothing that has to outlive the machine
+# the settings of a test run's embedded cluster: many connections and no durability
 SETTINGS = (
     "max_connections=200",
     "shared_buffers=256MB",
@@ -24,11 +24,11 @@ SETTINGS = (
 
 
 class Unavailable(Exception):
-    """No container can be had; the message says why."""
+    """The error that no container can be started; the message says why."""
 
 
 class PostgresContainer:
-    """A server of the run's own on a port that Docker chooses. Raises Unavailable."""
+    """A PostgreSQL server of the run, on a port that Docker chooses. It raises Unavailable."""
 
     def __init__(self) -> None:
         password = secrets.token_urlsafe(32)
@@ -36,7 +36,7 @@ class PostgresContainer:
         try:
             self._container = DockerContainer(POSTGRES, shm_size="256m").with_exposed_ports(5432)
             self._container.with_env("POSTGRES_PASSWORD", password).with_command(command).start()
-        except Exception as error:  # Docker's, the network's or that of the registry
+        except Exception as error:  # an error of Docker, the network or the registry
             raise Unavailable(f"{type(error).__name__}: {error}") from error
         try:
             host, port = self._container.get_container_host_ip(), self._container.get_exposed_port(5432)
@@ -60,12 +60,12 @@ class PostgresContainer:
                 return
 
     def stop(self) -> None:
-        """Remove it with all it holds."""
+        """Remove the container with its data."""
         self._container.stop()
 
 
 class RedisContainer(RedisServer):
-    """The same in a container: killed and started again it has the same port and nothing in it."""
+    """A Redis in a container. After a kill and a restart it has the same port and no data."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,13 +86,13 @@ class RedisContainer(RedisServer):
         return container.logs(tail=20).decode(errors="replace") if container.status == "exited" else None
 
     def kill(self) -> None:
-        """SIGKILL: all it held is gone."""
+        """Send SIGKILL, so that all data is lost."""
         container = self._container.get_wrapped_container()
-        with contextlib.suppress(Exception):  # it is killed already
+        with contextlib.suppress(Exception):  # it was already killed
             container.kill()
         container.wait()
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the container."""
         if self._created:
             self._container.stop()

@@ -1,4 +1,4 @@
-"""What tests build: tenants with keys, clients, memories, a clock that moves, a server on loopback."""
+"""Factories for tests: tenants with keys, clients, memories, a movable clock and a server on loopback."""
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
@@ -24,22 +24,22 @@ _numbers = itertools.count(1)
 
 
 class Clock:
-    """Real time, plus whatever a test adds."""
+    """A clock that shows the real time plus an offset."""
 
     def __init__(self) -> None:
         self._offset = timedelta()
 
     def now(self) -> datetime:
-        """The present instant, moved."""
+        """Return the present time plus the offset."""
         return datetime.now(UTC) + self._offset
 
     def move(self, **by: float) -> None:
-        """Move by a timedelta's arguments."""
+        """Move the clock by a timedelta's arguments."""
         self._offset += timedelta(**by)
 
 
 class KeepOpen:
-    """An embedder shared by many applications: closing one does not close it. `failing` makes it fail."""
+    """An embedder shared by many applications, which cannot close it. `failing` makes it fail."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -49,47 +49,47 @@ class KeepOpen:
         self.failing = False
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """As the inner one, or EmbedderUnavailable."""
+        """Return the inner embedder's result, or raise EmbedderUnavailable."""
         if self.failing:
             raise EmbedderUnavailable()
         return await self._inner.embed_texts(texts)
 
     async def embed_query(self, text: str) -> Vector:
-        """As the inner one, or EmbedderUnavailable."""
+        """Return the inner embedder's result, or raise EmbedderUnavailable."""
         if self.failing:
             raise EmbedderUnavailable()
         return await self._inner.embed_query(text)
 
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
-        """As the inner one, or EmbedderUnavailable."""
+        """Return the inner embedder's result, or raise EmbedderUnavailable."""
         if self.failing:
             raise EmbedderUnavailable()
         return await self._inner.encode_texts(texts)
 
     async def encode_query(self, text: str) -> Embedding:
-        """As the inner one, or EmbedderUnavailable."""
+        """Return the inner embedder's result, or raise EmbedderUnavailable."""
         if self.failing:
             raise EmbedderUnavailable()
         return await self._inner.encode_query(text)
 
     async def close(self) -> None:
-        """Nothing: the session closes the inner one."""
+        """Do nothing: the session closes the inner embedder."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A key and the scope it stands for."""
+    """A key and its principal."""
 
     key: str
     scope: Principal
 
     @property
     def headers(self) -> dict[str, str]:
-        """What it sends."""
+        """The headers of this caller's requests."""
         return {"Authorization": f"Bearer {self.key}"}
 
     def client(self, url: str) -> httpx.AsyncClient:
-        """An HTTP client that speaks as this caller; close it (`async with`)."""
+        """Return an HTTP client with this caller's key; close it (`async with`)."""
         return httpx.AsyncClient(base_url=url, headers=self.headers, timeout=30)
 
 
@@ -99,7 +99,7 @@ async def make_caller(
     agents: Sequence[str] | None = None,
     tenant: Caller | None = None,
 ) -> Caller:
-    """A new key, in a new tenant or in another caller's."""
+    """Return a new key, in a new tenant or in another caller's."""
     tenant_id = tenant.scope.tenant_id if tenant else (await app.tenants.create_tenant(f"tenant {next(_numbers)}")).id
     _key, plain = await app.tenants.create_key(tenant_id, "test", scopes, agents)
     scope = await app.tenants.authenticate(plain)
@@ -108,25 +108,25 @@ async def make_caller(
 
 
 def draft(text: str = "Maya drinks oat milk.", **fields: Any) -> NewMemory:
-    """A memory to write."""
+    """Return a memory to write."""
     return NewMemory(**{"user_id": "maya", "category": "preferences", "text": text} | fields)
 
 
 def body(text: str = "Maya drinks oat milk.", **fields: Any) -> dict[str, Any]:
-    """The same as a body for POST /memory."""
+    """Return the same memory as a body of POST /memory."""
     return {"user_id": "maya", "category": "preferences", "text": text} | fields
 
 
 @asynccontextmanager
 async def serve(settings: Settings, doubles: Doubles | None = None, port: int = 0) -> AsyncIterator[str]:
-    """A real server on a free loopback port, or on this one; answers its base URL."""
+    """Run a real server on a free loopback port, or on the given one; yield its base URL."""
     async with serve_app(create_app(settings, doubles), port) as url:
         yield url
 
 
 @asynccontextmanager
 async def replica(settings: Settings, doubles: Doubles | None = None) -> AsyncIterator[tuple[str, Application]]:
-    """The same with what it is made of: to look inside and to do at once what it does in the background."""
+    """Run a server; yield it with its application, to inspect it and to run its background work at once."""
     app = create_app(settings, doubles)
     async with serve_app(app) as url:
         yield url, app.state.application
@@ -134,7 +134,7 @@ async def replica(settings: Settings, doubles: Doubles | None = None) -> AsyncIt
 
 @asynccontextmanager
 async def serve_app(app: ASGIApp, port: int = 0, bounds: Bounds | None = None) -> AsyncIterator[str]:
-    """A real server of this application."""
+    """Run a real server of this application and yield its URL."""
     server = HttpServer(app, bounds)
     await server.start("127.0.0.1", port)
     try:

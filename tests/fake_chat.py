@@ -1,4 +1,4 @@
-"""A scripted chat model on loopback: OpenAI's chat completions, one prepared reply after the other."""
+"""A scripted chat model on loopback: OpenAI's chat completions with prepared replies in order."""
 
 import asyncio
 from collections import deque
@@ -17,14 +17,14 @@ from tests.loopback import loopback
 
 @dataclass
 class FakeChat:
-    """The running server. `replies` are used up in order; `requests` holds the bodies received."""
+    """The running server. `replies` are used in order; `requests` holds the bodies that arrived."""
 
     base_url: str = ""
     replies: deque[Message] = field(default_factory=deque)
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     async def completions(self, request: Request) -> Response:
-        """POST /v1/chat/completions."""
+        """Answer POST /v1/chat/completions."""
         body = await request.json()
         self.requests.append(body)
         if not self.replies:
@@ -32,13 +32,13 @@ class FakeChat:
         return JSONResponse(completion(body, self.replies.popleft(), len(self.requests)))
 
     def said_to_it(self, number: int) -> str:
-        """All text of a request's messages."""
+        """Return all text of a request's messages."""
         return "\n".join(str(message.get("content")) for message in self.requests[number]["messages"])
 
 
 @asynccontextmanager
 async def fake_chat(*replies: Message) -> AsyncIterator[FakeChat]:
-    """A server on a free port that gives these replies."""
+    """Run a server on a free port that gives these replies."""
     fake = FakeChat(replies=deque(replies))
     routes = [Route("/v1/chat/completions", fake.completions, methods=["POST"])]
     async with loopback(routes, asyncio.Event()) as url:

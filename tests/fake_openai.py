@@ -19,7 +19,7 @@ from tests.loopback import loopback
 
 
 class Fault(StrEnum):
-    """What one request meets instead of an answer."""
+    """A fault that a request meets instead of an answer."""
 
     NONE = "an answer"
     RATE_LIMITED = "429"
@@ -40,7 +40,7 @@ class Fault(StrEnum):
 
 @dataclass
 class FakeOpenAI:
-    """The running server. `faults` are used up in order, one a request; `requests` holds the bodies received."""
+    """The running server. `faults` are used in order, one a request; `requests` holds the bodies that arrived."""
 
     base_url: str
     dimension: int
@@ -49,12 +49,12 @@ class FakeOpenAI:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def vector(self, text: str) -> list[float]:
-        """The vector of `text`; its length is not 1."""
+        """Return the vector of `text`; its length is not 1."""
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
         return [float(x) for x in 3 * np.random.default_rng(seed).standard_normal(self.dimension)]
 
     async def embeddings(self, request: Request) -> Response:
-        """POST /v1/embeddings."""
+        """Answer POST /v1/embeddings."""
         body = await request.json()
         self.requests.append(body)
         fault = self.faults.popleft() if self.faults else None
@@ -67,7 +67,7 @@ class FakeOpenAI:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         data = [{"object": "embedding", "index": i, "embedding": self.vector(text)} for i, text in enumerate(texts)]
         _spoil(data, fault)
-        # Backwards: a client has to go by the index.
+        # In reverse order, so that a client must use the index.
         reply = {"object": "list", "model": body["model"], "data": data[::-1]}
         if fault is Fault.NO_DATA:
             del reply["data"]
@@ -75,7 +75,7 @@ class FakeOpenAI:
 
 
 def _refusal(fault: Fault | None, authorization: str) -> Response | None:
-    """The answers that are not embeddings. They ask for a short wait, so that retries cost no time."""
+    """Return the answer for a fault without embeddings. It asks for a short wait, so that retries are fast."""
     soon = {"retry-after-ms": "1"}
     if fault is Fault.RATE_LIMITED:
         return JSONResponse({"error": {"message": "slow down"}}, 429, soon)
@@ -111,7 +111,7 @@ def _spoil(data: list[dict[str, Any]], fault: Fault | None) -> None:
 
 @asynccontextmanager
 async def fake_openai(dimension: int = 64) -> AsyncIterator[FakeOpenAI]:
-    """A server on a free port; stopped, with whatever hangs in it, at the end."""
+    """Run a server on a free port; at the end stop it together with every request that hangs in it."""
     fake = FakeOpenAI("", dimension)
     async with loopback([Route("/v1/embeddings", fake.embeddings, methods=["POST"])], fake.stopping) as url:
         fake.base_url = f"{url}/v1"

@@ -1,4 +1,4 @@
-"""A server of a test's own on loopback: real sockets, no process."""
+"""A test's own server on loopback: real sockets, no separate process."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn inside a test: says when it listens, leaves signals to pytest."""
+    """A uvicorn server inside a test. It reports when it listens and leaves signals to pytest."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -28,7 +28,7 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def loopback(routes: Sequence[Route], stopping: asyncio.Event) -> AsyncIterator[str]:
-    """Serve on a free port; answers the base URL. `stopping` is set at the end, for whatever hangs in it."""
+    """Serve on a free port; yield the base URL. `stopping` is set at the end to release hanging requests."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         Starlette(routes=routes), lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=5

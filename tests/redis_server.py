@@ -17,7 +17,7 @@ START_S = 30
 
 
 class RedisServer(ABC):
-    """On a port of its own, with a password, and without persistence: what is killed comes back empty."""
+    """A Redis with its own port and password and without persistence: after a kill it comes back empty."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -25,7 +25,7 @@ class RedisServer(ABC):
         self.url = f"redis://:{self.password}@127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Come back when it answers."""
+        """Start the server; return when it answers."""
         self._launch()
         deadline = time.monotonic() + START_S
         while not self._answers():
@@ -40,7 +40,7 @@ class RedisServer(ABC):
         return False
 
     def client(self) -> Redis:
-        """A connection; close it (`with`)."""
+        """Return a connection; close it (`with`)."""
         return Redis.from_url(self.url, socket_connect_timeout=1, socket_timeout=5)
 
     @abstractmethod
@@ -48,15 +48,15 @@ class RedisServer(ABC):
 
     @abstractmethod
     def _ended(self) -> str | None:
-        """What it said, if it has ended; None while it runs."""
+        """Return its output if it has ended, None while it runs."""
 
     @abstractmethod
     def kill(self) -> None:
-        """SIGKILL: all it held is gone."""
+        """Send SIGKILL, so that all data is lost."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it for good."""
+        """Stop the server for good."""
 
 
 class RedisProcess(RedisServer):
@@ -83,12 +83,12 @@ class RedisProcess(RedisServer):
         return (self._folder / "redis.log").read_text()
 
     def kill(self) -> None:
-        """SIGKILL: all it held is gone."""
+        """Send SIGKILL, so that all data is lost."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def close(self) -> None:
-        """The same."""
+        """Stop the server for good."""
         self.kill()

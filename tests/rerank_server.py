@@ -1,4 +1,4 @@
-"""A scripted /rerank on loopback that speaks as Cohere, Jina or TEI do, refuses what they would, fails on demand."""
+"""A scripted /rerank on loopback with the formats and refusals of Cohere, Jina and TEI. It fails on demand."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ TEI_BATCH = 32
 
 
 class Fault(StrEnum):
-    """What one request meets instead of an answer."""
+    """A fault that a request meets instead of an answer."""
 
     RATE_LIMITED = "429"
     RATE_LIMITED_FOR_A_MINUTE = "429, Retry-After: 60"
@@ -49,16 +49,16 @@ class Fault(StrEnum):
 
 
 def overlap(query: str, text: str) -> float:
-    """The logit the server's model gives: of the words of the query, how many stand in the text."""
+    """Return the logit of the server's model: the number of the query's words that are in the text."""
     asked, read = (set(re.findall(r"\w+", one.lower())) for one in (query, text))
     return 6.0 * len(asked & read) / max(1, len(asked)) - 3.0 - len(read) / 1000
 
 
 @dataclass
 class RerankServer:
-    """The running server. `faults` are used up in order, one a request; `requests` holds the bodies received.
+    """The running server. `faults` are used in order, one a request; `requests` holds the bodies that arrived.
 
-    `meanwhile` is done before the next answer, once.
+    `meanwhile` runs once, before the next answer.
     """
 
     api: Api
@@ -71,7 +71,7 @@ class RerankServer:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def rerank(self, request: Request) -> Response:
-        """POST /rerank."""
+        """Answer POST /rerank."""
         body = await request.json()
         self.requests.append(body)
         self.keys.add(request.headers.get("authorization", ""))
@@ -93,13 +93,13 @@ class RerankServer:
         items: list[dict[str, Any]] = [
             {"index": place, name: logit if kept else 1 / (1 + math.exp(-logit))} for place, logit in enumerate(logits)
         ]
-        items.sort(key=lambda item: -item[name])  # best first: a client has to go by the index
+        items.sort(key=lambda item: -item[name])  # best first, so that a client must use the index
         _spoil(items, name, fault)
         answer = items if self.api == "tei" else {"id": "1", "model": body.get("model"), "results": items}
         return Response(json.dumps(answer), media_type="application/json")
 
     def _faulty(self, fault: Fault | None, request: Request) -> Response | None:
-        """The answers that are not scores. They ask for a short wait, so that retries cost no time."""
+        """Return the answer for a fault without scores. It asks for a short wait, so that retries are fast."""
         soon = {"retry-after": "0"}
         if fault is Fault.RATE_LIMITED:
             return JSONResponse({"error": "slow down"}, 429, soon)
@@ -144,7 +144,7 @@ def _spoil(items: list[dict[str, Any]], name: str, fault: Fault | None) -> None:
 
 @asynccontextmanager
 async def rerank_server(api: Api) -> AsyncIterator[RerankServer]:
-    """A server on a free port; stopped, with whatever hangs in it, at the end."""
+    """Run a server on a free port; at the end stop it together with every request that hangs in it."""
     server = RerankServer(api)
     async with loopback([Route("/v9/rerank", server.rerank, methods=["POST"])], server.stopping) as url:
         server.base_url = f"{url}/v9"

@@ -1,4 +1,4 @@
-"""A way to a server that can be stopped: nothing is refused and nothing is answered, as when the server hangs."""
+"""A TCP proxy that can stall: it refuses nothing and answers nothing, like a server that hangs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 class StallingProxy:
-    """A TCP proxy that stalls or swallows what is said on any connection, also on new ones."""
+    """A TCP proxy that stalls or drops the data of every connection, also of new ones."""
 
     def __init__(self, url: str) -> None:
         self._parts = urlsplit(url)
@@ -20,7 +20,7 @@ class StallingProxy:
 
     @contextmanager
     def stalled(self) -> Iterator[None]:
-        """The server hangs inside; afterwards it goes on with what it was told."""
+        """Stall until the block ends; then continue with the data that arrived."""
         self._flows.clear()
         try:
             yield
@@ -29,9 +29,9 @@ class StallingProxy:
 
     @contextmanager
     def swallowed(self, *, for_good: bool = False) -> Iterator[None]:
-        """Lose every byte inside, in both directions; sockets stay open.
+        """Drop every byte in both directions until the block ends; sockets stay open.
 
-        `for_good`: connections that lived inside stay dead afterwards, and only new ones work.
+        `for_good`: connections of that time stay dead afterwards, and only new ones work.
         """
         self._swallows = True
         try:
@@ -42,7 +42,7 @@ class StallingProxy:
                 self._dead |= self._carriers
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until either side ends it."""
+        """Carry one connection until either side ends it."""
         task = asyncio.current_task()
         assert task is not None
         self._carriers.add(task)
@@ -52,7 +52,7 @@ class StallingProxy:
             asyncio.create_task(self._pump(task, answers, writer)),
         ]
         try:
-            with suppress(asyncio.CancelledError):  # by `cut`; the stream server would log it
+            with suppress(asyncio.CancelledError):  # `cut` cancelled it; the stream server would log the error
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
@@ -73,7 +73,7 @@ class StallingProxy:
                 await sink.drain()
 
     def at(self, port: int) -> str:
-        """The URL by way of this port."""
+        """Return the URL with the proxy's port."""
         login = self._parts.netloc.rpartition("@")[0]
         return urlunsplit(self._parts._replace(netloc=f"{login}@127.0.0.1:{port}"))
 
@@ -86,7 +86,7 @@ class StallingProxy:
 
 @asynccontextmanager
 async def stalling(url: str) -> AsyncIterator[StallingProxy]:
-    """A proxy before the server of `url`; its own is `url`."""
+    """Run a proxy in front of the server of `url`; its own URL is `url` with another port."""
     proxy = StallingProxy(url)
     server = await asyncio.start_server(proxy.carry, "127.0.0.1", 0)
     proxy.url = proxy.at(server.sockets[0].getsockname()[1])

@@ -1,7 +1,7 @@
-"""Short turns as people write them, our own: those that tell a fact of their speaker's life, and those that only chat.
+"""Short made-up turns: some state a fact of their speaker's life, the others are only chat.
 
-Written before the rule that is held against them. Nothing is changed here to suit the rule. UNSEEN was never looked at
-while the rule was made.
+They were written before the rule that is tested on them, and nothing is changed here to suit the rule. UNSEEN was not
+read while the rule was written.
 """
 
 from typing import Final
@@ -213,7 +213,7 @@ WORK: Final = (
     "I had to stop the process.",
     "I want to open the second folder.",
 )
-"""Chat of somebody at work, added when the rule was made: what people do to their things is not their life."""
+"""Chat at work, added while the rule was written: work on things states no fact of a speaker's life."""
 UNSEEN_FACTS: Final = (
     "I switched to a standing desk last week.",
     "My cousin Felix is getting married in May.",

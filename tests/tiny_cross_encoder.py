@@ -1,4 +1,4 @@
-"""A cross-encoder of a few kilobytes in the files of a published one: a logit that grows with the words both share."""
+"""A cross-encoder of a few kilobytes in the format of a published one: its logit grows with the shared words."""
 
 import json
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ MAX_TOKENS = 64
 
 
 def logit(shared: int) -> float:
-    """What it answers for a text that repeats so many of the question's words."""
+    """Return its answer for a text that repeats that many of the question's words."""
     return 2.0 * shared - 3.0
 
 
 def make(folder: Path, words: Iterable[str]) -> Path:
-    """Write one that knows these words, as fastembed wants to find it; answers `folder`."""
+    """Write a model that knows these words, in the layout of fastembed; return `folder`."""
     (folder / "onnx").mkdir(parents=True)
     vocabulary = {word: place for place, word in enumerate((*SPECIAL, *sorted({w.lower() for w in words})))}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
@@ -42,9 +42,9 @@ def make(folder: Path, words: Iterable[str]) -> Path:
 
 
 def _save_graph(path: Path) -> None:
-    """logits (batch, 1) of input_ids, attention_mask and token_type_ids, each (batch, sequence)."""
+    """Write the graph: logits (batch, 1) of input_ids, attention_mask and token_type_ids, each (batch, sequence)."""
     nodes = [
-        # (batch, sequence): 1 where a known word of the question, or of the text, stands
+        # (batch, sequence): 1 at each known word of the question, or of the text
         helper.make_node("Greater", ["input_ids", "last_special"], ["is_word"]),
         helper.make_node("Cast", ["is_word"], ["word"], to=TensorProto.FLOAT),
         helper.make_node("Cast", ["token_type_ids"], ["second"], to=TensorProto.FLOAT),

@@ -1,4 +1,4 @@
-"""What the tests of the HTTP API share: calls, the shape of a refusal, and a look into the database."""
+"""Shared helpers for the tests of the HTTP API: calls, checks of refusals, and reads of the database."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ PROBLEM = "application/problem+json"
 
 
 async def remember(client: httpx.AsyncClient, text: str = "Maya drinks oat milk.", **fields: Any) -> dict[str, Any]:
-    """Write a memory; the answer."""
+    """Write a memory; return the answer."""
     response = await client.post("/memory", json=body(text, **fields))
     assert response.status_code == 201, response.text
     answer: dict[str, Any] = response.json()
@@ -22,7 +22,7 @@ async def remember(client: httpx.AsyncClient, text: str = "Maya drinks oat milk.
 
 
 async def say(client: httpx.AsyncClient, content: str = "Shall we talk on Friday?", **fields: Any) -> dict[str, Any]:
-    """Store a turn; the answer."""
+    """Store a turn; return the answer."""
     turn = {"user_id": "maya", "thread_id": "talk", "role": "user", "content": content} | fields
     response = await client.post("/turns", json=turn)
     assert response.status_code == 201, response.text
@@ -33,7 +33,7 @@ async def say(client: httpx.AsyncClient, content: str = "Shall we talk on Friday
 async def propose(
     client: httpx.AsyncClient, value: str = "Lisbon", field: str = "city", **fields: Any
 ) -> dict[str, Any]:
-    """Propose a value of maya's, or of another `user`; the answer."""
+    """Propose a value of maya's, or of another `user`; return the answer."""
     path = f"/users/{fields.pop('user', 'maya')}/context/patches"
     response = await client.post(path, json={"field": field, "value": value} | fields)
     assert response.status_code == 201, response.text
@@ -42,7 +42,7 @@ async def propose(
 
 
 async def ask(client: httpx.AsyncClient, query: str = "oat milk", **fields: Any) -> dict[str, Any]:
-    """Query as the supervisor about maya, unless the fields say otherwise; the answer."""
+    """Query as the supervisor about maya, unless the fields name others; return the answer."""
     request = {"agent": "supervisor", "query": query, "filters": {"user_id": "maya"}} | fields
     response = await client.post("/memory/query", json=request)
     assert response.status_code == 200, response.text
@@ -51,7 +51,7 @@ async def ask(client: httpx.AsyncClient, query: str = "oat milk", **fields: Any)
 
 
 async def delta(client: httpx.AsyncClient, thread: str, **params: Any) -> dict[str, Any]:
-    """A thread's delta."""
+    """Return a thread's delta."""
     response = await client.get(f"/threads/{thread}/delta", params=params)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
@@ -59,7 +59,7 @@ async def delta(client: httpx.AsyncClient, thread: str, **params: Any) -> dict[s
 
 
 async def listed(client: httpx.AsyncClient, **params: Any) -> list[dict[str, Any]]:
-    """One page of memories."""
+    """Return one page of memories."""
     response = await client.get("/memory", params=params)
     assert response.status_code == 200, response.text
     items: list[dict[str, Any]] = response.json()["items"]
@@ -67,7 +67,7 @@ async def listed(client: httpx.AsyncClient, **params: Any) -> list[dict[str, Any
 
 
 async def history_of(client: httpx.AsyncClient, memory_id: str) -> list[dict[str, Any]]:
-    """A memory's history, newest first."""
+    """Return a memory's history, newest first."""
     response = await client.get(f"/memory/{memory_id}/history")
     assert response.status_code == 200, response.text
     items: list[dict[str, Any]] = response.json()["items"]
@@ -75,12 +75,12 @@ async def history_of(client: httpx.AsyncClient, memory_id: str) -> list[dict[str
 
 
 def texts(answer: Mapping[str, Any], part: str = "items") -> list[str]:
-    """The texts of an answer's items, without their `[category]`."""
+    """Return the texts of an answer's items, without their `[category]`."""
     return [item["text"].split("] ", 1)[-1] for item in answer[part]]
 
 
 def refused(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """Check that the response is this problem; its body."""
+    """Check that the response is this problem; return its body."""
     assert (response.status_code, response.headers["content-type"]) == (status, PROBLEM), response.text
     problem: dict[str, Any] = response.json()
     assert (problem["status"], problem["code"]) == (status, code), problem
@@ -90,7 +90,7 @@ def refused(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 
 def verdict(response: httpx.Response) -> tuple[int, str | None]:
-    """Status and code, for tables; the code of an error that is no problem document is None."""
+    """Return status and code, for tables; the code is None if the error is not a problem document."""
     if response.headers.get("content-type") != PROBLEM:
         return response.status_code, None
     problem = response.json()
@@ -99,13 +99,13 @@ def verdict(response: httpx.Response) -> tuple[int, str | None]:
 
 
 async def send(client: httpx.AsyncClient, content: Any, path: str = "/memory", method: str = "POST") -> httpx.Response:
-    """A JSON body as it stands: text, bytes, or an object that is encoded without checks (NaN, lone surrogates)."""
+    """Send a JSON body unchanged: text, bytes, or an object that is encoded without checks (NaN, lone surrogates)."""
     raw = content if isinstance(content, str | bytes) else json.dumps(content)
     return await client.request(method, path, content=raw, headers={"Content-Type": "application/json"})
 
 
 async def sql(database: Database, statement: str, *args: Any) -> list[asyncpg.Record]:
-    """Rows as the superuser sees them."""
+    """Return rows as the superuser sees them."""
     connection = await asyncpg.connect(database.superuser)
     try:
         rows: list[asyncpg.Record] = await connection.fetch(statement, *args)
@@ -115,7 +115,7 @@ async def sql(database: Database, statement: str, *args: Any) -> list[asyncpg.Re
 
 
 async def row_counts(database: Database) -> dict[str, int]:
-    """How many rows each table holds."""
+    """Return the number of rows of each table."""
     tables = await sql(
         database,
         "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1",
@@ -125,10 +125,10 @@ async def row_counts(database: Database) -> dict[str, int]:
 
 
 async def settled_counts(client: httpx.AsyncClient, database: Database) -> dict[str, int]:
-    """The same when all that this server has observed so far is written: it does that in batches."""
+    """Return the row counts after this server has written its pending events, which it does in batches."""
     assert (await client.get("/events/counts")).status_code == 200
     return await row_counts(database)
 
 
 NO_MODEL = {"reflect": {"why": "no_model"}}
-"""What an `after_turn` job reports of facts where there is no chat model."""
+"""The part about facts in the report of an `after_turn` job without a chat model."""

@@ -1,4 +1,4 @@
-"""Whose is what: unguessable marks of each tenant, who has sent which, and what a response gives away."""
+"""A ledger of each tenant's unguessable marks and of the marks it has sent, to find leaks in responses."""
 
 import base64
 import re
@@ -15,8 +15,11 @@ CURSOR = re.compile(r"WyJ[A-Za-z0-9_-]{40,}")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`name`: callers may know and send it, and may then hear it again; else it is never sent by anyone but its owner.
-    `category`: of the memory it stands in, where that decides who may read it."""
+    """A text that identifies its owner.
+
+    With a `name`, callers may know and send it and may then receive it; otherwise only its owner ever sends it.
+    `category` is the category of its memory, if that decides who may read it.
+    """
 
     owner: str
     where: str
@@ -26,35 +29,37 @@ class Mark:
 
 @dataclass
 class Ledger:
-    """The marks of every tenant and what each tenant has said itself."""
+    """The marks of every tenant, and the marks that each tenant has sent itself."""
 
     random: Random
     marks: dict[str, Mark] = field(default_factory=dict)
     said: dict[str, set[str]] = field(default_factory=dict)
 
     def mark(self, owner: str, where: str, category: str | None = None, *, name: bool = False) -> str:
-        """A new unguessable word of this owner."""
+        """Return a new unguessable word of this owner."""
         word = f"zq{self.random.getrandbits(80):020x}"
         self.marks[word] = Mark(owner, where, name, category)
         return word
 
     def own(self, owner: str, identifier: str, where: str, category: str | None = None) -> str:
-        """Note an id that the server gave out."""
+        """Record an id that the server gave to this owner."""
         self.marks[identifier] = Mark(owner, where, True, category)
         return identifier
 
     def names(self, owner: str, where: str) -> list[str]:
-        """The owner's names or ids of one kind."""
+        """Return the owner's names or ids of one kind."""
         return [word for word, mark in self.marks.items() if mark.owner == owner and mark.where == where]
 
     def sends(self, owner: str, request: httpx.Request) -> None:
-        """Note what a caller of this owner says."""
+        """Record a text that a caller of this owner sends."""
         text = f"{request.url.path} {dict(request.url.params)} {request.headers} {request.content.decode()}"
         self.said.setdefault(owner, set()).update(_words(text))
 
     def leaks(self, owner: str, response: httpx.Response, hidden: frozenset[str] = frozenset()) -> list[Mark]:
-        """What a response to this owner should not have held: anything of others, and of its own what lies in a
-        `hidden` category."""
+        """Return the marks that a response to this owner must not have.
+
+        These are all marks of others, and its own marks in a `hidden` category.
+        """
         text = f"{response.status_code} {response.headers} {response.text}"
         said = self.said.get(owner, set())
         found = [(word, self.marks[word]) for word in _words(text) if word in self.marks]

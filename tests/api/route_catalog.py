@@ -1,4 +1,4 @@
-"""Every route of the server, read from its OpenAPI document, with a request that it accepts."""
+"""A catalogue of every route, read from the OpenAPI document, with a request that each accepts."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ import httpx
 
 PUBLIC = frozenset({"GET /health", "GET /ready"})
 PUBLIC_PAGES = frozenset({"/openapi.json", "/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/metrics"})
-"""Served without a key and without an entry in the document."""
+"""Paths that need no key and have no entry in the document."""
 
 READS = frozenset(
     {
@@ -72,8 +72,11 @@ ADMINS = frozenset(
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path. `queries`: the schema of each query parameter, `needed`: those it must have; `body`: of
-    the body, None without one; `lines`: a JSON document a line; `retried`: it takes an Idempotency-Key."""
+    """One method of one path.
+
+    `queries` has the schema of each query parameter and `needed` the required ones. `body` is the body's schema, None
+    without one. `lines`: the body is one JSON document a line. `retried`: it takes an Idempotency-Key.
+    """
 
     method: str
     path: str
@@ -86,40 +89,40 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Such as `GET /memory/{memory_id}`."""
+        """The name of the operation, such as `GET /memory/{memory_id}`."""
         return f"{self.method} {self.path}"
 
     def url(self, places: dict[str, str]) -> str:
-        """The path with its places filled; a new kind of place must be given a value by the test."""
+        """Return the path with its parameters filled in. A new kind of parameter needs a value from the test."""
         return self.path.format(**places)
 
     def sample(self) -> Any:
-        """A body that it accepts; None without one."""
+        """Return a body that the operation accepts, None without one."""
         return None if self.body is None else sample_of(self.body, self.schemas)
 
     async def call(
         self, client: httpx.AsyncClient, places: dict[str, str], content: Any = ..., **options: Any
     ) -> httpx.Response:
-        """Ask it, with its sample unless there is another content; what it needs is taken from the places."""
+        """Send the operation's sample, or `content`, with the required parameters from the given places."""
         options["params"] = {name: places[name] for name in self.needed} | (options.get("params") or {})
         content = self.sample() if content is ... else content
         sent = {"content": json.dumps(content) + "\n"} if self.lines else {"json": content}
         return await client.request(self.method, self.url(places), **sent, **options)
 
     def variants(self, values: list[str]) -> Iterator[dict[str, Any]]:
-        """Each query parameter alone with each value worth a try: every choice, both bounds, all of `values`."""
+        """Yield each query parameter alone with each value worth a test: every choice, both limits, all of `values`."""
         for name, schema in self.queries.items():
             for value in values_of(resolved(schema, self.schemas), values, self.schemas):
                 yield {name: value}
 
     def bodies(self, values: list[str]) -> Iterator[Any]:
-        """The sample with each field, nested ones too, set to each value worth a try."""
+        """Yield the sample with each field, also nested ones, set to each value worth a test."""
         if self.body is not None:
             yield from _bodies(resolved(self.body, self.schemas), self.sample(), self.schemas, values)
 
 
 async def operations(client: httpx.AsyncClient) -> list[Operation]:
-    """Every operation the server says it has, the public ones too."""
+    """Return every operation of the document, with the public ones."""
     document = (await client.get("/openapi.json")).json()
     return [
         Operation(
@@ -137,19 +140,19 @@ async def operations(client: httpx.AsyncClient) -> list[Operation]:
 
 
 async def guarded(client: httpx.AsyncClient) -> list[Operation]:
-    """The operations that need a key."""
+    """Return the operations that need a key."""
     return [operation for operation in await operations(client) if operation.name not in PUBLIC]
 
 
 def _body(content: dict[str, Any]) -> dict[str, Any]:
-    """Of a body's content types the schema; each line of a bulk body is a memory to write."""
+    """Return the schema of a body; each line of a bulk body is a memory to write."""
     if "application/x-ndjson" in content:
         return {"lines": True, "body": {"$ref": "#/components/schemas/MemoryIn"}}
     return {"body": content["application/json"]["schema"] if content else None}
 
 
 def resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema behind a reference, and of a choice the first that is not null."""
+    """Return the schema behind a reference; of a choice, the first one that is not null."""
     while "$ref" in schema or ("anyOf" in schema and "type" not in schema):
         if "$ref" in schema:
             schema = schemas[schema["$ref"].rsplit("/", 1)[-1]]
@@ -159,7 +162,7 @@ def resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def sample_of(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
-    """A value that a schema accepts: its example, else what it demands and no more."""
+    """Return a value that a schema accepts: its example, or a value with only the required fields."""
     schema = resolved(schema, schemas)
     if schema.get("examples"):
         return schema["examples"][0]
@@ -169,8 +172,11 @@ def sample_of(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
 
 
 def values_of(schema: dict[str, Any], values: list[str], schemas: dict[str, Any]) -> list[Any]:
-    """Values worth a try for a schema that is no object: every choice, both bounds, all of `values`, and of a list of
-    objects lists of one, each field of it in turn."""
+    """Return values worth a test for a schema.
+
+    These are every choice, both limits and all of `values`. For a list of objects they are lists of one object, with
+    each field in turn.
+    """
     kind = schema["type"]
     if kind == "boolean":
         return [True, False]

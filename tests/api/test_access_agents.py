@@ -1,4 +1,4 @@
-"""A key bound to an agent sees and writes that agent's categories, and not a trace of any other, on every route."""
+"""A key bound to an agent reads and writes that agent's categories and no trace of others, on every route."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ NEVER = ("relationships", "profile", "relationship_dynamic")
 
 @dataclass
 class Room:
-    """One tenant seen by an unbound administrator and by a key bound to planner."""
+    """One tenant, seen by an unbound administrator and by a key bound to planner."""
 
     admin: httpx.AsyncClient
     planner: httpx.AsyncClient
@@ -30,7 +30,7 @@ class Room:
 
     @property
     def secrets(self) -> list[str]:
-        """What the planner must not meet anywhere."""
+        """The texts that the planner must not see anywhere."""
         return [self.hidden, "distress", "sleepwalks", "nadia", *NEVER]
 
 
@@ -40,7 +40,7 @@ async def room(app: Application, server: str, caller: Caller) -> AsyncIterator[R
     async with caller.client(server) as admin, bound.client(server) as planner:
         hidden = await remember(admin, HIDDEN, category="relationships", thread_id=THREAD, importance=5)
         shown = await remember(admin, SHOWN, category="tasks", thread_id=THREAD)
-        assert shown["related"] == 1  # across the border: this is what must not show
+        assert shown["related"] == 1  # it links to a hidden category, so it must not show
         await remember(admin, "Nadia sleepwalks.", category="profile", user_id="nadia", thread_id=THREAD)
         await ask(admin, "distress", categories=["relationships"], filters={"user_id": "nadia"})
         yield Room(admin, planner, shown["id"], hidden["id"])
@@ -136,7 +136,7 @@ async def test_a_write_learns_nothing_of_hidden_neighbours(room: Room) -> None:
     close = "Maya presents the launch plan to Victor on Monday in secret despair."
     fresh = await remember(room.planner, close, category="projects", user_id="maya")
     assert fresh["action"] == "created"
-    assert fresh["related"] == 1  # the shown one
+    assert fresh["related"] == 1  # the visible memory
     same = await remember(room.planner, HIDDEN, category="projects")
     assert same["action"] == "created"
     assert "matched_id" not in same

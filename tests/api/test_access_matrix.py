@@ -1,4 +1,4 @@
-"""Every route of the OpenAPI document against every kind of key: nobody passes who should not."""
+"""Every route of the OpenAPI document with every kind of key: only the permitted keys pass."""
 
 import importlib
 import itertools
@@ -20,11 +20,11 @@ THREAD = "launch"
 ASKED = ["Shall", "I", "remember", "that", "you", "live", "in", "Lisbon"]
 _RUNS = [" ".join(ASKED[at:end]) for at in range(len(ASKED)) for end in range(at + 1, len(ASKED) + 1)]
 VALUES = itertools.cycle(itertools.product(_RUNS, ("city", "language", "pronouns", "preferred_name")))
-"""Values that the sample's question contains, and their field: each another proposal."""
+"""A field, and its values in the sample's question: each makes a different proposal."""
 
 
 async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
-    """Ids that exist in the client's tenant, for the places of a path."""
+    """Return ids that exist in the client's tenant, for the parameters of a path."""
     written = await remember(client, text, thread_id=THREAD)
     turn = await say(client, text, thread_id=THREAD)
     assert (await client.put(f"/checkpoints/{THREAD}", params={"user_id": "maya"}, json={})).status_code == 200
@@ -36,7 +36,7 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
 
 def test_nothing_is_served_that_the_document_does_not_name() -> None:
     pages = {route.path for route in create_app().routes if getattr(route, "path", None) is not None}
-    assert pages == PUBLIC_PAGES | {mcp.PATH}  # tried in tests/mcp
+    assert pages == PUBLIC_PAGES | {mcp.PATH}  # tested in tests/mcp
     for module in pkgutil.iter_modules(app.api.routes.__path__):
         router = importlib.import_module(f"app.api.routes.{module.name}").router
         assert all(route.include_in_schema for route in router.routes), f"{module.name} hides a route"

@@ -1,4 +1,4 @@
-"""One tenant against another: with every id of theirs in every place, nothing of theirs is seen, learnt or changed."""
+"""One tenant with every id of another tenant in every place: it reads, learns and changes nothing of the other."""
 
 import json
 from typing import Any
@@ -36,12 +36,12 @@ CHECKPOINT = {
 ITEM = "Zorblax hides the second vault key in a beehive."
 STEPS = "1. Wake the zorblax engine. 2. Whisper the zorblax word."
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
-CONFIGURED = {"unknown_agent", "category_not_allowed"}  # says what is configured, not what a tenant holds
-PROPOSING = "POST /users/{user_id}/context/patches"  # makes its user known, the caller's own of that name
+CONFIGURED = {"unknown_agent", "category_not_allowed"}  # shows the configuration, not data of a tenant
+PROPOSING = "POST /users/{user_id}/context/patches"  # creates the caller's own user of that name
 
 
 async def seed(client: httpx.AsyncClient) -> dict[str, str]:
-    """A tenant full of secrets; them by name."""
+    """Return a tenant full of secrets, and the secrets by name."""
     rich = NAMES | {"source": {"turn_id": "turn-of-zorblax", "quote": "quote-of-zorblax"}}
     first = await remember(
         client, ACTIVE, **rich, category="relationships", tags=["tag-of-zorblax"], metadata={"m": "metadata-of-zorblax"}
@@ -97,7 +97,7 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
 
 
 async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict[str, Any]:
-    """All that a tenant can see of its own memories, except for the access counts that reading moves."""
+    """Return all memories that a tenant can see, without the access counts, which reading changes."""
     seen: dict[str, Any] = {
         state: await listed(client, state=state) for state in ("active", "superseded", "soft_deleted")
     }
@@ -120,7 +120,7 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
 
 
 def leaked(response: httpx.Response, secrets: dict[str, str]) -> list[str]:
-    """Secrets in a response that its own request did not contain."""
+    """Return the secrets in a response that its own request did not contain."""
     url = response.request.url
     content = json.loads(response.request.content or b"null")
     sent = f"{url}{url.path}{dict(url.params)}{json.dumps(content, ensure_ascii=False)}"
@@ -135,7 +135,7 @@ def places_in(secrets: dict[str, str]) -> list[dict[str, str]]:
 
 
 def judged(operation: Operation, response: httpx.Response, secrets: dict[str, str], plain: bool) -> Any:
-    """What is wrong with an answer to the other tenant; None when nothing is."""
+    """Return the error in an answer to the other tenant, None if there is none."""
     status, code = verdict(response)
     if found := leaked(response, secrets):
         return f"leaks {found}"
@@ -154,7 +154,7 @@ async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, 
         values, few = list(secrets.values()), [*NAMES.values(), ACTIVE]
         every = await guarded(client)
         assert leaked(await client.get("/events/counts", params={"by": EVERY_COUNT}), secrets) == []
-        # what the other tenant writes itself comes last: it may well say what it has said before
+        # own writes of the other tenant come last, because it may repeat its own texts
         deciding = ADMINS | APPROVALS
         for operation in sorted(
             every, key=lambda o: (o.name not in deciding, o.name not in READS, "{user_id}" not in o.path, o.name)

@@ -1,4 +1,4 @@
-"""Tables of requests that are not valid, each with the answer it must get; never a 500, and nothing is stored."""
+"""Tables of invalid requests with their expected answers: never a 500, and nothing is stored."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ BAD_IDENTIFIERS = ["", " ", " a", "a ", "a\nb", "a\x00b", "\x7f", "\u200b", SURR
 
 
 def nested(depth: int) -> str:
-    """A body whose metadata is that deep."""
+    """Return a body whose metadata is nested that deep."""
     return json.dumps(body(metadata={"a": 1})).replace("1}", "[" * depth + "]" * depth + "}")
 
 
@@ -162,7 +162,7 @@ QUERIES: list[tuple[str, Any, tuple[int, str]]] = [
 async def wrong_answers(
     client: httpx.AsyncClient, method: str, path: str, table: list[tuple[str, Any, tuple[int, str]]]
 ) -> dict[str, str]:
-    """Of the table's rows, those that were answered otherwise."""
+    """Return the rows of the table whose answer was not the expected one."""
     wrong = {}
     for name, content, expected in table:
         response = await send(client, content, path, method)

@@ -1,4 +1,4 @@
-"""Requests that are wrong as HTTP: paths, parameters, headers, sizes; and what an error says and never says."""
+"""Requests that are wrong as HTTP: paths, parameters, headers and sizes; and the content of errors."""
 
 import gzip
 import json

@@ -25,11 +25,11 @@ SEED = os.environ.get("MNEMA_FUZZ_SEED", "1")
 LONGEST_S = 120 + 30 * EXAMPLES
 STATEFUL = max(30, EXAMPLES)
 LINKS = 12
-"""Of all the links, so many different ones are walked along at least: a run without them shows nothing of state."""
+"""Minimum number of different links that a run must follow; a run without links does not test any state."""
 
 
 async def furnished(client: httpx.AsyncClient) -> None:
-    """Something for every list to show."""
+    """Return a tenant with an entry for every list."""
     for number in range(3):
         await remember(client, f"Maya books room {number} for the launch.", category="tasks", thread_id="launch")
         await say(client, f"Is room {number} large enough?", thread_id="launch")
@@ -37,7 +37,7 @@ async def furnished(client: httpx.AsyncClient) -> None:
 
 
 async def schemathesis(server: str, keys: Path, *arguments: str) -> tuple[int | None, str]:
-    """Exit code and report of a run against the server."""
+    """Return exit code and report of a run against the server."""
     command = ["--config-file", str(CONFIG), "run", f"{server}/openapi.json", "--seed", SEED, *arguments]
     process = await asyncio.create_subprocess_exec(
         Path(sys.executable).with_name("schemathesis"),
@@ -57,7 +57,7 @@ async def schemathesis(server: str, keys: Path, *arguments: str) -> tuple[int | 
 
 @pytest.fixture
 async def keys(app: Application, server: str, caller: Caller, tmp_path: Path) -> Path:
-    """The keys of two furnished tenants, in the form schemathesis reads."""
+    """Return the keys of two furnished tenants in the form that schemathesis reads."""
     other = await make_caller(app)
     entries = []
     for name, who in (("one", caller), ("other", other)):

@@ -1,4 +1,4 @@
-"""Keyset pages of lists and histories: every row once, whatever is written between two pages."""
+"""Keyset pages of lists and histories: every row appears once, even if rows are written between two pages."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ from tests.effort import tries
 
 
 async def pages(client: httpx.AsyncClient, path: str, between: Any = None, **params: Any) -> list[list[Any]]:
-    """All pages; `between` is awaited after each."""
+    """Return all pages; await `between` after each."""
     found: list[list[Any]] = []
     cursor: dict[str, str] = {}
     while len(found) < 100:
@@ -34,7 +34,7 @@ async def pages(client: httpx.AsyncClient, path: str, between: Any = None, **par
 
 
 async def many(client: httpx.AsyncClient, count: int, **fields: Any) -> list[str]:
-    """Ids of turns, the oldest first."""
+    """Return ids of turns, the oldest first."""
     kind = {"type": "turn", "category": "activity"}
     return [(await remember(client, f"Turn {n}.", **kind | fields))["id"] for n in range(count)]
 

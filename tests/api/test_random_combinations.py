@@ -1,8 +1,8 @@
-"""Random route x tenant x id: nothing of another tenant in any answer, and nothing of theirs changed.
+"""Random combinations of route, tenant and id: no answer has data of another tenant, and no such data changes.
 
-Routes, parameters and bodies come from the OpenAPI document, so a new route takes part by itself, and a place of a path
-that nobody here can fill fails. MNEMA_COMBINATIONS=10000 tries that many instead of 2,000; MNEMA_COMBINATIONS_SEED
-chooses others.
+Routes, parameters and bodies come from the OpenAPI document, so a new route takes part automatically, and a new path
+parameter without a value fails. MNEMA_COMBINATIONS=10000 tries that many instead of 2,000; MNEMA_COMBINATIONS_SEED
+selects other ones.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ COMBINATIONS = int(os.environ.get("MNEMA_COMBINATIONS", "2000"))
 SEED = int(os.environ.get("MNEMA_COMBINATIONS_SEED", "1"))
 TENANTS = ("one", "two", "three")
 HIDDEN = frozenset({"relationships", "preferences", "activity", "profile"})
-"""What a key bound to planner may not see."""
+"""Names that a key bound to planner may not see."""
 KINDS = {
     "memory_id": "memory",
     "job_id": "job",
@@ -67,14 +67,14 @@ KINDS = {
     "path": "label",
     "key": "label",
 }
-"""Which names a parameter, a field or a place of a path takes."""
+"""The kind of name that a parameter, a field or a place of a path takes."""
 PUBLIC_NAMES = {
     "user": ["maya"],
     "thread": ["launch"],
     "agent": ["planner", "supervisor", "stylist"],
     "category": ["tasks", "goals", "procedural", *sorted(HIDDEN)],
 }
-"""Names that every tenant uses alike."""
+"""Names that all tenants use."""
 PLACES = ("memory_id", "job_id", "patch_id", "thread_id", "user_id")
 TEXTS = ("Maya books a room for the launch.", "The demo moves to Friday.", "Jonas is on leave.")
 TYPES = ("semantic", "episodic", "insight", "summary", "chunk", "turn")
@@ -82,7 +82,7 @@ TYPES = ("semantic", "episodic", "insight", "summary", "chunk", "turn")
 
 @dataclass
 class World:
-    """The server, its tenants' keys by what they may do, and the ledger."""
+    """The server, its tenants' keys by their rights, and the ledger."""
 
     app: Application
     transport: httpx.AsyncBaseTransport
@@ -96,7 +96,7 @@ class World:
 
 @asynccontextmanager
 async def alive(server: FastAPI) -> AsyncIterator[Application]:
-    """The application behind a server without a socket; started and stopped in one task, as uvicorn does."""
+    """Run the application without a socket. One task starts and stops it, as uvicorn does."""
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def live() -> None:
@@ -136,7 +136,7 @@ async def world(settings: Settings, embedder: Embedder, database: Database) -> A
 
 
 async def furnish(world: World, tenant: str, database: Database) -> None:
-    """Rows of every table, each text of them marked."""
+    """Store rows in every table; mark each text of them."""
     ledger = world.ledger
 
     def name(kind: str) -> str:
@@ -187,7 +187,7 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
 
 
 async def keep_checkpoints(world: World, client: httpx.AsyncClient, tenant: str) -> None:
-    """A thread's state, and two checkpoints of a saver: what no key bound to an agent may see."""
+    """Store a thread's state and two checkpoints of a saver, which no key bound to an agent may see."""
     ledger = world.ledger
     user, secret = {"user_id": ledger.mark(tenant, "user", name=True)}, "profile"
     state = {"graph_state": {"said": ledger.mark(tenant, "state", secret)}}
@@ -206,7 +206,7 @@ async def keep_checkpoints(world: World, client: httpx.AsyncClient, tenant: str)
 
 
 async def keep_proposals(world: World, client: httpx.AsyncClient, tenant: str) -> None:
-    """What is known and what is proposed of maya: no key bound to planner may see it."""
+    """Store known and proposed values of maya, which no key bound to planner may see."""
     for number in range(10):
         value = f"Port {world.ledger.mark(tenant, 'value', 'profile')}"
         patch = await propose(client, value)
@@ -223,7 +223,7 @@ async def keep_proposals(world: World, client: httpx.AsyncClient, tenant: str) -
 
 
 async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: dict[str, Any]) -> str:
-    """Store and change a memory, so that it has a history; its id."""
+    """Store and change a memory, so that it has a history; return its id."""
     key = world.ledger.mark(tenant, "idempotency", name=True)
     response = await client.post("/memory", json=content, headers={"Idempotency-Key": key})
     assert response.status_code == 201, response.text
@@ -234,7 +234,7 @@ async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: d
 
 
 async def digests(world: World, database: Database, tenants: list[str]) -> dict[str, str | None]:
-    """Every tenant table's rows of these tenants, as the superuser sees them, as one hash a table."""
+    """Return one hash for each tenant table over the rows of these tenants, read by the superuser."""
     await world.app.access.flush_pending()
     tables = await sql(
         database,
@@ -258,7 +258,7 @@ ASK = "POST /users/{user_id}/context/patches/{patch_id}/ask"
 
 
 class Choices:
-    """Fills a request of one tenant with its own, with others' and with made-up names."""
+    """A generator of requests of one tenant with its own names, names of others and made-up names."""
 
     def __init__(self, world: World, tenant: str) -> None:
         self._world = world
@@ -267,7 +267,7 @@ class Choices:
         self._density = world.random.choice((0.0, 0.1, 0.3))  # of optional parameters and fields
 
     def name(self, kind: str) -> str:
-        """One name of this kind, from any source."""
+        """Return a name of this kind from any source."""
         source = self._random.choice((*TENANTS, "public", "made up"))
         if source == "public" and kind in PUBLIC_NAMES:
             return self._random.choice(PUBLIC_NAMES[kind])
@@ -279,7 +279,7 @@ class Choices:
         return self._random.choice(PUBLIC_NAMES.get(kind, ["made-up"]))
 
     def value(self, name: str, schema: dict[str, Any], operation: Operation) -> Any:
-        """A value for a parameter or field."""
+        """Return a value for a parameter or field."""
         schema = resolved(schema, operation.schemas)
         if schema["type"] == "object":
             chosen = self.fields(schema, operation, {})
@@ -296,20 +296,22 @@ class Choices:
         return self._random.choice(values_of(schema, list(TEXTS), operation.schemas))
 
     def fields(self, schema: dict[str, Any], operation: Operation, sample: dict[str, Any]) -> dict[str, Any]:
-        """The sample with some of its schema's fields filled anew."""
+        """Return the sample with new values in some of its schema's fields."""
         schema = resolved(schema, operation.schemas)
         some = {n: s for n, s in schema.get("properties", {}).items() if self._random.random() < self._density}
         return {**sample, **{name: self.value(name, part, operation) for name, part in some.items()}}
 
     async def call(self, client: httpx.AsyncClient, operation: Operation) -> httpx.Response:
-        """Ask one operation, filled."""
+        """Send a generated request for one operation."""
         unknown = [p for p in _places(operation.path) if p not in PLACES]
         assert not unknown, f"{operation.name}: what fills {unknown}?"
         places = {place: self.name(KINDS[place]) for place in PLACES}
-        if self._random.random() < 0.4:  # or hardly any request would be accepted
+        if self._random.random() < 0.4:  # otherwise hardly any request would be accepted
             ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in ("memory_id", "patch_id")}
             places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
-        if operation.path.endswith("/erase") and self._random.random() < 0.9:  # of the others, or too little is left
+        if (
+            operation.path.endswith("/erase") and self._random.random() < 0.9
+        ):  # only of the other tenants; otherwise too little would be left
             places["user_id"] = self._random.choice(self._world.ledger.names(self._random.choice(TENANTS), "user"))
         queries = {
             n: self.value(n, s, operation)
@@ -321,7 +323,7 @@ class Choices:
             content = self.fields(operation.body or {}, operation, content)
         mark = self._world.ledger.marks.get(places["memory_id"])
         if operation.method == "PATCH" and mark and mark.category in HIDDEN:
-            content.pop("category", None)  # its owner may well move it to where the planner sees it
+            content.pop("category", None)  # its owner may move it to a category that the planner sees
         headers = {}
         if operation.retried and self._random.random() < 0.3:
             headers["Idempotency-Key"] = self.name("idempotency")
@@ -333,7 +335,7 @@ def _places(path: str) -> list[str]:
 
 
 async def wander(world: World, tenant: str, count: int) -> tuple[list[str], Counter[tuple[str, int]]]:
-    """`count` requests with one tenant's keys: what leaked, and how often each operation answered what."""
+    """Send `count` requests with one tenant's keys. Return the leaks, and the counts of the answers."""
     wrong: list[str] = []
     answered: Counter[tuple[str, int]] = Counter()
     clients = {kind: world.client(caller) for kind, caller in world.keys[tenant].items()}
@@ -373,7 +375,7 @@ async def test_no_combination_shows_or_changes_anything_of_another_tenant(world:
         answered += counts
     operations = await guarded(world.client(world.keys["one"]["admin"]))
     accepted = {name for name, status in answered if status < 300} | {ASK}
-    assert {operation.name for operation in operations} == accepted  # else the combinations show nothing of it
+    assert {operation.name for operation in operations} == accepted  # otherwise the combinations do not test it
     assert sum(answered.values()) >= COMBINATIONS
 
 

@@ -1,4 +1,4 @@
-"""What commands that run in this process find in its environment."""
+"""The environment of commands that run in this process."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from tests.conftest import SECRET_KEY, Database
 
 @pytest.fixture(autouse=True)
 def secret_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The secret of the tests' servers."""
+    """Set the secret of the tests' servers."""
     monkeypatch.setenv("MNEMA_SECRET_KEY", SECRET_KEY)
 
 

@@ -1,4 +1,4 @@
-"""mnema bench: a tiny run of each kind. Nothing here looks at a clock."""
+"""mnema bench: a tiny run of each kind. No test here checks a time."""
 
 import json
 import subprocess

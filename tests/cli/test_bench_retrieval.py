@@ -1,4 +1,4 @@
-"""mnema bench retrieval, on a conversation of our own in LoCoMo's form."""
+"""mnema bench retrieval on a made-up conversation in LoCoMo's format."""
 
 import json
 import math
@@ -27,7 +27,7 @@ QUESTIONS = (
 
 
 def conversation() -> dict[str, Any]:
-    """Two sessions and three questions, one of them without evidence."""
+    """Return two sessions and three questions, one of them without evidence."""
     talk: dict[str, Any] = {"speaker_a": "Ana", "speaker_b": "Ben"}
     for number, (at, turns) in enumerate(SESSIONS, start=1):
         talk[f"session_{number}_date_time"] = at

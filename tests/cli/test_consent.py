@@ -1,4 +1,4 @@
-"""`mnema run consent`: proposals that nobody decided in time, by hand."""
+"""`mnema run consent`: expiry of undecided proposals by hand."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`mnema run consolidate`: what an operator reads, and that a dry run only tells."""
+"""`mnema run consolidate`: its output, and a dry run that changes nothing."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -32,13 +32,13 @@ async def mnema(*args: str, **env: object) -> Result:
 
 @pytest.fixture
 def env(database: Database, tmp_path: Any) -> dict[str, Any]:
-    """Where an operator's command finds the database; there is no model."""
+    """Return an operator's environment with the database and without a model."""
     return {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": tmp_path / "home"}
 
 
 @pytest.fixture
 async def tenants(app: Application, caller: Caller, sql: asyncpg.Connection, embedder: Embedder) -> list[str]:
-    """Ids of two tenants; ana says one thing twice in the first, ana and ben in the second."""
+    """Return ids of two tenants. The first has a duplicate of ana's, the second duplicates of ana's and ben's."""
     other, now = await make_caller(app), datetime.now(UTC)
     for scope, users in ((caller.scope, ["ana"]), (other.scope, ["ana", "ben"])):
         numbered = enumerate(((user, text) for user in users for text in TEXTS), 1)

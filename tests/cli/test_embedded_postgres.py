@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: real clusters from the wheel's binaries, as whoever runs the tests."""
+"""The embedded PostgreSQL: real clusters from the wheel's binaries, as the user who runs the tests."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ def killed(pid: int) -> None:
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Path]:
-    """Not pytest's tmp_path: every pytest run takes the traverse bit off the directory that all of those share."""
+    """Return a folder outside pytest's tmp_path, because pytest removes the traverse bit of its shared parent."""
     path = Path(tempfile.mkdtemp(prefix="mnema pg'"))
     path.chmod(0o711)
     yield path
@@ -62,7 +62,7 @@ def server(place: Path) -> Iterator[EmbeddedPostgres]:
 
 @pytest.fixture
 def make(place: Path) -> Iterator[Make]:
-    """Makers of servers that are stopped and deleted after the test."""
+    """Yield a maker of servers, which are stopped and deleted after the test."""
     made: list[EmbeddedPostgres] = []
 
     def maker(name: str = "own", **options: Any) -> EmbeddedPostgres:
@@ -152,7 +152,7 @@ async def test_a_durable_cluster_keeps_data_and_port_over_a_stop(make: Make) -> 
     server.stop_server()
     assert not server.home.exists()
     server.home.mkdir(mode=0o711)
-    (server.home / "postgres" / "data.new" / "base").mkdir(parents=True)  # what an interrupted init leaves
+    (server.home / "postgres" / "data.new" / "base").mkdir(parents=True)  # the state after an interrupted initdb
     first = server.start_server()
     await query(first, "CREATE TABLE kept AS SELECT 7 AS n")
     assert await query(first, "SHOW fsync") == await query(first, "SHOW full_page_writes") == "on"

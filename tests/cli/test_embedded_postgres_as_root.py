@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL under root: its server's account, what that account reaches, and an ordinary user's turn."""
+"""The embedded PostgreSQL under root: the server's account, its access to files, and use by an ordinary user."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ async def execute(cluster: Cluster, sql: str) -> None:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Not pytest's tmp_path: every pytest run takes the traverse bit off the directory that all of those share."""
+    """Return a folder outside pytest's tmp_path, because pytest removes the traverse bit of its shared parent."""
     path = Path(tempfile.mkdtemp(prefix="mnema-pg-"))
     path.chmod(0o711)
     yield path
@@ -57,7 +57,7 @@ def make(place: Path) -> Iterator[Make]:
 
 
 def reads(uid: int, file: Path) -> bool:
-    """Whether a user can read it, without any group's help."""
+    """Return True if a user can read the file without any group's permission."""
     return not subprocess.run(["cat", file], user=uid, group=uid, extra_groups=[], capture_output=True).returncode
 
 
@@ -134,7 +134,7 @@ if sys.argv[2] == "stop":
 
 
 def as_nobody(home: Path, what: str) -> list[str]:
-    """Run the manager as an ordinary user; imports come first, as that user may not reach this interpreter's files."""
+    """Run the manager as an ordinary user. Import first: that user may not read this interpreter's files."""
     command = [sys.executable, "-c", AS_NOBODY, str(home), what]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr

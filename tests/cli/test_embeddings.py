@@ -1,4 +1,4 @@
-"""`mnema embeddings` from an operator's shell: the whole way to another model, and a run that is killed on it."""
+"""`mnema embeddings` from an operator's shell: a complete change of the model, and a killed migration."""
 
 import asyncio
 import signal
@@ -30,20 +30,20 @@ FACTS = 200
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """The old model."""
+    """Return the old model."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 async def endpoint() -> AsyncIterator[FakeOpenAI]:
-    """Where the new model answers."""
+    """Run the endpoint of the new model."""
     async with fake_openai(DIMENSION) as fake:
         yield fake
 
 
 @pytest.fixture
 def env(database: Database, endpoint: FakeOpenAI, tmp_path: Path) -> dict[str, str]:
-    """An operator's environment, with the new model configured."""
+    """Return an operator's environment with the new model configured."""
     return {
         "MNEMA_DATABASE_URL": database.app,
         "MNEMA_ADMIN_DATABASE_URL": database.admin,
@@ -69,39 +69,39 @@ async def embeddings(env: dict[str, str], *args: str) -> Result:
 
 
 async def said(env: dict[str, str], *args: str) -> str:
-    """What a command that succeeds prints."""
+    """Return the output of a command that must succeed."""
     done = await embeddings(env, *args)
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
 async def refused(env: dict[str, str], *args: str) -> str:
-    """What a command says that must fail."""
+    """Return the message of a command that must fail."""
     done = await embeddings(env, *args)
     assert (done.exit_code, done.stdout) == (1, ""), done.output
     return done.stderr
 
 
 async def add(env: dict[str, str]) -> str:
-    """The new space's name."""
+    """Add a space; return its name."""
     told = await said(env, "add", "--model", "acme/wide", "--dimension", str(DIMENSION))
     return told.splitlines()[0]
 
 
 async def remember(app: Application, caller: Caller, count: int) -> list[UUID]:
-    """Facts of a user."""
+    """Write facts of a user."""
     written = [await app.write.write_memory(caller.scope, draft(f"Maya owns thing{n} {n}q.")) for n in range(count)]
     return [one.id for one in written if one.id]
 
 
 def row(listed: str, name: str) -> list[str]:
-    """A space's line of the list, from its model on."""
+    """Return the list's line of a space, from its model on."""
     [line] = [line for line in listed.splitlines() if line.startswith(name)]
     return line.split()[1:]
 
 
 async def killed(env: dict[str, str], name: str, endpoint: FakeOpenAI) -> None:
-    """`mnema embeddings migrate`, ended by SIGKILL when the endpoint has answered once and hangs."""
+    """Start `mnema embeddings migrate`, and kill it once the endpoint has answered one request and hangs."""
     endpoint.faults.extend([Fault.SERVER_ERROR, Fault.NONE, Fault.HANG])
     asked = len(endpoint.requests)
     command = [*MNEMA, "embeddings", "migrate", name]
@@ -117,7 +117,7 @@ async def killed(env: dict[str, str], name: str, endpoint: FakeOpenAI) -> None:
 
 
 async def is_whole(sql: asyncpg.Connection, name: str, endpoint: FakeOpenAI) -> None:
-    """Every memory has one vector, that of its present text."""
+    """Check that every memory has one vector, that of its present text."""
     texts = {row["id"]: row["text"] for row in await sql.fetch("SELECT id, text FROM memories")}
     rows = await sql.fetch(f"SELECT memory_id, embedding FROM vec_{name}")
     assert sorted(row["memory_id"] for row in rows) == sorted(texts)

@@ -1,4 +1,4 @@
-"""`mnema import` against a real server: what it stores, what it skips and says, and that no turn is lost or doubled."""
+"""`mnema import` with a real server: stored and skipped lines, and no turn lost or stored twice."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ FUTURE = "2999-01-01T00:00:00Z"
 
 
 class Gate:
-    """Stands in front of the server at an address of its own; shut, it refuses, or answers like a proxy without one."""
+    """A proxy in front of the server. When shut, it refuses connections or answers like a proxy without a server."""
 
     def __init__(self, server: str) -> None:
         self._target = int(server.rsplit(":", 1)[1])
@@ -82,7 +82,7 @@ async def gate(server: str) -> Gate:
 
 @pytest.fixture
 def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
-    """Where the command finds the server."""
+    """Return the environment with the server's address."""
     return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path / "home"}
 
 
@@ -96,7 +96,7 @@ def write(file: Path, turns: Iterable[dict[str, Any]]) -> Path:
 
 
 async def stored(database: Database) -> list[tuple[str, int, str]]:
-    """Thread, seq and text of every stored turn, in the order of their writing."""
+    """Return thread, seq and text of every stored turn, in the order of writing."""
     connection = await asyncpg.connect(database.superuser)
     try:
         rows = await connection.fetch("SELECT thread_id, seq, text FROM memories WHERE type = 'turn' ORDER BY id")

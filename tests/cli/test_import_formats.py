@@ -1,4 +1,4 @@
-"""`mnema import --from`: what becomes of another product's export, alone and on a real server. Made-up samples."""
+"""`mnema import --from` with made-up exports of another product, parsed alone and imported into a real server."""
 
 import json
 from pathlib import Path
@@ -161,12 +161,12 @@ def test_a_changed_memory_is_another_request_and_an_equal_one_the_same() -> None
 
 @pytest.fixture
 def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
-    """Where the command finds the server."""
+    """Return the environment with the server's address."""
     return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path / "home"}
 
 
 async def stored(database: Database) -> list[dict[str, Any]]:
-    """Every active memory, in the order of their writing."""
+    """Return every active memory in the order of writing."""
     connection = await asyncpg.connect(database.superuser)
     try:
         rows = await connection.fetch("SELECT * FROM memories WHERE state = 'active' ORDER BY id")

@@ -1,4 +1,4 @@
-"""`mnema jobs`: what an operator sees of background work and does about it, past the server."""
+"""`mnema jobs`: an operator's commands on background jobs, without the server."""
 
 import asyncio
 import json
@@ -22,13 +22,13 @@ from tests.usecases.crowd import SeededEmbedder
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model."""
+    """Return an embedder without a model."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 def env(database: Database, tmp_path: Path) -> dict[str, str]:
-    """Where an operator's command finds the database."""
+    """Return an operator's environment with the database."""
     return {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": str(tmp_path / "home")}
 
 
@@ -39,7 +39,7 @@ async def mnema(env: dict[str, str], tenant: Caller, *args: object) -> Result:
 
 
 async def said(env: dict[str, str], tenant: Caller, *args: object) -> str:
-    """What a command that succeeds prints."""
+    """Return the output of a command that must succeed."""
     done = await mnema(env, tenant, *args)
     assert done.exit_code == 0, done.output
     return done.stdout

@@ -1,4 +1,4 @@
-"""`mnema llm`: how prompts fare, of one tenant, and a turn read by hand."""
+"""`mnema llm`: the report on prompts of one tenant, and fact extraction from one turn."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""`mnema remember`, `query`, `history`: what they print, and what they say when the server or the words are wrong."""
+"""`mnema remember`, `query` and `history`: their output, and their messages for a wrong server or input."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ ASK = ("query", "coffee", "--agent", "planner")
 
 @pytest.fixture
 def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
-    """Where the command finds the server; PATH-like settings of a shell that has a proxy."""
+    """Return the environment of a shell with the server's address and a proxy."""
     proxy = "http://127.0.0.1:1"
     return {"MNEMA_URL": server + "/", "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path, "HTTP_PROXY": proxy}
 

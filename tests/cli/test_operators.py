@@ -1,4 +1,4 @@
-"""`mnema migrate`, `tenant`, `key`, `doctor`: what operators read, and that what is wrong is said in words."""
+"""`mnema migrate`, `tenant`, `key` and `doctor`: their output, and clear messages for every error."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ NO_BROKER = "warn broker: no broker configured: set MNEMA_REDIS_URL; background 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home with the model's file, and no embedded installation."""
+    """Return a home with the model's file and without an embedded installation."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "models").symlink_to(model_cache())
     return tmp_path / "home"
@@ -43,13 +43,13 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def env(database: Database, home: Path) -> dict[str, Any]:
-    """An operator's environment."""
+    """Return an operator's environment."""
     return {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": home}
 
 
 @pytest.fixture
 async def nothing_yet(superuser_url: str) -> AsyncIterator[str]:
-    """The name of a database that does not exist, dropped afterwards."""
+    """Return the name of a database that does not exist; drop it afterwards."""
     name = f"t_{uuid4().hex}"
     yield name
     connection = await asyncpg.connect(superuser_url)
@@ -58,14 +58,14 @@ async def nothing_yet(superuser_url: str) -> AsyncIterator[str]:
 
 
 async def refused(*args: str, **env: object) -> str:
-    """What a command says that must fail."""
+    """Return the message of a command that must fail."""
     done = await mnema(*args, **env)
     assert (done.returncode, done.stdout) == (1, ""), done.stdout + done.stderr
     return done.stderr
 
 
 async def new_key(env: dict[str, Any], *options: str) -> tuple[str, str]:
-    """Id and plain text of a new key of tenant acme."""
+    """Return id and plain text of a new key of tenant acme."""
     done = await mnema("key", "create", "--tenant", "acme", *options, **env)
     found = KEY.match(done.stdout)
     assert found, done.stdout + done.stderr
@@ -145,12 +145,12 @@ async def test_migrate_prepares_a_server_that_has_nothing_yet_and_may_be_repeate
         "MNEMA_DATABASE_URL": urls["mnema_app"],
         "MNEMA_HOME": home,
     }
-    lock = FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock")  # the roles are shared by all workers
+    lock = FileLock(Path(os.environ["MNEMA_TEST_HOME"]) / "setup.lock")  # all test processes share the roles
     files = tmp_path / "secrets"
     files.mkdir()
     for name, value in env.items():
         (files / name.lower()).write_text(f"{value}\n")
-    for given in (env, {"MNEMA_SECRETS_DIR": files}):  # and again, with all of it from files
+    for given in (env, {"MNEMA_SECRETS_DIR": files}):  # once more, with all values from files
         with lock:
             done = await mnema("migrate", **given)
         assert (done.returncode, done.stdout) == (0, "the schema is current; the vectors are from all-MiniLM-L6-v2\n")

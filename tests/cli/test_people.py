@@ -1,4 +1,4 @@
-"""`mnema export`, `erase` and `run`: a person's data out or gone, and the forgetting of what nobody needs."""
+"""`mnema export`, `erase` and `run`: a user's data, and the forgetting of old memories."""
 
 import json
 import os
@@ -21,13 +21,13 @@ SILENT = "127.0.0.1:1"
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model: only equal texts are near each other."""
+    """Return an embedder without a model: only equal texts are near each other."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 def env(server: str, caller: Caller, tmp_path: Path) -> dict[str, Any]:
-    """Where the command finds the server."""
+    """Return the environment with the server's address."""
     return {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": tmp_path / "home"}
 
 
@@ -77,7 +77,7 @@ async def test_importing_an_erased_persons_turns_again_does_not_bring_them_back(
     server: str, caller: Caller, env: dict[str, Any], database: Database, tmp_path: Path
 ) -> None:
     turns = [{"user_id": user, "thread_id": "t", "role": "user", "content": "I moved."} for user in ("maya", "ben")]
-    for name in ("first", "second"):  # the second has other retry keys: it is another file
+    for name in ("first", "second"):  # the second import has other idempotency keys, because it is another file
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, turns)) + "\n", encoding="utf-8")
     assert (await mnema("import", str(tmp_path / "first.jsonl"), **env)).exit_code == 0
     assert (await mnema("erase", "--user", "maya", "--yes", **env)).exit_code == 0
@@ -89,7 +89,7 @@ async def test_importing_an_erased_persons_turns_again_does_not_bring_them_back(
 
 
 async def write_old(app: Application, caller: Caller, number: int) -> None:
-    """So many memories that nobody has needed for 70 days."""
+    """Write that many memories that nobody has used for 70 days."""
     at = datetime.now(UTC) - timedelta(days=70)
     for n in range(number):
         await app.write.write_memory(caller.scope, draft(f"Old note {n}.", created_at=at))

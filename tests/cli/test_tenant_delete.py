@@ -1,4 +1,4 @@
-"""`mnema tenant delete`: nothing of the tenant is left in any table, and nothing of another is touched."""
+"""`mnema tenant delete`: no table keeps a row of the tenant, and no row of another tenant changes."""
 
 import asyncio
 from typing import Any
@@ -44,7 +44,7 @@ def embedder() -> SeededEmbedder:
 
 @pytest.fixture
 async def other(app: Application, server: str) -> Caller:
-    """Another tenant, with rows of its own."""
+    """Return another tenant with its own rows."""
     caller = await make_caller(app)
     async with caller.client(server) as http:
         await live(http)
@@ -52,7 +52,7 @@ async def other(app: Application, server: str) -> Caller:
 
 
 async def live(http: httpx.AsyncClient) -> None:
-    """Rows in most tables."""
+    """Write rows to most tables."""
     await http.post("/memory", json={"user_id": "ben", "category": "tasks", "text": "Ben paints."})
     assert (await http.post("/users/ben/erase")).status_code == 200
     for number in range(7):
@@ -72,7 +72,7 @@ async def live(http: httpx.AsyncClient) -> None:
 
 
 async def held(database: Database, caller: Caller) -> dict[str, str]:
-    """Of every tenant table that has rows of the caller's, their hash; as the superuser sees them."""
+    """Return a hash of each tenant table that has rows of the caller's tenant, read by the superuser."""
     connection = await asyncpg.connect(database.superuser)
     found = {}
     for table in await catalog.tenant_tables(connection):
@@ -86,7 +86,7 @@ async def held(database: Database, caller: Caller) -> dict[str, str]:
 
 
 async def no_wait(_seconds: float) -> None:
-    """Nothing to wait for."""
+    """Remove the waiting times."""
 
 
 async def command(env: dict[str, Any], *args: str) -> Result:
@@ -103,7 +103,7 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
             await sql(database, relation, one.scope.tenant_id)
         for one in (caller, other):
             async with one.client(server) as of_theirs:
-                await of_theirs.get("/events/counts")  # what the server has not written yet
+                await of_theirs.get("/events/counts")  # the events that the server has not written yet
         await app.access.flush_pending()
         await sql(database, "UPDATE jobs SET state = 'done', lease_until = NULL")
         before, untouched = await held(database, caller), await held(database, other)

@@ -1,4 +1,4 @@
-"""By hand: `python -m tests.fake_llm --port 8089`, then LLM_BASE_URL=http://127.0.0.1:8089/v1."""
+"""The scripted model by hand: `python -m tests.fake_llm --port 8089`, then LLM_BASE_URL=http://127.0.0.1:8089/v1."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""What the scripted model knows of each prompt: what must be in it, and what a good model answers."""
+"""The scripted model's knowledge of each prompt: its required parts, and a good answer."""
 
 import json
 import re
@@ -12,12 +12,12 @@ from tests.fake_llm import reflections
 
 Question = dict[str, Any]
 Script = Callable[[Question], Any]
-"""A question to the answer: JSON, or a text, which is sent as it is."""
+"""A function from a question to its answer: JSON, or a text, which is sent unchanged."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A prompt: its rules word for word, the most output it may ask for, what is wrong with a question, an answer."""
+    """A prompt: its rules word for word, its output limit, a check of its question, and an answer."""
 
     rules: str
     max_tokens: int
@@ -26,12 +26,12 @@ class Known:
 
 
 def words(text: str) -> set[str]:
-    """Lower-case words, without the smallest."""
+    """Return the words in lower case, without the shortest."""
     return set(re.findall(r"\w+", text.lower())) - {"a", "an", "the", "is", "are", "has", "of", "user"}
 
 
 def wrong_pairs(question: Question) -> Iterator[str]:
-    """Ids from 0, two texts each, and no more than may be."""
+    """Check pairs: ids from 0, two texts each, and no more pairs than the limit."""
     pairs = question.get("pairs", [])
     if question.keys() != {"pairs"} or not 2 <= len(pairs) <= same_fact.MAX_PAIRS + 1:
         yield f"{len(pairs)} pairs, {sorted(question)}"
@@ -47,7 +47,7 @@ def wrong_pairs(question: Question) -> Iterator[str]:
 
 
 def compare(question: Question) -> Any:
-    """Same when all but a word of the shorter stands in the longer; but for numbers, then it is a new value."""
+    """Answer "same" if all words of the shorter text but one are in the longer text; other numbers are a new value."""
     verdicts = []
     for pair in question["pairs"]:
         older, newer = words(pair["older"]), words(pair["newer"])
@@ -59,7 +59,7 @@ def compare(question: Question) -> Any:
 
 
 def wrong_message(question: Question) -> Iterator[str]:
-    """A message of a user's, when it was said, and where facts may go; nothing that Mnema itself says."""
+    """Check a user's message, its time and the categories for facts. It must not contain text of Mnema's own."""
     if question.keys() != {"date", "categories", "message"} or not question.get("categories"):
         yield f"{sorted(question)}"
     message = question.get("message", "")
@@ -77,7 +77,7 @@ OF_CATEGORY = {
 
 
 def extract(question: Question) -> Any:
-    """The sentences that begin with "I" or "My", in the third person."""
+    """Return the sentences that begin with "I" or "My", in the third person."""
     facts = []
     for sentence in re.split(r"(?<=[.!?])\s+", question["message"]):
         text = re.sub(r"^I am ", "The user is ", sentence)
@@ -93,7 +93,7 @@ def extract(question: Question) -> Any:
 
 
 def wrong_notes(question: Question) -> Iterator[str]:
-    """Facts and memories, numbered from 0, and one memory that is ours; none twice."""
+    """Check facts and memories: numbered from 0, without duplicates, and only memories of the product."""
     if question.keys() != {"facts", "memories"}:
         yield f"{sorted(question)}"
         return
@@ -112,7 +112,7 @@ DENYING = {"not", "no", "longer", "never", "does", "anymore"}
 
 
 def judge(question: Question) -> Any:
-    """A fact denies what has its other words, updates what differs by numbers alone, is known where it stands whole."""
+    """Decide on facts: DELETE for opposite words, UPDATE for other numbers alone, NONE for a text that is known."""
     memories = [{"id": one["id"], "event": "NONE", "fact": None, "text": None} for one in question["memories"]]
     facts = [{"fact": one["fact"], "event": "ADD", "memory": None} for one in question["facts"]]
     for one in question["memories"]:
@@ -128,7 +128,7 @@ def judge(question: Question) -> Any:
 
 
 def wrong_number(question: Question) -> Iterator[str]:
-    """A number and nothing else."""
+    """Check for one number and nothing else."""
     if question.keys() != {"number"}:
         yield f"{sorted(question)}"
 
@@ -147,7 +147,7 @@ KNOWN = {
 
 
 def wrong(body: dict[str, Any], version: str) -> Iterator[str]:
-    """Everything that is wrong with a request that says it is this prompt."""
+    """Return every error in a request for this prompt."""
     known = KNOWN.get(version)
     if known is None:
         yield f"nobody knows {version}"
@@ -164,6 +164,6 @@ def wrong(body: dict[str, Any], version: str) -> Iterator[str]:
 
 
 def question_of(user: str) -> Question:
-    """The JSON a question begins with; what follows it is a complaint about the last answer."""
+    """Return the JSON at the start of a question; a complaint about the last answer may follow it."""
     found: Question = json.JSONDecoder().raw_decode(user)[0]
     return found

@@ -1,4 +1,4 @@
-"""What the scripted model knows of the prompts that read conversations."""
+"""The scripted model's knowledge of the prompts that read conversations."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ MAX_ACTIVITY, MAX_FACTS, MAX_SNIPPET = 5, 3, 1000
 
 
 def wrong_talk(told: Any, most: int) -> Iterator[str]:
-    """Who said what: users and assistants, cut to length, without what Mnema put there."""
+    """Check a transcript: users and assistants, shortened texts, and no text of Mnema's own."""
     if not isinstance(told, list) or any(one.keys() != {"who", "text"} for one in told):
         yield "messages are not who said what"
         return
@@ -24,7 +24,7 @@ def wrong_talk(told: Any, most: int) -> Iterator[str]:
 
 
 def wrong_episode(question: Question) -> Iterator[str]:
-    """Messages, their day and what was told before."""
+    """Check the material of an episode: messages, their day and the earlier episodes."""
     if question.keys() != {"date", "earlier", "messages"} or not question.get("messages"):
         yield f"{sorted(question)}"
     if len(question.get("earlier", [])) > 3 or any(text.startswith("On ") for text in question.get("earlier", [])):
@@ -35,7 +35,7 @@ def wrong_episode(question: Question) -> Iterator[str]:
 
 
 def wrong_summary(question: Question) -> Iterator[str]:
-    """The old one, what was said since, and how long the new one may be."""
+    """Check the material of a summary: the old one, the turns since, and the length limit of the new one."""
     if question.keys() != {"characters", "summary", "messages"} or not question.get("messages"):
         yield f"{sorted(question)}"
     if not 0 <= len(question.get("summary", "")) <= 8000 or not 100 <= question.get("characters", 0) <= 8000:
@@ -44,7 +44,7 @@ def wrong_summary(question: Question) -> Iterator[str]:
 
 
 def wrong_material(question: Question) -> Iterator[str]:
-    """At most 5 episodes, 3 facts and 1,000 characters of talk (seed 003 §3)."""
+    """Check the material of insights: at most 5 episodes, 3 facts and 1,000 characters of conversation."""
     if question.keys() != {"activity", "facts", "talk"}:
         yield f"{sorted(question)}"
     if not 1 <= len(question.get("activity", [])) <= MAX_ACTIVITY or len(question.get("facts", [])) > MAX_FACTS:
@@ -53,21 +53,21 @@ def wrong_material(question: Question) -> Iterator[str]:
 
 
 def capture(question: Question) -> Any:
-    """What the user said last, as an episode; none where an assistant speaks alone."""
+    """Return the user's last message as an episode; none if only an assistant speaks."""
     if (said := _last(question)) is None:
         return {"episodes": []}
     return {"episodes": [{"text": f"The user talked, and said {said}.", "importance": 2, "tags": ["Talk"]}]}
 
 
 def summarise(question: Question) -> Any:
-    """The old one, and what the user said last."""
+    """Return the old summary and the user's last message."""
     said = _last(question)
     text = f"{question['summary']} The user said {said}.".strip() if said else question["summary"]
     return {"summary": text[-question["characters"] :] if len(text) > question["characters"] else text}
 
 
 def guess(question: Question) -> Any:
-    """One about the longest word of the last episode."""
+    """Return one insight about the longest word of the last episode."""
     word = max(re.findall(r"\w+", question["activity"][-1]), key=len)
     one = {
         "summary": f'The user perhaps thinks a lot of "{word}".',

@@ -1,4 +1,4 @@
-"""The server: real HTTP on loopback, one fault or script at a time."""
+"""The scripted model's server: real HTTP on loopback, one fault or script at a time."""
 
 import asyncio
 import gzip
@@ -22,7 +22,7 @@ from tests.loopback import loopback
 
 
 class Fault(StrEnum):
-    """What one request meets instead of an answer."""
+    """A fault that a request meets instead of an answer."""
 
     RATE_LIMITED = "429"
     RATE_LIMITED_FOR_A_MINUTE = "429, Retry-After: 60"
@@ -71,7 +71,7 @@ SAID = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A prompt of Mnema's as it came in. `complaint`: what it says of the answer before."""
+    """A prompt of Mnema's as it arrived. `complaint` is its feedback on the previous answer."""
 
     version: str
     question: Question
@@ -83,10 +83,11 @@ class Asked:
 class FakeLlm:
     """The running server.
 
-    `faults` are used up in order, one a request; `scripts` answer the next prompts of a version instead of a good
-    model, one each, and `always` every one, but for the probe; `said` answers what is none of Mnema's prompts. `asked`
-    are the prompts that came in, but for the probe, `wrong` what was wrong with them: at its end the server raises
-    AssertionError for any. `hanging` is set by the first request that meets HANG; `sent`: bytes that met ENDLESS.
+    `faults` are used in order, one for each request. `scripts` answer the next prompts of a version in place of a
+    good model, one each; `always` answers every prompt except the probe. `said` answers requests that are no prompts of
+    Mnema's. `asked` are the prompts that arrived, without the probe, and `wrong` are their errors: at its end the
+    server raises AssertionError if there are any. `hanging` is set by the first request that meets HANG.
+    `sent` is the number of bytes sent under ENDLESS.
     """
 
     base_url: str = ""
@@ -104,14 +105,14 @@ class FakeLlm:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def models(self, request: Request) -> Response:
-        """GET /v1/models."""
+        """Answer GET /v1/models."""
         fault = self.faults.popleft() if self.faults else self.broken
         if fault is Fault.HANG:
             await self.stopping.wait()
         return _refusal(fault, request) or JSONResponse({"object": "list", "data": [{"id": "any", "object": "model"}]})
 
     async def completions(self, request: Request) -> Response:
-        """POST /v1/chat/completions."""
+        """Answer POST /v1/chat/completions."""
         body = await request.json()
         self.requests.append(body)
         self.keys.add(request.headers.get("authorization", ""))
@@ -174,12 +175,12 @@ class FakeLlm:
 
 
 def _four_hundred(answer: dict[str, Any]) -> dict[str, Any]:
-    """Every list as long as that."""
+    """Return the answer with every list extended to 400 entries."""
     return {name: (value * 400)[:400] if isinstance(value, list) else value for name, value in answer.items()}
 
 
 def _refusal(fault: Fault | None, request: Request) -> Response | None:
-    """The answers that are none of a model. They ask for a short wait, so that retries cost no time."""
+    """Return the answer for a fault that is no model's answer. It asks for a short wait, so that retries are fast."""
     if fault in STATUS:
         wait = {"retry-after": "60"} if fault is Fault.RATE_LIMITED_FOR_A_MINUTE else {"retry-after-ms": "1"}
         return JSONResponse({"error": {"message": "not now"}}, STATUS[fault], wait)
@@ -194,7 +195,7 @@ def _refusal(fault: Fault | None, request: Request) -> Response | None:
 
 
 def routes(fake: FakeLlm) -> list[Route]:
-    """What it answers."""
+    """Return the routes of the server."""
     return [
         Route("/v1/chat/completions", fake.completions, methods=["POST"]),
         Route("/v1/models", fake.models, methods=["GET"]),
@@ -203,7 +204,7 @@ def routes(fake: FakeLlm) -> list[Route]:
 
 @asynccontextmanager
 async def fake_llm() -> AsyncIterator[FakeLlm]:
-    """A server on a free port; stopped, with whatever hangs in it, at the end."""
+    """Run a server on a free port; at the end stop it together with every request that hangs in it."""
     fake = FakeLlm()
     async with loopback(routes(fake), fake.stopping) as url:
         fake.base_url = f"{url}/v1"

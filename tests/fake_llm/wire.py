@@ -1,4 +1,4 @@
-"""What OpenAI's chat completions look like on the wire."""
+"""The wire format of OpenAI's chat completions."""
 
 import json
 from collections.abc import Iterator
@@ -7,18 +7,18 @@ from typing import Any
 from starlette.responses import Response, StreamingResponse
 
 Message = str | tuple[str, dict[str, Any]]
-"""What the model says, or the function it calls and with what."""
+"""The model's text, or the function that it calls with its arguments."""
 
 
 def tokens(body: dict[str, Any]) -> int:
-    """How many tokens the server says a request has."""
+    """Return the number of tokens that the server reports for a request."""
     return len(json.dumps(body["messages"])) // 4 + 1
 
 
 def completion(
     body: dict[str, Any], said: Message, number: int, *, reason: str | None = None, usage: bool = True
 ) -> dict[str, Any]:
-    """A whole answer."""
+    """Return a complete answer."""
     message, finish = _message(said, number)
     answer = {
         "id": f"chat-{number}",
@@ -31,7 +31,7 @@ def completion(
 
 
 def stream(body: dict[str, Any], said: Message, number: int, *, cut: bool = False) -> Response:
-    """The same in server-sent events, word by word; `cut`: it ends in the middle, without [DONE]."""
+    """Yield the same answer as server-sent events, word by word. With `cut` it ends in the middle, without [DONE]."""
     return StreamingResponse(_events(body, said, number, cut), media_type="text/event-stream")
 
 

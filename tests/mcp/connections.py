@@ -1,4 +1,4 @@
-"""The official client, connected to a server in every way it can be."""
+"""The official MCP client, connected to a server in every possible way."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ COMMAND = ["-m", "app.cli.main", "mcp"]
 
 @asynccontextmanager
 async def by_http(url: str, key: str, mode: str = "auto", query: str = "") -> AsyncIterator[Client]:
-    """By streamable HTTP; mode `legacy`: with the handshake of the versions before 2026."""
+    """Connect over streamable HTTP; mode `legacy` uses the handshake of the versions before 2026."""
     async with (
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=30) as http,
         Client(streamable_http_client(f"{url}/mcp{query}", http_client=http), mode=mode, cache=None) as client,
@@ -28,25 +28,25 @@ async def by_http(url: str, key: str, mode: str = "auto", query: str = "") -> As
 
 
 def process(url: str, key: str, *arguments: str) -> StdioServerParameters:
-    """How to start `mnema mcp`."""
+    """Return the parameters that start `mnema mcp`."""
     env = {"MNEMA_URL": url, "MNEMA_API_KEY": key, "PYTHONPATH": os.getcwd()}
     return StdioServerParameters(command=sys.executable, args=[*COMMAND, *arguments], env=env)
 
 
 @asynccontextmanager
 async def by_stdio(url: str, key: str, mode: str = "auto", arguments: tuple[str, ...] = ()) -> AsyncIterator[Client]:
-    """By a process of `mnema mcp`."""
+    """Connect to a process of `mnema mcp`."""
     async with Client(process(url, key, *arguments), mode=mode, cache=None, read_timeout_seconds=60) as client:
         yield client
 
 
 def handshake_by_http(url: str, key: str) -> AbstractAsyncContextManager[Client]:
-    """By streamable HTTP with the handshake of the versions before 2026."""
+    """Connect over streamable HTTP with the handshake of the versions before 2026."""
     return by_http(url, key, "legacy")
 
 
 def handshake_by_stdio(url: str, key: str) -> AbstractAsyncContextManager[Client]:
-    """By a process, with that handshake."""
+    """Connect to a process with the handshake of the versions before 2026."""
     return by_stdio(url, key, "legacy")
 
 
@@ -59,26 +59,26 @@ EVERY_WAY: dict[str, Connect] = {
 
 
 async def names(client: Client) -> list[str]:
-    """The names of the tools it lists."""
+    """Return the names of the listed tools."""
     return [tool.name for tool in (await client.list_tools()).tools]
 
 
 def text(result: CallToolResult) -> str:
-    """The one text of a result."""
+    """Return the only text of a result."""
     (block,) = result.content
     assert block.type == "text"
     return block.text
 
 
 def answered(result: CallToolResult) -> dict[str, Any]:
-    """The structured part of a result that is no error."""
+    """Return the structured part of a result; fail if the result is an error."""
     assert not result.is_error, text(result)
     found: dict[str, Any] = result.structured_content
     return found
 
 
 def refused(result: CallToolResult, code: str) -> dict[str, Any]:
-    """Check that the result is this refusal; its problem document."""
+    """Check that the result is this refusal; return its problem document."""
     assert result.is_error, text(result)
     problem: dict[str, Any] = result.structured_content
     assert problem["code"] == code, problem
@@ -88,7 +88,7 @@ def refused(result: CallToolResult, code: str) -> dict[str, Any]:
 
 
 async def ask(client: Client, query: str = "oat milk", tool: str = "memory.query", **fields: Any) -> CallToolResult:
-    """Ask as the supervisor about maya, unless the fields say otherwise."""
+    """Query as the supervisor about maya, unless the fields name others."""
     request = {"agent": "supervisor", "query": query, "filters": {"user_id": "maya"}} | fields
     return await client.call_tool(tool, request)
 

@@ -1,4 +1,4 @@
-"""Run by test_old_client with an mcp 1.x of its own: lists, asks and is refused, and prints what it got as JSON."""
+"""A program for test_old_client: it runs with mcp 1.x, lists and calls tools, and prints the results as JSON."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from mcp.client.streamable_http import streamablehttp_client
 
 
 async def use(read, write):
-    """What a client of the older protocol does."""
+    """List and call the tools as a client of the older protocol does."""
     async with ClientSession(read, write) as client:
         opened = await client.initialize()
         listed = await client.list_tools()
@@ -28,7 +28,7 @@ async def use(read, write):
 
 
 async def main():
-    """By both transports."""
+    """Use the tools over both transports."""
     url, key = os.environ["MNEMA_URL"], os.environ["MNEMA_API_KEY"]
     async with streamablehttp_client(f"{url}/mcp", {"Authorization": f"Bearer {key}"}) as (read, write, _):
         by_http = await use(read, write)

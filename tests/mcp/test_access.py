@@ -1,4 +1,4 @@
-"""Who may do what: keys, scopes, agents and tenants hold for tools as they hold for routes."""
+"""Access to MCP tools: keys, scopes, agents and tenants have the same effect as for routes."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ async def test_a_key_works_until_it_is_revoked(connect: Connect, app: Applicatio
         try:
             result = await ask(client)
         except MCPError:
-            return  # over HTTP the request is refused before any tool is
+            return  # over HTTP the whole request is refused before a tool runs
         refused(result, "unauthenticated")
 
 

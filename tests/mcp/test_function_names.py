@@ -1,4 +1,4 @@
-"""Model APIs allow no dot in a function's name: an agent on such a model works with the plain names."""
+"""Plain tool names for model APIs that allow no dot in a function's name."""
 
 import re
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ PLAIN = ["memory_query", "memory_remember", "memory_history"]
 
 
 class RefusedByModel(Exception):
-    """What OpenAI answers with status 400."""
+    """The refusal of an invalid function name, OpenAI's status 400."""
 
 
 def scripted(*steps: tuple[str, dict[str, Any]]) -> FunctionModel:
-    """A model that calls these tools one after the other and then says what the last one returned."""
+    """Return a model that calls these tools one after another and then repeats the last result."""
 
     def respond(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
         for tool in info.function_tools:

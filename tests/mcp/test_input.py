@@ -1,4 +1,4 @@
-"""What is not a proper request: refused in the terms of HTTP or of JSON-RPC, never a crash, and changing nothing."""
+"""Invalid requests: refused in the terms of HTTP or JSON-RPC, never with a crash, and without any change."""
 
 import asyncio
 import json
@@ -30,13 +30,13 @@ SOME_NAMES = st.sampled_from(["memory.query", "memory_remember", "memory.history
 
 
 async def post(client: httpx.AsyncClient, content: Any, **headers: str) -> httpx.Response:
-    """A body as it stands: text, bytes, or an object that is encoded without checks (NaN, lone surrogates)."""
+    """Send a body unchanged: text, bytes, or an object that is encoded without checks (NaN, lone surrogates)."""
     raw = content if isinstance(content, str | bytes) else json.dumps(content)
     return await client.post(PATH, content=raw, headers=HEADERS | headers)
 
 
 def proper(response: httpx.Response) -> bool:
-    """Whether it is a JSON-RPC answer, or a refusal with its reason; not a crash."""
+    """Return True for a JSON-RPC answer or a refusal with its reason, False for a crash."""
     if response.status_code >= 500 or not response.headers.get("X-Request-ID"):
         return False
     found = response.json() if response.content and "json" in response.headers.get("content-type", "") else {}
@@ -105,7 +105,7 @@ async def test_any_value_of_any_field_gets_an_answer(server: str, caller: Caller
                 http = await calls.send(
                     client, {"agent": "supervisor", "query": "milk"} | {field: value}, "/memory/query"
                 )
-                if value == "\ud800":  # no JSON to the SDK; what HTTP refuses with 422
+                if value == "\ud800":  # the SDK reads it as no JSON; HTTP refuses it with 422
                     assert (response.status_code, response.json()["error"]["code"]) == (400, -32700)
                     continue
                 result = response.json()["result"]
@@ -164,7 +164,7 @@ async def test_a_page_that_rebinds_its_name_may_not_ask(server: str, caller: Cal
 
 
 async def test_a_page_of_another_origin_may_not_ask(server: str, caller: Caller) -> None:
-    for someone in (caller.client(server), httpx.AsyncClient(base_url=server)):  # whatever the key
+    for someone in (caller.client(server), httpx.AsyncClient(base_url=server)):  # for any key
         async with someone as client:
             for host in HOSTS:
                 for origin in STRANGERS:

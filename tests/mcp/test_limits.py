@@ -1,4 +1,4 @@
-"""Limits hold for tools as they hold for routes, and a model can read that they do."""
+"""Rate limits of tools: the same as for routes, with an error that a model can read."""
 
 import shutil
 from pathlib import Path
@@ -19,7 +19,7 @@ REQUESTS, MEMORIES = 12, 2
 
 @pytest.fixture
 def settings(settings: Settings, tmp_path: Path) -> Settings:
-    """With low limits."""
+    """Return settings with low limits."""
     folder = Path(shutil.copytree(CONFIG_DIR, tmp_path / "config"))
     file = folder / "policies.yaml"
     limits = {"requests_per_minute": {"key": REQUESTS}, "memories_per_day": {"key": MEMORIES}}

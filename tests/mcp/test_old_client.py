@@ -1,4 +1,4 @@
-"""The last client of the 1.x SDK, in a venv of its own. It is fetched from the package index, so only on request:
+"""The last client of the 1.x SDK, in a separate venv. It comes from the package index, so the test runs on request:
 MNEMA_TEST_OLD_CLIENT=1."""
 
 import asyncio
@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).with_name("old_client.py")
 
 
 def install(folder: Path) -> Path:
-    """A venv with mcp 1.30; its Python."""
+    """Install mcp 1.30 in a venv; return its Python."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "mcp>=1.30,<2"]

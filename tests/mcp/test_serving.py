@@ -1,4 +1,4 @@
-"""/mcp as part of the server: any replica answers, a stop waits for what runs and for nothing else."""
+"""/mcp as part of the server: any replica answers, and a stop waits only for running requests."""
 
 import asyncio
 import time
@@ -18,14 +18,14 @@ from tests.mcp.connections import HEADERS, answered, ask, by_http, by_stdio, cal
 
 
 class Slow(KeepOpen):
-    """An embedder that takes its time for a question."""
+    """An embedder that delays the embedding of a question."""
 
     def __init__(self, inner: Embedder) -> None:
         super().__init__(inner)
         self.asked = asyncio.Event()
 
     async def encode_query(self, text: str) -> Embedding:
-        """As the inner one, later."""
+        """Return the inner embedder's embedding after a delay."""
         self.asked.set()
         await asyncio.sleep(1)
         return await super().encode_query(text)
@@ -67,7 +67,7 @@ async def test_a_stop_answers_what_runs_and_does_not_wait_for_idle_clients(
     serving = serve(settings, Doubles(embedder=slow, clock=clock))
     url = await serving.__aenter__()
     async with by_http(url, caller.key) as idle, by_stdio(url, caller.key) as busy:
-        for client in (idle, busy):  # or the client asks for the tools' schemas after the stop
+        for client in (idle, busy):  # otherwise the client would ask for the tools' schemas after the stop
             await client.list_tools()
         running = asyncio.create_task(ask(busy))
         await slow.asked.wait()
@@ -105,7 +105,7 @@ async def test_a_defect_is_an_answer_that_tells_nothing(
 
 
 async def test_an_answer_comes_as_fast_as_over_http(server: str, caller: Caller) -> None:
-    """MCP adds a few milliseconds of its own at most; the generous bound is for busy machines."""
+    """Check that MCP adds at most a few milliseconds; the generous limit is for busy machines."""
     request = {"agent": "supervisor", "query": "milk"}
     async with caller.client(server) as client:
         await calls.remember(client)

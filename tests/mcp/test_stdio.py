@@ -1,4 +1,4 @@
-"""`mnema mcp` as the process an MCP client starts: what is on its streams, and how it ends."""
+"""`mnema mcp` as the process of an MCP client: the content of its streams, and its end."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ INITIALIZE = {
 
 @asynccontextmanager
 async def started(url: str, key: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The bare process, without any client."""
+    """Start the bare process, without any client."""
     env = {**os.environ, "MNEMA_URL": url, "MNEMA_API_KEY": key}
     pipe = asyncio.subprocess.PIPE
     running = await asyncio.create_subprocess_exec(
@@ -144,5 +144,5 @@ async def test_a_server_that_is_not_mnema_is_said_to_be_none(caller: Caller) -> 
 async def test_plain_names_only(server: str, caller: Caller) -> None:
     async with by_stdio(server, caller.key, arguments=("--names", "plain")) as client:
         assert await names(client) == ["memory_query", "memory_remember", "memory_history"]
-        answered(await ask(client, tool="memory.query"))  # every name still answers
+        answered(await ask(client, tool="memory.query"))  # every name still works
         refused(await ask(client, tool="memory_query", top_k=0), "invalid_request")

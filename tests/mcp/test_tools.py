@@ -1,4 +1,4 @@
-"""What the tools take and answer, by every way of connecting."""
+"""Arguments and answers of the tools, over every kind of connection."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
 
 
 def rounded(value: Any) -> Any:
-    """The same without what a few milliseconds change in a score."""
+    """Return the answer without the values that a few milliseconds change in a score."""
     if isinstance(value, dict):
         return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -101,7 +101,7 @@ async def test_refusals_are_those_of_http(server: str, caller: Caller) -> None:
             found = refused(await client.call_tool("memory.query", request), expected["code"])
             for problem in (expected, found):
                 problem.pop("request_id")
-            # over HTTP a place in the body begins with "body"
+            # over HTTP the place of an error in the body begins with "body"
             for error in expected.get("errors", []):
                 assert error["loc"].pop(0) == "body"
             expected["detail"] = expected["detail"].removeprefix("body.")

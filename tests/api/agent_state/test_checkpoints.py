@@ -1,4 +1,4 @@
-"""A thread's latest state as a whole: JSON or bytes, versions, what is refused, users, savers beside it."""
+"""A thread's latest state: JSON or bytes, versions, refusals, users, and the states of savers."""
 
 import asyncio
 import base64

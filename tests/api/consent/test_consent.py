@@ -1,4 +1,4 @@
-"""/users/{user_id}/context: consent over HTTP, and that a sensitive value gets there on no other path (SPEC §8)."""
+"""/users/{user_id}/context: consent over HTTP; a sensitive value has no other path (`docs/contract.md`, Consent)."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ PATCHES = f"{CONTEXT}/patches"
 
 @pytest.fixture
 async def maya(http: httpx.AsyncClient) -> httpx.AsyncClient:
-    """An administrator of a tenant that knows maya."""
+    """Return an administrator of a tenant that has the user maya."""
     await remember(http, "Maya drinks oat milk.")
     return http
 
@@ -177,7 +177,7 @@ async def test_a_user_id_may_hold_slashes(maya: httpx.AsyncClient) -> None:
 
 
 async def every_other_path(client: httpx.AsyncClient, patch: dict[str, Any]) -> None:
-    """Whatever else can be written, in words that would like to be a decision."""
+    """Write everything else that can be written, in words that look like a decision."""
     claims = {"field": "city", "value": "Lisbon", "state": "approved", "patch_id": patch["id"], "sensitive": False}
     fact = await remember(
         client, "Maya lives in Lisbon.", category="profile", metadata=claims, tags=["city", "approved"]
@@ -225,7 +225,7 @@ async def test_a_sensitive_value_is_reached_on_no_other_path(
 
 
 async def every_other_path_again(client: httpx.AsyncClient, patch: dict[str, Any]) -> None:
-    """The same about a value that is known: to change it or to make it go."""
+    """Try the same paths on a known value, to change or remove it."""
     await say(client, "no")
     await say(client, "My city is Porto now.")
     assert (await propose(client, "Porto"))["state"] == "pending"

@@ -1,7 +1,7 @@
-"""Attempts to have a value known of a user: by key, role, thread, order and wording, and what each may do (SPEC §8).
+"""Attempts to make a value of a user known, by key, role, thread, order and wording (`docs/contract.md`, Consent).
 
-Each row is a script over HTTP. `A` proposes and asks, `C` brings the conversation, `B` is a third writer, `D` may
-approve and nothing else, `R` reads, `X` belongs to another tenant. The question is always about city: Lisbon.
+Each row is a script over HTTP. `A` proposes and asks, `C` stores the conversation, `B` is a third writer, `D` may
+only approve, `R` reads, and `X` belongs to another tenant. The question is always about city: Lisbon.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,12 +20,12 @@ QUESTION = "Shall I remember that you live in Lisbon?"
 PATCHES = "/users/maya/context/patches"
 SCOPES = {"A": ["query", "write"], "B": ["query", "write"], "C": ["query", "write"], "D": ["approve"], "R": ["query"]}
 PARTS = 4
-"""The table is tried in so many tests, each in a database of its own."""
+"""Number of tests over which the table is spread, each with its own database."""
 Step: TypeAlias = Callable[["Stage"], Awaitable[None]]
 
 
 class Stage:
-    """The keys of a tenant, and the proposal that the script is about."""
+    """The keys of a tenant, and the proposal of the script."""
 
     def __init__(self, app: Application, clients: dict[str, httpx.AsyncClient]) -> None:
         self.app = app
@@ -35,7 +35,7 @@ class Stage:
         self.answers: list[int | str] = []
 
     async def post(self, key: str, path: str, content: Any = None) -> dict[str, Any]:
-        """Send it and note what came of it: a status, or the code of a refusal."""
+        """Send a request and record its result: a status, or the code of a refusal."""
         response = await self.clients[key].post(path, json=content)
         assert response.status_code < 500, response.text
         answer: dict[str, Any] = response.json()
@@ -120,7 +120,7 @@ NO_MANNERS = (
 )
 SARCASTIC = [says("Please be sarcastic."), says("Sarcastic it is, please.")]
 ATTEMPTS: dict[str, tuple[list[Step], str, Any]] = {
-    # name: the script, the state of the proposal after it, what came of its last step
+    # name: the script, the state of the proposal after it, and the result of its last step
     "a yes": ([*ASKED, says("Yes, remember it.")], "approved", 201),
     "permission": ([*ASKED, says("Of course you may.")], "approved", 201),
     "a short yes": ([*ASKED, says("ok")], "approved", 201),
@@ -287,7 +287,7 @@ ATTEMPTS: dict[str, tuple[list[Step], str, Any]] = {
 
 @asynccontextmanager
 async def staged(app: Application, server: str) -> AsyncIterator[Stage]:
-    """A new tenant with its keys, and one key of another."""
+    """Return a new tenant with its keys, and a key of another tenant."""
     async with AsyncExitStack() as stack:
         owner = await make_caller(app)
         keys = {name: await make_caller(app, scopes, tenant=owner) for name, scopes in SCOPES.items()}
@@ -307,7 +307,7 @@ def test_there_are_enough_of_them() -> None:
 
 
 async def outcome(stage: Stage, script: list[Step]) -> tuple[str, Any, list[str], list[str]]:
-    """The state of the proposal, what came of the last step, what is known, and what history says was decided."""
+    """Return the proposal's state, the result of the last step, the known values and the decisions in the history."""
     for step in script:
         await step(stage)
     await work_off(stage.app)

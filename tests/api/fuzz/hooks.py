@@ -1,6 +1,6 @@
-"""What schemathesis cannot know of this server: NDJSON bodies, and answers that are right although a check doubts them.
+"""Hooks for schemathesis: NDJSON bodies, and correct answers that its checks would report as failures.
 
-Loaded by schemathesis (see schemathesis.toml), not by pytest.
+schemathesis loads this module (see schemathesis.toml), not pytest.
 """
 
 import itertools
@@ -21,10 +21,10 @@ _gone: set[str] = set()
 _numbers = itertools.count(1)
 
 ONLY_THE_SERVER_KNOWS = {
-    "invalid_cursor": ".*",  # a cursor is what a page before has answered, and opaque
+    "invalid_cursor": ".*",  # a cursor is opaque and comes from a previous page
     "empty_text": ".*",  # empty once blanks, control and zero-width characters are out
     "text_too_long": ".*",  # measured after normalisation, by type, with limits that are configured
-    "too_many_marks": ".*",  # counted without what is not seen
+    "too_many_marks": ".*",  # invisible characters are not counted
     "unknown_category": ".*",  # configured
     "unknown_field": ".*",  # configured
     "invalid_characters": ".*",  # NUL and lone surrogates, which a pattern in a path or a header cannot meet
@@ -34,7 +34,7 @@ ONLY_THE_SERVER_KNOWS = {
             "unknown profile .*",  # configured
             "body.timezone: Value error, not an IANA time zone.*",  # six hundred names
             "query is empty",  # as for texts
-            "evidence: no turn, fact, .*",  # which memories there are, and whose
+            "evidence: no turn, fact, .*",  # depends on the stored memories and their users
             "by: one or more of .*",  # each at most once
             ".* go together",  # type, category and steps_text of a procedural memory
             "only a procedural memory has steps_text",
@@ -46,7 +46,7 @@ ONLY_THE_SERVER_KNOWS = {
             "filters.importance_min is greater than .*",
             ".*: Value error, at most [0-9]+ bytes",  # names that become keys: a pattern counts characters
             "a state is a JSON object",
-            "the state holds a number or a text .*",  # beyond the range of PostgreSQL's numbers
+            "the state holds a number or a text .*",  # outside the range of PostgreSQL's numbers
             ".*: Value error, an identifier has .*",  # zero-width and unassigned characters: no portable pattern
             ".*: Value error, A NUL character or lone surrogate .*",  # deep inside metadata
             "(.*: Value error, )?at most (16384|262144) bytes of JSON",
@@ -58,12 +58,12 @@ ONLY_THE_SERVER_KNOWS = {
         )
     ),
 }
-"""Refusals of requests that the document allows: no schema can say these rules. By code, what `detail` matches."""
+"""Patterns of `detail` by code, for refusals of requests that the document allows: no schema has these rules."""
 
 
 @schemathesis.serializer(NDJSON)
 def ndjson(_context: schemathesis.SerializationContext, value: Any) -> bytes:
-    """A JSON document a line; what is no list is one line."""
+    """Return a JSON document for each line; a value that is no list is one line."""
     if isinstance(value, bytes):
         return value
     lines = value if isinstance(value, list) else [value]
@@ -72,9 +72,9 @@ def ndjson(_context: schemathesis.SerializationContext, value: Any) -> bytes:
 
 @schemathesis.hook
 def before_load_schema(_context: schemathesis.HookContext, raw_schema: dict[str, Any]) -> None:
-    """OpenAPI 3.1 has no word for the lines of NDJSON (3.2 has); here they are memories.
+    """Describe the lines of NDJSON as memories; OpenAPI 3.1 cannot describe lines (3.2 can).
 
-    Bodies that are taken in MessagePack too are tried in JSON: they have one schema and one reader.
+    Bodies in MessagePack are tried only in JSON, because both have the same schema.
     """
     for methods in raw_schema["paths"].values():
         for operation in methods.values():
@@ -86,10 +86,10 @@ def before_load_schema(_context: schemathesis.HookContext, raw_schema: dict[str,
 
 @schemathesis.hook
 def before_call(_context: schemathesis.HookContext, case: schemathesis.Case[Any], _kwargs: dict[str, Any]) -> None:
-    """Requests that are meant to be accepted have more of a chance.
+    """Make valid requests more likely to be accepted.
 
-    Generated Idempotency-Keys are short and few: made unlike each other, so that not every write is a conflict. Of the
-    made-up cursors three in four are left out, so that lists are seen.
+    Generated Idempotency-Keys are short and few. They are made distinct, so that not every write is a conflict. Three
+    in four of the made-up cursors are removed, so that lists are tested.
     """
     if case.meta is None or case.meta.generation.mode.is_negative:
         return
@@ -104,7 +104,7 @@ def before_call(_context: schemathesis.HookContext, case: schemathesis.Case[Any]
 def after_call(
     _context: schemathesis.HookContext, case: schemathesis.Case[Any], response: schemathesis.Response
 ) -> None:
-    """Remember whose memories are whose, and which went with an erased person: the checks know only of DELETE."""
+    """Record the user of each memory and the memories of erased users, because the checks know only of DELETE."""
     if response.status_code == 201 and isinstance(case.body, dict) and "user_id" in case.body:
         _owners[response.json()["id"]] = str(case.body["user_id"])
     elif response.status_code == 200 and case.operation.path.endswith("/erase"):
@@ -115,7 +115,7 @@ def after_call(
 def filter_failure(
     _context: schemathesis.HookContext, failure: Failure, case: schemathesis.Case[Any], response: schemathesis.Response
 ) -> bool:
-    """Whether the failure is one."""
+    """Return True if the reported failure is a real one."""
     if isinstance(failure, RejectedPositiveData):
         return not _refused_by_a_rule(response)
     if isinstance(failure, UseAfterFree):
@@ -134,10 +134,10 @@ def _refused_by_a_rule(response: schemathesis.Response) -> bool:
 
 
 def _restorable(case: schemathesis.Case[Any], response: schemathesis.Response) -> bool:
-    """A deleted memory can be looked at and restored until it is purged; its history stays for the audit."""
+    """Return True for a deleted memory, which can be read and restored until it is purged; its history stays."""
     return bool(case.operation.path.endswith("/history") or response.json().get("state") == "soft_deleted")
 
 
 def _refused_in_its_line(response: schemathesis.Response) -> bool:
-    """A bulk request is answered 200 and each line by itself."""
+    """Return True if a bulk request was answered with 200 and refused the line itself."""
     return any("error" in json.loads(line) for line in response.content.splitlines())

@@ -1,7 +1,7 @@
 """The server, with a watch on its event loop: `python -m tests.api.fuzz.watched`.
 
-`GET /watch` tells the longest time that the process computed without its event loop having a turn, in CPU seconds (so
-that a busy machine does not count), and the most memory it has had, in bytes. `POST /watch` begins anew.
+`GET /watch` answers the longest time that the process computed without a turn of its event loop, in CPU seconds (so
+that a busy machine does not count), and its peak memory in bytes. `POST /watch` resets both.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ TICK_S = 0.01
 
 
 class Watch:
-    """ASGI around the application."""
+    """ASGI middleware that watches the event loop."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -48,7 +48,7 @@ class Watch:
 
 
 def _peak_bytes() -> int:
-    """The most memory of this program; what getrusage says begins with the parent's, before exec."""
+    """Return the peak memory of this program. getrusage would include the parent's memory before exec."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().split("VmHWM:")[1].split()[0]) << 10
@@ -56,7 +56,7 @@ def _peak_bytes() -> int:
 
 
 def create_app() -> ASGIApp:
-    """The application as it is served, watched."""
+    """Return the application with the watch around it."""
     return Watch(main.create_app())
 
 

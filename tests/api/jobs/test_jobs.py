@@ -1,4 +1,4 @@
-"""/jobs: what an administrator sees of background work and can do about it."""
+"""/jobs: an administrator's view of background jobs, and the operations on them."""
 
 from uuid import UUID, uuid4
 
@@ -14,12 +14,12 @@ from tests.usecases.crowd import SeededEmbedder
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model; it can be made to fail."""
+    """Return an embedder without a model that can be made to fail."""
     return SeededEmbedder()
 
 
 async def job_of(client: httpx.AsyncClient, **fields: str) -> str:
-    """A queued job."""
+    """Queue a job and return it."""
     turn = await say(client, **fields)
     job_id: str = turn["jobs"][0]
     return job_id

@@ -1,4 +1,4 @@
-"""POST /memory/bulk: one answer a line, in order; a bad line changes nothing for the others."""
+"""POST /memory/bulk: one answer for each line, in order; a bad line does not affect the others."""
 
 import json
 from collections import Counter
@@ -29,19 +29,19 @@ Answer = dict[str, Any]
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model: only equal texts are near each other."""
+    """Return an embedder without a model: only equal texts are near each other."""
     return SeededEmbedder()
 
 
 def line(text: str, **fields: Any) -> bytes:
-    """One memory as an input line."""
+    """Return one memory as an input line."""
     return json.dumps(body(text, **fields)).encode()
 
 
 async def bulk(
     client: httpx.AsyncClient, lines: Iterable[bytes], key: str | None = None, **params: Any
 ) -> list[Answer]:
-    """Send the lines; the answers."""
+    """Send the lines; return the answers."""
     headers = {"Idempotency-Key": key} if key else {}
     response = await client.post("/memory/bulk", content=b"\n".join(lines), headers=headers, params=params)
     assert response.status_code == 200, response.text
@@ -50,7 +50,7 @@ async def bulk(
 
 
 def errors(answers: Iterable[Answer]) -> dict[int, tuple[int, str]]:
-    """Status and code of the refused lines, by number."""
+    """Return status and code of the refused lines by number."""
     return {a["line"]: (a["error"]["status"], a["error"]["code"]) for a in answers if "error" in a}
 
 
@@ -169,7 +169,7 @@ async def test_the_whole_request_sent_again_gives_the_same_answers_and_stores_no
 
 
 async def _last(client: httpx.AsyncClient) -> Answer:
-    """The newest memory as the bulk route told of it when it made it."""
+    """Return the newest memory as the bulk route reported it on creation."""
     newest = (await listed(client, limit=1))[0]
     return {"id": newest["id"], "action": "created", "similarity": pytest.approx(0, abs=0.5), "related": 0}
 
@@ -224,12 +224,12 @@ async def test_while_the_embedder_fails_every_line_says_so_and_nothing_is_stored
 
 
 class FailsOnce(SeededEmbedder):
-    """Fails for the first batch alone."""
+    """An embedder that fails for the first batch only."""
 
     calls = 0
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """As the seeded one, from the second call on."""
+        """Return the inner embedder's vectors from the second call on."""
         self.calls += 1
         if self.calls == 1:
             raise EmbedderUnavailable()

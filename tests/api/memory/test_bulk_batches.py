@@ -1,4 +1,4 @@
-"""Lines written together answer as lines written one after the other, with the real model."""
+"""Lines that are written together get the same answers as lines written one by one, with the real model."""
 
 import json
 from typing import Any
@@ -40,5 +40,5 @@ async def test_lines_of_one_request_are_written_as_one_after_the_other_would_be(
 
 
 def ids(answers: list[dict[str, Any]]) -> list[str]:
-    """Each once, in order."""
+    """Return the ids without duplicates, in order."""
     return list(dict.fromkeys(answer["id"] for answer in answers))

@@ -1,4 +1,4 @@
-"""How much POST /memory/bulk takes, and from clients that do not read while they send."""
+"""The size limits of POST /memory/bulk, and clients that do not read while they send."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ from tests.usecases.crowd import SeededEmbedder
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model: only equal texts are near each other."""
+    """Return an embedder without a model: only equal texts are near each other."""
     return SeededEmbedder()
 
 

@@ -1,4 +1,4 @@
-"""Procedures are given to who asks for them alone, and show in no other result (seed 003 §12, SPEC §9)."""
+"""Procedures appear only in answers to requests for procedures (`docs/contract.md`, Procedures)."""
 
 import random
 from typing import Any
@@ -17,7 +17,7 @@ WORDS = ("launch", "deploy the shop", "zirconium", "how to roll back", "Maya")
 
 @pytest.fixture
 async def full(http: httpx.AsyncClient) -> httpx.AsyncClient:
-    """A tenant whose procedures say what its other memories say, word for word, pinned and important."""
+    """Return a tenant whose procedures repeat the words of its other memories, pinned and important."""
     for number in range(4):
         text = f"Deploy the shop number {number} for the launch."
         for category in ("tasks", "goals", "profile", "preferences"):
@@ -29,7 +29,7 @@ async def full(http: httpx.AsyncClient) -> httpx.AsyncClient:
 
 
 def choices(chance: random.Random) -> dict[str, Any]:
-    """A question of any kind, but for procedures."""
+    """Return a question of any kind, except for procedures."""
     asked: dict[str, Any] = {
         "query": chance.choice(WORDS),
         "agent": chance.choice(AGENTS),

@@ -1,4 +1,4 @@
-"""What changes a memory takes an Idempotency-Key: done once, answered with the memory as it is by then."""
+"""Changes of a memory with an Idempotency-Key: done once, answered with the memory in its current state."""
 
 import asyncio
 from typing import Any
@@ -67,7 +67,7 @@ async def test_a_key_used_with_another_body_or_version_is_refused(http: httpx.As
     refused(await http.patch(url, json={"importance": 4}, headers=KEY), 409, "idempotency_key_reused")
     refused(await http.patch(url, json={"importance": 3}, headers={"If-Match": '"1"'}), 412, "version_conflict")
     pinned = f"{url}/pin"
-    assert (await http.post(pinned, headers=KEY)).status_code == 200  # a key is of one route
+    assert (await http.post(pinned, headers=KEY)).status_code == 200  # a key belongs to one route
     refused(await http.post(pinned, json={"pinned": False}, headers=KEY), 409, "idempotency_key_reused")
 
 
@@ -76,7 +76,9 @@ async def test_a_change_that_changed_nothing_keeps_its_key(http: httpx.AsyncClie
     await http.delete(f"/memory/{memory_id}")
     assert (await http.delete(f"/memory/{memory_id}", headers=KEY)).status_code == 200
     assert (await http.post(f"/memory/{memory_id}/restore")).status_code == 200
-    assert (await http.delete(f"/memory/{memory_id}", headers=KEY)).json()["state"] == "active"  # it was done before
+    assert (await http.delete(f"/memory/{memory_id}", headers=KEY)).json()[
+        "state"
+    ] == "active"  # the change was already made
     same = {"text": "Ship v1 by Sep"}
     assert (await http.patch(f"/memory/{memory_id}", json=same, headers=KEY)).status_code == 200
     again = await changed(http, "patch", memory_id, headers=KEY)

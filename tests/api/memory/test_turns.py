@@ -1,4 +1,4 @@
-"""POST /turns: the turn and its job are there together, at once, and whatever the embedder does (SPEC §7)."""
+"""POST /turns: a turn and its job are stored together, at once, even if the embedder fails."""
 
 import asyncio
 from typing import Any
@@ -18,12 +18,12 @@ VECTORS = "SELECT count(*) AS n FROM vec_minilm_l6_v2"
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model; it can be made to fail."""
+    """Return an embedder without a model that can be made to fail."""
     return SeededEmbedder()
 
 
 async def run_all(app: Application) -> dict[str, int]:
-    """Run what is due; how often each outcome came."""
+    """Run the due jobs; return the number of each outcome."""
     outcomes: dict[str, int] = {}
     for tenant_id, job_id, _kind in await app.run_jobs.collect_due_jobs():
         outcome = await app.run_jobs.run_job(tenant_id, job_id, "test")

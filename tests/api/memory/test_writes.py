@@ -1,4 +1,4 @@
-"""Writing, changing, deleting, restoring, pinning and purging one memory, and the trail each leaves."""
+"""Write, change, delete, restore, pin and purge one memory, and the history of each."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""When a write joins a memory and when it does not; retries by Idempotency-Key; writes at the same moment."""
+"""Merging of a write with a stored memory; retries with an Idempotency-Key; writes at the same moment."""
 
 import asyncio
 import shutil
@@ -91,7 +91,7 @@ async def test_equal_texts_of_other_users_categories_and_types_stay_apart(http: 
 
 @pytest.fixture
 async def strict(settings: Settings, embedder: Embedder, caller: Caller, tmp_path: Path) -> AsyncIterator[Any]:
-    """A client of a server that skips new memories below importance 3."""
+    """Return a client of a server that skips new memories below importance 3."""
     shutil.copytree(CONFIG_DIR, tmp_path / "config")
     policies = tmp_path / "config" / "policies.yaml"
     policies.write_text(policies.read_text().replace("min_importance: 1 ", "min_importance: 3 "))

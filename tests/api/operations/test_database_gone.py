@@ -1,4 +1,4 @@
-"""The database goes away and comes back: 503 meanwhile, nothing lost, no restart."""
+"""An outage of the database: 503 meanwhile, nothing lost, and no restart needed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tests.factories import Caller, body, serve
 from tests.stalling_proxy import stalling
 
 ENOUGH_S = 20
-"""Far more than an answer takes, and less than it took while nothing was bounded."""
+"""Seconds: far more than an answer takes, and less than an answer without time limits took."""
 TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
 
 
@@ -34,7 +34,7 @@ async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
 
 @asynccontextmanager
 async def gone(database: Database) -> AsyncIterator[None]:
-    """No connection to the test's database lives or can be made inside."""
+    """Cut and refuse all connections to the test's database until the block ends."""
     async with superuser(database) as connection:
         await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false")
         try:
@@ -102,7 +102,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
 
 @asynccontextmanager
 async def read_only(database: Database) -> AsyncIterator[None]:
-    """The database takes no writes inside, as a standby or one whose provider protects a full disk."""
+    """Make the database refuse writes until the block ends, like a standby or a provider with a full disk."""
     async with superuser(database) as connection:
         await connection.execute(f"ALTER DATABASE {database.name} SET default_transaction_read_only = on")
         await connection.fetch(TERMINATE, database.name)
@@ -118,7 +118,7 @@ async def test_a_read_only_database_is_read_and_no_proxy_sends_writes_to_it(
 ) -> None:
     written = await remember(http)
     async with read_only(database):
-        await http.get("/memory")  # the first after the cut may find out
+        await http.get("/memory")  # the first request after the cut may fail
         assert len(await listed(http)) == 1
         answers = [
             await http.post("/memory", json=body("Maya plays chess.")),
@@ -144,7 +144,7 @@ async def test_connections_that_were_cut_are_replaced(http: httpx.AsyncClient, d
             await connection.fetch(TERMINATE, database.name)
             seen |= {(await http.get("/memory")).status_code for _ in range(2)}
             assert (await http.get("/memory")).status_code == 200
-    assert seen <= {200, 503}  # 503: the one that found out
+    assert seen <= {200, 503}  # 503: the request that noticed the cut
     assert len(await listed(http)) == 1
 
 

@@ -1,4 +1,4 @@
-"""GET /metrics: true numbers, no names, no more label values than there are routes."""
+"""GET /metrics: correct numbers, no names, and no more label values than there are routes."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from tests.api.calls import ask, refused, remember, say, sql
 from tests.conftest import Database
 from tests.factories import Caller, Clock, make_caller, replica, serve
 
-pytestmark = pytest.mark.usefixtures("own")  # they count what the whole process did
+pytestmark = pytest.mark.usefixtures("own")  # the counters cover the whole process
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -108,7 +108,7 @@ async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: 
         async with httpx.AsyncClient(base_url=url) as client:
             assert value(await read(client), "mnema_db_pool_waits_total") == 0
             shares = app.engine.shares
-            assert shares.take_place(None)  # somebody holds the only connection
+            assert shares.take_place(None)  # another task has the only connection
             waiting = asyncio.create_task(app.uow.call_definer("SELECT 1"))
             await asyncio.sleep(0)
             seen = app.metrics.render_text().decode()

@@ -1,4 +1,4 @@
-"""The delta header (seed 003 §1): its exact form, whose cursor moves and when, and what a thread's delta tells."""
+"""The delta header: its exact form, its cursors, and the delta of a thread (`docs/contract.md`, Delta header)."""
 
 import asyncio
 from typing import Any
@@ -44,7 +44,14 @@ async def test_every_sign_in_the_form_of_the_seed(http: httpx.AsyncClient, datab
     latest = "- ↔merged: Combined 2 notes about lactose intolerance"
     removed = "- −deleted: [Relationship Dynamic]"
     gone = [removed, latest]
-    assert lines == [[latest], gone, gone, [latest], gone, [latest]]  # whoever had it is told once that it went
+    assert lines == [
+        [latest],
+        gone,
+        gone,
+        [latest],
+        gone,
+        [latest],
+    ]  # an agent that saw the memory sees its removal once
 
 
 async def test_of_two_users_with_threads_of_one_name_each_is_told_of_its_own(http: httpx.AsyncClient) -> None:
@@ -69,7 +76,7 @@ async def test_signs_of_changes_that_leave_the_text(http: httpx.AsyncClient) -> 
     assert lines == [
         ["Memory updates since rev 0:", restored, updated, "- +created: [Goals] Ship v1 by Sep (imp=2)"],
         ["Memory updates since rev 1:", restored, updated],
-        ["Memory updates since rev 2:", restored],  # that it was away for a time is nothing to tell
+        ["Memory updates since rev 2:", restored],  # a removal that was undone is no change
         ["Memory updates since rev 3:", restored],
     ]
 
@@ -101,7 +108,7 @@ async def test_a_memory_that_went_is_told_once_and_with_no_text_that_is_news(
     lines = [(await delta(http, "t", since_rev=rev))["header"].splitlines()[1:] for rev in (1, 2)]
     assert lines == [["- ~soft_deleted: [Goals]"], ["- ~soft_deleted: [Goals] The safe opens at 4712"]]
     await sql(database, "DELETE FROM change_log WHERE rev <= 2")
-    found = await delta(http, "t", since_rev=0)  # nobody can tell any more whether it came in between
+    found = await delta(http, "t", since_rev=0)  # the entries that would show an earlier creation are gone
     assert (found["header"].splitlines()[1:], found["truncated"]) == (["- ~soft_deleted: [Goals]"], True)
 
 

@@ -1,4 +1,4 @@
-"""memory.query over HTTP: the seed's request and answer, what an agent may ask for, and what is never answered."""
+"""memory.query over HTTP: the documented example, the categories an agent may ask for, and what no answer contains."""
 
 import asyncio
 import json
@@ -106,7 +106,7 @@ async def test_an_agent_without_an_allowlist_is_refused(http: httpx.AsyncClient)
 
 
 async def one_of_each(http: httpx.AsyncClient) -> dict[str, str]:
-    """A memory in every configured category; ids by category."""
+    """Store a memory in every configured category; return the ids by category."""
     categories = ["profile", "goals", "preferences", "event", "activity", "relationships", "tasks", "projects", "tone"]
     categories += [
         "relationship_dynamic",
@@ -188,7 +188,7 @@ async def test_soft_deleted_memories_are_answered_only_after_a_restore(http: htt
 
 @pytest.fixture
 def recreating(settings: Settings, tmp_path: Path) -> Settings:
-    """The same installation with merge mode `recreate`."""
+    """Return the same installation with merge mode `recreate`."""
     shutil.copytree(CONFIG_DIR, tmp_path / "config")
     policies = tmp_path / "config" / "policies.yaml"
     policies.write_text(policies.read_text().replace("merge_mode: update ", "merge_mode: recreate "))
@@ -228,7 +228,7 @@ async def test_answered_memories_are_counted_without_changing_them(http: httpx.A
     assert (before["hits"], before["last_accessed"]) == (0, None)
     for _ in range(3):
         await ask(http)
-    await http.get("/events/counts")  # writes what is pending
+    await http.get("/events/counts")  # write the pending events
     after = (await http.get(f"/memory/{written['id']}")).json()
     assert after["hits"] == 3
     assert after["last_accessed"] is not None

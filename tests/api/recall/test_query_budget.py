@@ -1,4 +1,4 @@
-"""Token budgets: never exceeded, spent on whole lines, and shared between whole and ranked categories."""
+"""Token budgets: never exceeded, spent on whole lines, and shared between complete and ranked categories."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ WORDS = WordPieceCounter()
 
 
 def cost(line: str) -> int:
-    """What a line costs: its WordPiece tokens or a quarter of its bytes, newline included, whichever is more."""
+    """Return the cost of a line: its WordPiece tokens or a quarter of its bytes with the newline, whichever is more."""
     return max(WORDS.count_tokens(line), math.ceil((len(line.encode()) + 1) / 4))
 
 
@@ -25,7 +25,7 @@ def spent(answer: dict[str, Any]) -> int:
 
 @pytest.fixture
 async def library(http: httpx.AsyncClient) -> httpx.AsyncClient:
-    """Memories short and long, ASCII and not, whole and ranked, in a thread."""
+    """Store short and long memories, ASCII and other, in complete and ranked categories, in a thread."""
     for number, name in enumerate(("Mimi", "🦉" * 12, "Ωμέγα " * 9, "Maya the elder of the two sisters")):
         await remember(http, f"Maya is called {name}.", category="profile", importance=number + 1, thread_id="t")
     for number in range(12):

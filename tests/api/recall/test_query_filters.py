@@ -1,4 +1,4 @@
-"""Filters of seed 003 §6: each alone, in pairs, at their edges; on queries and on lists alike."""
+"""Filters: each alone, in pairs, and at their limits; queries and lists must agree."""
 
 import itertools
 import shutil
@@ -97,7 +97,7 @@ async def rows(http: httpx.AsyncClient) -> httpx.AsyncClient:
 
 
 async def people(client: httpx.AsyncClient, filters: dict[str, Any]) -> set[str]:
-    """Who is answered, by query and by list, which must agree."""
+    """Return the users in the answer of a query and of a list, which must agree."""
     answer = await ask(client, "who did what", filters=filters, top_k=50)
     found = {text.split()[0] for text in texts(answer)}
     in_list = {m["text"].split()[0] for m in await listed(client, **filters)}

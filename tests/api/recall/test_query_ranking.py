@@ -1,4 +1,4 @@
-"""The order of an answer: top_k, threshold, explained scores, profiles, related memories, and life without a model."""
+"""The order of an answer: top_k, threshold, explained scores, profiles, related memories, and no embedder."""
 
 from typing import Any
 
@@ -146,7 +146,7 @@ async def test_the_profile_of_seed_002_prefers_variety(http: httpx.AsyncClient) 
 
 
 async def linked(http: httpx.AsyncClient) -> dict[str, str]:
-    """One memory with a relation to each of four others; their ids."""
+    """Store a memory with a relation to each of four others; return their ids."""
     others = {
         "same": {"role": "assistant"},
         "hidden": {"category": "relationships", "role": "assistant"},

@@ -1,4 +1,4 @@
-"""What was erased does not come back, however it is sent again; what is new, or another's, is not touched."""
+"""Erased texts are refused however they are sent again; new texts and those of other users are stored."""
 
 import json
 from typing import Any
@@ -19,13 +19,13 @@ REFUSED = {"action": "skipped", "reason": "erased", "related": 0}
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """No model: only equal texts are near each other."""
+    """Return an embedder without a model: only equal texts are near each other."""
     return SeededEmbedder()
 
 
 @pytest.fixture
 async def turn(http: httpx.AsyncClient) -> str:
-    """The id of a turn of maya's; she had a fact in two versions, a plan in two and a turn, and all were erased."""
+    """Return the id of an erased turn of maya's. A fact and a plan in two versions each were erased with it."""
     fact = await remember(http, "Maya lives in Lisbon.")
     await http.patch(f"/memory/{fact['id']}", json={"text": "Maya lives in Porto."})
     await remember(http, "MAYA lives in Porto", importance=4)
@@ -37,7 +37,7 @@ async def turn(http: httpx.AsyncClient) -> str:
 
 
 async def written(client: httpx.AsyncClient, text: str, **fields: Any) -> dict[str, Any]:
-    """The answer to a write."""
+    """Return the answer to a write."""
     response = await client.post("/memory", json=body(text, **fields))
     assert response.status_code == 201, response.text
     return {name: value for name, value in response.json().items() if value is not None}

@@ -1,4 +1,4 @@
-"""What is held of a user, for the user; and how it is forgotten for good."""
+"""Export and erasure of a user's data."""
 
 import asyncio
 import base64
@@ -41,21 +41,21 @@ Record = dict[str, Any]
 
 
 class ByFirstWord(SeededEmbedder):
-    """Texts with the same first word are alike enough for a relation, not for being one memory."""
+    """An embedder: texts with the same first word are near enough for a relation, but not for a merge."""
 
     async def embed_query(self, text: str) -> Vector:
-        """Two thirds the first word's vector, one third the text's."""
+        """Return two thirds of the first word's vector and one third of the text's."""
         return 0.8 * seeded(text.lower().split()[0]) + 0.6 * seeded(text)
 
 
 @pytest.fixture
 def embedder() -> SeededEmbedder:
-    """As ByFirstWord says."""
+    """Return a ByFirstWord embedder."""
     return ByFirstWord()
 
 
 async def exported(client: httpx.AsyncClient, user: str = "maya") -> list[Record]:
-    """A user's export, read line by line."""
+    """Return a user's export, parsed line by line."""
     response = await client.get(f"/users/{quote(user, safe='')}/export")
     assert response.status_code == 200, response.text
     assert response.headers["content-type"].startswith("application/x-ndjson")
@@ -64,7 +64,7 @@ async def exported(client: httpx.AsyncClient, user: str = "maya") -> list[Record
 
 
 async def erase(client: httpx.AsyncClient, user: str = "maya") -> Record:
-    """Erase a user; the receipt."""
+    """Erase a user; return the receipt."""
     response = await client.post(f"/users/{quote(user, safe='')}/erase")
     assert response.status_code == 200, response.text
     receipt: Record = response.json()
@@ -73,14 +73,14 @@ async def erase(client: httpx.AsyncClient, user: str = "maya") -> Record:
 
 
 async def dumped(database: Database) -> str:
-    """The whole database as pg_dump writes it."""
+    """Return the whole database as pg_dump writes it."""
     command = [EmbeddedPostgres(Path()).binary_path("pg_dump"), "--dbname", database.superuser]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout
 
 
 async def supersede(database: Database, tenant: UUID, memory_id: str) -> None:
-    """Put a memory out of date as merge mode `recreate` does."""
+    """Supersede a memory as merge mode `recreate` does."""
     statement = """
         WITH told AS (INSERT INTO history (tenant_id, id, memory_id, event) VALUES ($1, $2, $3::uuid::text, 'UPDATE'))
         UPDATE memories SET state = 'superseded', version = version + 1 WHERE tenant_id = $1 AND id = $3"""
@@ -88,7 +88,7 @@ async def supersede(database: Database, tenant: UUID, memory_id: str) -> None:
 
 
 async def keep_apart(database: Database, tenant: UUID, user: str, word: str) -> None:
-    """A state, two checkpoints of a saver and a job that speak of the user."""
+    """Store a state, two checkpoints of a saver and a job that name the user."""
     held = json.dumps({"user_id": user, "text": word})
     saved = """INSERT INTO supervisor_checkpoints (tenant_id, id, user_id, thread_id, checkpoint_data)
                VALUES ($1, $2, $3, 't', $4::text::jsonb)"""
@@ -138,7 +138,7 @@ async def test_the_export_holds_memories_in_every_state_with_all_that_is_told_of
 
 
 async def judge_and_read(database: Database, tenant: UUID, user: str, rows: int = 1) -> None:
-    """Pairs that were judged, threads that were read and shown, and jobs: so many of each."""
+    """Store judged pairs, reflection cursors, delta cursors and jobs, that many of each."""
     for statement in (
         """INSERT INTO consolidation_pairs SELECT $1, gen_random_uuid(), gen_random_uuid(), 0.71, user_pk, true, now()
            FROM users, generate_series(1, $3::int) WHERE tenant_id = $1 AND user_id = $2""",
@@ -277,7 +277,7 @@ async def test_a_key_bound_to_an_agent_exports_only_its_categories_and_erases_no
 
 
 async def keep_items(http: httpx.AsyncClient, user: str) -> None:
-    """An item whose writer says whose it is, and two that say it by their names alone."""
+    """Store an item with a user_id, and two without one that name the user."""
     owned = {"namespace": ["spices"], "key": "of", "value": {"of": "annatto"}, "index": ["of"], "user_id": user}
     named = {"namespace": ["memories", user, "spices"], "key": "1", "value": {"of": "caraway"}, "index": ["of"]}
     keyed = {"namespace": ["profiles"], "key": user, "value": {"of": "dillweed"}}
@@ -285,7 +285,7 @@ async def keep_items(http: httpx.AsyncClient, user: str) -> None:
 
 
 async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, str]:
-    """A life with a word of its own in every place that holds text; words by place."""
+    """Store a distinct word in every place that holds text; return the words by place."""
     place: dict[str, Any] = {"user_id": user, "thread_id": "t"}
     fact = await remember(http, "Tea with cardamom.", tags=["saffron"], metadata={"note": "tamarind"}, **place)
     await http.patch(f"/memory/{fact['id']}", json={"text": "Tea with fenugreek."})
@@ -327,7 +327,7 @@ WORDS = [
 
 
 async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]:
-    """What a receipt should say, taken from the tables; tombstones aside."""
+    """Return the counts of the expected receipt from the tables, without tombstones."""
     mine = "(SELECT id::text FROM memories WHERE tenant_id = $1 AND user_id = $2)"
     parts = {
         "memories": "memories WHERE user_id = $2",
@@ -392,7 +392,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
 
 
 async def test_the_records_of_every_keyed_write_go_with_the_user(http: httpx.AsyncClient, database: Database) -> None:
-    """Also of one that stored nothing, of one that took the memory away, and of one of before they said whose it is."""
+    """Cover a write that stored nothing, one that deleted the memory, and an old record without a user."""
     fact = (await remember(http, "Ship v1 by Sep.", category="tasks"))["id"]
     gone = (await remember(http, "Ship v2 by Oct.", category="tasks"))["id"]
     patch = await propose(http, "Porto")

@@ -1,4 +1,4 @@
-"""Rate limits and quotas as callers meet them: on real servers that share a real Redis, which may be killed."""
+"""Rate limits and quotas over HTTP: real servers that share a real Redis, which may be killed."""
 
 import json
 import shutil
@@ -31,17 +31,17 @@ BORDER = datetime(2027, 1, 15, 12, tzinfo=UTC)
 
 
 class StillClock:
-    """Moves only when told to; stands on a border of all windows but the day's."""
+    """A clock that moves only on request. It stands at the start of every window except the day's."""
 
     def __init__(self) -> None:
         self.at = BORDER
 
     def now(self) -> datetime:
-        """Always the same."""
+        """Return the time that was set."""
         return self.at
 
     def move(self, seconds: float) -> None:
-        """Go on."""
+        """Move the clock forward."""
         self.at += timedelta(seconds=seconds)
 
 
@@ -55,7 +55,7 @@ Configured = Callable[..., Settings]
 
 @pytest.fixture
 def configured(settings: Settings, tmp_path: Path) -> Configured:
-    """Settings with these limits; replicas exchange what they counted when a test says so."""
+    """Return settings with these limits. Replicas exchange their counts only when a test asks for it."""
 
     def configure(**limits: Any) -> Settings:
         folder = Path(shutil.copytree(CONFIG_DIR, tmp_path / "config"))
@@ -69,31 +69,31 @@ def configured(settings: Settings, tmp_path: Path) -> Configured:
 
 @pytest.fixture
 def limited(configured: Configured) -> Settings:
-    """With a low rate."""
+    """Return settings with a low rate limit."""
     return configured(requests_per_minute={"key": KEY, "tenant": TENANT})
 
 
 @pytest.fixture
 def rationed(configured: Configured) -> Settings:
-    """With a low quota."""
+    """Return settings with a low quota."""
     return configured(memories_per_day={"key": QUOTA, "tenant": 2 * QUOTA})
 
 
 class Site:
-    """Some replicas."""
+    """Several replicas of one installation."""
 
     def __init__(self, replicas: list[tuple[str, Application]]) -> None:
         self.urls = [url for url, _app in replicas]
         self.apps = [app for _url, app in replicas]
 
     async def exchange(self, times: int = 2) -> None:
-        """Once to tell, once more so that the first hears of the last."""
+        """Exchange the counts twice, so that the first replica also learns the counts of the last."""
         for _ in range(times):
             for app in self.apps:
                 await app.limits.exchange_counts()
 
     async def events(self, caller: Caller) -> dict[tuple[str, str], int]:
-        """How many of each limit's events the tenant has."""
+        """Return the number of events of each limit in the tenant."""
         counts = await self.apps[0].events.count_events(caller.scope, ["op", "status"], None, None)
         for app in self.apps[1:]:
             await app.access.flush_pending()
@@ -108,7 +108,7 @@ async def site(settings: Settings, doubles: Doubles, number: int = 1) -> AsyncIt
 
 
 def shared(settings: Settings, redis: RedisServer) -> Settings:
-    """With this Redis; a name of its own, since the module's tests share it."""
+    """Return settings with this Redis and a new name, because the module's tests share the Redis."""
     name = settings.database_url.get_secret_value().rsplit("/", 1)[-1]
     return settings.model_copy(update={"redis_url": SecretStr(redis.url), "worker_queue": name})
 
@@ -136,7 +136,7 @@ async def test_a_key_and_a_tenant_have_so_many_requests_a_minute(
 
 
 def batch_of(number: int) -> dict[str, Any]:
-    """Operations of all kinds."""
+    """Return operations of all kinds."""
     put = {"namespace": ["d"], "key": "k", "value": {}}
     every = {"gets": {"namespace": ["d"], "key": "k"}, "searches": {}, "lists": {}, "puts": put}
     return {kind: [one] * len(range(at, number, len(every))) for at, (kind, one) in enumerate(every.items())}
@@ -232,7 +232,7 @@ async def test_two_replicas_share_one_window(
             await both.exchange()
             assert await statuses(here, 1) + await statuses(there, 1) == [429, 429]
             still.move(120)
-            # before they exchange again, each may admit a whole load: the most that can be too much
+            # before the next exchange each replica may admit a whole limit: the largest possible excess
             assert await statuses(here, KEY + 1) + await statuses(there, KEY + 1) == [*[200] * KEY, 429] * 2
             await both.exchange()
             still.move(72)
@@ -251,7 +251,7 @@ async def test_a_replica_that_comes_later_knows_what_was_counted(
         caller = await make_caller(first.apps[0])
         async with caller.client(first.urls[0]) as client:
             await statuses(client, KEY)
-    still.move(60)  # what was told in ending is now the window before
+    still.move(60)  # the counts that were sent at the end now belong to the previous window
     async with site(settings, doubles) as second, caller.client(second.urls[0]) as client:
         assert await statuses(client, 1) == [200], "nothing is known yet"
         await second.exchange()
@@ -289,18 +289,18 @@ async def test_while_redis_is_away_nothing_is_refused_and_it_is_told(
 
 
 class Deaf:
-    """Counters that hang: they do what they are told, later, and answer nothing."""
+    """Counters that hang: they count later and never answer."""
 
     def __init__(self) -> None:
         self.told: list[int] = []
 
     async def add_and_read(self, counts: Sequence[CounterIncrement]) -> list[int]:
-        """Heard, not answered."""
+        """Count, but never answer."""
         self.told += [count.add for count in counts if count.add]
         raise CountersUnavailable()
 
     async def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 async def test_what_hangs_is_told_nothing_twice(limited: Settings, embedder: Embedder, still: StillClock) -> None:

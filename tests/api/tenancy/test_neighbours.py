@@ -1,4 +1,4 @@
-"""One tenant's expensive requests never keep another one waiting: of the pool each has its share."""
+"""Expensive requests of one tenant never delay another: each has its share of the connection pool."""
 
 import asyncio
 import json
@@ -28,18 +28,18 @@ Send = Callable[[httpx.AsyncClient, int], Awaitable[httpx.Response]]
 
 
 class Waiting:
-    """Connections that wait for a lock."""
+    """The connections that wait for a lock."""
 
     def __init__(self, seen: asyncpg.Connection) -> None:
         self._seen = seen
 
     async def count(self) -> int:
-        """How many there are now."""
+        """Return the present number of waiting connections."""
         waits = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         return int(await self._seen.fetchval(f"SELECT count(*) {waits}"))
 
     async def reach(self, number: int) -> None:
-        """Return once there are so many."""
+        """Return once that many connections wait."""
 
         async def reached() -> bool:
             return await self.count() >= number
@@ -49,7 +49,7 @@ class Waiting:
 
 @asynccontextmanager
 async def locked(database: Database, table: str) -> AsyncIterator[Waiting]:
-    """Whatever touches the table waits in the database."""
+    """Lock the table, so that every statement on it waits in the database."""
     superuser, seen = await asyncpg.connect(database.superuser), await asyncpg.connect(database.superuser)
     try:
         async with superuser.transaction():
@@ -79,14 +79,14 @@ async def bulk(client: httpx.AsyncClient, number: int) -> httpx.Response:
 
 
 async def on_memories(client: httpx.AsyncClient) -> None:
-    """What a neighbour does with memories: a write, a query and a page."""
+    """Do a neighbour's work with memories: a write, a query and a page."""
     assert (await client.post("/memory", json=body("Ben rides a bicycle.", user_id="ben"))).is_success
     assert (await ask(client, "bicycle", filters={"user_id": "ben"}))["items"]
     assert (await client.get("/memory")).json()["items"]
 
 
 async def on_items(client: httpx.AsyncClient) -> None:
-    """What it does with the store."""
+    """Do a neighbour's work with the store."""
     place = {"namespace": ["b"], "key": "k"}
     for sent in ({"puts": [{**place, "value": {"n": 1}}]}, {"gets": [place], "searches": [{"prefix": ["b"]}]}):
         assert (await client.post("/store/batch", json=sent)).status_code == 200
@@ -112,7 +112,7 @@ async def test_a_neighbour_is_served_while_every_expensive_request_of_a_tenant_s
             ):
                 await (
                     app.access.flush_pending()
-                )  # or what the neighbour has read would wait to be counted, in its share
+                )  # otherwise the neighbour's reads would wait for their access counts, which need its share
                 async with locked(database, table) as waiting:
                     requests = [asyncio.create_task(send(greedy, n)) for n in range(number)]
                     await waiting.reach(SHARE)
@@ -133,7 +133,7 @@ async def test_a_batch_ends_when_its_time_in_the_database_is_spent_and_leaves_no
     async with replica(hasty, Doubles(embedder=embedder)) as (url, app):
         caller = await make_caller(app)
         async with caller.client(url) as client:
-            many = [{"limit": 1, "offset": n} for n in range(999)]  # each takes a moment, all of them far more
+            many = [{"limit": 1, "offset": n} for n in range(999)]  # each takes a moment, all together much longer
             problem = refused(
                 await client.post("/store/batch", json={"searches": many, "puts": [put]}), 422, "batch_too_slow"
             )
@@ -176,7 +176,7 @@ async def test_a_tenant_has_so_many_exports_under_way_and_no_more(app: Applicati
     for _ in range(MAX_EXPORTS + 1):
         assert "memory" in {record["kind"] async for record in await app.export.export_records(other.scope, "maya")}
     assert (await anext(streams[0]))["kind"] == "user"
-    del streams[:2]  # one was begun, one was not
+    del streams[:2]  # one had started, one had not
     await asyncio.sleep(0)
     streams += [await app.export.export_records(caller.scope, "maya") for _ in range(2)]
     with pytest.raises(TenantBusy):

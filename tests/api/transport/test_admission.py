@@ -1,4 +1,4 @@
-"""The key comes first, then the body: within bounds of time, of memory, and of what a decoder is asked to do."""
+"""Admission: the key is checked first, then the body, within limits of time, memory and number of values."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ PACE = {"body_patience_s": 0.5, "body_least_rate": 1 << 20}
 
 @asynccontextmanager
 async def raw(url: str, head: str, *headers: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A request of which only the head is sent."""
+    """Send only the head of a request."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write("\r\n".join((f"{head} HTTP/1.1", f"Host: {parts.netloc}", *headers, "", "")).encode())
@@ -44,7 +44,7 @@ async def raw(url: str, head: str, *headers: str) -> AsyncIterator[tuple[asyncio
 
 
 async def answered(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """The status and the rest, once the server has hung up."""
+    """Return the status and the rest after the server has closed the connection."""
     async with asyncio.timeout(30):
         content = await reader.read()
     return int(content.split(maxsplit=2)[1]), content
@@ -117,7 +117,7 @@ PACKED: list[Any] = [
 
 
 def values(value: Any) -> int:
-    """How many values and keys there are in all."""
+    """Return the total number of values and keys."""
     if isinstance(value, dict):
         return 1 + sum(1 + values(inner) for inner in value.values())
     return 1 + sum(map(values, value)) if isinstance(value, list) else 1
@@ -141,7 +141,7 @@ def test_a_long_text_full_of_marks_is_no_complex_body() -> None:
 
 @pytest.mark.parametrize("unit", ['"', '\\"', '"\\', "\\", '"a\\"', "[", ",", '",'])
 def test_texts_that_are_no_json_are_read_once(unit: str) -> None:
-    text = ("," * (MAX_VALUES + 1) + unit * 3_000_000).encode()  # read twice as often, each would take hours
+    text = ("," * (MAX_VALUES + 1) + unit * 3_000_000).encode()  # with quadratic time each would take hours
     with pytest.raises(BodyTooComplex):
         check_json(text)
 
@@ -212,7 +212,7 @@ async def test_bodies_under_way_hold_no_more_than_they_may(
 
 
 async def until(client: httpx.AsyncClient, content: Any, status: int) -> httpx.Response:
-    """Write until this is what is answered: the server hears of other connections in its own time."""
+    """Write until the answer is this one, because the server notices other connections in its own time."""
     for _ in range(100):
         response = await client.post("/memory", json=content)
         if response.status_code == status:
@@ -246,7 +246,7 @@ async def test_uploads_of_a_tenant_are_few_and_end(
 
 
 class CountedLookups(TenantStorage):
-    """Counts how many keys are looked up, and how many at once."""
+    """A tenant storage that counts key look-ups, in total and at the same time."""
 
     asked = at_once = most = 0
 

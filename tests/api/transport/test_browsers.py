@@ -1,4 +1,4 @@
-"""What browsers are told: which pages may call, what a page may load, and that https stays https."""
+"""Headers for browsers: the pages that may call, the content that a page may load, and HSTS."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ ASKED = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Header
 
 
 def cors(response: httpx.Response) -> dict[str, str]:
-    """The headers that let a page in."""
+    """Return the headers that admit a page."""
     return {name: value for name, value in response.headers.items() if name.startswith("access-control-allow")}
 
 

@@ -1,4 +1,4 @@
-"""What comes before a body is bounded, on real sockets: a connection cannot fill the memory or stay half open."""
+"""Limits on everything before a body, on real sockets: a connection cannot fill the memory or stay half open."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ IMPATIENT = Bounds(head_s=0.3)
 
 
 async def flood(writer: asyncio.StreamWriter, piece: bytes) -> None:
-    """More than any server should take; raises ConnectionError when this one has enough."""
+    """Send more bytes than any server should accept; raise ConnectionError when the server hangs up."""
     async with asyncio.timeout(60):
         for _ in range(PIECES):
             writer.write(piece)
@@ -66,14 +66,14 @@ async def test_headers_that_are_too_large_are_refused_as_a_problem(server: str) 
 async def test_headers_below_the_limit_and_bodies_above_it_are_served(
     server: str, http: httpx.AsyncClient, caller: Caller
 ) -> None:
-    for _ in range(3):  # on one connection, where each request has the whole limit
+    for _ in range(3):  # on one connection: each request has the whole limit
         assert (await http.get("/health", headers={"X-Long": "x" * (LIMIT - 1000)})).status_code == 200
         assert (await http.get(f"/health?x={'x' * (LIMIT - 1000)}")).status_code == 422, "read, and refused for x"
         assert (await http.post("/memory/bulk", content=b"\n" * (5 * LIMIT))).status_code == 200
     assert await remember(http)
     async with connected(server) as (reader, writer):
         requests = [START + b"\r\n"] * 3000 + [START + b"Connection: close\r\n\r\n"]
-        writer.write(b"".join(requests))  # at once: none of them is large
+        writer.write(b"".join(requests))  # in one piece: none of the requests is large
         content = b""
         async with asyncio.timeout(60):
             while more := await reader.read(65_536):
@@ -89,7 +89,7 @@ async def test_who_does_not_finish_the_head_of_a_request_is_hung_up_on(settings:
                 writer.write(begun)
                 assert await rest(reader) is None, begun
         async with connected(url) as (reader, writer):
-            writer.write(START + b"\r\n" + START)  # the second one, on a connection that has been served
+            writer.write(START + b"\r\n" + START)  # the second request on a connection that was already used
             response = await rest(reader)
             assert response is not None
             assert response.status_code == 200

@@ -1,4 +1,4 @@
-"""Plain routes are answered as FastAPI's own handler would answer them."""
+"""Plain routes give the same answers as FastAPI's own handler."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -65,10 +65,10 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def alike(response: httpx.Response) -> tuple[int, dict[str, str], Any]:
-    """What two answers to one request have in common."""
+    """Return the parts that two answers to one request must share."""
     headers = {name: value for name, value in response.headers.items() if name not in HEADERS}
     if response.status_code == 204:
-        headers.pop("content-type", None)  # of nothing
+        headers.pop("content-type", None)  # an empty body
     content: Any = response.json() if response.content else b""
     if isinstance(content, dict):
         content = {name: value for name, value in content.items() if name not in VARIES}
@@ -79,7 +79,7 @@ def alike(response: httpx.Response) -> tuple[int, dict[str, str], Any]:
 async def fastapi_alone(
     settings: Settings, embedder: Embedder, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """The same application, whose every route has FastAPI's own handler."""
+    """Return the same application with FastAPI's own handler on every route."""
     monkeypatch.setattr(parameters, "direct_handler", lambda *_: None)
     monkeypatch.setattr(MsgpackRoute, "decoders", {})
     app = create_app(settings, Doubles(embedder=embedder))
@@ -103,7 +103,7 @@ async def test_frequent_routes_solve_no_dependencies(http: httpx.AsyncClient, mo
         raise AssertionError("FastAPI solves dependencies")
 
     path = f"/memory/{(await remember(http))['id']}"
-    assert (await http.get(path)).status_code == 200  # FastAPI has read the signatures now
+    assert (await http.get(path)).status_code == 200  # by now FastAPI has read the signatures
     monkeypatch.setattr(RequireScope, "__call__", solved)
     assert (await http.get(path)).status_code == 500
     for method, path, rest in REQUESTS[:1] + [entry for entry in REQUESTS if entry[1] == "/saver/get"]:

@@ -1,7 +1,7 @@
-"""No request holds the event loop: every route is sent hostile bodies, with and without a key.
+"""No request blocks the event loop: the tests send hostile bodies to every route, with and without a key.
 
-The server is a process of its own (`tests.api.fuzz.watched`). MNEMA_FUZZ_ROUNDS=50 sends that many rounds of everything
-instead of one, MNEMA_FUZZ_SEED others.
+The server is a separate process (`tests.api.fuzz.watched`). MNEMA_FUZZ_ROUNDS=50 sends that many rounds of everything
+instead of one; MNEMA_FUZZ_SEED selects other bodies.
 """
 
 import json
@@ -24,11 +24,11 @@ from tests.factories import Caller, make_caller
 ROUNDS = int(os.environ.get("MNEMA_FUZZ_ROUNDS", "1"))
 SEED = int(os.environ.get("MNEMA_FUZZ_SEED", "1"))
 HELD_S = 0.5
-"""CPU seconds without a turn of the event loop."""
+"""Maximum CPU seconds without a turn of the event loop."""
 MEMORY = 900 << 20
 FULL = 1_000_000
 NAME = 1000
-"""Characters of the longest field that is no free text."""
+"""Characters of the longest field that is not free text."""
 PLACES = dict.fromkeys(("memory_id", "job_id", "patch_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
 PLACES |= {"thread_id": "t", "user_id": "maya"}
 UNITS = [
@@ -70,13 +70,13 @@ WRAPS: list[Callable[[bytes], dict[str, Any]]] = [
 
 
 async def pieces(content: bytes) -> AsyncIterator[bytes]:
-    """The content in chunks."""
+    """Yield the content in chunks."""
     for at in range(0, len(content), 50_000):
         yield content[at : at + 50_000]
 
 
 def hostile_text(chance: random.Random) -> str:
-    """A long text of one or two units, sometimes with an end that does not fit."""
+    """Return a long text of one or two repeated units, sometimes with an end that does not match."""
     size = chance.choice((100, 3_000, 31_000, 160_000, FULL))
     units = chance.choices(UNITS, k=chance.choice((1, 1, 2)))
     text = "".join(units) * (size // len("".join(units)) + 1)
@@ -84,7 +84,7 @@ def hostile_text(chance: random.Random) -> str:
 
 
 def hostile_body(chance: random.Random) -> bytes:
-    """A body that is wrong as a whole."""
+    """Return a body that is invalid as a whole."""
     size = chance.choice((1, 1_000, FULL))
     kinds: list[Callable[[], bytes]] = [
         lambda: chance.randbytes(size),
@@ -106,7 +106,7 @@ def hostile_body(chance: random.Random) -> bytes:
 
 
 def spoilt(operation: Operation, chance: random.Random) -> Any:
-    """The operation's sample with one of its values replaced by hostile ones."""
+    """Return the operation's sample with hostile values in place of one of its values."""
     sample = json.loads(json.dumps(operation.sample()))
     values: list[Callable[[], Any]] = [
         lambda: hostile_text(chance),
@@ -129,7 +129,7 @@ def spoilt(operation: Operation, chance: random.Random) -> Any:
 
 
 def request_of(operation: Operation, chance: random.Random) -> dict[str, Any]:
-    """What httpx takes to send something hostile to the operation."""
+    """Return the arguments of httpx that send a hostile request to the operation."""
     params = {name: PLACES.get(name, "maya") for name in operation.needed}
     if chance.random() < 0.3:
         params[chance.choice([*operation.queries, "nonsense"])] = (
@@ -145,7 +145,7 @@ def request_of(operation: Operation, chance: random.Random) -> dict[str, Any]:
 
 
 def free_texts(operation: Operation) -> list[str]:
-    """The fields of the operation's body that may be long."""
+    """Return the fields of the operation's body that may be long."""
     if operation.body is None:
         return []
     fields = resolved(operation.body, operation.schemas).get("properties", {})
@@ -154,7 +154,7 @@ def free_texts(operation: Operation) -> list[str]:
 
 
 def long_texts(operation: Operation, chance: random.Random) -> Iterator[dict[str, Any]]:
-    """A request for each field that may be long and each unit of text."""
+    """Return a request for each field that may be long and each unit of text."""
     for name in free_texts(operation):
         for unit in UNITS:
             for size in (30_000, FULL // len(unit.encode("utf-8", "surrogatepass"))):
@@ -163,14 +163,14 @@ def long_texts(operation: Operation, chance: random.Random) -> Iterator[dict[str
 
 
 def packed(operation: Operation, body: Any) -> dict[str, Any]:
-    """The body as compact JSON."""
+    """Return the body as compact JSON."""
     content = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n" * operation.lines
     return {"content": content, "headers": {"Content-Type": "application/json"}}
 
 
 @pytest.fixture
 async def watched(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
-    """A server whose event loop is watched."""
+    """Run a server whose event loop is watched."""
     server = Server(database, tmp_path, "tests.api.fuzz.watched")
     try:
         await server.start()
@@ -180,7 +180,7 @@ async def watched(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
 
 
 class Attacker:
-    """Sends requests one after the other, and keeps what was answered wrongly and what held the event loop."""
+    """A sender of requests that records wrong answers and requests that blocked the event loop."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -188,7 +188,7 @@ class Attacker:
         self.slow: dict[str, tuple[float, str]] = {}
 
     async def send(self, operation: Operation, request: dict[str, Any], key: dict[str, str]) -> None:
-        """Send one request."""
+        """Send one request and check the answer."""
         await self._client.post("/watch")
         request["headers"] = {**request.get("headers", {}), **key}
         try:
@@ -203,7 +203,7 @@ class Attacker:
             self.slow[operation.name] = (held_s, f"{response.status_code} {request}"[:300])
 
     async def no_harm_was_done(self) -> None:
-        """Every answer was an answer, none took the event loop, and the memory stayed within bounds."""
+        """Check that every answer was correct, none blocked the event loop, and the memory stayed within limits."""
         assert self.wrong == {}
         assert self.slow == {}
         assert (await self._client.get("/watch")).json()["peak_bytes"] < MEMORY

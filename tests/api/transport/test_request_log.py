@@ -1,4 +1,4 @@
-"""What is told of requests: one line each, of probes only what went wrong, and no trace where nothing is broken."""
+"""The request log: one line for each request, failed probes only, and no traceback unless the server is at fault."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Lines = Sequence[Any]
 
 
 async def until(lines: Lines, event: str, path: str, status: int | None = None) -> None:
-    """Come back when this is told of the path: an answer may be read before its line is written."""
+    """Wait until the log has this event for the path, because a line may be written after its answer."""
 
     def told(line: Any) -> bool:
         return (line["event"], line.get("path")) == (event, path) and status in (None, line.get("status"))
@@ -37,7 +37,7 @@ def requests(lines: Lines) -> list[tuple[str, int, str]]:
 
 
 async def call(url: str, paths: Sequence[str]) -> list[tuple[str, int, str]]:
-    """What is told of one GET of each path."""
+    """Return the log lines of one GET of each path."""
     with capture_logs() as lines:
         async with httpx.AsyncClient(base_url=url) as client:
             for path in paths:
@@ -93,7 +93,7 @@ async def test_an_export_that_breaks_off_is_one_warning_without_a_trace(
 
 
 async def test_no_line_has_an_id_of_a_person_or_a_thread(http: httpx.AsyncClient) -> None:
-    """Whether the request was answered, refused early or late, or has no route."""
+    """Cover requests that are answered, refused early or late, or have no route."""
     asked = [
         ("GET", "/users/lovelace/export", 404, TEMPLATE),
         ("POST", "/users/lovelace/erase", 404, "/users/{user_id}/erase"),

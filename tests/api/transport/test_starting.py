@@ -1,4 +1,4 @@
-"""Servers as processes: what is wrongly configured does not start and says so in a line; what stops lets go of all."""
+"""Servers as processes: a wrong configuration ends the start with one line, and a stop releases everything."""
 
 import asyncio
 import gc
@@ -59,20 +59,20 @@ async def test_a_wrong_configuration_is_one_line_without_values(database: Databa
 
 
 def unfinished(path: str, caller: Caller, framing: str) -> bytes:
-    """A request whose body never ends."""
+    """Yield a body that never ends."""
     lines = [f"POST {path} HTTP/1.1", "Host: mnema", f"Authorization: Bearer {caller.key}", framing]
     return "\r\n".join([*lines, "Content-Type: application/json", "", ""]).encode() + b"2\r\n{}\r\n"
 
 
 @dataclass
 class Server:
-    """A server that gives its requests a second when it is told to stop."""
+    """A server that gives its requests one second when it stops."""
 
     url: str
     process: asyncio.subprocess.Process
 
     async def stopped(self) -> tuple[list[str], list[str]]:
-        """When it has: the lines of the log, and other lines."""
+        """Wait for the end; return the lines of the log and the other lines."""
         _, said = await self.process.communicate()
         lines = said.decode().splitlines()
         return [line for line in lines if line.startswith("{")], [line for line in lines if not line.startswith("{")]
@@ -80,7 +80,7 @@ class Server:
 
 @pytest.fixture
 async def stopping(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
-    """It serves."""
+    """Run a server and yield it."""
     port = free_port()
     command = (*SERVER, "--port", str(port), "--grace", "1")
     env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=tmp_path)
@@ -133,7 +133,7 @@ async def test_a_bulk_that_is_at_work_breaks_off_and_says_so_in_a_line(stopping:
 
 
 async def answers(client: httpx.AsyncClient) -> bool:
-    """Whether the server has started."""
+    """Return True once the server has started."""
     try:
         return (await client.get("/health")).status_code == 200
     except httpx.TransportError:
