@@ -104,7 +104,7 @@ class RequestEnvelope:
 def _count_request(scope: Scope, template: str | None, status: int, seconds: float) -> None:
     application = getattr(scope["app"].state, "application", None)
     if application is not None:
-        application.metrics.request(template, scope["method"], status, seconds)
+        application.metrics.record_request(template, scope["method"], status, seconds)
 
 
 def _plain_route(scope: Scope) -> Route | None:
