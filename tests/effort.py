@@ -1,4 +1,4 @@
-"""How much a run tries where more is always possible: little by default, much in the deep profile.
+"""The number of tries where more is always possible: few by default, many in the deep profile.
 
 MNEMA_TEST_PROFILE=deep asks for it, and so does CI, unless MNEMA_TEST_PROFILE=default says otherwise.
 """

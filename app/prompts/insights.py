@@ -15,7 +15,7 @@ from app.ports import Prompt
 from app.prompts import DATA_RULE, SPEAKER_RULE, as_data
 from app.prompts.episode import tidy_tags
 
-VERSION = "insights.v2"
+VERSION = "insights.v3"
 MAX_TOKENS = 220
 RULES = f"""Task: {VERSION}
 You look for what may lie behind what a user says and does: emotions, trust, how they like to be dealt with, preferences
@@ -28,16 +28,9 @@ tags: up to 5, one word each. importance: 1 or 2. confidence: 0 to 1, how sure y
 
 
 class One(BaseModel):
-    """An insight of the answer, with the model's confidence, which consent needs."""
+    """One insight, with the confidence in it from 0 to 1."""
 
-    # The model reads the description; another wording needs a new VERSION.
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "description": "Of the shape of seed 003 §3, with how sure the model is: consent asks for that"
-            " (seed 003 §10)."
-        },
-    )
+    model_config = ConfigDict(extra="forbid")
 
     summary: str
     tags: list[str]

@@ -1,4 +1,4 @@
-"""What isolation rests on, read from pg_catalog. Each check answers what offends; an empty list is a pass."""
+"""Checks of the isolation in pg_catalog. Each check returns the offences; an empty list is a pass."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""The rules of the house as functions: each takes one source and answers what offends, as `path:line what`."""
+"""The rules of the house as functions: each takes one source and returns its offences as `path:line offence`."""
 
 import ast
 import io
@@ -28,7 +28,7 @@ class Source:
         return list(ast.walk(ast.parse(self.text))) if self.path.endswith(".py") else []
 
     def inside(self, *places: str) -> bool:
-        """Whether it is one of these files or below one of these folders (which end in a slash)."""
+        """Return True for one of these files, and below one of these folders (which end in a slash)."""
         return any(self.path == place or (place.endswith("/") and self.path.startswith(place)) for place in places)
 
     def at(self, node: ast.AST, what: str) -> str:
@@ -169,7 +169,7 @@ def wall_clocks(source: Source) -> list[str]:
 
 
 def missing_docstrings(source: Source) -> list[str]:
-    """What is public says what it is. Nested functions and `__init__` modules are not public."""
+    """Find public definitions without a docstring. Nested functions and `__init__` modules are not public."""
     tree = ast.parse(source.text)
     found = [] if source.path.endswith("/__init__.py") or ast.get_docstring(tree) else [f"{source.path}:1 module"]
     return found + [source.at(node, name) for name, node in _public("", tree) if not ast.get_docstring(node)]
@@ -198,7 +198,7 @@ def _method_calls(source: Source, name: str) -> Iterator[ast.Call]:
 
 
 def _sql(source: Source) -> Iterator[tuple[int, str]]:
-    """What may be SQL, by line: every string of a Python file but docstrings, or a whole SQL file."""
+    """Yield possible SQL by line: every string of a Python file but docstrings, or a whole SQL file."""
     if not source.path.endswith(".py"):
         yield from enumerate(re.sub(r"--.*", "", source.text).splitlines(), 1)
         return

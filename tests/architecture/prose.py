@@ -1,4 +1,4 @@
-"""Checks of the language: how a docstring opens, and which names are one word."""
+"""Checks of the language: how docstrings open, which documents texts cite, and how many names are one word."""
 
 import ast
 import re
@@ -50,3 +50,21 @@ def _text_after(before: ast.stmt, after: ast.stmt) -> str | None:
     if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
         return after.value.value if isinstance(after.value, ast.Constant) else None
     return None
+
+
+_ABSENT = re.compile(r"\bseeds? 00\d|\bSPEC\b|\bDESIGN\b")
+
+
+def absent_documents(source: Source) -> list[str]:
+    """Find citations of documents that the repository does not have."""
+    if source.inside("tests/architecture/"):  # the rules quote what they refuse
+        return []
+    lines = enumerate(source.text.splitlines(), 1)
+    return [f"{source.path}:{number} cites {hit[0]}" for number, line in lines if (hit := _ABSENT.search(line))]
+
+
+def one_word_share(sources: Iterable[Source]) -> float:
+    """Return the share of functions whose name is one word. Names such as `__init__` do not count."""
+    names = [node.name for source in sources for node in source.nodes if isinstance(node, Function)]
+    ours = [name for name in names if not name.startswith("__")]
+    return sum("_" not in name.strip("_") for name in ours) / len(ours)

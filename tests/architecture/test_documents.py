@@ -1,4 +1,4 @@
-"""What the documents name exists, and what exists is named."""
+"""Tests that the documents name only what exists, and that they name every folder and capability."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Isolation as the database itself sees it (DESIGN §2): derived from pg_catalog, so a new table cannot be forgotten."""
+"""Isolation as the database itself sees it, derived from pg_catalog, so that no new table is forgotten."""
 
 from collections.abc import AsyncIterator
 from uuid import uuid4
@@ -148,7 +148,7 @@ async def test_the_servers_role_keeps_no_large_objects(database: Database, call:
 
 
 async def offences_after(connection: asyncpg.Connection, statements: str, check: Check) -> list[str]:
-    """What the check finds once the statements have run; nothing of it stays."""
+    """Run the statements, return the offences that the check finds, and roll back."""
     transaction = connection.transaction()
     await transaction.start()
     try:

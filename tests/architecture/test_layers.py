@@ -1,4 +1,4 @@
-"""The rules of DESIGN §1, §2 and §9, held against every file; and each rule's check against a file that breaks it."""
+"""The rules of the house, held against every file, and the check of each rule against a file that breaks it."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import checks, public_names
+from tests.architecture import checks, prose, public_names
 from tests.architecture.checks import Check, Source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +41,8 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
     (checks.prints, ("app/**/*.py",)),
     (checks.wall_clocks, ("app/**/*.py",)),
     (checks.missing_docstrings, ("app/**/*.py",)),
+    (prose.docstring_openings, tuple(f"{top}/**/*.py" for top in PYTHON)),
+    (prose.absent_documents, tuple(f"{top}/**/*.*" for top in (*PYTHON, "config"))),
     (public_names.undocumented_imports, tuple(f"{top}/**/*.py" for top in PYTHON)),
     (public_names.private_attributes, tuple(f"{top}/**/*.py" for top in PYTHON if top != "tests")),
 ]
@@ -99,6 +101,12 @@ BREAKS: list[tuple[Check, str, str]] = [
     (checks.missing_docstrings, "app/domain/principal.py", '"""Doc."""\ndef f(): ...'),
     (checks.missing_docstrings, "app/domain/principal.py", '"""Doc."""\nclass C:\n    x = 1'),
     (checks.missing_docstrings, "app/domain/principal.py", BARE_METHOD),
+    (prose.docstring_openings, "app/domain/x.py", '"""What a memory is."""'),
+    (prose.docstring_openings, "app/domain/x.py", 'def f():\n    """Returns it."""'),
+    (prose.docstring_openings, "app/domain/x.py", 'class C:\n    """Whose it is."""'),
+    (prose.docstring_openings, "app/domain/x.py", 'LIMIT = 3\n"""How many."""'),
+    (prose.absent_documents, "config/x.yaml", "# see seed 003"),
+    (prose.absent_documents, "app/domain/x.py", "# SPEC 7"),
     (public_names.undocumented_imports, "app/api/x.py", "from starlette._utils import get_route_path"),
     (public_names.undocumented_imports, "app/api/x.py", "import starlette._utils"),
     (public_names.undocumented_imports, "app/api/x.py", "from pydantic import _migration"),
@@ -144,6 +152,9 @@ FINE: list[tuple[Check, str, str]] = [
     (checks.missing_docstrings, "app/domain/__init__.py", ""),
     (checks.missing_docstrings, "app/domain/principal.py", '"""Doc."""\ndef _f():\n    def g(): ...'),
     (checks.missing_docstrings, "app/api/errors.py", '"""Doc."""\n@app.exception_handler(E)\nasync def f(): ...'),
+    (prose.docstring_openings, "app/domain/x.py", 'class C:\n    """Keys of a tenant."""'),
+    (prose.docstring_openings, "app/domain/x.py", 'def f():\n    """Return it."""'),
+    (prose.absent_documents, "config/x.yaml", "profiles: {seed002: {}}"),
     (public_names.undocumented_imports, "app/api/x.py", "from __future__ import annotations"),
     (public_names.undocumented_imports, "app/api/x.py", "from fastapi.routing import APIRoute"),
     (public_names.undocumented_imports, "bench/x.py", "from bench.floor import _Template"),
@@ -156,6 +167,10 @@ FINE: list[tuple[Check, str, str]] = [
 @pytest.mark.parametrize(("check", "path", "text"), FINE)
 def test_the_check_lets_pass_what_is_allowed(check: Check, path: str, text: str) -> None:
     assert check(Source(path, text)) == []
+
+
+def test_most_functions_say_verb_and_object() -> None:
+    assert prose.one_word_share(sources("app/**/*.py", "workers/**/*.py", "sdk/mnema/**/*.py")) < 0.30
 
 
 def test_every_rule_is_shown_to_fail() -> None:

@@ -16,5 +16,5 @@ def secret_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def operator(database: Database, tmp_path: Path) -> dict[str, Any]:
-    """Where an operator's command finds the database."""
+    """Return the environment of an operator's command, with the database."""
     return {"MNEMA_DATABASE_URL": database.app, "MNEMA_HOME": tmp_path / "home"}

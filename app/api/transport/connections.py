@@ -22,7 +22,7 @@ Problem = tuple[int, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a connection may take before its request is with the application."""
+    """The bounds of a connection before its request reaches the application."""
 
     head: int = 64 << 10
     """Bytes of request line, headers, trailers and framing at most; some more where they come with a body."""

@@ -90,14 +90,14 @@ async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_
     assert TALK[-1].rstrip(".") in episode.text
     assert episode.source == {"turn_id": str(turns[-1]), "first_turn_id": str(turns[0]), "turns": 6}
     assert (episode.metadata, episode.tags, episode.thread_id) == ({"prompt": "episode.v2"}, ("talk",), "talk")
-    assert insight.metadata == {"prompt": "insights.v2", "confidence": 0.6}
+    assert insight.metadata == {"prompt": "insights.v3", "confidence": 0.6}
     assert (insight.importance, insight.pinned, insight.tags, insight.thread_id) == (2, False, ("care",), None)
     assert insight.source == {"turn_id": str(turns[-1]), "memories": [str(episode.id)]}
     for memory in (episode, summary, insight):
         assert [entry["event"] for entry in await history_of(sql, memory.id)] == ["ADD"]
     told = await events_of(sql)
     assert {("episodic", "create", "ok"), ("worker", "summary", "ok"), ("worker", "insight", "ok")} <= set(told)
-    assert {one.version for one in llm.asked} == {"episode.v2", "summary.v2", "insights.v2"}
+    assert {one.version for one in llm.asked} == {"episode.v2", "summary.v2", "insights.v3"}
     assert "maya" not in str([one.body for one in llm.asked]), "the model gets no user_id"
 
 
@@ -220,7 +220,7 @@ async def test_who_speaks_is_told_and_insights_are_drawn_from_what_the_user_says
     await work(app)
     [told] = [one.question["messages"] for one in llm.asked if one.version == "episode.v2"]
     assert [one["who"] for one in told] == ["ben", "another person", "user", "user", "user"]
-    [asked] = [one.question for one in llm.asked if one.version == "insights.v2"]
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v3"]
     assert [one["text"] for one in asked["talk"]] == list(TALK[:3])
     [episode] = await made(app, scope, MemoryType.episodic)
     assert (episode.source or {})["turns"] == 5
@@ -263,7 +263,7 @@ async def test_without_their_category_insights_are_off_and_episodes_are_made(
 
 def drawn(llm: FakeLlm) -> int:
     """Return how often the model was asked for insights."""
-    return sum(one.version == "insights.v2" for one in llm.asked)
+    return sum(one.version == "insights.v3" for one in llm.asked)
 
 
 @pytest.mark.parametrize("importance", [1, 5])
@@ -394,7 +394,7 @@ async def test_no_insight_is_drawn_from_what_somebody_may_not_see_who_sees_insig
     await app.write.write_memory(scope, draft("The user plays the cello.", category="preferences"))
     await say(app, scope, *TALK[:3])
     await work(app)
-    [asked] = [one.question for one in llm.asked if one.version == "insights.v2"]
+    [asked] = [one.question for one in llm.asked if one.version == "insights.v3"]
     assert asked["facts"] == ["The user plays the cello."], "the supervisor sees insights but no constraints"
 
 
