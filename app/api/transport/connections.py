@@ -17,7 +17,7 @@ from app.api.transport.exchange import Exchange
 
 log = structlog.get_logger(__name__)
 Problem = tuple[int, str, str, str]
-"""Status, its phrase, code and detail of what is answered to a request that no application sees."""
+"""Status, phrase, code and detail of the answer to a request that never reaches the application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,46 +25,46 @@ class Bounds:
     """The bounds of a connection before its request reaches the application."""
 
     head: int = 64 << 10
-    """Bytes of request line, headers, trailers and framing at most; some more where they come with a body."""
+    """The largest size in bytes of request line, headers, trailers and framing of a request."""
     head_s: float = 30.0
-    """Seconds in which the head of a request must be there."""
+    """The seconds in which the whole head of a request must arrive."""
     idle_s: float = 5.0
-    """Seconds that a connection is kept between two requests."""
+    """The seconds that an idle connection stays open between two requests."""
     linger_s: float = 30.0
-    """Seconds that a client may take to read the rest of an answer once the connection is to be closed."""
+    """The seconds that a client has to read the rest of an answer before the connection closes."""
     connections: int = 4096
-    """Connections at once."""
+    """The number of connections at once."""
 
 
-class Hub(Protocol):
+class ConnectionHub(Protocol):
     """The server as its connections see it."""
 
     bounds: Bounds
     stopping: bool
 
-    def open(self, connection: "Connection") -> bool:
-        """Count a connection. False if there are too many."""
+    def admit_connection(self, connection: "Connection") -> bool:
+        """Count a connection; return False if there are too many."""
 
-    def close(self, connection: "Connection") -> None:
-        """Count it no more."""
+    def forget_connection(self, connection: "Connection") -> None:
+        """Stop counting a connection."""
 
-    def begin(self, exchange: Exchange) -> None:
-        """Let the application answer."""
+    def begin_exchange(self, exchange: Exchange) -> None:
+        """Start the application for a request."""
 
-    def scope(self, transport: asyncio.Transport) -> Scope:
-        """Return what all requests of a connection have in common."""
+    def build_shared_scope(self, transport: asyncio.Transport) -> Scope:
+        """Return the ASGI scope that all requests of a connection share."""
 
-    def scheme(self, scope: Scope, forwarded: str) -> str:
-        """Return the scheme of a request whose header X-Forwarded-Proto says `forwarded`."""
+    def resolve_scheme(self, scope: Scope, forwarded: str) -> str:
+        """Return the scheme of a request with `forwarded` in its header X-Forwarded-Proto."""
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests and has them answered one after the other.
+    """One connection. It reads requests and answers them one after another.
 
-    Counted are the bytes that are neither body nor a whole head: request line, headers, trailers, sizes of chunks.
+    It counts the bytes that belong to no body: request line, headers, trailers and sizes of chunks.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: ConnectionHub) -> None:
         self._hub = hub
         self._bounds = hub.bounds
         self._loop = asyncio.get_running_loop()
@@ -74,172 +74,174 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._timer: asyncio.TimerHandle | None = None
-        self._common: Scope = {}
-        self._counted = 0
+        self._shared_scope: Scope = {}
+        self._counted_bytes = 0
         self._in_head = False
         self._timing_head = False
-        self._deaf = False
+        self._ignores_input = False
         self._paused = False
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
 
-    # what asyncio calls
+    # callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for the head of a request."""
+        """Wait for the head of the first request."""
         self._transport = cast(asyncio.Transport, transport)
-        self._common = self._hub.scope(self._transport)
-        if self._hub.open(self):
-            self._wait(self._bounds.head_s)
+        self._shared_scope = self._hub.build_shared_scope(self._transport)
+        if self._hub.admit_connection(self):
+            self._start_timer(self._bounds.head_s)
         else:
-            self._refuse((503, "Service Unavailable", "server_busy", "this server has as many connections as it takes"))
+            self._refuse_request(
+                (503, "Service Unavailable", "server_busy", "this server has as many connections as it takes")
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the exchanges."""
-        self._stop_waiting()
-        self._hub.close(self)
+        """Tell every open exchange that the client has gone."""
+        self._stop_timer()
+        self._hub.forget_connection(self)
         for exchange in (*self._exchanges, *([self._reading] if self._reading else [])):
-            exchange.lose()
+            exchange.mark_disconnected()
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser no more than may still be counted, piece by piece."""
+        """Feed the parser piece by piece, never more than the bound of the head still allows."""
         rest = data
-        while rest and not self._deaf and not self._transport.is_closing():
-            room = self._bounds.head - self._counted
+        while rest and not self._ignores_input and not self._transport.is_closing():
+            room = self._bounds.head - self._counted_bytes
             piece, rest = rest[:room], rest[room:]
-            self._counted += len(piece)
-            while piece and not self._deaf:
-                piece = self._parse(piece)
-            if self._counted >= self._bounds.head:
+            self._counted_bytes += len(piece)
+            while piece and not self._ignores_input:
+                piece = self._parse_bytes(piece)
+            if self._counted_bytes >= self._bounds.head:
                 detail = f"at most {self._bounds.head} bytes of request line and headers"
-                self._refuse((431, "Request Header Fields Too Large", "headers_too_large", detail))
+                self._refuse_request((431, "Request Header Fields Too Large", "headers_too_large", detail))
         waiting = self._timer is not None and self._timing_head
-        if not self._deaf and not waiting and (self._in_head or not self._exchanges):
-            self._wait(self._bounds.head_s)
+        if not self._ignores_input and not waiting and (self._in_head or not self._exchanges):
+            self._start_timer(self._bounds.head_s)
 
     def pause_writing(self) -> None:
-        """Hold the answer: the client reads too slowly."""
+        """Pause the answer, because the client reads too slowly."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let the answer go on."""
+        """Resume the answer."""
         self._writable.set()
 
-    # what the parser calls
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
-        """Begin the head of a request."""
+        """Start the head of a request."""
         self._in_head = True
         self._url, self._headers = b"", []
 
     def on_url(self, url: bytes) -> None:
-        """Take part of the target."""
+        """Append to the request target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; a trailer is dropped."""
+        """Keep a header; drop a trailer."""
         if self._in_head:
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Queue the request; reading stops while others are before it."""
+        """Queue the request. Reading stops while another request is before it."""
         if self._parser.should_upgrade() and self._parser.get_method() != b"CONNECT":
-            return  # the parser is about to give up; see _parse
-        self._counted, self._in_head = 0, False
-        self._stop_waiting()
-        exchange = self._reading = self._exchange()
+            return  # the parser stops here; see _parse_bytes
+        self._counted_bytes, self._in_head = 0, False
+        self._stop_timer()
+        exchange = self._reading = self._build_exchange()
         self._exchanges.append(exchange)
         if len(self._exchanges) == 1:
-            self._hub.begin(exchange)
+            self._hub.begin_exchange(exchange)
         else:
             self.pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        """Hand over part of the body, which the application bounds."""
-        self._counted = 0
+        """Pass on a part of the body. The application bounds bodies."""
+        self._counted_bytes = 0
         if self._reading is not None:
-            self._reading.feed(body)
+            self._reading.feed_body(body)
 
     def on_message_complete(self) -> None:
-        """End the body."""
-        self._counted = 0
+        """Mark the body as complete."""
+        self._counted_bytes = 0
         if self._reading is not None:
-            self._reading.end()
+            self._reading.end_body()
             self._reading = None
 
-    # what exchanges and the server call
+    # calls of exchanges and of the server
 
     def write(self, content: bytes) -> None:
         """Send bytes unless the connection is closed."""
         if not self._transport.is_closing():
             self._transport.write(content)
 
-    async def drained(self) -> None:
-        """Wait until the client has taken most of what was written, or has gone."""
+    async def wait_until_drained(self) -> None:
+        """Wait until the client has read most of the answer so far, or has gone."""
         if not self._writable.is_set():
             await self._writable.wait()
 
     def pause_reading(self) -> None:
-        """Read nothing more for now."""
+        """Stop reading from the client."""
         if not self._paused and not self._transport.is_closing():
             self._paused = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on, unless a request waits for the one before it."""
+        """Read again, unless a request waits for the one before it."""
         if self._paused and len(self._exchanges) < 2 and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
 
-    def hang_up(self) -> None:
-        """Close the connection; the client may read the rest of the answer for a while."""
-        self._deaf = True
+    def close_after_flush(self) -> None:
+        """Close the connection after the client has read the rest of the answer, or after `linger_s`."""
+        self._ignores_input = True
         if not self._transport.is_closing():
             self._transport.close()
-            self._stop_waiting()
+            self._stop_timer()
             self._timer = self._loop.call_later(self._bounds.linger_s, self._transport.abort)
 
-    def answered(self) -> None:
-        """Begin the next exchange, or wait for the next request."""
+    def finish_exchange(self) -> None:
+        """Start the next exchange, or wait for the next request."""
         done = self._exchanges.popleft()
         if not done.keep_alive or self._hub.stopping:
-            self.hang_up()
+            self.close_after_flush()
         elif self._exchanges:
-            self._hub.begin(self._exchanges[0])
+            self._hub.begin_exchange(self._exchanges[0])
         else:
             self.resume_reading()
             if not self._in_head:
-                self._wait(self._bounds.idle_s, head=False)
+                self._start_timer(self._bounds.idle_s, head=False)
 
-    def finish(self) -> None:
-        """Close the connection once the exchange under way is answered."""
+    def close_when_answered(self) -> None:
+        """Close the connection after the present answer."""
         for exchange in self._exchanges:
             exchange.keep_alive = False
         if not self._exchanges:
-            self.hang_up()
+            self.close_after_flush()
 
     def abort(self) -> None:
         """Close the connection at once."""
         self._transport.abort()
 
-    # inside
+    # private
 
-    def _parse(self, piece: bytes) -> bytes:
-        """Feed the parser and return what it has not read."""
+    def _parse_bytes(self, piece: bytes) -> bytes:
+        """Feed the parser; return the bytes that it has not read."""
         try:
             self._parser.feed_data(piece)
-        except httptools.HttpParserUpgrade as upgrade:  # which no request gets: it is read again without its wish
+        except httptools.HttpParserUpgrade as upgrade:  # no request is upgraded: parse it again without the header
             method, version = self._parser.get_method(), self._parser.get_http_version().encode()
             headers = b"".join(b"%s: %s\r\n" % header for header in self._headers if header[0] != b"upgrade")
             self._parser = httptools.HttpRequestParser(self)
-            self._parse(b"%s %s HTTP/%s\r\n%s\r\n" % (method, self._url, version, headers))
+            self._parse_bytes(b"%s %s HTTP/%s\r\n%s\r\n" % (method, self._url, version, headers))
             return piece[upgrade.args[0] :]
         except httptools.HttpParserError:
-            self._refuse((400, "Bad Request", "malformed_request", "this is not HTTP/1.1"))
+            self._refuse_request((400, "Bad Request", "malformed_request", "this is not HTTP/1.1"))
         return b""
 
-    def _exchange(self) -> Exchange:
+    def _build_exchange(self) -> Exchange:
         target = httptools.parse_url(self._url)
         raw_path = target.path or b"/"
         path = raw_path.decode("ascii")
@@ -250,37 +252,37 @@ class Connection(asyncio.Protocol):
             elif name == b"x-forwarded-proto":
                 forwarded = value.decode("latin-1")
         scope = {
-            **self._common,
+            **self._shared_scope,
             "http_version": self._parser.get_http_version(),
             "method": self._parser.get_method().decode("ascii"),
             "path": unquote(path) if "%" in path else path,
             "raw_path": raw_path,
             "query_string": target.query or b"",
             "headers": self._headers,
-            "state": dict(self._common["state"]),
+            "state": dict(self._shared_scope["state"]),
         }
         if forwarded:
-            scope["scheme"] = self._hub.scheme(scope, forwarded)
+            scope["scheme"] = self._hub.resolve_scheme(scope, forwarded)
         return Exchange(self, scope, keep_alive=self._parser.should_keep_alive(), expects=expects)
 
-    def _wait(self, seconds: float, *, head: bool = True) -> None:
-        self._stop_waiting()
+    def _start_timer(self, seconds: float, *, head: bool = True) -> None:
+        self._stop_timer()
         self._timing_head = head
-        self._timer = self._loop.call_later(seconds, self._give_up)
+        self._timer = self._loop.call_later(seconds, self._handle_timeout)
 
-    def _stop_waiting(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _give_up(self) -> None:
-        if self._exchanges:  # the head of the request after this one
-            self._wait(self._bounds.head_s)
+    def _handle_timeout(self) -> None:
+        if self._exchanges:  # the timer ran for the head of the next request
+            self._start_timer(self._bounds.head_s)
         else:
-            self.hang_up()
+            self.close_after_flush()
 
-    def _refuse(self, problem: Problem) -> None:
-        """Say why, unless an answer is under way, and hang up."""
+    def _refuse_request(self, problem: Problem) -> None:
+        """Answer with a problem, unless another answer is under way, and close the connection."""
         status, phrase, code, detail = problem
         request_id = uuid.uuid4().hex
         log.warning("request_refused", code=code, status=status, request_id=request_id)
@@ -289,4 +291,4 @@ class Connection(asyncio.Protocol):
             head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(content)}\r\n"
             closing = f"x-request-id: {request_id}\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
             self.write((head + closing).encode() + content)
-        self.hang_up()
+        self.close_after_flush()

@@ -1,4 +1,4 @@
-"""One request and its answer: what ASGI's `receive` and `send` do on a connection."""
+"""One request and its answer: the ASGI calls `receive` and `send` on a connection."""
 
 import asyncio
 import time
@@ -11,103 +11,103 @@ from starlette.types import ASGIApp, Message, Scope
 
 log = structlog.get_logger(__name__)
 HIGH_WATER = 64 << 10
-"""Bytes of a body that nobody has read yet, above which the connection stops reading."""
+"""The size in bytes of an unread body above which the connection stops reading."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 BODILESS = frozenset({204, 304})
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
-class Channel(Protocol):
+class ExchangeChannel(Protocol):
     """A connection as its exchanges see it."""
 
     def write(self, content: bytes) -> None:
         """Send bytes to the client."""
 
-    async def drained(self) -> None:
-        """Wait until the client has taken most of what was written."""
+    async def wait_until_drained(self) -> None:
+        """Wait until the client has read most of the answer so far."""
 
     def pause_reading(self) -> None:
-        """Read nothing more for now."""
+        """Stop reading from the client."""
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Read from the client again."""
 
-    def hang_up(self) -> None:
-        """Close the connection; what was written still goes out."""
+    def close_after_flush(self) -> None:
+        """Close the connection after the client has read the answer."""
 
-    def answered(self) -> None:
-        """Take note that the answer of the current exchange is complete."""
+    def finish_exchange(self) -> None:
+        """Go on after the complete answer of this exchange."""
 
 
 class Exchange:
-    """One request. The connection feeds its body; `run` lets the application answer it."""
+    """One request. The connection feeds its body; `run_application` answers it."""
 
-    def __init__(self, channel: Channel, scope: Scope, *, keep_alive: bool, expects: bool) -> None:
+    def __init__(self, channel: ExchangeChannel, scope: Scope, *, keep_alive: bool, expects: bool) -> None:
         """`expects`: the client waits for 100 Continue before it sends the body."""
         self.complete = False
         self.keep_alive = keep_alive
-        self.whole = False
+        self.is_body_complete = False
         self._channel = channel
         self._scope = scope
         self._expects = expects
-        self._gone = False
+        self._is_disconnected = False
         self._body = bytearray()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._started = False
-        self._silent = scope["method"] == "HEAD"
+        self._has_no_body = scope["method"] == "HEAD"
         self._chunked = False
-        self._left: int | None = None
+        self._bytes_left: int | None = None
 
-    def feed(self, content: bytes) -> None:
-        """Take part of the body. What comes after the answer is dropped."""
+    def feed_body(self, content: bytes) -> None:
+        """Append to the body. A part that comes after the answer is dropped."""
         if self.complete:
             return
         self._body += content
         if len(self._body) > HIGH_WATER:
             self._channel.pause_reading()
-        self._news.set()
+        self._changed.set()
 
-    def end(self) -> None:
-        """Take note that the body is whole."""
-        self.whole = True
-        self._news.set()
+    def end_body(self) -> None:
+        """Mark the body as complete."""
+        self.is_body_complete = True
+        self._changed.set()
 
-    def lose(self) -> None:
-        """Take note that the client has gone."""
-        self._gone = True
-        self._news.set()
+    def mark_disconnected(self) -> None:
+        """Mark the client as gone."""
+        self._is_disconnected = True
+        self._changed.set()
 
-    async def run(self, app: ASGIApp) -> None:
-        """Let the application answer; an answer that it does not complete is broken off."""
+    async def run_application(self, app: ASGIApp) -> None:
+        """Run the application. Close the connection if it does not complete the answer."""
         try:
             await app(self._scope, self.receive, self.send)
         except Exception:
             log.exception("application_crashed")
         finally:
-            if not self._started and not self._gone:
+            if not self._started and not self._is_disconnected:
                 self._write_head(500, [(b"content-length", b"0"), (b"connection", b"close")])
             if not self.complete:
-                self._channel.hang_up()
+                self._channel.close_after_flush()
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or that the client has gone or is answered."""
+        """Return the next part of the body, or `http.disconnect` once the client has gone or has its answer."""
         if self._expects and not self._started:
             self._expects = False
             self._channel.write(CONTINUE)
-        if not self._gone and not self.complete:
+        if not self._is_disconnected and not self.complete:
             self._channel.resume_reading()
-            await self._news.wait()
-            self._news.clear()
-        if self._gone or self.complete:
-            self._news.set()
+            await self._changed.wait()
+            self._changed.clear()
+        if self._is_disconnected or self.complete:
+            self._changed.set()
             return {"type": "http.disconnect"}
         body, self._body = bytes(self._body), bytearray()
-        return {"type": "http.request", "body": body, "more_body": not self.whole}
+        return {"type": "http.request", "body": body, "more_body": not self.is_body_complete}
 
     async def send(self, message: Message) -> None:
-        """Write part of the answer; nothing to a client that has gone. Raises RuntimeError for a broken sequence."""
-        await self._channel.drained()
-        if self._gone:
+        """Write a part of the answer, unless the client has gone. Raise RuntimeError for a wrong order of messages."""
+        await self._channel.wait_until_drained()
+        if self._is_disconnected:
             return
         kind = message["type"]
         if kind == "http.response.start" and not self._started:
@@ -125,14 +125,14 @@ class Exchange:
             lower = name.lower()
             names.add(lower)
             if lower == b"content-length":
-                self._left = int(value)
+                self._bytes_left = int(value)
             elif lower == b"connection" and value.lower() == b"close":
                 self.keep_alive = False
             lines += (name, b": ", value, b"\r\n")
-        self._silent = self._silent or status in BODILESS
+        self._has_no_body = self._has_no_body or status in BODILESS
         if b"date" not in names:
-            lines += (b"date: ", _date(), b"\r\n")
-        if self._left is None and not self._silent:
+            lines += (b"date: ", _date_header(), b"\r\n")
+        if self._bytes_left is None and not self._has_no_body:
             if self._scope["http_version"] == "1.1":
                 self._chunked = True
                 lines.append(b"transfer-encoding: chunked\r\n")
@@ -144,32 +144,32 @@ class Exchange:
         self._channel.write(b"".join(lines))
 
     def _write_body(self, content: bytes, *, more: bool) -> None:
-        if self._silent:
+        if self._has_no_body:
             pass
         elif self._chunked:
             parts = (b"%x\r\n" % len(content), content, b"\r\n") if content else ()
             self._channel.write(b"".join((*parts, b"" if more else b"0\r\n\r\n")))
         else:
-            self._count(len(content), more=more)
+            self._count_bytes(len(content), more=more)
             self._channel.write(content)
         if not more:
             self.complete = True
-            self._news.set()
-            self._channel.answered()
+            self._changed.set()
+            self._channel.finish_exchange()
 
-    def _count(self, size: int, *, more: bool) -> None:
-        if self._left is None:
+    def _count_bytes(self, size: int, *, more: bool) -> None:
+        if self._bytes_left is None:
             return
-        self._left -= size
-        if self._left < 0 or (self._left and not more):
+        self._bytes_left -= size
+        if self._bytes_left < 0 or (self._bytes_left and not more):
             raise RuntimeError("the answer is not as long as its Content-Length says")
 
 
 _dates: tuple[int, bytes] = (0, b"")
 
 
-def _date() -> bytes:
-    """Return the time for the header Date; it is made once a second."""
+def _date_header() -> bytes:
+    """Return the value of the header Date, formatted once a second."""
     global _dates
     now = int(time.monotonic())
     if _dates[0] != now:

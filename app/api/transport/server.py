@@ -1,4 +1,4 @@
-"""A server of one ASGI application: its lifespan, its connections, and its end."""
+"""An HTTP/1.1 server of one ASGI application: lifespan, connections and graceful stop."""
 
 import asyncio
 import ipaddress
@@ -14,21 +14,21 @@ from app.api.transport.exchange import Exchange
 log = structlog.get_logger(__name__)
 BACKLOG = 2048
 CUT_S = 5.0
-"""Seconds that requests have to answer after they were cancelled."""
+"""The seconds that a cancelled request has to answer."""
 LEAVE_S = 2.0
-"""Seconds that clients have then to take their answers."""
+"""The seconds that clients have to read their answers after that."""
 SCHEMES = frozenset({"http", "https"})
 
 
 class StartFailed(Exception):
-    """The application did not start; it has said why, or the message does."""
+    """The application did not start. The message says why, unless the application has logged it."""
 
 
 class HttpServer:
-    """Serves from `start` to `stop`. `bounds` hold for each connection; `proxies` may say X-Forwarded-Proto."""
+    """A server from `start` to `stop`. `bounds` hold for each connection."""
 
     def __init__(self, app: ASGIApp, bounds: Bounds | None = None, proxies: str = "127.0.0.1") -> None:
-        """`proxies`: addresses and networks with commas between them, or `*`. Raises ValueError."""
+        """`proxies`: the proxies whose X-Forwarded-Proto counts, with commas between them, or `*`. Raise ValueError."""
         self.bounds = bounds or Bounds()
         self.stopping = False
         self._app = app
@@ -36,8 +36,8 @@ class HttpServer:
         self._lifespan = _Lifespan(app)
         self._listener: asyncio.Server | None = None
         self._connections: set[Connection] = set()
-        self._deserted = asyncio.Event()
-        self._deserted.set()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
         self._requests: set[asyncio.Task[None]] = set()
 
     @property
@@ -47,7 +47,7 @@ class HttpServer:
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def start(self, host: str, port: int) -> None:
-        """Start the application, then listen; port 0 is any free one. Raises StartFailed, OSError."""
+        """Start the application, then listen. Port 0 means any free port. Raise StartFailed or OSError."""
         await self._lifespan.start()
         loop = asyncio.get_running_loop()
         try:
@@ -57,15 +57,15 @@ class HttpServer:
             raise
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Take no more connections, give requests `grace_s` seconds, cancel the rest, and stop the application.
+        """Accept no more connections, wait `grace_s` seconds for open requests, cancel the rest, stop the application.
 
-        Without `grace_s` it waits for the requests as long as they take.
+        None waits for the requests as long as they take.
         """
         self.stopping = True
         if self._listener is not None:
             self._listener.close()
         for connection in list(self._connections):
-            connection.finish()
+            connection.close_when_answered()
         await self._end_requests(grace_s)
         await self._close_connections()
         await self._lifespan.stop()
@@ -82,34 +82,34 @@ class HttpServer:
 
     async def _close_connections(self) -> None:
         for connection in list(self._connections):
-            connection.hang_up()
+            connection.close_after_flush()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._deserted.wait(), LEAVE_S)
+            await asyncio.wait_for(self._all_closed.wait(), LEAVE_S)
         for connection in list(self._connections):
             connection.abort()
 
-    # what connections call
+    # calls of connections
 
-    def open(self, connection: Connection) -> bool:
-        """Count a connection. False if there are too many."""
+    def admit_connection(self, connection: Connection) -> bool:
+        """Count a connection; return False if there are too many."""
         self._connections.add(connection)
-        self._deserted.clear()
+        self._all_closed.clear()
         return len(self._connections) <= self.bounds.connections
 
-    def close(self, connection: Connection) -> None:
-        """Count it no more."""
+    def forget_connection(self, connection: Connection) -> None:
+        """Stop counting a connection."""
         self._connections.discard(connection)
         if not self._connections:
-            self._deserted.set()
+            self._all_closed.set()
 
-    def begin(self, exchange: Exchange) -> None:
-        """Let the application answer, in a task of its own."""
-        task = asyncio.get_running_loop().create_task(exchange.run(self._app))
+    def begin_exchange(self, exchange: Exchange) -> None:
+        """Start the application for a request, in a task of its own."""
+        task = asyncio.get_running_loop().create_task(exchange.run_application(self._app))
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
 
-    def scope(self, transport: asyncio.Transport) -> Scope:
-        """Return what all requests of a connection have in common."""
+    def build_shared_scope(self, transport: asyncio.Transport) -> Scope:
+        """Return the ASGI scope that all requests of a connection share."""
         client, server = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         return {
             "type": "http",
@@ -121,12 +121,12 @@ class HttpServer:
             "state": self._lifespan.state,
         }
 
-    def scheme(self, scope: Scope, forwarded: str) -> str:
-        """Return the scheme that a trusted proxy names, else the connection's."""
+    def resolve_scheme(self, scope: Scope, forwarded: str) -> str:
+        """Return the scheme that a trusted proxy names, else `http`."""
         named = forwarded.strip().lower()
-        return named if named in SCHEMES and self._trusts(scope["client"]) else "http"
+        return named if named in SCHEMES and self._is_trusted_proxy(scope["client"]) else "http"
 
-    def _trusts(self, client: tuple[str, int] | None) -> bool:
+    def _is_trusted_proxy(self, client: tuple[str, int] | None) -> bool:
         if self._proxies is None:
             return True
         address = ipaddress.ip_address(client[0]) if client else None
@@ -134,7 +134,7 @@ class HttpServer:
 
 
 class _Lifespan:
-    """ASGI's lifespan, in a task of its own."""
+    """The lifespan protocol of ASGI, in a task of its own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.state: dict[str, Any] = {}
@@ -144,28 +144,28 @@ class _Lifespan:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._live())
-        answer = await self._ask("lifespan.startup")
+        self._task = asyncio.create_task(self._run_application())
+        answer = await self._send_order("lifespan.startup")
         if answer["type"] != "lifespan.startup.complete":
             await asyncio.wait([self._task])
             raise StartFailed(answer.get("message", ""))
 
     async def stop(self) -> None:
         if self._task is not None and not self._task.done():
-            answer = await self._ask("lifespan.shutdown")
+            answer = await self._send_order("lifespan.shutdown")
             if answer["type"] != "lifespan.shutdown.complete":
                 log.error("shutdown_failed", detail=answer.get("message", ""))
             await asyncio.wait([self._task])
 
-    async def _live(self) -> None:
+    async def _run_application(self) -> None:
         scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self.state}
         try:
             await self._app(scope, self._orders.get, self._answers.put)
-        except Exception as error:  # a failed start is told by its message
+        except Exception as error:  # the message of a failed start tells the reason
             log.debug("lifespan_failed", error=type(error).__name__)
 
-    async def _ask(self, order: str) -> Message:
-        """Give an order and return the answer, or that the application ended without one."""
+    async def _send_order(self, order: str) -> Message:
+        """Send an order; return the application's answer, or a failure if it ended without one."""
         assert self._task is not None
         self._orders.put_nowait({"type": order})
         answer = asyncio.ensure_future(self._answers.get())

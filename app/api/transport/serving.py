@@ -23,10 +23,10 @@ def main(create_app: Callable[[], ASGIApp], arguments: Sequence[str] | None = No
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--grace", type=float, default=GRACE_S, help="seconds for open requests at the end")
-    given = parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments)
     app = create_app()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        sys.exit(runner.run(_serve(app, given.host, given.port, given.grace)))
+        sys.exit(runner.run(_serve(app, chosen.host, chosen.port, chosen.grace)))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -46,8 +46,8 @@ async def _serve(app: ASGIApp, host: str, port: int, grace_s: float) -> int:
     try:
         await server.start(host, port)
     except StartFailed as failed:
-        if said := str(failed):
-            sys.stderr.write(f"{said}\n")
+        if reason := str(failed):
+            sys.stderr.write(f"{reason}\n")
         return 1
     except OSError as error:
         sys.stderr.write(f"error address_unavailable: cannot listen on {host} port {port}: {error.strerror}\n")
