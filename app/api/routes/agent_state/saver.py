@@ -7,12 +7,12 @@ from fastapi import APIRouter, Request, Response
 from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
 from app.api.schemas.agent_state.checkpoints import (
+    CheckpointCountOut,
     CheckpointIn,
+    CheckpointListIn,
     CheckpointPageOut,
     CopyIn,
-    CountOut,
-    FoundOut,
-    ListIn,
+    FoundCheckpointOut,
     RunsIn,
     ThreadsIn,
     WantedIn,
@@ -41,7 +41,7 @@ async def writes(app: App, scope: Writer, body: WritesIn) -> None:
     await app.checkpoints.put_writes(scope, body.thread, body.ns, body.checkpoint_id, channel_writes)
 
 
-@router.post("/get", response_model=FoundOut, responses=_READ)
+@router.post("/get", response_model=FoundCheckpointOut, responses=_READ)
 async def get(app: App, scope: Reader, body: WantedIn, request: Request) -> Response:
     """Return the named checkpoint, or the newest of the namespace; null if there is none."""
     row = await app.checkpoints.get_checkpoint(scope, body.thread, body.ns, body.checkpoint_id)
@@ -50,32 +50,32 @@ async def get(app: App, scope: Reader, body: WantedIn, request: Request) -> Resp
 
 
 @router.post("/list", response_model=CheckpointPageOut, responses=_READ)
-async def page(app: App, scope: Reader, body: ListIn, request: Request) -> Response:
+async def page(app: App, scope: Reader, body: CheckpointListIn, request: Request) -> Response:
     """List checkpoints, newest first. A page has fewer than `limit` items if the checkpoints are large."""
     rows = await app.checkpoints.list_checkpoints(scope, body.to_domain(), body.cursor, body.limit)
     items = [checkpoint_out(row, row) for row in rows.items]
     return render_answer(request, {"items": items, "next_cursor": rows.next_cursor})
 
 
-@router.post("/delete", response_model=CountOut, responses=_READ)
+@router.post("/delete", response_model=CheckpointCountOut, responses=_READ)
 async def delete(app: App, scope: Writer, body: ThreadsIn, request: Request) -> Response:
     """Delete threads with all their checkpoints and writes. Threads with a state of `PUT /checkpoints` stay."""
     return render_answer(request, {"count": await app.checkpoints.delete_threads(scope, body.user_id, body.thread_ids)})
 
 
-@router.post("/delete_runs", response_model=CountOut, responses=_READ)
+@router.post("/delete_runs", response_model=CheckpointCountOut, responses=_READ)
 async def delete_runs(app: App, scope: Writer, body: RunsIn, request: Request) -> Response:
     """Delete the checkpoints of runs, with their writes."""
     return render_answer(request, {"count": await app.checkpoints.delete_runs(scope, body.user_id, body.run_ids)})
 
 
-@router.post("/prune", response_model=CountOut, responses=_READ)
+@router.post("/prune", response_model=CheckpointCountOut, responses=_READ)
 async def prune(app: App, scope: Writer, body: ThreadsIn, request: Request) -> Response:
     """Delete all but the newest checkpoint of each namespace of these threads. Values it refers to stay."""
     return render_answer(request, {"count": await app.checkpoints.prune_threads(scope, body.user_id, body.thread_ids)})
 
 
-@router.post("/copy", response_model=CountOut, responses=_WRITE)
+@router.post("/copy", response_model=CheckpointCountOut, responses=_WRITE)
 async def copy(app: App, scope: Writer, body: CopyIn, request: Request) -> Response:
     """Copy a thread with its whole history to another thread of the same user.
 

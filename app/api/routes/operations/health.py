@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
 from app.api.schemas.fields import Moment
-from app.api.schemas.recall.query import CountOut, CountsOut
+from app.api.schemas.recall.query import CountsOut, EventCountOut
 from app.api.transport.parameters import StrictRoute
 
 router = APIRouter(tags=["operations"], route_class=StrictRoute)
@@ -39,7 +39,7 @@ async def counts(
 ) -> CountsOut:
     """Count events by the columns in `by`."""
     rows = await app.events.count_events(scope, [c.strip() for c in by.split(",")], since, until)
-    return CountsOut(counts=[CountOut(**row) for row in rows])
+    return CountsOut(counts=[EventCountOut(**row) for row in rows])
 
 
 @router.get("/health", response_model=Health)

@@ -165,7 +165,7 @@ class WantedIn(_ThreadRequest):
     checkpoint_id: Name | None = Field(default=None, description="absent: the newest checkpoint of the namespace")
 
 
-class ListIn(Request):
+class CheckpointListIn(Request):
     """Filters for checkpoints. An absent field does not filter."""
 
     user_id: Identifier | None = None
@@ -206,7 +206,7 @@ class CopyIn(Request):
     target_thread_id: Identifier
 
 
-class CountOut(BaseModel):
+class CheckpointCountOut(BaseModel):
     """A number of threads or checkpoints."""
 
     count: int = Field(ge=0, description="deleted threads, or deleted or copied checkpoints")
@@ -242,7 +242,7 @@ class CheckpointOut(BaseModel):
     writes: list[WriteOut]
 
 
-class FoundOut(BaseModel):
+class FoundCheckpointOut(BaseModel):
     """The checkpoint, or null if there is none."""
 
     checkpoint: CheckpointOut | None

@@ -66,7 +66,7 @@ class ConditionIn(Request):
     path: Path
 
 
-class ListIn(Request):
+class NamespaceListIn(Request):
     """A request for namespaces that meet every condition.
 
     They are cut to `max_depth` labels, sorted, and without duplicates.
@@ -130,7 +130,7 @@ class BatchIn(Request):
     )
     gets: Annotated[list[GetIn], Field(max_length=store.MAX_OPERATIONS)] = Field(default_factory=list)
     searches: Annotated[list[SearchIn], Field(max_length=store.MAX_OPERATIONS)] = Field(default_factory=list)
-    lists: Annotated[list[ListIn], Field(max_length=store.MAX_OPERATIONS)] = Field(default_factory=list)
+    lists: Annotated[list[NamespaceListIn], Field(max_length=store.MAX_OPERATIONS)] = Field(default_factory=list)
     puts: Annotated[list[PutIn], Field(max_length=store.MAX_OPERATIONS)] = Field(default_factory=list)
 
     @property
@@ -158,7 +158,7 @@ class StoreItemOut(BaseModel):
     updated_at: datetime
 
 
-class FoundOut(StoreItemOut):
+class FoundItemOut(StoreItemOut):
     """An item that a search found."""
 
     score: float | None = Field(description="cosine similarity to the query; null without a query or indexed texts")
@@ -168,7 +168,7 @@ class BatchOut(BaseModel):
     """One answer for each get, search and list, in their order. A missing item is null."""
 
     gets: list[StoreItemOut | None]
-    searches: list[list[FoundOut]]
+    searches: list[list[FoundItemOut]]
     lists: list[list[list[str]]]
 
 

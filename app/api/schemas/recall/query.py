@@ -221,7 +221,7 @@ class ThreadDeltaOut(DeltaOut):
     header: str
 
 
-class CountOut(BaseModel):
+class EventCountOut(BaseModel):
     """The number of events in one group, with the values of the group's columns."""
 
     model_config = ConfigDict(
@@ -233,4 +233,4 @@ class CountOut(BaseModel):
 class CountsOut(BaseModel):
     """Event counts by the requested columns."""
 
-    counts: list[CountOut]
+    counts: list[EventCountOut]
