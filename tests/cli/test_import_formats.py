@@ -147,7 +147,7 @@ def test_what_is_not_taken_over_is_noted() -> None:
         "mem0's graph relations are not imported",
         "memories with an expiration date: 1 (it is kept only in their metadata)",
     ]
-    assert read([page, page | {"next": None, "results": [row(2)]}]).notes[0].startswith("1 have")
+    assert read([page, page | {"next": None, "results": [row(2)]}]).notes[0].startswith("memories with an expiration")
     assert read([row(1)]).notes == []
 
 
