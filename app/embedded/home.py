@@ -17,7 +17,7 @@ from app.embedded.postgres_access import command_line
 DATABASE = "mnema"
 COMMANDS = {
     "supervisor": re.compile(r"(mnema|app\.cli\.main) up\b"),
-    "server": re.compile(r"app\.api\.(transport|main)\b"),
+    "server": re.compile(r"-m app\.api\b"),
     "worker": re.compile(r"workers\.app worker"),
     "beat": re.compile(r"workers\.app beat"),
     "redis": re.compile(r"redis-server"),

@@ -163,7 +163,7 @@ async def test_the_whole_way_to_another_model(
     assert row(listed, "minilm_l6_v2")[:8] == ["all-MiniLM-L6-v2", "384", "active", "3", "1", "4", "0", "0"]
     doctor = await asyncio.to_thread(CliRunner().invoke, command_line, ["doctor"], env=env)
     assert (
-        f"bad  embedding_space: embedding space {name} of acme/wide (768 dimensions) is not taken up" in doctor.stdout
+        f"bad  embedding_space: embedding space {name} of acme/wide (768 dimensions) is not ready yet" in doctor.stdout
     )
     assert f"`mnema embeddings switch {name}`" in doctor.stdout
     migrated = (await said(env, "migrate", name)).splitlines()

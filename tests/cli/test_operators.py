@@ -30,7 +30,7 @@ OK = (
     "reranker",
     "llm: none",
 )
-NO_BROKER = "warn broker: no broker configured: set MNEMA_REDIS_URL; background jobs wait\nok   workers\n"
+NO_BROKER = "warn broker: no broker configured, background jobs wait: set MNEMA_REDIS_URL\nok   workers\n"
 
 
 @pytest.fixture

@@ -239,7 +239,7 @@ async def test_names_that_langgraph_refuses_never_leave(store: MnemaStore) -> No
         await store.aput((), "k", {})
     with pytest.raises(ValueError, match="Out of range"):
         await store.aput(("d",), "k", {"v": float("nan")})
-    with pytest.raises(ValueError, match="only `fields`"):
+    with pytest.raises(ValueError, match="only 'fields'"):
         MnemaStore("http://127.0.0.1:1", "key", index={"dims": 3, "embed": lambda texts: [[0.0] * 3 for _ in texts]})
 
 

@@ -84,4 +84,4 @@ def _find_model(model: str) -> tuple[str, Path | None]:
     if (Path(model) / file).is_file():
         return DEFAULT_MODEL, Path(model)
     names = ", ".join(str(entry["model"]) for entry in supported.values())
-    raise ConfigError(f"MNEMA_RERANKER_MODEL: must be a folder that holds {file} or one of {names}; got {model!r}")
+    raise ConfigError(f"MNEMA_RERANKER_MODEL: must be a folder that holds {file} or one of {names}")

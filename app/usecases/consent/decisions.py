@@ -34,7 +34,7 @@ class Decisions:
     def require_access(self, scope: Principal) -> None:
         """Raise AgentNotAllowed for a key bound to agents that do not see profiles."""
         if scope.categories is not None and self.policy.category not in scope.categories:
-            raise AgentNotAllowed(f"none of this key's agents may see the category {self.policy.category!r}")
+            raise AgentNotAllowed("none of this key's agents may see the context of users")
 
     async def run_with_retries(self, scope: Principal, work: Callable[[WriteTx], Awaitable[T]]) -> T:
         """Run `work` in a transaction; retry it after a conflict with an erasure or a deadlock."""

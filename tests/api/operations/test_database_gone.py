@@ -86,7 +86,7 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
                 ),
                 "ok",
             )
-            | {"llm": "none", "broker": "no broker configured: set MNEMA_REDIS_URL; background jobs wait"},
+            | {"llm": "none", "broker": "no broker configured, background jobs wait: set MNEMA_REDIS_URL"},
         },
     )
     async with gone(database):

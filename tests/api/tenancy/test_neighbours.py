@@ -137,7 +137,7 @@ async def test_a_batch_ends_when_its_time_in_the_database_is_spent_and_leaves_no
             problem = refused(
                 await client.post("/store/batch", json={"searches": many, "puts": [put]}), 422, "batch_too_slow"
             )
-            assert "nothing was written" in problem["detail"]
+            assert "Nothing was written" in problem["detail"]
             async with locked(database, "store_items") as waiting:
                 one = asyncio.create_task(
                     client.post("/store/batch", json={"gets": [{"namespace": ["d"], "key": "k"}]})

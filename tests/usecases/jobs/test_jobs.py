@@ -13,6 +13,7 @@ import pytest
 from app.bootstrap import Application
 from app.domain.errors import ConfigError, InvalidInput, NotFound, TerminalJobError, WrongState
 from app.domain.jobs.job import Job, JobKind, JobPolicy, JobState, NewJob
+from app.domain.jobs.schedule import offset_s
 from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
@@ -431,7 +432,8 @@ async def test_each_period_is_scheduled_once_for_each_tenant_whatever_the_clocks
     rows = await sql.fetch("SELECT tenant_id, slot FROM jobs")
     assert {row["tenant_id"] for row in rows} == {scope.tenant_id, other.scope.tenant_id}
     assert len({(row["tenant_id"], row["slot"]) for row in rows}) == len(rows)
-    assert len({row["slot"] for row in rows}) == len(rows), "tenants are staggered"
+    offsets = {offset_s(row["tenant_id"], 3600) for row in rows}  # two tenants have the same one once in 3,600 runs
+    assert len({row["slot"] for row in rows}) * 2 == len(rows) * len(offsets), "tenants are staggered"
 
 
 async def test_a_kind_that_is_behind_is_not_queued_on_top(

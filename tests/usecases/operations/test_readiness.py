@@ -78,6 +78,7 @@ def readiness_of(app: Application, chat: ChatModel | None = None) -> Readiness:
     return Readiness(app.uow, SeededEmbedder(), NullReranker(), chat or NullChatModel(), lambda: None)
 
 
+@pytest.mark.usefixtures("own")
 async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Application) -> None:
     readiness, scopes = readiness_of(app), [(await make_caller(app)).scope for _ in range(2)]
     assert (await readiness.run_checks())["pauses"] == "ok"
@@ -91,6 +92,7 @@ async def test_what_is_paused_is_told_by_kind_and_stops_no_request(app: Applicat
     assert (await readiness.run_checks())["pauses"] == "ok"
 
 
+@pytest.mark.usefixtures("own")
 async def test_no_model_one_that_answers_and_one_that_does_not_are_told_apart(app: Application) -> None:
     async with fake_llm() as llm:
         model = OpenAIModel(llm.base_url, "", "scripted", 5.0)
