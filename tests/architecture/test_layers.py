@@ -189,7 +189,13 @@ def test_the_import_contracts_are_kept() -> None:
         ("app/api/bad.py", "import app.storage.uow", "Faces never reach the database"),
         ("workers/bad.py", "import sqlalchemy", "Faces never reach the database"),
         ("app/storage/bad.py", "import app.usecases", "Layers"),
-        ("app/storage/bad.py", "import app.providers.embeddings", "Layers"),
+        ("app/storage/memory/bad.py", "import app.providers.embeddings", "Layers"),
+        ("app/domain/memory/bad.py", "import app.domain.recall.scoring", "Capabilities of the domain"),
+        ("app/usecases/memory/bad.py", "import app.usecases.reflection.reflect", "Capabilities of the use-cases"),
+        ("app/storage/recall/bad.py", "import app.storage.retention.export", "Capabilities of the storage"),
+        ("app/storage/bad.py", "import app.domain.principal", "Capabilities of the storage"),
+        ("workers/bad.py", "import app.api.errors", "No face but MCP"),
+        ("app/domain/bad.py", "import workers.tasks", "Nothing below knows a face"),
     ],
 )
 def test_the_import_contracts_report_a_forbidden_import(tmp_path: Path, module: str, line: str, contract: str) -> None:

@@ -13,7 +13,7 @@ FREE = 64 << 10
 MAX_VALUES = 100_000
 """Maximum number of values, and of keys of objects, in one body."""
 MAX_STATE_VALUES = 400_000
-"""The same for a checkpoint: more than the largest checkpoint that its route takes."""
+"""Maximum number of values in the body of a checkpoint: more than the largest allowed checkpoint can hold."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """A JSON string, or the rest of the text after an unclosed quote. The pattern reads no byte twice."""

@@ -29,7 +29,7 @@ class Argument:
 
     @property
     def loc(self) -> tuple[str, ...]:
-        """The `loc` of a problem with this argument."""
+        """The path of this argument in an error, such as `("query", "limit")`."""
         return (self.place,) if self.alias is None else (self.place, self.alias)
 
     def missing(self) -> tuple[Any, list[Problem]]:

@@ -22,7 +22,7 @@ def secret_fingerprint(secret: bytes) -> bytes:
 
 
 async def require_secret(uow: UnitOfWork, secret: bytes, *, note: bool) -> None:
-    """Raise ConfigError if the database is used with another secret; with `note`, store the first one."""
+    """Raise ConfigError if the database is used with another secret. If it knows none yet, `note` records this one."""
     mark = secret_fingerprint(secret)
     try:
         rows = await uow.call_definer(_READ_FINGERPRINT)

@@ -67,7 +67,7 @@ class ReflectionStorage:
         old: ReadPosition | None,
         new: ReadPosition,
     ) -> bool:
-        """Store the new position; return False if somebody else moved it meanwhile."""
+        """Store the new position; return False if another worker moved it meanwhile."""
         before = (old.rev, old.at) if old else (None, None)
         where = scope.tenant_id, user_id, thread_id, kind
         return bool(await tx.fetchval(_format_statement("advance"), *where, new.rev, new.at, *before))
@@ -84,7 +84,7 @@ class ReflectionStorage:
     ) -> int:
         """Count a failed reading from `old`; return the failures in a row, or `least` if that is more.
 
-        Return 0 if somebody else moved the position meanwhile.
+        Return 0 if another worker moved the position meanwhile.
         """
         where, before = (scope.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
         return int(await tx.fetchval(_format_statement("count_failed_read"), *where, *before, least) or 0)

@@ -23,7 +23,7 @@ MAX_COMPARED = 50
 
 
 class CaptureEpisodes:
-    """Writes episodes from the turns of one user and thread at a time."""
+    """The use-case that makes episodes from the turns of one user and thread at a time."""
 
     def __init__(self, gateway: ModelGateway, writer: GeneratedMemoryWriter) -> None:
         self._gateway = gateway

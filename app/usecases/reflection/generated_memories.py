@@ -24,7 +24,7 @@ class _DailyCapReached(Exception):
 
 
 class GeneratedMemoryWriter:
-    """Builds generated memories and stores them with the position that was read."""
+    """The writer of generated memories. It stores each one together with the position that was read."""
 
     def __init__(self, cursor: ReadCursor, journal: Journal, embedder: Embedder) -> None:
         self.cursor = cursor

@@ -27,7 +27,7 @@ MAX_TRIES = 3
 
 
 class DrawInsights:
-    """Draws the insights of one user at a time."""
+    """The use-case that draws the insights of one user at a time."""
 
     def __init__(self, gateway: ModelGateway, writer: GeneratedMemoryWriter, consent: ProposeProfileFields) -> None:
         self._gateway = gateway

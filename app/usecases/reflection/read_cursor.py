@@ -13,7 +13,7 @@ from app.usecases.reflection.results import Bounds, ReadStep, ReflectionResult, 
 
 
 class ReadCursor:
-    """Finds what a kind of reflection has not read yet, and moves the position forward."""
+    """The positions up to which each kind of reflection has read each thread of a user."""
 
     def __init__(self, uow: UnitOfWork, storage: ReflectionStorage, policies: Policies, clock: Clock) -> None:
         self.uow = uow
@@ -66,7 +66,7 @@ class ReadCursor:
         return ReadStep(result.user_id, result.thread_id or WHOLE_USER, result.kind, transcript.mark, new)
 
     async def advance_position(self, tx: WriteTx, scope: Principal, step: ReadStep) -> bool:
-        """Move the position; return False if somebody else has moved it since it was read."""
+        """Move the position; return False if another worker has moved it since it was read."""
         where = step.user_id, step.thread_id, step.kind
         return await self.storage.advance_position(tx, scope, *where, step.old, step.new)
 

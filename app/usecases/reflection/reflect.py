@@ -20,7 +20,7 @@ AT_ONCE = 200
 
 
 class Reflect:
-    """Runs fact extraction, episodes, summaries and insights. If one raises, the rest waits for the next run."""
+    """Fact extraction, episodes, summaries and insights in one run. If one raises, the rest waits for the next run."""
 
     KINDS: tuple[ReflectionKind, ...] = ("episode", "summary", "insight")
 

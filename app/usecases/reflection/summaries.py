@@ -16,7 +16,7 @@ from app.usecases.reflection.results import Bounds, ReflectionResult
 
 
 class SummariseThreads:
-    """Writes the summary of one user and thread at a time. An edit by hand is carried forward."""
+    """The use-case that writes the summary of one user and thread at a time. It carries an edit by hand forward."""
 
     def __init__(self, gateway: ModelGateway, writer: GeneratedMemoryWriter) -> None:
         self._gateway = gateway

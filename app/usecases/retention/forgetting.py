@@ -157,7 +157,7 @@ class ForgetMemories:
             user_id=memory.user_id,
             actor=scope.actor_name,
             expect_version=memory.version,
-            expect_states=("soft_deleted",),  # its threads' deltas had it when it was soft-deleted
+            expect_states=("soft_deleted",),  # no `threads`: the deltas already showed the soft delete
             observations=(_sweep_event(memory, "delete"),),
         )
 
