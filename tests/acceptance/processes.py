@@ -36,12 +36,8 @@ ANNOUNCED = "stop  Ctrl-C"
 def environment(**values: object) -> dict[str, str]:
     """Return this process's environment without settings of Mnema or a database, and with `values`.
 
-    With a database it has the secret of the tests, too. Where Python may keep no bytecode in the source tree, the run
-    keeps it in its folder: every process would compile the product again.
+    With a database it has the tests' secret, too.
     """
-    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
-        kept_in = Path(os.environ["MNEMA_TEST_HOME"]) / "bytecode"
-        values = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": kept_in, **values}
     if values.get("MNEMA_DATABASE_URL"):
         values = {"MNEMA_SECRET_KEY": SECRET_KEY, **values}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MNEMA_", "PG", "DATABASE_URL"))}

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,13 @@ def sources(*patterns: str) -> Iterator[Source]:
         for path in sorted(ROOT.glob(pattern)):
             name = path.relative_to(ROOT).as_posix()
             if path.is_file() and not any(p in ("build", "__pycache__") or p[0] == "." for p in Path(name).parts):
-                yield Source(name, path.read_text(encoding="utf-8", errors="replace"))
+                yield source(path)
+
+
+@cache
+def source(path: Path) -> Source:
+    """The file, parsed once for all rules."""
+    return Source(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8", errors="replace"))
 
 
 def lint_imports(project: Path) -> subprocess.CompletedProcess[str]:
