@@ -182,7 +182,7 @@ class TokenCounter(Protocol):
 class SameFactJudge(Protocol):
     """A judge of pairs of memories for which the deterministic rule is not enough."""
 
-    async def judge_pairs(self, scope: Principal, pairs: Sequence[Pair]) -> Judgement:
+    async def judge_pairs(self, principal: Principal, pairs: Sequence[Pair]) -> Judgement:
         """Return verdicts on some or all of the pairs. A later consolidation asks again about the others.
 
         Raise RuntimeError inside a transaction.

@@ -55,15 +55,15 @@ def _record_calls(app: Application, recordings: list[Recording]) -> Iterator[Non
     uow: Any = app.uow
     call, calls = uow.call, uow.calls
 
-    async def recorded_call(scope: Principal, statement: str, *args: Any) -> Any:
-        rows = await call(scope, statement, *args)
-        recordings[-1].calls.append(Call(statement, (scope.tenant_id, *args)))
+    async def recorded_call(principal: Principal, statement: str, *args: Any) -> Any:
+        rows = await call(principal, statement, *args)
+        recordings[-1].calls.append(Call(statement, (principal.tenant_id, *args)))
         recordings[-1].database_ids.update(str(row["id"]) for row in map(dict, rows) if "id" in row)
         return rows
 
     @contextlib.asynccontextmanager
-    async def recorded_calls(scope: Principal) -> AsyncIterator[Any]:
-        async with calls(scope) as tx:
+    async def recorded_calls(principal: Principal) -> AsyncIterator[Any]:
+        async with calls(principal) as tx:
             yield _RecordingTx(tx, recordings[-1])
 
     uow.call, uow.calls = recorded_call, recorded_calls

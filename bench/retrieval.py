@@ -137,7 +137,7 @@ async def _analyse_tables(site: throwaway.Site) -> None:
 
 
 async def _store_turns(
-    app: Application, scope: Principal, sample: dict[str, Any], clock: MovableClock, *, plain: bool = False
+    app: Application, principal: Principal, sample: dict[str, Any], clock: MovableClock, *, plain: bool = False
 ) -> dict[UUID, str]:
     """Store the turns as memories. Return LoCoMo's turn ids by memory id."""
     turn_ids: dict[UUID, str] = {}
@@ -145,9 +145,9 @@ async def _store_turns(
     clock.at = datetime.fromisoformat(lines[-1]["created_at"]) + timedelta(days=1)
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
-        drafts = [app.write.check_draft(scope, _turn_memory(line, plain)) for line in chunk]
-        embeddings = await app.write.embed_drafts(scope, drafts)
-        stored = await app.write.store_many(scope, [(d, e, None) for d, e in zip(drafts, embeddings, strict=True)])
+        drafts = [app.write.check_draft(principal, _turn_memory(line, plain)) for line in chunk]
+        embeddings = await app.write.embed_drafts(principal, drafts)
+        stored = await app.write.store_many(principal, [(d, e, None) for d, e in zip(drafts, embeddings, strict=True)])
         for line, written in zip(chunk, stored, strict=True):
             if isinstance(written, Exception) or written.id is None:
                 raise RuntimeError(f"a turn was not stored: {written}")
@@ -165,7 +165,7 @@ def _turn_memory(line: dict[str, Any], plain: bool) -> NewMemory:
 
 async def _ask_question(
     app: Application,
-    scope: Principal,
+    principal: Principal,
     sample: dict[str, Any],
     question: locomo.Question,
     profile: str,
@@ -179,7 +179,7 @@ async def _ask_question(
     query = Query(AGENT, question.question, (CATEGORY,), Filters(user_id=user), DEEPEST, 8192, profile=name)
     await app.embedder.encode_query(question.question)  # cached from now on, so that only the query is measured
     started = time.process_time()
-    answer = await app.query.answer_query(scope, query)
+    answer = await app.query.answer_query(principal, query)
     figures.cpu_ms += (time.process_time() - started) * 1000
     return {turn_ids[item.memory.id]: place for place, item in enumerate(answer.items, start=1)}
 

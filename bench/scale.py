@@ -179,7 +179,7 @@ class TenantDataset:
 
 
 async def _measure_shape(
-    town: TenantDataset, scope: Principal, both: Sequence[asyncpg.Connection], shape: Shape
+    town: TenantDataset, principal: Principal, both: Sequence[asyncpg.Connection], shape: Shape
 ) -> Line:
     storage, cpu, found, times = SearchStorage(SPACE), [0.0, 0.0], [], []
     pids = [await c.fetchval("SELECT pg_backend_pid()") for c in both]
@@ -192,7 +192,7 @@ async def _measure_shape(
         for side in (0, 1) if query % 2 else (1, 0):  # the first query fills the caches, the second is measured
             connection = both[side]
             before, started = cpu_time.thread_seconds(pids[side]), time.perf_counter()
-            candidates = await storage.find_candidates(ReadTx(connection), scope, search)
+            candidates = await storage.find_candidates(ReadTx(connection), principal, search)
             if query >= 0:  # the first five only warm plans and caches
                 cpu[side] += (cpu_time.thread_seconds(pids[side]) - before) * 1000 / QUERIES
                 if side == 0:

@@ -107,11 +107,11 @@ class _Loader:
     """A loader of one user's memories, oldest first, each related to some of the same topic."""
 
     def __init__(
-        self, app: Application, journal: Journal, scope: Principal, numbers: range, gate: asyncio.Semaphore
+        self, app: Application, journal: Journal, principal: Principal, numbers: range, gate: asyncio.Semaphore
     ) -> None:
         self._journal = journal
         self._embedder = app.embedder
-        self._scope = scope
+        self._scope = principal
         self._numbers = numbers
         self.edges: list[tuple[str, str, float]] = []
         self._gate = gate

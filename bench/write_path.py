@@ -121,7 +121,7 @@ class Bench:
     """An application on one connection to the backend `pid`, its tenant, and the time of each `apply_changes`."""
 
     app: Application
-    scope: Principal
+    principal: Principal
     pid: int
     taken: list[Taken] = field(default_factory=list)
     last_lookup: tuple[Any, ...] = ()  # the last look-up: statement and parameters
@@ -129,7 +129,7 @@ class Bench:
     async def remember_text(self, text: str, **fields: Any) -> int:
         """Write a text into a thread as POST /memory does. Return the number of its relations."""
         new = NewMemory(**{"user_id": "maya", "category": "preferences", "text": text, "thread_id": "t1"} | fields)
-        return (await self.app.write.write_memory(self.scope, new)).related
+        return (await self.app.write.write_memory(self.principal, new)).related
 
     async def apply_write(self, text: str, edges: int) -> Taken:
         """Return the time of `apply_changes`. Raise RuntimeError unless it creates `edges` relations."""
@@ -137,34 +137,34 @@ class Bench:
             raise RuntimeError(f"expected {edges} relations, got {related}")
         return self.taken[-1]
 
-    async def metered_call(self, uow: UnitOfWork, scope: Principal, statement: str, *args: Any) -> Any:
+    async def metered_call(self, uow: UnitOfWork, principal: Principal, statement: str, *args: Any) -> Any:
         """Run `UnitOfWork.call` and record its time."""
-        taken, rows = await _time_work(self.pid, _CALL(uow, scope, statement, *args))
+        taken, rows = await _time_work(self.pid, _CALL(uow, principal, statement, *args))
         if "apply_changes" in statement:
             self.taken.append(taken)
         else:
-            self.last_lookup = (statement, scope.tenant_id, *args)
+            self.last_lookup = (statement, principal.tenant_id, *args)
         return rows
 
 
 @asynccontextmanager
-async def open_bench(url: str, scope: Principal | None = None) -> AsyncIterator[Bench]:
+async def open_bench(url: str, principal: Principal | None = None) -> AsyncIterator[Bench]:
     """Open an application with one connection to `url`, with a new tenant unless a principal is given."""
     one = Settings(database_url=SecretStr(url), secret_key=SecretStr(uuid4().hex), pool_min=1, pool_max=1)
     async with build_application(one, Doubles(embedder=TopicEmbedder())) as app:
         async with (await app.engine.get_pool()).acquire() as connection:
             pid = connection.get_server_pid()
-        bench = Bench(app, scope or Principal((await app.tenants.create_tenant(f"bench {uuid4().hex}")).id), pid)
+        bench = Bench(app, principal or Principal((await app.tenants.create_tenant(f"bench {uuid4().hex}")).id), pid)
         with mock.patch.object(UnitOfWork, "call", lambda uow, *args: bench.metered_call(uow, *args)):
             yield bench
 
 
 async def count_round_trips(
-    proxy: CountingProxy, scope: Principal | None = None, rounds: int = 20
+    proxy: CountingProxy, principal: Principal | None = None, rounds: int = 20
 ) -> dict[str, list[int]]:
     """Return the flights of each write by kind: the very first of a connection (COLD), then those after a warm-up."""
     counts: dict[str, list[int]] = {}
-    async with open_bench(proxy.proxy_url, scope) as bench:
+    async with open_bench(proxy.proxy_url, principal) as bench:
 
         async def count_write(kind: str, text: str, **fields: Any) -> None:
             before = proxy.flights
@@ -193,17 +193,17 @@ _PLAIN = f"""WITH m AS ({_BARE} RETURNING tenant_id, user_pk, id, type, category
     SELECT m.*, ${len(_COLUMNS.split(",")) + 1}, ${len(_COLUMNS.split(",")) + 2} FROM m"""
 
 
-async def measure_statements(superuser: str, app_url: str, scope: Principal, rounds: int) -> dict[str, list[Taken]]:
+async def measure_statements(superuser: str, app_url: str, principal: Principal, rounds: int) -> dict[str, list[Taken]]:
     """Return the times of each statement. The statements alternate and do not wait for the disk."""
     # replica mode turns off foreign keys and the tripwire, and no policy applies to a superuser: the barest INSERT
     bare = await asyncpg.connect(superuser + NO_DISK, server_settings={"session_replication_role": "replica"})
     # a memory and its vector as the application writes them, but without any record: policies and foreign keys apply
-    plain = await asyncpg.connect(superuser + NO_DISK, server_settings={"app.tenant_id": str(scope.tenant_id)})
+    plain = await asyncpg.connect(superuser + NO_DISK, server_settings={"app.tenant_id": str(principal.tenant_id)})
     await plain.execute("SET ROLE mnema_app")
     await register_vector(plain)
-    template = await bare.fetchrow(f"SELECT {_COLUMNS} FROM memories WHERE tenant_id = $1 LIMIT 1", scope.tenant_id)
+    template = await bare.fetchrow(f"SELECT {_COLUMNS} FROM memories WHERE tenant_id = $1 LIMIT 1", principal.tenant_id)
     taken: dict[str, list[Taken]] = {name: [] for name in LABELS}
-    async with open_bench(app_url + NO_DISK, scope) as bench:
+    async with open_bench(app_url + NO_DISK, principal) as bench:
         for number in range(rounds + WARM_UP):
             taken["SELECT 1"].append((await _time_work(bare.get_server_pid(), bare.fetchval("SELECT 1")))[0])
             taken["INSERT"].append(
@@ -282,8 +282,8 @@ async def run_benchmark(superuser: str, memories: int, rounds: int) -> bool:
                 await bench.remember_text(related_text(number) if number < TOPICS * TOPIC_SIZE else lonely_text())
         await _execute_statement(urlunsplit(parts), "VACUUM ANALYZE")
         async with CountingProxy(app) as proxy:
-            counts = await count_round_trips(proxy, bench.scope)
-        taken = await measure_statements(urlunsplit(parts), app, bench.scope, rounds)
+            counts = await count_round_trips(proxy, bench.principal)
+        taken = await measure_statements(urlunsplit(parts), app, bench.principal, rounds)
         print(f"{memories} memories of one user, {rounds} rounds\n")
         return print_report(counts, taken)
     finally:

@@ -29,11 +29,11 @@ async def identify_principal(app: Application, credentials: HTTPAuthorizationCre
     """Return the principal of an API key. Raise Unauthenticated if there is no key or it is not valid."""
     if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY_CHARS:
         raise Unauthenticated()
-    scope = await app.tenants.authenticate(credentials.credentials)
-    if scope is None:
+    principal = await app.tenants.authenticate(credentials.credentials)
+    if principal is None:
         raise Unauthenticated("The API key is unknown, revoked or expired.")
-    structlog.contextvars.bind_contextvars(tenant_id=str(scope.tenant_id))
-    return scope
+    structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id))
+    return principal
 
 
 async def recheck_key(app: Application, request: Request) -> None:
@@ -49,19 +49,19 @@ async def admit_principal(app: Application, credentials: HTTPAuthorizationCreden
 
     Raise Unauthenticated or RateLimited.
     """
-    scope = await identify_principal(app, credentials)
-    await app.limits.admit_request(scope)
-    return scope
+    principal = await identify_principal(app, credentials)
+    await app.limits.admit_request(principal)
+    return principal
 
 
-def has_scope(scope: Principal, name: str) -> bool:
+def has_scope(principal: Principal, name: str) -> bool:
     """Return True if the key has the scope `name`. The scope `admin` includes every other."""
-    return name in scope.scopes or "admin" in scope.scopes
+    return name in principal.scopes or "admin" in principal.scopes
 
 
-def require_scope(scope: Principal, name: str) -> None:
+def require_scope(principal: Principal, name: str) -> None:
     """Raise ScopeRequired unless the key has the scope `name`."""
-    if not has_scope(scope, name):
+    if not has_scope(principal, name):
         raise ScopeRequired(f"this route needs a key with scope {name!r}")
 
 
@@ -82,10 +82,10 @@ class RequireScope:
 
     def admitted_principal(self, request: Request) -> Principal:
         """Return the principal that `app.api.transport.admission` stored in the request. Raise ScopeRequired."""
-        scope: Principal = request.state.caller
+        principal: Principal = request.state.caller
         if self._scope_name is not None:
-            require_scope(scope, self._scope_name)
-        return scope
+            require_scope(principal, self._scope_name)
+        return principal
 
 
 AnyPrincipal = Annotated[Principal, Depends(RequireScope())]

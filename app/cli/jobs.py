@@ -31,14 +31,14 @@ def jobs_list(
 ) -> None:
     """List jobs, newest first, and the paused kinds."""
 
-    async def print_page(jobs: Jobs, scope: Principal) -> None:
-        page = await jobs.list_jobs(scope, state, kind, None, limit)
+    async def print_page(jobs: Jobs, principal: Principal) -> None:
+        page = await jobs.list_jobs(principal, state, kind, None, limit)
         rows = plain_table("id", "kind", "state", "attempts", "next run", "updated", "error")
         for job in page.items:
             times = (job.next_run.isoformat()[:19], job.updated_at.isoformat()[:19])
             rows.add_row(str(job.id), job.kind, job.state, str(job.attempts), *times, escape(job.last_error or ""))
         print_table(rows, whole=True)
-        if paused := (await jobs.count_jobs(scope)).paused:
+        if paused := (await jobs.count_jobs(principal)).paused:
             _print_pauses(list(paused))
 
     _run_for_tenant(tenant, print_page)
@@ -48,8 +48,8 @@ def jobs_list(
 def jobs_show(job_id: UUID, tenant: TenantOption) -> None:
     """Show one job with its report, as JSON."""
 
-    async def print_one(jobs: Jobs, scope: Principal) -> None:
-        _print_job(await jobs.get_job(scope, job_id))
+    async def print_one(jobs: Jobs, principal: Principal) -> None:
+        _print_job(await jobs.get_job(principal, job_id))
 
     _run_for_tenant(tenant, print_one)
 
@@ -58,8 +58,8 @@ def jobs_show(job_id: UUID, tenant: TenantOption) -> None:
 def jobs_replay(job_id: UUID, tenant: TenantOption) -> None:
     """Run a dead or done job again."""
 
-    async def replay_one(jobs: Jobs, scope: Principal) -> None:
-        job = await jobs.replay_job(scope, job_id)
+    async def replay_one(jobs: Jobs, principal: Principal) -> None:
+        job = await jobs.replay_job(principal, job_id)
         out.print(f"{job.id}  {job.kind} is {job.state}", highlight=False)
 
     _run_for_tenant(tenant, replay_one)
@@ -69,8 +69,8 @@ def jobs_replay(job_id: UUID, tenant: TenantOption) -> None:
 def jobs_pause(kind: KindArgument, tenant: TenantOption) -> None:
     """Pause a kind of job: running jobs finish, due jobs wait."""
 
-    async def pause_kind(jobs: Jobs, scope: Principal) -> None:
-        _print_pauses(await jobs.pause_jobs(scope, kind))
+    async def pause_kind(jobs: Jobs, principal: Principal) -> None:
+        _print_pauses(await jobs.pause_jobs(principal, kind))
 
     _run_for_tenant(tenant, pause_kind)
 
@@ -79,8 +79,8 @@ def jobs_pause(kind: KindArgument, tenant: TenantOption) -> None:
 def jobs_resume(kind: KindArgument, tenant: TenantOption) -> None:
     """End the pause of a kind, or every pause."""
 
-    async def resume_kind(jobs: Jobs, scope: Principal) -> None:
-        _print_pauses(await jobs.resume_jobs(scope, kind))
+    async def resume_kind(jobs: Jobs, principal: Principal) -> None:
+        _print_pauses(await jobs.resume_jobs(principal, kind))
 
     _run_for_tenant(tenant, resume_kind)
 
@@ -89,8 +89,8 @@ def jobs_resume(kind: KindArgument, tenant: TenantOption) -> None:
 def jobs_counts(tenant: TenantOption) -> None:
     """Count jobs by kind and state; show the delay of the oldest due job and the paused kinds."""
 
-    async def print_counts(jobs: Jobs, scope: Principal) -> None:
-        summary = await jobs.count_jobs(scope)
+    async def print_counts(jobs: Jobs, principal: Principal) -> None:
+        summary = await jobs.count_jobs(principal)
         rows = plain_table("kind", "state", "jobs")
         for kind, state, count in summary.counts:
             rows.add_row(escape(kind), state, str(count))

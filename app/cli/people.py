@@ -109,23 +109,27 @@ async def _open_job(
     if job == "consent":
         async with open_consent(settings) as consent:
 
-            async def expire_proposals(scope: Principal) -> ForgettingReport:
-                return ForgettingReport(job, dry_run, {"expired": await consent.expire_patches(scope, dry_run=dry_run)})
+            async def expire_proposals(principal: Principal) -> ForgettingReport:
+                return ForgettingReport(
+                    job, dry_run, {"expired": await consent.expire_patches(principal, dry_run=dry_run)}
+                )
 
             yield expire_proposals
     elif job == "embed":
         async with open_embed_missing(settings) as embed:
 
-            async def fill_vectors(scope: Principal) -> ForgettingReport:
-                counts = {"missing": await embed.count_missing(scope)} if dry_run else await embed.embed_all(scope)
+            async def fill_vectors(principal: Principal) -> ForgettingReport:
+                counts = (
+                    {"missing": await embed.count_missing(principal)} if dry_run else await embed.embed_all(principal)
+                )
                 return ForgettingReport(job, dry_run, counts)
 
             yield fill_vectors
     else:
         async with open_forgetting(settings) as lifecycle:
 
-            async def forget_memories(scope: Principal) -> ForgettingReport:
-                return await lifecycle.run_job(scope, job, dry_run=dry_run)
+            async def forget_memories(principal: Principal) -> ForgettingReport:
+                return await lifecycle.run_job(principal, job, dry_run=dry_run)
 
             yield forget_memories
 

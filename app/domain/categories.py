@@ -55,26 +55,26 @@ class CategoryPolicy:
         viewers = [set(names) for names in self.allowlists.values() if category in names]
         return sorted(set(self.categories).intersection(*viewers))
 
-    def agent_categories(self, scope: Principal, agent: str) -> frozenset[str]:
+    def agent_categories(self, principal: Principal, agent: str) -> frozenset[str]:
         """Return the agent's categories.
 
         Raise AgentNotAllowed if the key is bound to other agents, UnknownAgent if the agent has no allowlist.
         """
-        if scope.agents is not None and agent not in scope.agents:
+        if principal.agents is not None and agent not in principal.agents:
             raise AgentNotAllowed(f"this key may not speak as {agent!r}")
         if agent not in self.allowlists:
             raise UnknownAgent(f"no allowlist for agent {agent!r}")
         return frozenset(self.allowlists[agent])
 
-    def delta_categories(self, scope: Principal, agent: str) -> list[str]:
+    def delta_categories(self, principal: Principal, agent: str) -> list[str]:
         """Return the categories whose changes the agent's delta shows: its own ones without procedural.
 
         Raise the same errors as `agent_categories`.
         """
-        return sorted(self.agent_categories(scope, agent) - {PROCEDURAL})
+        return sorted(self.agent_categories(principal, agent) - {PROCEDURAL})
 
     def resolve_categories(
-        self, scope: Principal, agent: str, requested: Iterable[str], filter_category: str | None
+        self, principal: Principal, agent: str, requested: Iterable[str], filter_category: str | None
     ) -> list[str]:
         """Return the categories that a query searches, in configuration order.
 
@@ -82,7 +82,7 @@ class CategoryPolicy:
         CategoryNotAllowed with the names of the refused categories. Raise InvalidInput if procedural is requested
         together with others.
         """
-        allowed = self.agent_categories(scope, agent)
+        allowed = self.agent_categories(principal, agent)
         wanted = set(requested)
         if refused := sorted((wanted | ({filter_category} if filter_category else set())) - allowed):
             raise CategoryNotAllowed(f"agent {agent!r} may not use: {', '.join(refused)}", categories=refused)

@@ -1,6 +1,7 @@
 """Idempotency keys: a write that is sent twice is done once."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,3 +11,7 @@ class IdempotencyKey:
     route: str
     key: str
     body_hash: bytes
+
+
+OptionalKey: TypeAlias = IdempotencyKey | None
+"""The idempotency key of a write; None if the caller sent none."""

@@ -73,21 +73,21 @@ class Tool:
         return {"type": "object", "anyOf": either, "$defs": definitions}
 
 
-async def _run_query(app: Application, scope: Principal, arguments: QueryIn) -> ToolOutcome:
-    answer = await app.query.answer_query(scope, arguments.to_domain())
+async def _run_query(app: Application, principal: Principal, arguments: QueryIn) -> ToolOutcome:
+    answer = await app.query.answer_query(principal, arguments.to_domain())
     body = AnswerOut.from_answer(answer, full=arguments.returns == "full", explain=arguments.explain)
     return ToolOutcome(answer_text(answer), body.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
-async def _run_remember(app: Application, scope: Principal, arguments: RememberIn) -> ToolOutcome:
+async def _run_remember(app: Application, principal: Principal, arguments: RememberIn) -> ToolOutcome:
     draft = arguments.to_domain(app.policies.write.default_importance)
-    written = await app.write.write_memory(scope, draft, trim=arguments.trim)
+    written = await app.write.write_memory(principal, draft, trim=arguments.trim)
     body = WrittenOut.model_validate(written, from_attributes=True)
     return ToolOutcome(written_text(body), body.model_dump(mode="json"))
 
 
-async def _run_history(app: Application, scope: Principal, arguments: HistoryIn) -> ToolOutcome:
-    rows = await app.history.list_history(scope, arguments.memory_id, arguments.cursor, arguments.limit)
+async def _run_history(app: Application, principal: Principal, arguments: HistoryIn) -> ToolOutcome:
+    rows = await app.history.list_history(principal, arguments.memory_id, arguments.cursor, arguments.limit)
     page = HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
     return ToolOutcome(history_text(page), page.model_dump(mode="json"))
 

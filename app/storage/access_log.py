@@ -33,22 +33,22 @@ class AccessLog:
         self._events: defaultdict[UUID, list[tuple[float, Observation]]] = defaultdict(list)
         self._flushing: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
-    def record_access(self, scope: Principal, memories: Iterable[UUID], *events: Observation) -> None:
+    def record_access(self, principal: Principal, memories: Iterable[UUID], *events: Observation) -> None:
         """Record that these memories were returned, and any further events.
 
         Never block. Drop the record if `MAX_PENDING` events of the tenant are waiting already.
         """
-        if len(self._events[scope.tenant_id]) < MAX_PENDING:
-            self._hits[scope.tenant_id].update(memories)
-            self._events[scope.tenant_id].extend((time.monotonic(), event) for event in events)
+        if len(self._events[principal.tenant_id]) < MAX_PENDING:
+            self._hits[principal.tenant_id].update(memories)
+            self._events[principal.tenant_id].extend((time.monotonic(), event) for event in events)
 
-    async def flush_pending(self, scope: Principal | None = None) -> None:
+    async def flush_pending(self, principal: Principal | None = None) -> None:
         """Write the pending counts and events of one tenant, or of all (None), in one transaction a tenant.
 
         What cannot be written stays for the next flush. Flushes of one tenant run one after the other, so on return
         all that was recorded before the call is written or kept. The flush of one tenant waits for no other tenant.
         """
-        for tenant in {*self._events, *self._hits} if scope is None else (scope.tenant_id,):
+        for tenant in {*self._events, *self._hits} if principal is None else (principal.tenant_id,):
             lock = self._flushing.setdefault(tenant, asyncio.Lock())
             async with lock:
                 if tenant in self._events or tenant in self._hits:
@@ -56,21 +56,21 @@ class AccessLog:
 
     async def _flush_tenant(self, tenant: UUID) -> None:
         hits, events = self._hits.pop(tenant, Counter()), self._events.pop(tenant, [])
-        scope = Principal(tenant)
+        principal = Principal(tenant)
         try:
-            await self._journal.record_event(scope, [event for _at, event in events], [at for at, _event in events])
+            await self._journal.record_event(principal, [event for _at, event in events], [at for at, _event in events])
         except MnemaError as error:
             self._events[tenant][:0] = events
             self._hits[tenant].update(hits)
             log.warning("access_flush_failed", tenant_id=str(tenant), code=error.code)
             return
         if hits:
-            await self._write_hits(scope, hits)
+            await self._write_hits(principal, hits)
 
-    async def _write_hits(self, scope: Principal, hits: Counter[UUID]) -> None:
+    async def _write_hits(self, principal: Principal, hits: Counter[UUID]) -> None:
         try:
-            async with self._uow.write(scope) as tx:
-                await tx.execute(_TOUCH, scope.tenant_id, list(hits), list(hits.values()), self._clock.now())
+            async with self._uow.write(principal) as tx:
+                await tx.execute(_TOUCH, principal.tenant_id, list(hits), list(hits.values()), self._clock.now())
         except MnemaError as error:
-            self._hits[scope.tenant_id].update(hits)
-            log.warning("access_flush_failed", tenant_id=str(scope.tenant_id), code=error.code)
+            self._hits[principal.tenant_id].update(hits)
+            log.warning("access_flush_failed", tenant_id=str(principal.tenant_id), code=error.code)

@@ -72,7 +72,7 @@ class Journal:
 
     async def record(
         self,
-        scope: Principal,
+        principal: Principal,
         changes: Sequence[MemoryChange],
         *,
         keys: Sequence[KeyRecord] = (),
@@ -85,24 +85,26 @@ class Journal:
         """
         embedded = [c for c in changes if c.vector is not None]
         arguments = (
-            _change_batch(scope, changes),
+            _change_batch(principal, changes),
             [c.memory_id for c in embedded],
             [HalfVector(c.vector) for c in embedded],
             [c.tokens for c in embedded],
-            [h for change in changes for h in self._change_tombstones(scope, change)],
-            [_key_row(scope, k) for k in keys] or None,
+            [h for change in changes for h in self._change_tombstones(principal, change)],
+            [_key_row(principal, k) for k in keys] or None,
         )
-        answer = await self._apply_batch(scope, tx, *arguments)
+        answer = await self._apply_batch(principal, tx, *arguments)
         if "replay" in answer:
             if not answer["same_body"]:
                 raise IdempotencyMismatch()
             return Outcome(replay=answer["replay"])
         return Outcome(recorded=_recorded_changes(changes, answer))
 
-    async def find_response(self, scope: Principal, key: IdempotencyKey) -> dict[str, Any] | None:
+    async def find_response(self, principal: Principal, key: IdempotencyKey) -> dict[str, Any] | None:
         """Return the response kept for a used key, None for a new key. Raise IdempotencyMismatch."""
-        async with self._uow.read(scope) as tx:
-            row: Any = await tx.fetchrow(_SQL["kept_response"], scope.tenant_id, _key_id(scope), key.route, key.key)
+        async with self._uow.read(principal) as tx:
+            row: Any = await tx.fetchrow(
+                _SQL["kept_response"], principal.tenant_id, _key_id(principal), key.route, key.key
+            )
         if row is None:
             return None
         if row["body_hash"] != key.body_hash:
@@ -111,7 +113,7 @@ class Journal:
         return response
 
     async def record_relations(
-        self, tx: WriteTx, scope: Principal, edges: Iterable[Edge], observations: Iterable[Observation]
+        self, tx: WriteTx, principal: Principal, edges: Iterable[Edge], observations: Iterable[Observation]
     ) -> None:
         """Record relations between memories that do not change, each with the memory it starts from."""
         by_source: defaultdict[UUID, list[Edge]] = defaultdict(list)
@@ -121,20 +123,22 @@ class Journal:
             "history": [],
             "events": [_event_row(o) for o in observations],
             "edges": [
-                row for memory_id, group in by_source.items() for row in edge_rows(memory_id, scope.actor_name, group)
+                row
+                for memory_id, group in by_source.items()
+                for row in edge_rows(memory_id, principal.actor_name, group)
             ],
         }
-        await self._apply_batch(scope, tx, batch, [], [], [], [], None)
+        await self._apply_batch(principal, tx, batch, [], [], [], [], None)
 
-    async def _apply_batch(self, scope: Principal, tx: WriteTx | None, *arguments: Any) -> dict[str, Any]:
+    async def _apply_batch(self, principal: Principal, tx: WriteTx | None, *arguments: Any) -> dict[str, Any]:
         if tx is None:
-            rows = await self._uow.call(scope, self._apply, *arguments)
+            rows = await self._uow.call(principal, self._apply, *arguments)
         else:
-            rows = await tx.fetch(self._apply, scope.tenant_id, *arguments)
+            rows = await tx.fetch(self._apply, principal.tenant_id, *arguments)
         answer: dict[str, Any] = rows[0]["answer"]
         return answer
 
-    def _change_tombstones(self, scope: Principal, change: MemoryChange) -> list[bytes]:
+    def _change_tombstones(self, principal: Principal, change: MemoryChange) -> list[bytes]:
         """Return the hashes of the texts that this change would store, and of the turn it was learnt from."""
         names = ("text", "steps_text", "source")
         if change.new is None:
@@ -142,35 +146,35 @@ class Journal:
         else:
             text, steps, source = (getattr(change.new, name) for name in names)
         return compute_tombstones(
-            self._secret, scope.tenant_id, change.user_id, [text, steps], [(source or {}).get("turn_id")]
+            self._secret, principal.tenant_id, change.user_id, [text, steps], [(source or {}).get("turn_id")]
         )
 
-    async def record_consent(self, tx: WriteTx, scope: Principal, actor: str, entry: ConsentEntry) -> None:
+    async def record_consent(self, tx: WriteTx, principal: Principal, actor: str, entry: ConsentEntry) -> None:
         """Record an action on a proposal, in its transaction. The proposal's id stands in `memory_id`."""
         refs = (str(ref) if ref else None for ref in (entry.old_ref, entry.new_ref))
         meta = {"action": entry.action, **entry.meta}
-        await tx.execute(_SQL["consent"], scope.tenant_id, new_id(), str(entry.patch), *refs, actor, meta)
+        await tx.execute(_SQL["consent"], principal.tenant_id, new_id(), str(entry.patch), *refs, actor, meta)
 
     async def record_event(
-        self, scope: Principal, observations: Sequence[Observation], seen_at: Sequence[float] = ()
+        self, principal: Principal, observations: Sequence[Observation], seen_at: Sequence[float] = ()
     ) -> None:
         """Store events in a transaction of their own, so that they stay if the work rolls back.
 
         `seen_at`: the time of each event on `time.monotonic`; all happen now if it is empty.
         """
-        async with self._uow.write(scope) as tx:
+        async with self._uow.write(principal) as tx:
             now = time.monotonic()
             ages = [now - moment for moment in seen_at] or [0.0] * len(observations)
             events = [_event_row(o) | {"age": age} for o, age in zip(observations, ages, strict=True)]
-            await tx.execute(_SQL["record_events"], scope.tenant_id, events)
+            await tx.execute(_SQL["record_events"], principal.tenant_id, events)
 
 
-def _change_batch(scope: Principal, changes: Sequence[MemoryChange]) -> dict[str, Any]:
+def _change_batch(principal: Principal, changes: Sequence[MemoryChange]) -> dict[str, Any]:
     """Return the changes table by table, in the form that `apply_changes` takes."""
     fresh = [c for c in changes if c.new and c.edges]  # a new memory has no relations yet: no need to look for them
     new_ids = {c.memory_id for c in changes if c.new}
     batch: dict[str, Any] = {
-        "history": [_history_row(scope, c) for c in changes] + [link_row(c) for c in fresh],
+        "history": [_history_row(principal, c) for c in changes] + [link_row(c) for c in fresh],
         "events": [_event_row(o) for c in changes for o in c.observations],
     }
     logged = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
@@ -207,10 +211,10 @@ def _update_row(change: MemoryChange) -> dict[str, Any]:
     return row
 
 
-def _history_row(scope: Principal, change: MemoryChange) -> dict[str, Any]:
+def _history_row(principal: Principal, change: MemoryChange) -> dict[str, Any]:
     meta = change.history_meta
-    if change.new and change.new.type is MemoryType.turn and scope.key_id:
-        meta = {**meta, "key": str(scope.key_id)}  # the caller chooses an agent's name; consent checks the key
+    if change.new and change.new.type is MemoryType.turn and principal.key_id:
+        meta = {**meta, "key": str(principal.key_id)}  # the caller chooses an agent's name; consent checks the key
     return {
         "id": str(new_id()),
         "memory_id": str(change.memory_id),
@@ -251,13 +255,13 @@ def _hex_bytes(value: bytes) -> str:
     return f"\\x{value.hex()}"
 
 
-def _key_id(scope: Principal) -> UUID:
-    return scope.key_id or UUID(int=0)
+def _key_id(principal: Principal) -> UUID:
+    return principal.key_id or UUID(int=0)
 
 
-def _key_row(scope: Principal, record: KeyRecord) -> dict[str, Any]:
+def _key_row(principal: Principal, record: KeyRecord) -> dict[str, Any]:
     return {
-        "key_id": str(_key_id(scope)),
+        "key_id": str(_key_id(principal)),
         "route": record.key.route,
         "key": record.key.key,
         "body_hash": _hex_bytes(record.key.body_hash),

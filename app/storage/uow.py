@@ -127,33 +127,33 @@ class UnitOfWork:
         self._engine = engine
 
     @asynccontextmanager
-    async def read(self, scope: Principal, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
+    async def read(self, principal: Principal, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
         """Open a read-only transaction of one tenant."""
-        async with self._open_transaction(scope, "BEGIN READ ONLY") as connection:
+        async with self._open_transaction(principal, "BEGIN READ ONLY") as connection:
             try:
                 yield ReadTx(connection, timeout_s)
             except asyncpg.ReadOnlySQLTransactionError as error:  # a defect of ours, not the database's state
                 raise RuntimeError("a read-only unit of work tried to write") from error
 
     @asynccontextmanager
-    async def write(self, scope: Principal, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
+    async def write(self, principal: Principal, *, timeout_s: float | None = None) -> AsyncIterator[WriteTx]:
         """Open a read-write transaction of one tenant; commit at the end, roll back on an exception."""
-        async with self._open_transaction(scope, "BEGIN") as connection:  # still read-only if the database is
+        async with self._open_transaction(principal, "BEGIN") as connection:  # still read-only if the database is
             yield WriteTx(connection, timeout_s)
 
     @asynccontextmanager
-    async def calls(self, scope: Principal) -> AsyncIterator[ReadTx]:
+    async def calls(self, principal: Principal) -> AsyncIterator[ReadTx]:
         """Yield a connection on which each statement is a transaction of its own, as in `call`."""
-        async with self._acquire_connection(scope.tenant_id) as connection:
+        async with self._acquire_connection(principal.tenant_id) as connection:
             yield ReadTx(connection)
 
-    async def call(self, scope: Principal, statement: str, *args: Any) -> list[Row]:
+    async def call(self, principal: Principal, statement: str, *args: Any) -> list[Row]:
         """Run one statement as a transaction of its own.
 
         The statement calls a function that takes the tenant as its first parameter and binds it before anything else.
         """
-        async with self._acquire_connection(scope.tenant_id) as connection:
-            rows: list[Row] = await connection.fetch(statement, scope.tenant_id, *args)
+        async with self._acquire_connection(principal.tenant_id) as connection:
+            rows: list[Row] = await connection.fetch(statement, principal.tenant_id, *args)
             return rows
 
     async def call_definer(self, statement: str, *args: Any) -> Sequence[Row]:
@@ -163,10 +163,10 @@ class UnitOfWork:
             return rows
 
     @asynccontextmanager
-    async def _open_transaction(self, scope: Principal, begin: str) -> AsyncIterator[asyncpg.Connection]:
-        async with self._acquire_connection(scope.tenant_id) as connection:
+    async def _open_transaction(self, principal: Principal, begin: str) -> AsyncIterator[asyncpg.Connection]:
+        async with self._acquire_connection(principal.tenant_id) as connection:
             # one message, before any savepoint: rolling back a savepoint that had set the tenant would clear it
-            await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{scope.tenant_id}', true)")
+            await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{principal.tenant_id}', true)")
             try:
                 yield connection
             except BaseException:

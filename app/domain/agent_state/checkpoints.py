@@ -88,12 +88,12 @@ class CheckpointFilter:
     metadata: Mapping[str, Any] | None = None
 
 
-def require_unbound_key(scope: Principal) -> None:
+def require_unbound_key(principal: Principal) -> None:
     """Raise AgentNotAllowed if the key is bound to agents.
 
     A checkpoint may hold data of every category, and it cannot be filtered by category.
     """
-    if scope.categories is not None:
+    if principal.categories is not None:
         raise AgentNotAllowed("a checkpoint may hold any category: this route needs a key that is bound to no agent")
 
 

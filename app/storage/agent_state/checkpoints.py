@@ -35,7 +35,7 @@ class CheckpointStorage:
         self._most = most
 
     async def put_state(
-        self, scope: Principal, thread: Thread, json: str | None, binary: bytes | None, version: int | None
+        self, principal: Principal, thread: Thread, json: str | None, binary: bytes | None, version: int | None
     ) -> LatestState:
         """Store the state.
 
@@ -44,7 +44,7 @@ class CheckpointStorage:
         """
         try:
             rows = await self._uow.call(
-                scope, _SQL["put_state"], new_id(), thread.user_id, thread.thread_id, json or "{}", binary, version
+                principal, _SQL["put_state"], new_id(), thread.user_id, thread.thread_id, json or "{}", binary, version
             )
         except asyncpg.DataError as error:
             raise InvalidInput("the state holds a number or a text that PostgreSQL cannot store as JSON") from error
@@ -54,24 +54,24 @@ class CheckpointStorage:
             raise WrongState(KEPT_BY_SAVER)
         return LatestState(rows[0]["version"], None, None, rows[0]["created_at"], rows[0]["updated_at"])
 
-    async def get_state(self, scope: Principal, thread: Thread) -> LatestState:
+    async def get_state(self, principal: Principal, thread: Thread) -> LatestState:
         """Return the latest state or, if a saver keeps the thread, name its newest checkpoint. Raise NotFound."""
-        rows = await self._uow.call(scope, _SQL["state"], thread.user_id, thread.thread_id)
+        rows = await self._uow.call(principal, _SQL["state"], thread.user_id, thread.thread_id)
         if not rows:
             raise NotFound(NO_SUCH_THREAD)
         row = rows[0]
         json = row["state"] if row["bytes"] is None else None
         return LatestState(row["version"], json, row["bytes"], row["created_at"], row["updated_at"])
 
-    async def delete_state(self, scope: Principal, thread: Thread, version: int | None) -> None:
+    async def delete_state(self, principal: Principal, thread: Thread, version: int | None) -> None:
         """Delete the thread and all its checkpoints. Raise NotFound or VersionConflict."""
-        rows = await self._uow.call(scope, _SQL["delete_state"], thread.user_id, thread.thread_id, version)
+        rows = await self._uow.call(principal, _SQL["delete_state"], thread.user_id, thread.thread_id, version)
         if rows[0]["outcome"] == "none":
             raise NotFound(NO_SUCH_THREAD)
         if rows[0]["outcome"] == "conflict":
             raise VersionConflict(CONFLICT)
 
-    async def put_checkpoint(self, scope: Principal, checkpoint: Checkpoint) -> None:
+    async def put_checkpoint(self, principal: Principal, checkpoint: Checkpoint) -> None:
         """Store a checkpoint. Raise WrongState if a whole state was put there, StateTooLarge if it is too large."""
         thread, values = checkpoint.thread, distinct_values(checkpoint.values)
         args = (
@@ -80,45 +80,47 @@ class CheckpointStorage:
             *([v.channel for v in values], [v.version for v in values]),
             *([v.type for v in values], [v.data for v in values], self._most),
         )
-        await self._uow.call(scope, _SQL["put"], *args)
+        await self._uow.call(principal, _SQL["put"], *args)
 
     async def put_writes(
-        self, scope: Principal, thread: Thread, ns: str, checkpoint_id: str, writes: Sequence[ChannelWrite]
+        self, principal: Principal, thread: Thread, ns: str, checkpoint_id: str, writes: Sequence[ChannelWrite]
     ) -> None:
         """Store writes; their checkpoint may come later. Raise the same errors as `put_checkpoint`."""
         where = new_id(), thread.user_id, thread.thread_id, ns, checkpoint_id
-        await self._uow.call(scope, _SQL["writes"], *where, *_write_columns(writes), self._most)
+        await self._uow.call(principal, _SQL["writes"], *where, *_write_columns(writes), self._most)
 
-    async def get_checkpoint(self, scope: Principal, thread: Thread, ns: str, checkpoint_id: str | None) -> Row | None:
+    async def get_checkpoint(
+        self, principal: Principal, thread: Thread, ns: str, checkpoint_id: str | None
+    ) -> Row | None:
         """Return one checkpoint, or the newest of its namespace if `checkpoint_id` is None."""
-        rows = await self._uow.call(scope, _SQL["get"], thread.user_id, thread.thread_id, ns, checkpoint_id)
+        rows = await self._uow.call(principal, _SQL["get"], thread.user_id, thread.thread_id, ns, checkpoint_id)
         return rows[0] if rows else None
 
     async def list_checkpoints(
-        self, scope: Principal, wanted: CheckpointFilter, after: Sequence[str] | None, limit: int, most: int
+        self, principal: Principal, wanted: CheckpointFilter, after: Sequence[str] | None, limit: int, most: int
     ) -> list[Row]:
         """Return checkpoints, newest first: always one, then as many as fit into `most` bytes."""
         parts = wanted.user_id, wanted.thread_id, wanted.ns, wanted.checkpoint_id, wanted.before
-        return await self._uow.call(scope, _SQL["page"], *parts, wanted.metadata or {}, after, limit, most)
+        return await self._uow.call(principal, _SQL["page"], *parts, wanted.metadata or {}, after, limit, most)
 
-    async def delete_threads(self, scope: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
+    async def delete_threads(self, principal: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
         """Delete threads that a saver keeps; return how many there were."""
-        return await self._call_counted(scope, "delete_threads", user_id, thread_ids)
+        return await self._call_counted(principal, "delete_threads", user_id, thread_ids)
 
-    async def delete_runs(self, scope: Principal, user_id: str | None, run_ids: Sequence[str]) -> int:
+    async def delete_runs(self, principal: Principal, user_id: str | None, run_ids: Sequence[str]) -> int:
         """Delete the checkpoints of these runs; return how many there were."""
-        return await self._call_counted(scope, "delete_runs", user_id, run_ids)
+        return await self._call_counted(principal, "delete_runs", user_id, run_ids)
 
-    async def prune_threads(self, scope: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
+    async def prune_threads(self, principal: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
         """Delete all but the newest checkpoint of each namespace; return how many were deleted."""
-        return await self._call_counted(scope, "prune", user_id, thread_ids)
+        return await self._call_counted(principal, "prune", user_id, thread_ids)
 
-    async def copy_thread(self, scope: Principal, source: Thread, target_id: str) -> int:
+    async def copy_thread(self, principal: Principal, source: Thread, target_id: str) -> int:
         """Copy a thread to another one of the same user; return the number of checkpoints. Raise WrongState."""
-        return await self._call_counted(scope, "copy", new_id(), source.user_id, source.thread_id, target_id)
+        return await self._call_counted(principal, "copy", new_id(), source.user_id, source.thread_id, target_id)
 
-    async def _call_counted(self, scope: Principal, name: str, *args: Any) -> int:
-        rows = await self._uow.call(scope, _SQL[name], *args)
+    async def _call_counted(self, principal: Principal, name: str, *args: Any) -> int:
+        rows = await self._uow.call(principal, _SQL[name], *args)
         count: int = rows[0]["count"]
         return count
 

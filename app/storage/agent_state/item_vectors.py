@@ -43,20 +43,20 @@ class ItemVectorStorage:
         self._space = space
         self._sql = load_statements("agent_state/item_vectors.sql")
 
-    async def find_missing(self, scope: Principal, after: UUID | None, limit: int) -> list[UnembeddedItem]:
+    async def find_missing(self, principal: Principal, after: UUID | None, limit: int) -> list[UnembeddedItem]:
         """Return at most `limit` items without a vector here, in id order, with ids greater than `after`."""
-        async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-            rows = await tx.fetch(self._sql["missing"], scope.tenant_id, self._space, after, limit)
+        async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+            rows = await tx.fetch(self._sql["missing"], principal.tenant_id, self._space, after, limit)
         return [UnembeddedItem(**dict(row)) for row in rows]
 
-    async def count_vectors(self, scope: Principal) -> tuple[int, int]:
+    async def count_vectors(self, principal: Principal) -> tuple[int, int]:
         """Return how many items have a vector in any space, and how many in this one."""
-        async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-            row = await tx.fetchrow(self._sql["counts"], scope.tenant_id, self._space)
+        async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+            row = await tx.fetchrow(self._sql["counts"], principal.tenant_id, self._space)
         return (int(row["items"]), int(row["embedded"])) if row else (0, 0)
 
     async def fill_vectors(
-        self, scope: Principal, items: Sequence[UnembeddedItem], vectors: Sequence[Sequence[Vector]]
+        self, principal: Principal, items: Sequence[UnembeddedItem], vectors: Sequence[Sequence[Vector]]
     ) -> int:
         """Store vectors of the items that did not change since; return how many items. Raise WriteContention."""
         parts = [
@@ -68,14 +68,14 @@ class ItemVectorStorage:
             return 0
         columns = [list(column) for column in zip(*parts, strict=True)]
         marks = [item.id for item in items], [item.mark for item in items]
-        async with self._uow.write(scope) as tx:
-            await lock_places(tx, scope, [(item.path, item.key) for item in items])
-            return int(await tx.fetchval(self._sql["fill"], scope.tenant_id, self._space, *marks, *columns))
+        async with self._uow.write(principal) as tx:
+            await lock_places(tx, principal, [(item.path, item.key) for item in items])
+            return int(await tx.fetchval(self._sql["fill"], principal.tenant_id, self._space, *marks, *columns))
 
-    async def delete_vectors(self, scope: Principal) -> None:
+    async def delete_vectors(self, principal: Principal) -> None:
         """Delete all vectors of the tenant in this space, in batches of DELETE_BATCH."""
         while True:
-            async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-                tag = await tx.execute(self._sql["delete"], scope.tenant_id, self._space, DELETE_BATCH)
+            async with self._uow.write(principal, timeout_s=LONG_S) as tx:
+                tag = await tx.execute(self._sql["delete"], principal.tenant_id, self._space, DELETE_BATCH)
             if int(tag.rsplit(" ", 1)[-1]) < DELETE_BATCH:
                 return

@@ -60,16 +60,16 @@ class ItemStorage:
         self._sql = load_statements("agent_state/store_items.sql")
 
     async def find_items(
-        self, tx: ReadTx, scope: Principal, gets: Sequence[GetItem], now: datetime
+        self, tx: ReadTx, principal: Principal, gets: Sequence[GetItem], now: datetime
     ) -> list[ItemHit | None]:
         """Return the item at each place, None where there is none. Expired items do not count."""
         places = [{"n": n, "path": path_of(get.namespace), "key": get.key} for n, get in enumerate(gets)]
-        rows = await tx.fetch(self._sql["get"], scope.tenant_id, places, now)
+        rows = await tx.fetch(self._sql["get"], principal.tenant_id, places, now)
         hits = {row["n"]: ItemHit(row["id"], row["size"], row["mortal"]) for row in rows}
         return [hits.get(n) for n in range(len(gets))]
 
     async def search_items(
-        self, tx: ReadTx, scope: Principal, search: SearchItems, vector: Vector | None, now: datetime
+        self, tx: ReadTx, principal: Principal, search: SearchItems, vector: Vector | None, now: datetime
     ) -> list[ItemHit]:
         """Return one page of items, nearest to `vector` first, or last changed first if it is None."""
         first, behind = path_bounds(search.prefix)
@@ -81,38 +81,43 @@ class ItemStorage:
         args: list[Any] = [first, behind, search.filter or None, search.limit, search.offset, now]
         args += [] if vector is None else [HalfVector(vector), self._space]
         statement = self._sql["search" if vector is None else "nearest"].format(filtered=filtered)
-        rows = await tx.fetch(statement, scope.tenant_id, *args)
+        rows = await tx.fetch(statement, principal.tenant_id, *args)
         return [ItemHit(**dict(row)) for row in rows]
 
     async def list_namespaces(
-        self, tx: ReadTx, scope: Principal, wanted: ListNamespaces, now: datetime
+        self, tx: ReadTx, principal: Principal, wanted: ListNamespaces, now: datetime
     ) -> list[Namespace]:
         """Return the namespaces that meet all conditions, in order, each once."""
         first, behind = path_bounds(_known_prefix(wanted.conditions))
         conditions = [{"where": c.where, "path": c.path} for c in wanted.conditions]
         args = (conditions, wanted.max_depth, wanted.limit, wanted.offset, now)
-        rows = await tx.fetch(self._sql["namespaces"], scope.tenant_id, first, behind, *args)
+        rows = await tx.fetch(self._sql["namespaces"], principal.tenant_id, first, behind, *args)
         return [tuple(row["namespace"]) for row in rows]
 
-    async def load_items(self, tx: ReadTx, scope: Principal, ids: Iterable[UUID]) -> dict[UUID, StoreItem]:
+    async def load_items(self, tx: ReadTx, principal: Principal, ids: Iterable[UUID]) -> dict[UUID, StoreItem]:
         """Return whole items by id; an id that is not stored is absent."""
-        rows = await tx.fetch(self._sql["items"], scope.tenant_id, list(set(ids)))
+        rows = await tx.fetch(self._sql["items"], principal.tenant_id, list(set(ids)))
         return {row["id"]: StoreItem(**{**row, "namespace": tuple(row["namespace"])}) for row in rows}
 
     async def put_items(
-        self, tx: WriteTx, scope: Principal, puts: Sequence[PutItem], vectors: Sequence[Sequence[Vector]], now: datetime
+        self,
+        tx: WriteTx,
+        principal: Principal,
+        puts: Sequence[PutItem],
+        vectors: Sequence[Sequence[Vector]],
+        now: datetime,
     ) -> None:
         """Store and delete items; each place occurs once. `vectors` holds one sequence a put, one vector a text."""
-        await lock_places(tx, scope, [(path_of(put.namespace), put.key) for put in puts])
+        await lock_places(tx, principal, [(path_of(put.namespace), put.key) for put in puts])
         deletions = [{"path": path_of(put.namespace), "key": put.key} for put in puts if put.value is None]
         if deletions:
-            await tx.execute(self._sql["delete"], scope.tenant_id, deletions)
+            await tx.execute(self._sql["delete"], principal.tenant_id, deletions)
         rows_to_store = [_item_row(put) for put in puts if put.value is not None]
         if not rows_to_store:
             return
-        rows = await tx.fetch(self._sql["put"], scope.tenant_id, rows_to_store, now)
+        rows = await tx.fetch(self._sql["put"], principal.tenant_id, rows_to_store, now)
         ids = {(row["path"], row["key"]): row["id"] for row in rows}
-        await tx.execute(self._sql["forget_vectors"], scope.tenant_id, list(ids.values()))
+        await tx.execute(self._sql["forget_vectors"], principal.tenant_id, list(ids.values()))
         parts = [
             (ids[path_of(put.namespace), put.key], part, HalfVector(vector))
             for put, item_vectors in zip(puts, vectors, strict=True)
@@ -120,11 +125,11 @@ class ItemStorage:
         ]
         if parts:
             columns = [list(column) for column in zip(*parts, strict=True)]
-            await tx.execute(self._sql["put_vectors"], scope.tenant_id, *columns, self._space)
+            await tx.execute(self._sql["put_vectors"], principal.tenant_id, *columns, self._space)
 
-    async def refresh_ttl(self, tx: WriteTx, scope: Principal, ids: Iterable[UUID], now: datetime) -> None:
+    async def refresh_ttl(self, tx: WriteTx, principal: Principal, ids: Iterable[UUID], now: datetime) -> None:
         """Restart the items' times to live. Skip items that somebody is writing, and wait for nobody."""
-        await tx.execute(self._sql["refresh"], scope.tenant_id, list(set(ids)), now)
+        await tx.execute(self._sql["refresh"], principal.tenant_id, list(set(ids)), now)
 
 
 class ItemRecords:
@@ -134,19 +139,19 @@ class ItemRecords:
         self._uow = uow
         self._sql = load_statements("agent_state/store_items.sql")
 
-    async def expire_items(self, scope: Principal, now: datetime, limit: int, *, dry_run: bool) -> int:
+    async def expire_items(self, principal: Principal, now: datetime, limit: int, *, dry_run: bool) -> int:
         """Delete at most `limit` expired items and return how many. If `dry_run`, only count all expired items."""
         if dry_run:
-            async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-                return int(await tx.fetchval(self._sql["expired"], scope.tenant_id, now))
-        async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-            return _affected_rows(await tx.execute(self._sql["expire"], scope.tenant_id, now, limit))
+            async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+                return int(await tx.fetchval(self._sql["expired"], principal.tenant_id, now))
+        async with self._uow.write(principal, timeout_s=LONG_S) as tx:
+            return _affected_rows(await tx.execute(self._sql["expire"], principal.tenant_id, now, limit))
 
 
-async def erase_items(tx: WriteTx, scope: Principal, user_id: str) -> int:
+async def erase_items(tx: WriteTx, principal: Principal, user_id: str) -> int:
     """Delete the user's items in the transaction of their erasure; return how many."""
     return _affected_rows(
-        await tx.execute(load_statements("agent_state/store_items.sql")["erase"], scope.tenant_id, user_id)
+        await tx.execute(load_statements("agent_state/store_items.sql")["erase"], principal.tenant_id, user_id)
     )
 
 
@@ -160,13 +165,13 @@ def _known_prefix(conditions: Sequence[Condition]) -> Namespace:
     return longest
 
 
-async def lock_places(tx: WriteTx, scope: Principal, places: Iterable[tuple[str, str]]) -> None:
+async def lock_places(tx: WriteTx, principal: Principal, places: Iterable[tuple[str, str]]) -> None:
     """Lock these places (path, key) against other writers until the transaction ends.
 
     Places share TURNSTILES locks, so that a large batch does not fill the database's lock table.
     """
     turnstiles = {zlib.crc32((path + key).encode()) % TURNSTILES for path, key in places}
-    await tx.fetch(load_statements("agent_state/store_items.sql")["lock"], scope.tenant_id, sorted(turnstiles))
+    await tx.fetch(load_statements("agent_state/store_items.sql")["lock"], principal.tenant_id, sorted(turnstiles))
 
 
 def _item_row(put: PutItem) -> dict[str, Any]:

@@ -38,24 +38,29 @@ class ConsolidationStorage:
         self._space = space
 
     async def find_users(
-        self, tx: ReadTx, scope: Principal, policy: ConsolidationPolicy, now: datetime, user_id: str | None
+        self, tx: ReadTx, principal: Principal, policy: ConsolidationPolicy, now: datetime, user_id: str | None
     ) -> list[str]:
         """Return the users with memories in the pool, in order; only `user_id` if it is given."""
         since = policy.compared_since(now), policy.changed_since(now)
         rows = await tx.fetch(
-            _format_statement("users"), scope.tenant_id, user_id, scope.category_list, *since, policy.pool_importance
+            _format_statement("users"),
+            principal.tenant_id,
+            user_id,
+            principal.category_list,
+            *since,
+            policy.pool_importance,
         )
         return [row["user_id"] for row in rows]
 
-    async def load_memories(self, tx: ReadTx, scope: Principal, user_id: str) -> list[Memory]:
+    async def load_memories(self, tx: ReadTx, principal: Principal, user_id: str) -> list[Memory]:
         """Return all of the user's memories, with their hits."""
-        rows = await tx.fetch(_format_statement("memories"), scope.tenant_id, user_id, scope.category_list)
+        rows = await tx.fetch(_format_statement("memories"), principal.tenant_id, user_id, principal.category_list)
         return [memory_from_row(row) for row in rows]
 
     async def find_pairs(
         self,
         tx: ReadTx,
-        scope: Principal,
+        principal: Principal,
         memories: Iterable[Memory],
         in_pool: Collection[UUID],
         *,
@@ -76,7 +81,7 @@ class ConsolidationStorage:
                 batch = pooled[start : start + _PAIRS_BATCH]
                 rows = await tx.fetch(
                     _format_statement("pairs", self._space),
-                    scope.tenant_id,
+                    principal.tenant_id,
                     user_id,
                     category,
                     batch,
@@ -90,54 +95,56 @@ class ConsolidationStorage:
         return list(pairs.values())
 
     async def load_checked(
-        self, tx: ReadTx, scope: Principal, user_id: str, since: datetime
+        self, tx: ReadTx, principal: Principal, user_id: str, since: datetime
     ) -> dict[Fingerprint, datetime]:
         """Return the fingerprints of pairs checked after `since`, each with its time."""
-        rows = await tx.fetch(_format_statement("checked"), scope.tenant_id, user_id, since)
+        rows = await tx.fetch(_format_statement("checked"), principal.tenant_id, user_id, since)
         return {pair_fingerprint(row["low"], row["high"], row["score"]): row["checked_at"] for row in rows}
 
-    async def find_restored_pairs(self, tx: ReadTx, scope: Principal, ids: Iterable[UUID]) -> frozenset[IdPair]:
+    async def find_restored_pairs(self, tx: ReadTx, principal: Principal, ids: Iterable[UUID]) -> frozenset[IdPair]:
         """Return pairs that were merged and then restored: one into the other, or both into the same memory."""
         rows = await tx.fetch(
-            _format_statement("restored_pairs"), scope.tenant_id, [str(memory_id) for memory_id in ids]
+            _format_statement("restored_pairs"), principal.tenant_id, [str(memory_id) for memory_id in ids]
         )
         families: defaultdict[UUID, set[UUID]] = defaultdict(set)
         for row in rows:
             families[row["heir"]] |= {row["heir"], row["id"]}
         return frozenset(frozenset(pair) for family in families.values() for pair in combinations(family, 2))
 
-    async def lock_user(self, tx: WriteTx, scope: Principal, user_id: str) -> int | None:
+    async def lock_user(self, tx: WriteTx, principal: Principal, user_id: str) -> int | None:
         """Return the user's key, locked against an erasure until the transaction ends; None if they are erased."""
-        key: int | None = await tx.fetchval(_format_statement("lock_user"), scope.tenant_id, user_id)
+        key: int | None = await tx.fetchval(_format_statement("lock_user"), principal.tenant_id, user_id)
         return key
 
-    async def lock_memories(self, tx: WriteTx, scope: Principal, ids: Iterable[UUID]) -> dict[UUID, int]:
+    async def lock_memories(self, tx: WriteTx, principal: Principal, ids: Iterable[UUID]) -> dict[UUID, int]:
         """Return the versions of the active ones, locked against changes until the transaction ends."""
-        rows = await tx.fetch(_format_statement("lock_memories"), scope.tenant_id, list(ids))
+        rows = await tx.fetch(_format_statement("lock_memories"), principal.tenant_id, list(ids))
         return {row["id"]: row["version"] for row in rows}
 
     async def find_related(
-        self, tx: ReadTx, scope: Principal, of: Iterable[UUID], without: Iterable[UUID]
+        self, tx: ReadTx, principal: Principal, of: Iterable[UUID], without: Iterable[UUID]
     ) -> list[Related]:
         """Return active memories related to any in `of`, except those in `without`."""
-        rows = await tx.fetch(_format_statement("relations"), scope.tenant_id, [str(end) for end in of], list(without))
+        rows = await tx.fetch(
+            _format_statement("relations"), principal.tenant_id, [str(end) for end in of], list(without)
+        )
         return [Related(**dict(row)) for row in rows]
 
-    async def filter_unrelated(self, tx: ReadTx, scope: Principal, edges: Sequence[Edge]) -> list[Edge]:
+    async def filter_unrelated(self, tx: ReadTx, principal: Principal, edges: Sequence[Edge]) -> list[Edge]:
         """Return the edges whose ends are not related yet."""
         ends = [str(edge.from_id) for edge in edges], [str(edge.to_id) for edge in edges]
-        rows = await tx.fetch(_format_statement("related_pairs"), scope.tenant_id, *ends)
+        rows = await tx.fetch(_format_statement("related_pairs"), principal.tenant_id, *ends)
         related = {(row["a"], row["b"]) for row in rows}
         return [edge for edge in edges if (str(edge.from_id), str(edge.to_id)) not in related]
 
     async def record_checked(
-        self, tx: WriteTx, scope: Principal, user_pk: int, verdicts: Sequence[Verdict], now: datetime
+        self, tx: WriteTx, principal: Principal, user_pk: int, verdicts: Sequence[Verdict], now: datetime
     ) -> None:
         """Record the verdicts on these pairs, checked at `now`."""
         prints = [verdict.pair.fingerprint for verdict in verdicts]
         await tx.execute(
             _format_statement("record_checked"),
-            scope.tenant_id,
+            principal.tenant_id,
             user_pk,
             [pair.low for pair in prints],
             [pair.high for pair in prints],
@@ -146,9 +153,9 @@ class ConsolidationStorage:
             now,
         )
 
-    async def delete_checked(self, tx: WriteTx, scope: Principal, until: datetime) -> None:
+    async def delete_checked(self, tx: WriteTx, principal: Principal, until: datetime) -> None:
         """Delete the fingerprints of pairs checked at or before `until`."""
-        await tx.execute(_format_statement("delete_checked"), scope.tenant_id, until)
+        await tx.execute(_format_statement("delete_checked"), principal.tenant_id, until)
 
 
 @lru_cache(maxsize=64)

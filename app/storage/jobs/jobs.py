@@ -57,102 +57,106 @@ class JobStorage:
         moment: datetime = (await self._uow.call_definer(_format_statement("now")))[0]["now"]
         return moment
 
-    async def mark_published(self, scope: Principal, ids: Iterable[UUID]) -> set[UUID]:
+    async def mark_published(self, principal: Principal, ids: Iterable[UUID]) -> set[UUID]:
         """Mark due jobs as published; return those that the caller must publish now, not another sweep."""
-        rows = await self._write_rows(scope, "mark_published", sorted(ids), self._republish_after)
+        rows = await self._write_rows(principal, "mark_published", sorted(ids), self._republish_after)
         return {row["id"] for row in rows}
 
-    async def start_job(self, scope: Principal, job_id: UUID, worker: str) -> Job | None:
+    async def start_job(self, principal: Principal, job_id: UUID, worker: str) -> Job | None:
         """Lease a due job to `worker`; None if it is not available. A job returned as `dead` has used its attempts."""
         rows = await self._uow.call(
-            scope, _format_statement("start"), job_id, worker, self._lease_time, self._policy.max_attempts
+            principal, _format_statement("start"), job_id, worker, self._lease_time, self._policy.max_attempts
         )
         return _job_from_row(rows[0]) if rows else None
 
-    async def extend_lease(self, scope: Principal, job_id: UUID, worker: str) -> bool:
+    async def extend_lease(self, principal: Principal, job_id: UUID, worker: str) -> bool:
         """Renew the lease; return False if the worker no longer holds the job."""
-        return bool(await self._write_rows(scope, "extend", job_id, worker, self._lease_time))
+        return bool(await self._write_rows(principal, "extend", job_id, worker, self._lease_time))
 
-    async def finish_job(self, scope: Principal, job_id: UUID, worker: str, report: Mapping[str, Any]) -> bool:
+    async def finish_job(self, principal: Principal, job_id: UUID, worker: str, report: Mapping[str, Any]) -> bool:
         """Mark the job done; return False if the worker no longer holds it."""
-        return bool(await self._write_rows(scope, "finish", job_id, worker, dict(report)))
+        return bool(await self._write_rows(principal, "finish", job_id, worker, dict(report)))
 
-    async def fail_job(self, scope: Principal, job_id: UUID, worker: str, error: str, again_s: float | None) -> bool:
+    async def fail_job(
+        self, principal: Principal, job_id: UUID, worker: str, error: str, again_s: float | None
+    ) -> bool:
         """Retry the job in `again_s` seconds, or mark it dead if None; False if the worker no longer holds it.
 
         `error` must not contain text that a user wrote.
         """
         delay = None if again_s is None else timedelta(seconds=again_s)
-        return bool(await self._write_rows(scope, "fail", job_id, worker, error[:MAX_ERROR], delay))
+        return bool(await self._write_rows(principal, "fail", job_id, worker, error[:MAX_ERROR], delay))
 
-    async def defer_job(self, scope: Principal, job_id: UUID, worker: str, wait_s: float, why: str) -> bool:
+    async def defer_job(self, principal: Principal, job_id: UUID, worker: str, wait_s: float, why: str) -> bool:
         """Put the job off for `wait_s` seconds without counting the attempt; False if the worker lost the job."""
-        return bool(await self._write_rows(scope, "defer", job_id, worker, timedelta(seconds=wait_s), why))
+        return bool(await self._write_rows(principal, "defer", job_id, worker, timedelta(seconds=wait_s), why))
 
-    async def enqueue_jobs(self, scope: Principal, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
+    async def enqueue_jobs(self, principal: Principal, jobs: Sequence[NewJob], slot: str | None = None) -> list[UUID]:
         """Add jobs; return the ids of the new ones. With a `slot`, a kind that has a job in it gets no second one."""
         rows = [new_job_row(job) for job in jobs]
-        return [row["id"] for row in await self._write_rows(scope, "enqueue", rows, slot)]
+        return [row["id"] for row in await self._write_rows(principal, "enqueue", rows, slot)]
 
-    async def schedule_jobs(self, scope: Principal, slots: Mapping[JobKind, str]) -> list[UUID]:
+    async def schedule_jobs(self, principal: Principal, slots: Mapping[JobKind, str]) -> list[UUID]:
         """Add one job a kind in its slot, unless one exists there or an earlier scheduled one is not finished."""
         ids = [new_id() for _slot in slots]
-        rows = await self._write_rows(scope, "schedule", ids, [str(kind) for kind in slots], list(slots.values()))
+        rows = await self._write_rows(principal, "schedule", ids, [str(kind) for kind in slots], list(slots.values()))
         return [row["id"] for row in rows]
 
     async def list_jobs(
-        self, scope: Principal, state: JobState | None, kind: str | None, after: Position | None, limit: int
+        self, principal: Principal, state: JobState | None, kind: str | None, after: Position | None, limit: int
     ) -> list[Job]:
         """Return jobs behind `after`, newest first and without reports, at most `limit`."""
-        rows = await self._read_rows(scope, "page", state, kind, *(after or (None, None)), limit)
+        rows = await self._read_rows(principal, "page", state, kind, *(after or (None, None)), limit)
         return [_job_from_row(row) for row in rows]
 
-    async def get_job(self, scope: Principal, job_id: UUID) -> Job | None:
+    async def get_job(self, principal: Principal, job_id: UUID) -> Job | None:
         """Return the job, or None if the tenant does not have it."""
-        rows = await self._read_rows(scope, "get", job_id)
+        rows = await self._read_rows(principal, "get", job_id)
         return _job_from_row(rows[0]) if rows else None
 
-    async def count_jobs(self, scope: Principal) -> JobCounts:
+    async def count_jobs(self, principal: Principal) -> JobCounts:
         """Count the jobs by kind and state, and tell how far they are behind."""
-        async with self._uow.read(scope) as tx:
-            rows = await tx.fetch(_format_statement("counts"), scope.tenant_id)
-            oldest = await tx.fetchval(_format_statement("oldest_due"), scope.tenant_id)
-            paused = await tx.fetch(_format_statement("pauses"), scope.tenant_id)
+        async with self._uow.read(principal) as tx:
+            rows = await tx.fetch(_format_statement("counts"), principal.tenant_id)
+            oldest = await tx.fetchval(_format_statement("oldest_due"), principal.tenant_id)
+            paused = await tx.fetch(_format_statement("pauses"), principal.tenant_id)
         counts = tuple((row["kind"], JobState(row["state"]), row["jobs"]) for row in rows)
         return JobCounts(counts, oldest, tuple(row["kind"] for row in paused))
 
-    async def tally_jobs(self, scope: Principal) -> list[tuple[str, str, int]]:
+    async def tally_jobs(self, principal: Principal) -> list[tuple[str, str, int]]:
         """Return (kind, state, number) for each kind and state."""
-        rows = await self._read_rows(scope, "counts")
+        rows = await self._read_rows(principal, "counts")
         return [(row["kind"], row["state"], row["jobs"]) for row in rows]
 
-    async def replay_job(self, scope: Principal, job_id: UUID) -> bool:
+    async def replay_job(self, principal: Principal, job_id: UUID) -> bool:
         """Queue a dead, done or delayed job again; False if there is no such job."""
-        return bool(await self._write_rows(scope, "replay", job_id))
+        return bool(await self._write_rows(principal, "replay", job_id))
 
-    async def has_stranded(self, scope: Principal, kind: JobKind, since: datetime, code: str) -> bool:
+    async def has_stranded(self, principal: Principal, kind: JobKind, since: datetime, code: str) -> bool:
         """Tell whether jobs of this kind, made since then, died of an error with this code."""
-        return bool((await self._read_rows(scope, "stranded", kind, since, f"{code}:"))[0]["exists"])
+        return bool((await self._read_rows(principal, "stranded", kind, since, f"{code}:"))[0]["exists"])
 
-    async def revive_jobs(self, scope: Principal, kind: JobKind, since: datetime, code: str, spread_s: float) -> int:
+    async def revive_jobs(
+        self, principal: Principal, kind: JobKind, since: datetime, code: str, spread_s: float
+    ) -> int:
         """Queue the jobs of `has_stranded` again, with REVIVED_ATTEMPTS more attempts each; return how many.
 
         Take the oldest first, at most `sweep_limit`, and spread their start over `spread_s` seconds.
         """
         limits = REVIVED_ATTEMPTS, self._policy.sweep_limit, timedelta(seconds=spread_s)
-        return len(await self._write_rows(scope, "revive", kind, since, f"{code}:", *limits))
+        return len(await self._write_rows(principal, "revive", kind, since, f"{code}:", *limits))
 
-    async def pause_kind(self, scope: Principal, kind: str) -> None:
+    async def pause_kind(self, principal: Principal, kind: str) -> None:
         """Start no more jobs of this kind, or of any kind (`*`)."""
-        await self._write_rows(scope, "pause", kind)
+        await self._write_rows(principal, "pause", kind)
 
-    async def resume_kind(self, scope: Principal, kind: str) -> None:
+    async def resume_kind(self, principal: Principal, kind: str) -> None:
         """End the pause of this kind, or every pause (`*`)."""
-        await self._write_rows(scope, "resume", kind)
+        await self._write_rows(principal, "resume", kind)
 
-    async def paused_kinds(self, scope: Principal) -> list[str]:
+    async def paused_kinds(self, principal: Principal) -> list[str]:
         """Return the paused kinds; `*` pauses all."""
-        return [row["kind"] for row in await self._read_rows(scope, "pauses")]
+        return [row["kind"] for row in await self._read_rows(principal, "pauses")]
 
     @property
     def _lease_time(self) -> timedelta:
@@ -162,13 +166,13 @@ class JobStorage:
     def _republish_after(self) -> timedelta:
         return timedelta(seconds=self._policy.republish_s)
 
-    async def _read_rows(self, scope: Principal, name: str, *args: Any) -> list[Row]:
-        async with self._uow.read(scope) as tx:
-            return await tx.fetch(_format_statement(name), scope.tenant_id, *args)
+    async def _read_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
+        async with self._uow.read(principal) as tx:
+            return await tx.fetch(_format_statement(name), principal.tenant_id, *args)
 
-    async def _write_rows(self, scope: Principal, name: str, *args: Any) -> list[Row]:
-        async with self._uow.write(scope) as tx:
-            return await tx.fetch(_format_statement(name), scope.tenant_id, *args)
+    async def _write_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
+        async with self._uow.write(principal) as tx:
+            return await tx.fetch(_format_statement(name), principal.tenant_id, *args)
 
 
 def _job_from_row(row: Row) -> Job:

@@ -58,15 +58,15 @@ class MemoryStorage:
         self._space = space
 
     async def find_neighbours(
-        self, scope: Principal, user_id: str, category: str, text: str, vector: Vector, bands: MergeBands
+        self, principal: Principal, user_id: str, category: str, text: str, vector: Vector, bands: MergeBands
     ) -> list[ComparedMemory]:
         """Return the semantic memories to compare a new text with, best first, in one round trip."""
         rows = await self._uow.call(
-            scope,
+            principal,
             _format_statement("neighbours", self._space),
             user_id,
             category,
-            scope.category_list,
+            principal.category_list,
             text_key(text),
             HalfVector(vector),
             bands.neighbours,
@@ -75,21 +75,21 @@ class MemoryStorage:
         )
         return [_compared_from_row(row) for row in rows]
 
-    async def get_memory(self, tx: ReadTx, scope: Principal, memory_id: UUID) -> Memory | None:
+    async def get_memory(self, tx: ReadTx, principal: Principal, memory_id: UUID) -> Memory | None:
         """Return the memory in any state; None if it does not exist or this key may not see it."""
-        row = await tx.fetchrow(_format_statement("get"), scope.tenant_id, memory_id, scope.category_list)
+        row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, memory_id, principal.category_list)
         return memory_from_row(row) if row else None
 
     async def list_memories(
-        self, tx: ReadTx, scope: Principal, filters: Filters, state: str, after: Position | None, limit: int
+        self, tx: ReadTx, principal: Principal, filters: Filters, state: str, after: Position | None, limit: int
     ) -> list[Memory]:
         """Return memories behind `after`, newest first, at most `limit`."""
-        categories = scope.category_list
+        categories = principal.category_list
         if filters.category is not None:
             categories = [filters.category] if categories is None or filters.category in categories else []
         rows = await tx.fetch(
             _format_statement("page"),
-            scope.tenant_id,
+            principal.tenant_id,
             filters.user_id,
             categories,
             filters.row_conditions(),
@@ -100,22 +100,22 @@ class MemoryStorage:
         return [memory_from_row(row) for row in rows]
 
     async def list_history(
-        self, tx: ReadTx, scope: Principal, memory_id: UUID, after: Position | None, limit: int
+        self, tx: ReadTx, principal: Principal, memory_id: UUID, after: Position | None, limit: int
     ) -> list[HistoryRow]:
         """Return the memory's history behind `after`, newest first, at most `limit`."""
         rows = await tx.fetch(
             _format_statement("history"),
-            scope.tenant_id,
+            principal.tenant_id,
             str(memory_id),
-            scope.category_list,
+            principal.category_list,
             *(after or (None, None)),
             limit,
         )
         return [HistoryRow(**dict(row)) for row in rows]
 
-    async def has_existed(self, tx: ReadTx, scope: Principal, memory_id: UUID) -> bool:
+    async def has_existed(self, tx: ReadTx, principal: Principal, memory_id: UUID) -> bool:
         """Tell whether the tenant ever had this memory."""
-        return bool(await tx.fetchval(_format_statement("known"), scope.tenant_id, str(memory_id)))
+        return bool(await tx.fetchval(_format_statement("known"), principal.tenant_id, str(memory_id)))
 
 
 @lru_cache(maxsize=64)

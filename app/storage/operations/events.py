@@ -16,7 +16,7 @@ class EventStorage:
     """Statements that count events by any of COUNTABLE."""
 
     async def count_events(
-        self, tx: ReadTx, scope: Principal, by: Sequence[str], since: datetime | None, until: datetime | None
+        self, tx: ReadTx, principal: Principal, by: Sequence[str], since: datetime | None, until: datetime | None
     ) -> list[dict[str, Any]]:
         """Return one dict a group, with `count`. A key bound to agents counts only events of its categories.
 
@@ -30,10 +30,10 @@ class EventStorage:
             WHERE tenant_id = $1 AND ($2::timestamptz IS NULL OR ts >= $2) AND ($3::timestamptz IS NULL OR ts < $3)
               AND ($4::text[] IS NULL OR category = ANY ($4))
             GROUP BY {columns} ORDER BY {columns} LIMIT {MOST_GROUPS + 1}""",  # noqa: S608 - names checked against COUNTABLE
-            scope.tenant_id,
+            principal.tenant_id,
             since,
             until,
-            scope.category_list,
+            principal.category_list,
         )
         if len(rows) > MOST_GROUPS:
             raise InvalidInput(f"more than {MOST_GROUPS} groups: narrow since and until, or group by less")

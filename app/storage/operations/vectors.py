@@ -42,44 +42,44 @@ class VectorStorage:
         self._sql = {name: text.format(**names) for name, text in load_statements("operations/vectors.sql").items()}
 
     async def find_missing(
-        self, scope: Principal, after: UUID | None, limit: int, *, tokens: bool
+        self, principal: Principal, after: UUID | None, limit: int, *, tokens: bool
     ) -> list[UnembeddedMemory]:
         """Return at most `limit` memories without a vector, in id order, with ids greater than `after`.
 
         The state does not matter, because a restored memory must be found again. With `tokens`, include memories that
         have a vector but no tokens.
         """
-        async with self._uow.read(scope) as tx:
-            rows = await tx.fetch(self._sql["missing"], scope.tenant_id, tokens, after, limit)
+        async with self._uow.read(principal) as tx:
+            rows = await tx.fetch(self._sql["missing"], principal.tenant_id, tokens, after, limit)
         return [UnembeddedMemory(**dict(row)) for row in rows]
 
-    async def count_missing(self, scope: Principal, *, tokens: bool) -> int:
+    async def count_missing(self, principal: Principal, *, tokens: bool) -> int:
         """Return how many memories `find_missing` would return in all."""
-        async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-            return int(await tx.fetchval(self._sql["count_missing"], scope.tenant_id, tokens))
+        async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+            return int(await tx.fetchval(self._sql["count_missing"], principal.tenant_id, tokens))
 
-    async def count_vectors(self, scope: Principal) -> VectorCounts:
+    async def count_vectors(self, principal: Principal) -> VectorCounts:
         """Return the tenant's counts in this space."""
-        async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-            rows = await tx.fetch(self._sql["counts"], scope.tenant_id)
+        async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+            rows = await tx.fetch(self._sql["counts"], principal.tenant_id)
         return VectorCounts(**dict(rows[0]))
 
     async def size_bytes(self) -> int:
         """Return the size of the space on disk in bytes."""
         return int((await self._uow.call_definer(self._sql["size"]))[0]["bytes"])
 
-    async def find_missing_one(self, scope: Principal, memory_id: UUID, *, tokens: bool) -> UnembeddedMemory | None:
+    async def find_missing_one(self, principal: Principal, memory_id: UUID, *, tokens: bool) -> UnembeddedMemory | None:
         """Return the memory if it exists and `find_missing` would return it."""
-        async with self._uow.read(scope) as tx:
-            row = await tx.fetchrow(self._sql["missing_one"], scope.tenant_id, tokens, memory_id)
+        async with self._uow.read(principal) as tx:
+            row = await tx.fetchrow(self._sql["missing_one"], principal.tenant_id, tokens, memory_id)
         return UnembeddedMemory(**dict(row)) if row else None
 
     async def fill_vectors(
-        self, scope: Principal, memories: Sequence[UnembeddedMemory], embeddings: Sequence[Embedding]
+        self, principal: Principal, memories: Sequence[UnembeddedMemory], embeddings: Sequence[Embedding]
     ) -> int:
         """Store the embeddings of memories that still have the version that was read; return how many."""
         rows = await self._uow.call(
-            scope,
+            principal,
             self._sql["fill"],
             [memory.id for memory in memories],
             [memory.version for memory in memories],
@@ -88,12 +88,12 @@ class VectorStorage:
         )
         return int(rows[0]["filled"])
 
-    async def has_more_than(self, scope: Principal, number: int) -> bool:
+    async def has_more_than(self, principal: Principal, number: int) -> bool:
         """Tell whether the tenant has more than `number` vectors of active memories."""
-        async with self._uow.read(scope) as tx:
-            return int(await tx.fetchval(self._sql["active"], scope.tenant_id, number + 1)) > number
+        async with self._uow.read(principal) as tx:
+            return int(await tx.fetchval(self._sql["active"], principal.tenant_id, number + 1)) > number
 
-    async def index_vectors(self, scope: Principal, limit: int) -> int:
+    async def index_vectors(self, principal: Principal, limit: int) -> int:
         """Add up to `limit` vectors to the approximate index; return how many were added."""
-        rows = await self._uow.call(scope, self._sql["index"], limit)
+        rows = await self._uow.call(principal, self._sql["index"], limit)
         return int(rows[0]["indexed"])

@@ -36,16 +36,16 @@ class DeltaStorage:
     """Statements that read the change log and move cursors."""
 
     async def get_thread_state(
-        self, tx: ReadTx, scope: Principal, thread_id: str, agent: str | None, user_id: str | None
+        self, tx: ReadTx, principal: Principal, thread_id: str, agent: str | None, user_id: str | None
     ) -> ThreadState:
         """Return the state of the thread and the agent's cursor; both are 0 in a thread without changes."""
-        row: Any = await tx.fetchrow(_SQL["state"], scope.tenant_id, thread_id, agent, user_id)
+        row: Any = await tx.fetchrow(_SQL["state"], principal.tenant_id, thread_id, agent, user_id)
         return ThreadState(row["rev"], row["cursor"], row["oldest"])
 
     async def load_changes(
         self,
         tx: ReadTx,
-        scope: Principal,
+        principal: Principal,
         thread_id: str,
         between: tuple[int, int],
         categories: Sequence[str] | None,
@@ -60,17 +60,17 @@ class DeltaStorage:
         """
         visible = None if categories is None else list(categories)
         rows = await tx.fetch(
-            _SQL["changes"], scope.tenant_id, thread_id, between[0], visible, limit, between[1], user_id, truncated
+            _SQL["changes"], principal.tenant_id, thread_id, between[0], visible, limit, between[1], user_id, truncated
         )
         return Changes(tuple(rows), rows[0]["total"] if rows else 0)
 
     async def advance_cursor(
-        self, tx: WriteTx, scope: Principal, thread_id: str, agent: str, rev: int, user_id: str | None = None
+        self, tx: WriteTx, principal: Principal, thread_id: str, agent: str, rev: int, user_id: str | None = None
     ) -> None:
         """Move the agent's cursor to `rev`, never back. `user_id` None: the cursor for changes of all users."""
-        await tx.execute(_SQL["advance"], scope.tenant_id, thread_id, agent, rev, user_id)
+        await tx.execute(_SQL["advance"], principal.tenant_id, thread_id, agent, rev, user_id)
 
 
-async def erase_cursors(tx: WriteTx, scope: Principal, user_id: str) -> int:
+async def erase_cursors(tx: WriteTx, principal: Principal, user_id: str) -> int:
     """Delete the cursors that name the user, in the transaction of their erasure; return how many."""
-    return int((await tx.execute(_SQL["erase"], scope.tenant_id, user_id)).rsplit(" ", 1)[-1])
+    return int((await tx.execute(_SQL["erase"], principal.tenant_id, user_id)).rsplit(" ", 1)[-1])

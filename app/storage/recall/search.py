@@ -67,11 +67,11 @@ class SearchStorage:
         self._recall = load_statements("recall/search.sql")["recall"].format(space=space)
         self._answer = load_statements("recall/search.sql")["answer"]
 
-    async def find_candidates(self, tx: ReadTx, scope: Principal, search: Search) -> list[Candidate]:
+    async def find_candidates(self, tx: ReadTx, principal: Principal, search: Search) -> list[Candidate]:
         """Return the best `dense` memories by cosine, the best `lexical` by ts_rank, and the turns beside them."""
         row = await tx.fetchrow(
             self._recall,
-            *_filter_arguments(scope, search),
+            *_filter_arguments(principal, search),
             search.text,
             None if search.vector is None else HalfVector(search.vector),
             search.dense,
@@ -87,7 +87,7 @@ class SearchStorage:
     async def load_answer(
         self,
         tx: ReadTx,
-        scope: Principal,
+        principal: Principal,
         search: Search,
         *,
         whole: Sequence[str] = (),
@@ -101,7 +101,7 @@ class SearchStorage:
         `chosen`: ids to return. `related`: the number of memories with the strongest relations to the chosen ones.
         """
         rows = await tx.fetch(
-            self._answer, *_filter_arguments(scope, search), list(whole), whole_limit, list(chosen), related
+            self._answer, *_filter_arguments(principal, search), list(whole), whole_limit, list(chosen), related
         )
         memories = FoundMemories()
         for row in rows:
@@ -115,8 +115,8 @@ class SearchStorage:
         return memories
 
 
-def _filter_arguments(scope: Principal, search: Search) -> tuple[Any, ...]:
-    return scope.tenant_id, search.filters.user_id, list(search.categories), search.filters.row_conditions()
+def _filter_arguments(principal: Principal, search: Search) -> tuple[Any, ...]:
+    return principal.tenant_id, search.filters.user_id, list(search.categories), search.filters.row_conditions()
 
 
 _COLUMNS = (

@@ -35,28 +35,28 @@ class TurnFactStorage:
         self._memories = memories
         self._sql = load_statements("reflection/fact_extraction.sql")
 
-    async def load_state(self, scope: Principal, turn_id: UUID, day: datetime, route: str) -> ExtractionState:
+    async def load_state(self, principal: Principal, turn_id: UUID, day: datetime, route: str) -> ExtractionState:
         """Return the state of the turn, with the count of the day that begins at `day`."""
-        async with self._uow.read(scope) as tx:
-            turn = await self._memories.get_memory(tx, scope, turn_id)
+        async with self._uow.read(principal) as tx:
+            turn = await self._memories.get_memory(tx, principal, turn_id)
             if turn is None:
                 return ExtractionState(None)
-            row = await tx.fetchrow(self._sql["state"], scope.tenant_id, turn.user_id, day, route, str(turn_id))
+            row = await tx.fetchrow(self._sql["state"], principal.tenant_id, turn.user_id, day, route, str(turn_id))
             assert row is not None
             agents = row["bound"] if turn.agent_id is None else [turn.agent_id]
             return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents)
 
-    async def reserve_writes(self, scope: Principal, user_id: str, day: datetime, wanted: int, most: int) -> int:
+    async def reserve_writes(self, principal: Principal, user_id: str, day: datetime, wanted: int, most: int) -> int:
         """Take up to `wanted` of a user's `most` writes a day; return how many were taken."""
-        async with self._uow.write(scope) as tx:
-            used = await tx.fetchval(self._sql["used_writes"], scope.tenant_id, user_id, day)
+        async with self._uow.write(principal) as tx:
+            used = await tx.fetchval(self._sql["used_writes"], principal.tenant_id, user_id, day)
             room = 0 if used is None else max(0, min(wanted, most - used))
             if room:
-                await tx.execute(self._sql["add_writes"], scope.tenant_id, user_id, room)
+                await tx.execute(self._sql["add_writes"], principal.tenant_id, user_id, room)
             return room
 
-    async def return_writes(self, scope: Principal, user_id: str, day: datetime, left: int) -> None:
+    async def return_writes(self, principal: Principal, user_id: str, day: datetime, left: int) -> None:
         """Give back `left` reserved writes that were not used."""
-        async with self._uow.write(scope) as tx:
-            if await tx.fetchval(self._sql["used_writes"], scope.tenant_id, user_id, day):
-                await tx.execute(self._sql["add_writes"], scope.tenant_id, user_id, -left)
+        async with self._uow.write(principal) as tx:
+            if await tx.fetchval(self._sql["used_writes"], principal.tenant_id, user_id, day):
+                await tx.execute(self._sql["add_writes"], principal.tenant_id, user_id, -left)

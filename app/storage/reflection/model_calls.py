@@ -19,34 +19,34 @@ class ModelCallStorage:
         self._uow = uow
         self._sql = load_statements("reflection/model_calls.sql")
 
-    async def reserve_tokens(self, scope: Principal, day: date, tokens: int, most: int) -> bool:
+    async def reserve_tokens(self, principal: Principal, day: date, tokens: int, most: int) -> bool:
         """Reserve tokens of the day; return False if that would exceed `most`."""
-        async with self._uow.write(scope) as tx:
-            return await tx.fetchval(self._sql["reserve"], scope.tenant_id, day, tokens, most) is not None
+        async with self._uow.write(principal) as tx:
+            return await tx.fetchval(self._sql["reserve"], principal.tenant_id, day, tokens, most) is not None
 
-    async def settle_call(self, scope: Principal, day: date, reserved: int, call: ModelCall, at: datetime) -> None:
+    async def settle_call(self, principal: Principal, day: date, reserved: int, call: ModelCall, at: datetime) -> None:
         """Store the call, and replace the tokens `reserved` for it by those it used."""
-        async with self._uow.write(scope) as tx:
-            await tx.execute(self._sql["correct"], scope.tenant_id, day, call.usage.total_tokens - reserved)
-            await tx.execute(self._sql["keep"], scope.tenant_id, new_id(), at, *_call_values(call))
+        async with self._uow.write(principal) as tx:
+            await tx.execute(self._sql["correct"], principal.tenant_id, day, call.usage.total_tokens - reserved)
+            await tx.execute(self._sql["keep"], principal.tenant_id, new_id(), at, *_call_values(call))
 
-    async def load_spent_tokens(self, scope: Principal, day: date) -> int:
+    async def load_spent_tokens(self, principal: Principal, day: date) -> int:
         """Return the tokens used or reserved on that day."""
-        async with self._uow.read(scope) as tx:
-            return int(await tx.fetchval(self._sql["spent"], scope.tenant_id, day) or 0)
+        async with self._uow.read(principal) as tx:
+            return int(await tx.fetchval(self._sql["spent"], principal.tenant_id, day) or 0)
 
-    async def load_reports(self, scope: Principal, since: datetime) -> list[PromptReport]:
+    async def load_reports(self, principal: Principal, since: datetime) -> list[PromptReport]:
         """Return a report for each prompt and version, sorted."""
-        async with self._uow.read(scope) as tx:
-            return [_report_from_row(row) for row in await tx.fetch(self._sql["report"], scope.tenant_id, since)]
+        async with self._uow.read(principal) as tx:
+            return [_report_from_row(row) for row in await tx.fetch(self._sql["report"], principal.tenant_id, since)]
 
-    async def expire_calls(self, scope: Principal, before: datetime, limit: int, *, dry_run: bool) -> int:
+    async def expire_calls(self, principal: Principal, before: datetime, limit: int, *, dry_run: bool) -> int:
         """Delete old days and at most `limit` old calls; return how many calls. If `dry_run`, only count all."""
         if dry_run:
-            async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-                return int(await tx.fetchval(self._sql["expired"], scope.tenant_id, before))
-        async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-            tag = await tx.execute(self._sql["expire"], scope.tenant_id, before, limit)
+            async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+                return int(await tx.fetchval(self._sql["expired"], principal.tenant_id, before))
+        async with self._uow.write(principal, timeout_s=LONG_S) as tx:
+            tag = await tx.execute(self._sql["expire"], principal.tenant_id, before, limit)
         return int(tag.rsplit(" ", 1)[-1])
 
 

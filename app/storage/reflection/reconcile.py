@@ -31,15 +31,15 @@ class ReconcileStorage:
         self._neighbours = load_statements("reflection/reconcile.sql")["neighbours"].format(**names)
 
     async def load_neighbours(
-        self, scope: Principal, user_id: str, facts: Sequence[Vector], policy: ReconcilePolicy
+        self, principal: Principal, user_id: str, facts: Sequence[Vector], policy: ReconcilePolicy
     ) -> list[FactNeighbour]:
         """Return the facts' neighbours, oldest first, within the principal's categories."""
-        async with self._uow.read(scope) as tx:
+        async with self._uow.read(principal) as tx:
             rows = await tx.fetch(
                 self._neighbours,
-                scope.tenant_id,
+                principal.tenant_id,
                 user_id,
-                scope.category_list,
+                principal.category_list,
                 [HalfVector(vector) for vector in facts],
                 policy.neighbours,
                 policy.min_similarity,

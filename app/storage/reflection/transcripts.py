@@ -29,7 +29,7 @@ class ReflectionStorage:
     async def load_transcript(
         self,
         tx: WriteTx,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         thread_id: str,
         kind: ReflectionKind,
@@ -45,7 +45,7 @@ class ReflectionStorage:
         Each failed attempt halves their number. With `begin`, a new thread counts as waiting from now on. Return None
         if another transaction begins it right now, or if the user is not stored.
         """
-        where = scope.tenant_id, user_id, thread_id
+        where = principal.tenant_id, user_id, thread_id
         row = await tx.fetchrow(
             _format_statement("begin_position" if begin else "position"), *where, kind, *([now] if begin else [])
         )
@@ -60,7 +60,7 @@ class ReflectionStorage:
     async def advance_position(
         self,
         tx: WriteTx,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         thread_id: str,
         kind: ReflectionKind,
@@ -69,13 +69,13 @@ class ReflectionStorage:
     ) -> bool:
         """Store the new position; return False if another worker moved it meanwhile."""
         before = (old.rev, old.at) if old else (None, None)
-        where = scope.tenant_id, user_id, thread_id, kind
+        where = principal.tenant_id, user_id, thread_id, kind
         return bool(await tx.fetchval(_format_statement("advance"), *where, new.rev, new.at, *before))
 
     async def count_failed_read(
         self,
         tx: WriteTx,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         thread_id: str,
         kind: ReflectionKind,
@@ -86,22 +86,22 @@ class ReflectionStorage:
 
         Return 0 if another worker moved the position meanwhile.
         """
-        where, before = (scope.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
+        where, before = (principal.tenant_id, user_id, thread_id, kind), (old.rev, old.at) if old else (None, None)
         return int(await tx.fetchval(_format_statement("count_failed_read"), *where, *before, least) or 0)
 
-    async def count_episode(self, tx: WriteTx, scope: Principal, user_id: str, day: datetime, most: int) -> bool:
+    async def count_episode(self, tx: WriteTx, principal: Principal, user_id: str, day: datetime, most: int) -> bool:
         """Count one more episode of the day that begins at `day`; return False if it had `most` already."""
-        return bool(await tx.fetchval(_format_statement("count_episode"), scope.tenant_id, user_id, day, most))
+        return bool(await tx.fetchval(_format_statement("count_episode"), principal.tenant_id, user_id, day, most))
 
-    async def load_episode_count(self, tx: ReadTx, scope: Principal, user_id: str, day: datetime) -> int:
+    async def load_episode_count(self, tx: ReadTx, principal: Principal, user_id: str, day: datetime) -> int:
         """Return the number of episodes counted on that day."""
-        row = await tx.fetchrow(_format_statement("position"), scope.tenant_id, user_id, WHOLE_USER, "day")
+        row = await tx.fetchrow(_format_statement("position"), principal.tenant_id, user_id, WHOLE_USER, "day")
         return row["rev"] if row and row["at"] == day else 0
 
     async def list_waiting(
         self,
         tx: ReadTx,
-        scope: Principal,
+        principal: Principal,
         user_id: str | None,
         kind: ReflectionKind,
         before: datetime,
@@ -116,48 +116,48 @@ class ReflectionStorage:
         It must have read the thread before `before`, or never; then the turns must be of the last NEW_THREAD_WINDOW.
         Leave out users who had `cap` episodes on `day`.
         """
-        where = scope.tenant_id, user_id, kind, before, most, before - NEW_THREAD_WINDOW, category, list(without)
+        where = principal.tenant_id, user_id, kind, before, most, before - NEW_THREAD_WINDOW, category, list(without)
         rows = await tx.fetch(_format_statement("waiting"), *where, day, cap)
         return [(row["user_id"], row["thread_id"]) for row in rows]
 
     async def list_insight_users(
-        self, tx: ReadTx, scope: Principal, user_id: str | None, before: datetime, most: int
+        self, tx: ReadTx, principal: Principal, user_id: str | None, before: datetime, most: int
     ) -> list[str]:
         """Return users with episodes that no insight has used yet."""
         return [
             row["user_id"]
-            for row in await tx.fetch(_format_statement("insight_users"), scope.tenant_id, user_id, before, most)
+            for row in await tx.fetch(_format_statement("insight_users"), principal.tenant_id, user_id, before, most)
         ]
 
     async def load_material(
         self,
         tx: ReadTx,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         policy: InsightPolicy,
         without: Sequence[str],
         categories: Sequence[str],
     ) -> InsightMaterial:
         """Return the memories that new insights may use, of these categories, and the user's existing insights."""
-        row = await tx.fetchrow(_format_statement("position"), scope.tenant_id, user_id, WHOLE_USER, "insight")
+        row = await tx.fetchrow(_format_statement("position"), principal.tenant_id, user_id, WHOLE_USER, "insight")
         mark = ReadPosition(row["rev"], row["at"]) if row else None
         since = mark.at if mark else None
 
         async def newest_of_type(type_: MemoryType, most: int, since: datetime | None = None) -> list[Memory]:
-            return await self.load_newest(tx, scope, user_id, type_, since, without, most, categories)
+            return await self.load_newest(tx, principal, user_id, type_, since, without, most, categories)
 
         return InsightMaterial(
             mark,
             await newest_of_type(MemoryType.episodic, policy.activity, since),
             await newest_of_type(MemoryType.semantic, policy.facts, since),
             await newest_of_type(MemoryType.turn, TALK_TURNS),
-            await self.load_newest(tx, scope, user_id, MemoryType.insight, None, (), MAX_EXISTING_INSIGHTS),
+            await self.load_newest(tx, principal, user_id, MemoryType.insight, None, (), MAX_EXISTING_INSIGHTS),
         )
 
     async def load_newest(
         self,
         tx: ReadTx,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         type_: MemoryType,
         since: datetime | None,
@@ -166,14 +166,14 @@ class ReflectionStorage:
         categories: Sequence[str] | None = None,
     ) -> list[Memory]:
         """Return the user's memories of a type, last changed first."""
-        where = scope.tenant_id, user_id, type_, since, list(without), most
+        where = principal.tenant_id, user_id, type_, since, list(without), most
         rows = await tx.fetch(_format_statement("newest"), *where, None if categories is None else list(categories))
         return _memories_from_rows(rows)
 
     async def find_nearest(
         self,
         tx: ReadTx,
-        scope: Principal,
+        principal: Principal,
         like: NewMemory,
         vector: Vector,
         since: datetime,
@@ -181,14 +181,14 @@ class ReflectionStorage:
         most: int,
     ) -> list[Memory]:
         """Return the user's unpinned memories of the same type and category changed since, nearest first."""
-        where = scope.tenant_id, like.user_id, like.type, like.category, since, list(without)
+        where = principal.tenant_id, like.user_id, like.type, like.category, since, list(without)
         return _memories_from_rows(
             await tx.fetch(_format_statement("nearest", self._space), *where, HalfVector(vector), most)
         )
 
-    async def load_summary(self, tx: ReadTx, scope: Principal, user_id: str, thread_id: str) -> Memory | None:
+    async def load_summary(self, tx: ReadTx, principal: Principal, user_id: str, thread_id: str) -> Memory | None:
         """Return the thread's summary, or None."""
-        rows = await tx.fetch(_format_statement("summary"), scope.tenant_id, user_id, thread_id)
+        rows = await tx.fetch(_format_statement("summary"), principal.tenant_id, user_id, thread_id)
         return _memories_from_rows(rows)[0] if rows else None
 
 

@@ -22,17 +22,17 @@ KINDS = {
 class ExportStorage:
     """Statements that return pages by id, within the principal's categories."""
 
-    async def get_user(self, tx: ReadTx, scope: Principal, user_id: str) -> dict[str, Any] | None:
+    async def get_user(self, tx: ReadTx, principal: Principal, user_id: str) -> dict[str, Any] | None:
         """Return the user's own row, or None if nothing in the principal's categories names the user."""
-        row = await tx.fetchrow(_format_statement("user"), scope.tenant_id, user_id, scope.category_list)
+        row = await tx.fetchrow(_format_statement("user"), principal.tenant_id, user_id, principal.category_list)
         return dict(row) if row else None
 
     async def list_records(
-        self, tx: ReadTx, scope: Principal, user_id: str, kind: str, after: UUID | list[str] | None
+        self, tx: ReadTx, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None
     ) -> list[dict[str, Any]]:
         """Return the page of one of KINDS that follows id `after`."""
         rows = await tx.fetch(
-            _format_statement(kind), scope.tenant_id, user_id, scope.category_list, after, KINDS[kind]
+            _format_statement(kind), principal.tenant_id, user_id, principal.category_list, after, KINDS[kind]
         )
         return [dict(row) for row in rows]
 

@@ -25,34 +25,34 @@ class ForgettingStorage:
         self._secret = secret
 
     async def find_forgettable(
-        self, tx: ReadTx, scope: Principal, policy: ForgettingPolicy, now: datetime, limit: int
+        self, tx: ReadTx, principal: Principal, policy: ForgettingPolicy, now: datetime, limit: int
     ) -> list[Memory]:
         """Return active, unpinned memories of low importance that nobody read or changed in the policy's time."""
         before = policy.forget_before(now)
-        rows = await tx.fetch(_format_statement("forgettable"), scope.tenant_id, before, policy.forget_below, limit)
+        rows = await tx.fetch(_format_statement("forgettable"), principal.tenant_id, before, policy.forget_below, limit)
         return [memory_from_row(row) for row in rows]
 
-    async def find_purgeable(self, tx: ReadTx, scope: Principal, now: datetime, limit: int) -> list[Memory]:
+    async def find_purgeable(self, tx: ReadTx, principal: Principal, now: datetime, limit: int) -> list[Memory]:
         """Return soft-deleted memories that can no longer be restored."""
-        rows = await tx.fetch(_format_statement("purgeable"), scope.tenant_id, now, limit)
+        rows = await tx.fetch(_format_statement("purgeable"), principal.tenant_id, now, limit)
         return [memory_from_row(row) for row in rows]
 
-    async def find_overflowing(self, tx: ReadTx, scope: Principal, max_entries: int, limit: int) -> list[Memory]:
+    async def find_overflowing(self, tx: ReadTx, principal: Principal, max_entries: int, limit: int) -> list[Memory]:
         """Return the oldest unpinned entries of threads with more than `max_entries` of one user."""
-        rows = await tx.fetch(_format_statement("overflowing"), scope.tenant_id, max_entries, limit)
+        rows = await tx.fetch(_format_statement("overflowing"), principal.tenant_id, max_entries, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_thread_overflow(
-        self, tx: ReadTx, scope: Principal, user_id: str, thread_id: str, max_entries: int, limit: int
+        self, tx: ReadTx, principal: Principal, user_id: str, thread_id: str, max_entries: int, limit: int
     ) -> list[Memory]:
         """Return the same as `find_overflowing`, for one user in one thread."""
         rows = await tx.fetch(
-            _format_statement("overflowing_thread"), scope.tenant_id, max_entries, limit, user_id, thread_id
+            _format_statement("overflowing_thread"), principal.tenant_id, max_entries, limit, user_id, thread_id
         )
         return [memory_from_row(row) for row in rows]
 
     async def expire_records(
-        self, scope: Principal, policy: ForgettingPolicy, now: datetime, *, dry_run: bool
+        self, principal: Principal, policy: ForgettingPolicy, now: datetime, *, dry_run: bool
     ) -> dict[str, int]:
         """Delete old records: at most the policy's `records_batch` of each table. Return the number by table.
 
@@ -61,36 +61,42 @@ class ForgettingStorage:
         events_before, keys_before = policy.records_before(now)
         limit = policy.records_batch
         rows = await self._uow.call(
-            scope, _format_statement("expire"), policy.change_log_revisions, events_before, keys_before, limit, dry_run
+            principal,
+            _format_statement("expire"),
+            policy.change_log_revisions,
+            events_before,
+            keys_before,
+            limit,
+            dry_run,
         )
         counts: dict[str, int] = rows[0]["counts"]
-        items = await ItemRecords(self._uow).expire_items(scope, now, limit, dry_run=dry_run)
-        calls = await ModelCallStorage(self._uow).expire_calls(scope, events_before, limit, dry_run=dry_run)
+        items = await ItemRecords(self._uow).expire_items(principal, now, limit, dry_run=dry_run)
+        calls = await ModelCallStorage(self._uow).expire_calls(principal, events_before, limit, dry_run=dry_run)
         return {**counts, "store_items": items, "llm_calls": calls}
 
-    async def erase_user(self, scope: Principal, user_id: str) -> dict[str, int] | None:
+    async def erase_user(self, principal: Principal, user_id: str) -> dict[str, int] | None:
         """Delete everything of a user, including text in history and delta.
 
         Return the number of rows by table, None for an unknown user. The user's row is locked first, then the memories.
         A concurrent new memory waits, starts anew and meets the tombstones; the erasure waits for a change that has
         begun. Raise WriteContention if the two blocked each other.
         """
-        async with self._uow.write(scope, timeout_s=LONG_S) as tx:
-            stored = await tx.fetchrow(_format_statement("lock_user"), scope.tenant_id, user_id) is not None
-            if not stored and not await tx.fetchval(_format_statement("traces"), scope.tenant_id, user_id):
+        async with self._uow.write(principal, timeout_s=LONG_S) as tx:
+            stored = await tx.fetchrow(_format_statement("lock_user"), principal.tenant_id, user_id) is not None
+            if not stored and not await tx.fetchval(_format_statement("traces"), principal.tenant_id, user_id):
                 return None
-            await tx.fetchval(_format_statement("lock_memories"), scope.tenant_id, user_id)
-            threads: int = await tx.fetchval(_format_statement("erase_threads"), scope.tenant_id, user_id)
-            rows = await tx.fetch(_format_statement("texts"), scope.tenant_id, user_id)
-            texts = [*(row["text"] for row in rows), *await consent_texts(tx, scope, user_id)]
+            await tx.fetchval(_format_statement("lock_memories"), principal.tenant_id, user_id)
+            threads: int = await tx.fetchval(_format_statement("erase_threads"), principal.tenant_id, user_id)
+            rows = await tx.fetch(_format_statement("texts"), principal.tenant_id, user_id)
+            texts = [*(row["text"] for row in rows), *await consent_texts(tx, principal, user_id)]
             turns = (row["turn"] for row in rows)
-            hashes = compute_tombstones(self._secret, scope.tenant_id, user_id, texts, turns)
-            consent = await erase_consent(tx, scope, user_id)
+            hashes = compute_tombstones(self._secret, principal.tenant_id, user_id, texts, turns)
+            consent = await erase_consent(tx, principal, user_id)
             counts: dict[str, int] = await tx.fetchval(
-                _format_statement("erase"), scope.tenant_id, user_id, hashes, scope.actor_name
+                _format_statement("erase"), principal.tenant_id, user_id, hashes, principal.actor_name
             )
-            counts["store_items"] = await erase_items(tx, scope, user_id)
-            counts["delta_cursors"] = await erase_cursors(tx, scope, user_id)
+            counts["store_items"] = await erase_items(tx, principal, user_id)
+            counts["delta_cursors"] = await erase_cursors(tx, principal, user_id)
         return {**counts, **consent, "threads_renamed": threads, "tombstones": len(hashes)}
 
 

@@ -77,10 +77,10 @@ class TenantStorage:
         """Return all tenants, by name."""
         return [_tenant_from_row(row) for row in await self._uow.call_definer("SELECT * FROM list_tenants()")]
 
-    async def get_tenant_name(self, scope: Principal) -> str | None:
+    async def get_tenant_name(self, principal: Principal) -> str | None:
         """Return the name of the principal's own tenant, or None."""
-        async with self._uow.read(scope) as tx:
-            name: str | None = await tx.fetchval("SELECT name FROM tenants WHERE id = $1", scope.tenant_id)
+        async with self._uow.read(principal) as tx:
+            name: str | None = await tx.fetchval("SELECT name FROM tenants WHERE id = $1", principal.tenant_id)
         return name
 
     async def create_tenant(self, name: str) -> Tenant:
@@ -94,7 +94,7 @@ class TenantStorage:
 
     async def create_key(
         self,
-        scope: Principal,
+        principal: Principal,
         name: str,
         scopes: Sequence[str],
         agents: Sequence[str] | None,
@@ -102,10 +102,10 @@ class TenantStorage:
     ) -> tuple[ApiKey, str]:
         """Create a key; return it with its plain text, which is stored nowhere."""
         plain = f"mnema_{secrets.token_urlsafe(32)}"
-        async with self._uow.write(scope) as tx:
+        async with self._uow.write(principal) as tx:
             row = await tx.fetchrow(
                 _INSERT,
-                scope.tenant_id,
+                principal.tenant_id,
                 new_id(),
                 name,
                 plain[:12],
@@ -116,18 +116,18 @@ class TenantStorage:
             )
         return _key_from_row(row), plain
 
-    async def list_keys(self, scope: Principal) -> list[ApiKey]:
+    async def list_keys(self, principal: Principal) -> list[ApiKey]:
         """Return the tenant's keys, oldest first."""
-        async with self._uow.read(scope) as tx:
-            rows = await tx.fetch(_LIST, scope.tenant_id)
+        async with self._uow.read(principal) as tx:
+            rows = await tx.fetch(_LIST, principal.tenant_id)
         return [_key_from_row(row) for row in rows]
 
-    async def revoke_key(self, scope: Principal, key_id: UUID) -> bool:
+    async def revoke_key(self, principal: Principal, key_id: UUID) -> bool:
         """Revoke a key; return False if it does not exist or was revoked before."""
-        async with self._uow.write(scope) as tx:
+        async with self._uow.write(principal) as tx:
             tag = await tx.execute(
                 "UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL",
-                scope.tenant_id,
+                principal.tenant_id,
                 key_id,
             )
         return bool(tag == "UPDATE 1")

@@ -37,78 +37,80 @@ class Checkpoints:
         self._max = max_bytes
 
     async def put_state(
-        self, scope: Principal, thread: Thread, raw: bytes, *, binary: bool, version: int | None
+        self, principal: Principal, thread: Thread, raw: bytes, *, binary: bool, version: int | None
     ) -> LatestState:
         """Replace a thread's state by `raw`: a JSON object, or with `binary` any bytes.
 
         `version` is the version to replace: 0 means that there is none, None accepts any. Raise MalformedState,
         NulByte, InvalidInput, BodyTooLarge, VersionConflict or WrongState.
         """
-        require_unbound_key(scope)
+        require_unbound_key(principal)
         self._check_size(len(raw))
         if binary:
-            return await self._storage.put_state(scope, thread, None, raw, version)
+            return await self._storage.put_state(principal, thread, None, raw, version)
         text = await offload_if_large(len(raw), state_text, raw)
-        return await self._storage.put_state(scope, thread, text, None, version)
+        return await self._storage.put_state(principal, thread, text, None, version)
 
-    async def get_state(self, scope: Principal, thread: Thread) -> LatestState:
+    async def get_state(self, principal: Principal, thread: Thread) -> LatestState:
         """Return a thread's latest state; raise NotFound if it has none."""
-        require_unbound_key(scope)
-        return await self._storage.get_state(scope, thread)
+        require_unbound_key(principal)
+        return await self._storage.get_state(principal, thread)
 
-    async def delete_state(self, scope: Principal, thread: Thread, version: int | None) -> None:
+    async def delete_state(self, principal: Principal, thread: Thread, version: int | None) -> None:
         """Delete everything stored for a thread; raise NotFound or VersionConflict."""
-        require_unbound_key(scope)
-        await self._storage.delete_state(scope, thread, version)
+        require_unbound_key(principal)
+        await self._storage.delete_state(principal, thread, version)
 
-    async def put_checkpoint(self, scope: Principal, checkpoint: Checkpoint) -> None:
+    async def put_checkpoint(self, principal: Principal, checkpoint: Checkpoint) -> None:
         """Store a saver's checkpoint; raise BodyTooLarge, StateTooLarge or WrongState."""
-        require_unbound_key(scope)
+        require_unbound_key(principal)
         self._check_size(written_bytes(checkpoint))
-        await self._storage.put_checkpoint(scope, checkpoint)
+        await self._storage.put_checkpoint(principal, checkpoint)
 
     async def put_writes(
-        self, scope: Principal, thread: Thread, ns: str, checkpoint_id: str, writes: Sequence[ChannelWrite]
+        self, principal: Principal, thread: Thread, ns: str, checkpoint_id: str, writes: Sequence[ChannelWrite]
     ) -> None:
         """Store the pending writes of tasks; raise what `put_checkpoint` raises."""
-        require_unbound_key(scope)
+        require_unbound_key(principal)
         self._check_size(sum(len(write.data) for write in writes))
-        await self._storage.put_writes(scope, thread, ns, checkpoint_id, writes)
+        await self._storage.put_writes(principal, thread, ns, checkpoint_id, writes)
 
-    async def get_checkpoint(self, scope: Principal, thread: Thread, ns: str, checkpoint_id: str | None) -> Row | None:
+    async def get_checkpoint(
+        self, principal: Principal, thread: Thread, ns: str, checkpoint_id: str | None
+    ) -> Row | None:
         """Return the checkpoint, or the newest one if `checkpoint_id` is None. Return None if there is none."""
-        require_unbound_key(scope)
-        return await self._storage.get_checkpoint(scope, thread, ns, checkpoint_id)
+        require_unbound_key(principal)
+        return await self._storage.get_checkpoint(principal, thread, ns, checkpoint_id)
 
     async def list_checkpoints(
-        self, scope: Principal, filters: CheckpointFilter, cursor: str | None, limit: int
+        self, principal: Principal, filters: CheckpointFilter, cursor: str | None, limit: int
     ) -> CheckpointPage:
         """Return a page of at most `limit` checkpoints, fewer if they are large. Raise InvalidCursor."""
-        require_unbound_key(scope)
+        require_unbound_key(principal)
         after = decode_place(cursor)
-        rows = await self._storage.list_checkpoints(scope, filters, after, limit, 2 * self._max)
+        rows = await self._storage.list_checkpoints(principal, filters, after, limit, 2 * self._max)
         more = bool(rows) and rows[-1]["more"]
         return CheckpointPage(rows, encode_place(rows[-1]["place"]) if more else None)
 
-    async def delete_threads(self, scope: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
+    async def delete_threads(self, principal: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
         """Delete a saver's threads. Return how many of them existed."""
-        require_unbound_key(scope)
-        return await self._storage.delete_threads(scope, user_id, thread_ids)
+        require_unbound_key(principal)
+        return await self._storage.delete_threads(principal, user_id, thread_ids)
 
-    async def delete_runs(self, scope: Principal, user_id: str | None, run_ids: Sequence[str]) -> int:
+    async def delete_runs(self, principal: Principal, user_id: str | None, run_ids: Sequence[str]) -> int:
         """Delete the checkpoints of runs, of one user or (None) of all. Return how many there were."""
-        require_unbound_key(scope)
-        return await self._storage.delete_runs(scope, user_id, run_ids)
+        require_unbound_key(principal)
+        return await self._storage.delete_runs(principal, user_id, run_ids)
 
-    async def prune_threads(self, scope: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
+    async def prune_threads(self, principal: Principal, user_id: str, thread_ids: Sequence[str]) -> int:
         """Delete all but the newest checkpoint of each namespace. Return how many were deleted."""
-        require_unbound_key(scope)
-        return await self._storage.prune_threads(scope, user_id, thread_ids)
+        require_unbound_key(principal)
+        return await self._storage.prune_threads(principal, user_id, thread_ids)
 
-    async def copy_thread(self, scope: Principal, source: Thread, target_id: str) -> int:
+    async def copy_thread(self, principal: Principal, source: Thread, target_id: str) -> int:
         """Copy a thread to another thread of the same user. Return the number of checkpoints. Raise WrongState."""
-        require_unbound_key(scope)
-        return await self._storage.copy_thread(scope, source, target_id)
+        require_unbound_key(principal)
+        return await self._storage.copy_thread(principal, source, target_id)
 
     def _check_size(self, size: int) -> None:
         if size > self._max:

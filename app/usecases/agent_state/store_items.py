@@ -75,40 +75,40 @@ class ManageStoreItems:
         self._clock = clock
         self._budget_s = budget_s
 
-    async def run_batch(self, scope: Principal, batch: Batch) -> BatchAnswer:
+    async def run_batch(self, principal: Principal, batch: Batch) -> BatchAnswer:
         """Read, then write, in one transaction. Never return expired items.
 
         Each operation counts as a request, each value written as a memory. Raise AgentNotAllowed for a bound key,
         RateLimited, TooManyOperations, QuotaExceeded, InvalidInput, BatchTooSlow, or EmbedderUnavailable if a text
         cannot be embedded. Nothing is written after an error.
         """
-        if scope.categories is not None:
+        if principal.categories is not None:
             raise AgentNotAllowed("this API key is bound to agents; only an unbound key may use the store")
         operations, batch = batch.operation_count, check_batch(batch)
-        await self._limits.admit_batch(scope, operations)
+        await self._limits.admit_batch(principal, operations)
         stored = sum(put.value is not None for put in batch.puts)
         taken = 0
         try:
             for _ in range(stored):
-                await self._limits.take_quota(scope)
+                await self._limits.take_quota(principal)
                 taken += 1
-            return await self._execute_batch(scope, batch)
+            return await self._execute_batch(principal, batch)
         except BaseException:
             for _ in range(taken):
-                self._limits.give_back(scope)
+                self._limits.give_back(principal)
             raise
 
-    async def _execute_batch(self, scope: Principal, batch: Batch) -> BatchAnswer:
+    async def _execute_batch(self, principal: Principal, batch: Batch) -> BatchAnswer:
         queries = [await self._embedder.embed_query(s.query) if s.query else None for s in batch.searches]
         work = _EmbeddedBatch(batch, queries, await self._embed_puts(batch.puts), self._budget_s)
         if not batch.puts:
-            return await self._read_batch(scope, work)
+            return await self._read_batch(principal, work)
         for _attempt in range(ATTEMPTS - 1):
             try:
-                return await self._write_batch(scope, work)
+                return await self._write_batch(principal, work)
             except WriteContention:  # a deadlock with another batch; nothing was changed yet
                 continue
-        return await self._write_batch(scope, work)
+        return await self._write_batch(principal, work)
 
     async def _embed_puts(self, puts: Sequence[PutItem]) -> list[list[Vector]]:
         """Return the vectors of each put's texts; raise InvalidInput beyond MAX_TEXTS."""
@@ -119,41 +119,41 @@ class ManageStoreItems:
         vectors = iter(await self._embedder.embed_texts(all_texts)) if all_texts else iter(())
         return [list(islice(vectors, len(put_texts))) for put_texts in texts]
 
-    async def _read_batch(self, scope: Principal, work: _EmbeddedBatch) -> BatchAnswer:
+    async def _read_batch(self, principal: Principal, work: _EmbeddedBatch) -> BatchAnswer:
         now = self._clock.now()
-        async with self._uow.read(scope) as tx, work.within_budget():
-            answer, read = await self._read_items(tx, scope, work, now)
+        async with self._uow.read(principal) as tx, work.within_budget():
+            answer, read = await self._read_items(tx, principal, work, now)
         if read:
-            async with self._uow.write(scope) as tx, work.within_budget():
-                await self._storage.refresh_ttl(tx, scope, [hit.id for hit in read], now)
+            async with self._uow.write(principal) as tx, work.within_budget():
+                await self._storage.refresh_ttl(tx, principal, [hit.id for hit in read], now)
         return answer
 
-    async def _write_batch(self, scope: Principal, work: _EmbeddedBatch) -> BatchAnswer:
+    async def _write_batch(self, principal: Principal, work: _EmbeddedBatch) -> BatchAnswer:
         now = self._clock.now()
-        async with self._uow.write(scope) as tx, work.within_budget():
-            answer, read = await self._read_items(tx, scope, work, now)
-            await self._storage.put_items(tx, scope, work.batch.puts, work.vectors, now)
+        async with self._uow.write(principal) as tx, work.within_budget():
+            answer, read = await self._read_items(tx, principal, work, now)
+            await self._storage.put_items(tx, principal, work.batch.puts, work.vectors, now)
             if read:
-                await self._storage.refresh_ttl(tx, scope, [hit.id for hit in read], now)
+                await self._storage.refresh_ttl(tx, principal, [hit.id for hit in read], now)
         return answer
 
     async def _read_items(
-        self, tx: ReadTx, scope: Principal, work: _EmbeddedBatch, now: datetime
+        self, tx: ReadTx, principal: Principal, work: _EmbeddedBatch, now: datetime
     ) -> tuple[BatchAnswer, list[ItemHit]]:
         """Return the answer, and the items whose time to live starts again."""
         batch, room = work.batch, AnswerCapacity()
-        gets = await self._storage.find_items(tx, scope, batch.gets, now) if batch.gets else []
+        gets = await self._storage.find_items(tx, principal, batch.gets, now) if batch.gets else []
         room.take_room(hit.size for hit in gets if hit)
         searches: list[list[ItemHit]] = []
         for search, query in zip(batch.searches, work.queries, strict=True):
-            searches.append(await self._storage.search_items(tx, scope, search, query, now))
+            searches.append(await self._storage.search_items(tx, principal, search, query, now))
             room.take_room(hit.size for hit in searches[-1])
         lists: list[list[Namespace]] = []
         for listing in batch.lists:
-            lists.append(await self._storage.list_namespaces(tx, scope, listing, now))
+            lists.append(await self._storage.list_namespaces(tx, principal, listing, now))
             room.take_room(sum(map(len, namespace)) for namespace in lists[-1])
         hits = [hit for hit in gets if hit] + [hit for found in searches for hit in found]
-        items = await self._storage.load_items(tx, scope, (hit.id for hit in hits)) if hits else {}
+        items = await self._storage.load_items(tx, principal, (hit.id for hit in hits)) if hits else {}
         answer = BatchAnswer(
             gets=[items.get(hit.id) if hit else None for hit in gets],
             searches=[[FoundItem(items[h.id], h.score) for h in found if h.id in items] for found in searches],

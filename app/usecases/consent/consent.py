@@ -31,76 +31,80 @@ class Consent:
         self._storage, self._policy, self._clock = decisions.storage, decisions.policy, decisions.clock
 
     async def decide_patch(
-        self, scope: Principal, user_id: str, patch_id: UUID, *, approve: bool, key: IdempotencyKey | None = None
+        self, principal: Principal, user_id: str, patch_id: UUID, *, approve: bool, key: IdempotencyKey | None = None
     ) -> Patch:
         """Approve or reject a proposal. Raise NotFound, or WrongState if it is decided or expired."""
-        self._decisions.require_access(scope)
+        self._decisions.require_access(principal)
         state = PatchState.approved if approve else PatchState.rejected
 
         async def decide_in_tx(tx: WriteTx) -> Patch:
-            patch = await self._decisions.load_open_patch(tx, scope, user_id, patch_id, key)
+            patch = await self._decisions.load_open_patch(tx, principal, user_id, patch_id, key)
             if patch is not None:
-                await self._decisions.close_patch(tx, scope, patch, state, "route", scope.actor_name)
-            return await self._decisions.load_patch(tx, scope, user_id, patch_id)
+                await self._decisions.close_patch(tx, principal, patch, state, "route", principal.actor_name)
+            return await self._decisions.load_patch(tx, principal, user_id, patch_id)
 
-        return await self._decisions.run_with_retries(scope, decide_in_tx)
+        return await self._decisions.run_with_retries(principal, decide_in_tx)
 
     async def list_patches(
-        self, scope: Principal, user_id: str, state: PatchState | None, cursor: str | None, limit: int
+        self, principal: Principal, user_id: str, state: PatchState | None, cursor: str | None, limit: int
     ) -> PatchPage:
         """Return a page of at most `limit` proposals; `state` None means any. Raise NotFound or InvalidCursor."""
-        self._decisions.require_access(scope)
+        self._decisions.require_access(principal)
         after, now = decode_cursor(cursor), self._clock.now()
-        async with self._decisions.uow.read(scope) as tx:
-            await self._decisions.require_user(tx, scope, user_id)
-            patches = await self._storage.load_page(tx, scope, user_id, state, now, after, limit + 1)
+        async with self._decisions.uow.read(principal) as tx:
+            await self._decisions.require_user(tx, principal, user_id)
+            patches = await self._storage.load_page(tx, principal, user_id, state, now, after, limit + 1)
         items = [patch.as_of(now) for patch in patches[:limit]]
         more = len(patches) > limit
         return PatchPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
 
-    async def load_context(self, scope: Principal, user_id: str) -> UserContext:
+    async def load_context(self, principal: Principal, user_id: str) -> UserContext:
         """Return the values known of a user; raise NotFound if nothing is stored for the user."""
-        self._decisions.require_access(scope)
-        async with self._decisions.uow.read(scope) as tx:
-            await self._decisions.require_user(tx, scope, user_id)
-            values = await self._storage.load_values(tx, scope, user_id)
+        self._decisions.require_access(principal)
+        async with self._decisions.uow.read(principal) as tx:
+            await self._decisions.require_user(tx, principal, user_id)
+            values = await self._storage.load_values(tx, principal, user_id)
         order = {name: place for place, name in enumerate(self._policy.field_names)}
         values.sort(key=lambda value: order.get(value.field, len(order)))  # stable: oldest first within a field
         return UserContext(values, profile_line(values))
 
-    async def withdraw_values(self, scope: Principal, user_id: str, name: str, value: str | None = None) -> int:
+    async def withdraw_values(self, principal: Principal, user_id: str, name: str, value: str | None = None) -> int:
         """Delete the values of a field, or only `value` of a field that holds several. Return how many.
 
         Raise NotFound if nothing is stored for the user, UnknownField for an unknown name.
         """
-        self._decisions.require_access(scope)
+        self._decisions.require_access(principal)
         self._policy.is_sensitive(name)
 
         async def withdraw_in_tx(tx: WriteTx) -> int:
-            await self._decisions.require_user(tx, scope, user_id)
-            deleted = await self._storage.delete_values(tx, scope, user_id, name, value)
+            await self._decisions.require_user(tx, principal, user_id)
+            deleted = await self._storage.delete_values(tx, principal, user_id, name, value)
             for before, patch_id in deleted:
-                patch = await self._decisions.load_patch(tx, scope, user_id, patch_id)
+                patch = await self._decisions.load_patch(tx, principal, user_id, patch_id)
                 meta = {"before": {"value": before}, "after": {}}
-                await self._decisions.record_entry(tx, scope, patch, "withdrawn", scope.actor_name, meta, patch_id)
+                await self._decisions.record_entry(
+                    tx, principal, patch, "withdrawn", principal.actor_name, meta, patch_id
+                )
             return len(deleted)
 
-        return await self._decisions.run_with_retries(scope, withdraw_in_tx)
+        return await self._decisions.run_with_retries(principal, withdraw_in_tx)
 
-    async def expire_patches(self, scope: Principal, *, dry_run: bool = False) -> int:
+    async def expire_patches(self, principal: Principal, *, dry_run: bool = False) -> int:
         """Expire the proposals that nobody decided in time, batch by batch. Return how many expired.
 
         With `dry_run`, change nothing and return how many would expire.
         """
         now, expired = self._clock.now(), 0
         if dry_run:
-            async with self._decisions.uow.read(scope) as read:
-                return await self._storage.count_due(read, scope, now)
+            async with self._decisions.uow.read(principal) as read:
+                return await self._storage.count_due(read, principal, now)
         while True:
-            async with self._decisions.uow.write(scope) as tx:
-                due = await self._storage.lock_due_patches(tx, scope, now, self._policy.batch)
+            async with self._decisions.uow.write(principal) as tx:
+                due = await self._storage.lock_due_patches(tx, principal, now, self._policy.batch)
                 for patch in due:
-                    await self._decisions.close_patch(tx, scope, patch, PatchState.expired, "expiry", scope.actor_name)
+                    await self._decisions.close_patch(
+                        tx, principal, patch, PatchState.expired, "expiry", principal.actor_name
+                    )
             expired += len(due)
             if len(due) < self._policy.batch:
                 return expired

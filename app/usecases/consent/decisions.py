@@ -31,29 +31,29 @@ class Decisions:
         self.clock = clock
         self._journal = journal
 
-    def require_access(self, scope: Principal) -> None:
+    def require_access(self, principal: Principal) -> None:
         """Raise AgentNotAllowed for a key bound to agents that do not see profiles."""
-        if scope.categories is not None and self.policy.category not in scope.categories:
+        if principal.categories is not None and self.policy.category not in principal.categories:
             raise AgentNotAllowed("none of this key's agents may see the context of users")
 
-    async def run_with_retries(self, scope: Principal, work: Callable[[WriteTx], Awaitable[T]]) -> T:
+    async def run_with_retries(self, principal: Principal, work: Callable[[WriteTx], Awaitable[T]]) -> T:
         """Run `work` in a transaction; retry it after a conflict with an erasure or a deadlock."""
         for _attempt in range(ATTEMPTS - 1):
             try:
-                async with self.uow.write(scope) as tx:
+                async with self.uow.write(principal) as tx:
                     return await work(tx)
             except WriteContention:
                 continue
-        async with self.uow.write(scope) as tx:
+        async with self.uow.write(principal) as tx:
             return await work(tx)
 
-    async def require_user(self, tx: ReadTx, scope: Principal, user_id: str) -> None:
+    async def require_user(self, tx: ReadTx, principal: Principal, user_id: str) -> None:
         """Lock the user's row in a write transaction. Raise NotFound if nothing is stored for the user."""
-        if not await self.storage.is_known_user(tx, scope, user_id):
+        if not await self.storage.is_known_user(tx, principal, user_id):
             raise NotFound(f"nothing is stored for user {user_id!r}")
 
     async def replayed_response(
-        self, tx: WriteTx, scope: Principal, user_id: str, key: IdempotencyKey | None, response: dict[str, Any]
+        self, tx: WriteTx, principal: Principal, user_id: str, key: IdempotencyKey | None, response: dict[str, Any]
     ) -> dict[str, Any] | None:
         """Record `response` under the key; return an earlier response, None the first time.
 
@@ -61,33 +61,33 @@ class Decisions:
         """
         if key is None:
             return None
-        return (await self._journal.record(scope, [], keys=[KeyRecord(key, response, user_id)], tx=tx)).replay
+        return (await self._journal.record(principal, [], keys=[KeyRecord(key, response, user_id)], tx=tx)).replay
 
     async def load_open_patch(
-        self, tx: WriteTx, scope: Principal, user_id: str, patch_id: UUID, key: IdempotencyKey | None
+        self, tx: WriteTx, principal: Principal, user_id: str, patch_id: UUID, key: IdempotencyKey | None
     ) -> Patch | None:
         """Return a proposal that can be decided, None if this key was answered before.
 
         Raise NotFound, WrongState or IdempotencyMismatch.
         """
-        await self.require_user(tx, scope, user_id)
-        patch = await self.load_patch(tx, scope, user_id, patch_id)
-        if await self.replayed_response(tx, scope, user_id, key, {"id": str(patch_id)}) is not None:
+        await self.require_user(tx, principal, user_id)
+        patch = await self.load_patch(tx, principal, user_id, patch_id)
+        if await self.replayed_response(tx, principal, user_id, key, {"id": str(patch_id)}) is not None:
             return None
         if not patch.is_open_at(self.clock.now()):
             raise WrongState(f"the proposal is {patch.state}")
         return patch
 
-    async def load_patch(self, tx: WriteTx, scope: Principal, user_id: str, patch_id: UUID) -> Patch:
+    async def load_patch(self, tx: WriteTx, principal: Principal, user_id: str, patch_id: UUID) -> Patch:
         """Return the proposal in its current state; raise NotFound."""
-        if (patch := await self.storage.load_patch(tx, scope, user_id, patch_id)) is None:
+        if (patch := await self.storage.load_patch(tx, principal, user_id, patch_id)) is None:
             raise NotFound("no such proposal of this user")
         return patch.as_of(self.clock.now())
 
     async def close_patch(
         self,
         tx: WriteTx,
-        scope: Principal,
+        principal: Principal,
         patch: Patch,
         state: PatchState,
         way: DecisionWay,
@@ -100,19 +100,19 @@ class Decisions:
         `more` goes into history. `answer` is the turn that decides in a chat.
         """
         now = self.clock.now()
-        await self.storage.close_patch(tx, scope, patch, state, now, by, way, answer)
+        await self.storage.close_patch(tx, principal, patch, state, now, by, way, answer)
         meta: dict[str, object] = {"way": way, **(more or {})}
         if state not in ACCEPTED_STATES:
-            await self.record_entry(tx, scope, patch, state, by, meta)
+            await self.record_entry(tx, principal, patch, state, by, meta)
             return
-        before = await self.storage.put_value(tx, scope, patch, now)
+        before = await self.storage.put_value(tx, principal, patch, now)
         meta |= {"before": {"value": before[0]} if before else {}, "after": {"value": patch.value}}
-        await self.record_entry(tx, scope, patch, state, by, meta, before[1] if before else None, patch.id)
+        await self.record_entry(tx, principal, patch, state, by, meta, before[1] if before else None, patch.id)
 
     async def record_entry(
         self,
         tx: WriteTx,
-        scope: Principal,
+        principal: Principal,
         patch: Patch,
         action: str,
         actor: str,
@@ -122,4 +122,4 @@ class Decisions:
     ) -> None:
         """Write a history row for a proposal. `old_ref` and `new_ref` are the proposals before and after."""
         full = {"user_id": patch.user_id, "field": patch.field, "value": patch.value, **meta}
-        await self._journal.record_consent(tx, scope, actor, ConsentEntry(patch.id, action, full, old_ref, new_ref))
+        await self._journal.record_consent(tx, principal, actor, ConsentEntry(patch.id, action, full, old_ref, new_ref))

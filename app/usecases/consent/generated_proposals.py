@@ -44,7 +44,7 @@ class ProposeProfileFields:
 
     async def propose_fields(
         self,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         fields: Sequence[ProfileField],
         evidence: UUID | None = None,
@@ -57,7 +57,7 @@ class ProposeProfileFields:
                 continue
             try:
                 proposal = Proposal(user_id, field.field, field.value, evidence, thread_id)
-                result = await self._proposals.propose_value(scope, proposal)
+                result = await self._proposals.propose_value(principal, proposal)
             except REFUSED:
                 continue
             proposed += result.action in ("created", "joined")

@@ -48,48 +48,52 @@ class Proposals:
         self._secret = secret
 
     async def propose_value(
-        self, scope: Principal, proposal: Proposal, key: IdempotencyKey | None = None
+        self, principal: Principal, proposal: Proposal, key: IdempotencyKey | None = None
     ) -> ProposalResult:
         """Propose a value. A value that needs no decision is applied at once. An unknown user is created.
 
         Raise UnknownField, EmptyText, TextTooLong, NulByte, InvalidInput for unknown evidence, ErasedText,
         TooManyPatches, AgentNotAllowed, IdempotencyMismatch or WriteContention.
         """
-        self._decisions.require_access(scope)
-        if proposal.agent_id is not None and scope.agents is not None and proposal.agent_id not in scope.agents:
+        self._decisions.require_access(principal)
+        if proposal.agent_id is not None and principal.agents is not None and proposal.agent_id not in principal.agents:
             raise AgentNotAllowed(f"this key may not speak as {proposal.agent_id!r}")
         self._policy.is_sensitive(proposal.field)
         checked = replace(proposal, value=self._policy.checked_value(proposal.value))
-        speaking = scope.speaking_as(proposal.agent_id)
+        speaking = principal.speaking_as(proposal.agent_id)
 
         async def propose_in_tx(tx: WriteTx) -> ProposalResult:
             await self._storage.ensure_user(tx, speaking, checked.user_id)
             return await self._apply_proposal(tx, speaking, checked, key)
 
-        return await self._decisions.run_with_retries(scope, propose_in_tx)
+        return await self._decisions.run_with_retries(principal, propose_in_tx)
 
     async def _apply_proposal(
-        self, tx: WriteTx, scope: Principal, proposal: Proposal, key: IdempotencyKey | None
+        self, tx: WriteTx, principal: Principal, proposal: Proposal, key: IdempotencyKey | None
     ) -> ProposalResult:
-        old, action = await self._match_existing(tx, scope, proposal)
-        patch = self._new_patch(scope, proposal) if old is None or action == "created" else old
+        old, action = await self._match_existing(tx, principal, proposal)
+        patch = self._new_patch(principal, proposal) if old is None or action == "created" else old
         response = {"id": str(patch.id), "action": action}
-        if (first := await self._decisions.replayed_response(tx, scope, proposal.user_id, key, response)) is not None:
-            before = await self._decisions.load_patch(tx, scope, proposal.user_id, UUID(first["id"]))
+        if (
+            first := await self._decisions.replayed_response(tx, principal, proposal.user_id, key, response)
+        ) is not None:
+            before = await self._decisions.load_patch(tx, principal, proposal.user_id, UUID(first["id"]))
             return ProposalResult(before, first["action"])
         if action in ("created", "joined"):
-            signal = await self._load_signal(tx, scope, patch, proposal.evidence)
+            signal = await self._load_signal(tx, principal, patch, proposal.evidence)
             if action == "created":
-                patch = await self._create_patch(tx, scope, patch, old, signal)
+                patch = await self._create_patch(tx, principal, patch, old, signal)
             else:
-                patch = await self._join_patch(tx, scope, patch, signal)
-            if way := automatic_way(await self._refresh_signals(tx, scope, patch), self._policy):
-                await self._decisions.close_patch(tx, scope, patch, PatchState.applied, way, scope.actor_name)
-        return ProposalResult(await self._decisions.load_patch(tx, scope, proposal.user_id, patch.id), action)
+                patch = await self._join_patch(tx, principal, patch, signal)
+            if way := automatic_way(await self._refresh_signals(tx, principal, patch), self._policy):
+                await self._decisions.close_patch(tx, principal, patch, PatchState.applied, way, principal.actor_name)
+        return ProposalResult(await self._decisions.load_patch(tx, principal, proposal.user_id, patch.id), action)
 
-    async def _match_existing(self, tx: WriteTx, scope: Principal, proposal: Proposal) -> tuple[Patch | None, Action]:
+    async def _match_existing(
+        self, tx: WriteTx, principal: Principal, proposal: Proposal
+    ) -> tuple[Patch | None, Action]:
         """Return an earlier proposal of the same value, if any, and the action that follows from it."""
-        earlier = await self._storage.find_same_value(tx, scope, proposal.user_id, proposal.field, proposal.value)
+        earlier = await self._storage.find_same_value(tx, principal, proposal.user_id, proposal.field, proposal.value)
         if earlier is None:
             return None, "created"
         patch, is_known = earlier
@@ -102,7 +106,7 @@ class Proposals:
             return patch, "rejected"
         return patch, "created"
 
-    def _new_patch(self, scope: Principal, proposal: Proposal) -> Patch:
+    def _new_patch(self, principal: Principal, proposal: Proposal) -> Patch:
         now = self._clock.now()
         return Patch(
             id=new_id(),
@@ -111,62 +115,68 @@ class Proposals:
             value=proposal.value,
             sensitive=self._policy.is_sensitive(proposal.field),
             state=PatchState.pending,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             created_at=now,
             expires_at=self._policy.expires_at(now),
             thread_id=proposal.thread_id,
-            keys=_key_ids(scope),
+            keys=_key_ids(principal),
         )
 
-    async def _load_signal(self, tx: WriteTx, scope: Principal, patch: Patch, evidence: UUID | None) -> Signal | None:
+    async def _load_signal(
+        self, tx: WriteTx, principal: Principal, patch: Patch, evidence: UUID | None
+    ) -> Signal | None:
         text = erasure_text(patch.field, patch.value)
-        hashes = compute_tombstones(self._secret, scope.tenant_id, patch.user_id, [text], [])
-        if await self._storage.is_erased(tx, scope, hashes):
+        hashes = compute_tombstones(self._secret, principal.tenant_id, patch.user_id, [text], [])
+        if await self._storage.is_erased(tx, principal, hashes):
             raise ErasedText("this value was erased at the user's request and is not stored again")
         if evidence is None:
             return None
-        signals = await self._storage.load_signals(tx, scope, patch, [evidence], self._clock.now())
+        signals = await self._storage.load_signals(tx, principal, patch, [evidence], self._clock.now())
         if not signals:
             raise InvalidInput("evidence: no turn, fact, episode or insight of this user has this id")
         return signals[0]
 
-    async def _refresh_signals(self, tx: WriteTx, scope: Principal, patch: Patch) -> Patch:
+    async def _refresh_signals(self, tx: WriteTx, principal: Principal, patch: Patch) -> Patch:
         """Return the proposal with its signals loaded again: a changed or deleted memory may no longer state it."""
         if patch.sensitive or not patch.signals:
             return patch
-        unrestricted, ids = replace(scope, categories=None), [signal.memory_id for signal in patch.signals]
+        unrestricted, ids = replace(principal, categories=None), [signal.memory_id for signal in patch.signals]
         return replace(
             patch, signals=tuple(await self._storage.load_signals(tx, unrestricted, patch, ids, self._clock.now()))
         )
 
     async def _create_patch(
-        self, tx: WriteTx, scope: Principal, patch: Patch, old: Patch | None, signal: Signal | None
+        self, tx: WriteTx, principal: Principal, patch: Patch, old: Patch | None, signal: Signal | None
     ) -> Patch:
         if old is not None and old.state is PatchState.pending:  # nobody decided in time
-            await self._decisions.close_patch(tx, scope, old, PatchState.expired, "expiry", scope.actor_name)
-        waiting, values = await self._storage.count_existing(tx, scope, patch.user_id, patch.field, patch.created_at)
+            await self._decisions.close_patch(tx, principal, old, PatchState.expired, "expiry", principal.actor_name)
+        waiting, values = await self._storage.count_existing(
+            tx, principal, patch.user_id, patch.field, patch.created_at
+        )
         if waiting >= self._policy.pending or values >= self._policy.values:
             raise TooManyPatches()
         patch = replace(patch, signals=(signal,) if signal else ())
-        await self._storage.insert_patch(tx, scope, patch)
-        await self._decisions.record_entry(tx, scope, patch, "proposed", scope.actor_name, _evidence_meta(signal))
+        await self._storage.insert_patch(tx, principal, patch)
+        await self._decisions.record_entry(
+            tx, principal, patch, "proposed", principal.actor_name, _evidence_meta(signal)
+        )
         return patch
 
-    async def _join_patch(self, tx: WriteTx, scope: Principal, patch: Patch, signal: Signal | None) -> Patch:
+    async def _join_patch(self, tx: WriteTx, principal: Principal, patch: Patch, signal: Signal | None) -> Patch:
         new = signal if signal is not None and patch.accepts_signal(signal) else None
-        keys = tuple(dict.fromkeys((*patch.keys, *_key_ids(scope))))
+        keys = tuple(dict.fromkeys((*patch.keys, *_key_ids(principal))))
         if new is None and keys == patch.keys:
             return patch
         patch = replace(patch, signals=(*patch.signals, new) if new else patch.signals, keys=keys)
-        await self._storage.update_signals(tx, scope, patch)
+        await self._storage.update_signals(tx, principal, patch)
         await self._decisions.record_entry(
-            tx, scope, patch, "signal" if new else "joined", scope.actor_name, _evidence_meta(new)
+            tx, principal, patch, "signal" if new else "joined", principal.actor_name, _evidence_meta(new)
         )
         return patch
 
 
-def _key_ids(scope: Principal) -> tuple[UUID, ...]:
-    return (scope.key_id,) if scope.key_id else ()
+def _key_ids(principal: Principal) -> tuple[UUID, ...]:
+    return (principal.key_id,) if principal.key_id else ()
 
 
 def _evidence_meta(signal: Signal | None) -> dict[str, object]:

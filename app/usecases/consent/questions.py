@@ -28,7 +28,7 @@ class ConsentInChat:
 
     async def ask_question(
         self,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         patch_id: UUID,
         thread_id: str,
@@ -42,7 +42,7 @@ class ConsentInChat:
         NotFound, WrongState for a decided or expired proposal, EmptyText, TextTooLong, NulByte, QuestionWithoutValue
         or QuestionNotAsked.
         """
-        self._decisions.require_access(scope)
+        self._decisions.require_access(principal)
         text = normalise_text(question)
         if not any(char.isalnum() for char in text):
             raise EmptyText
@@ -50,64 +50,68 @@ class ConsentInChat:
             raise TextTooLong(f"A question has at most {MAX_QUESTION} characters.", limit=MAX_QUESTION)
 
         async def bind_in_tx(tx: WriteTx) -> Patch:
-            patch = await self._decisions.load_open_patch(tx, scope, user_id, patch_id, key)
+            patch = await self._decisions.load_open_patch(tx, principal, user_id, patch_id, key)
             if patch is not None:
-                bound = await self._bind_question(tx, scope, patch, thread_id, text, turn_id)
-                await self._storage.store_question(tx, scope, bound)
-                await self._decisions.record_entry(tx, scope, patch, "asked", scope.actor_name, _question_meta(bound))
-            return await self._decisions.load_patch(tx, scope, user_id, patch_id)
+                bound = await self._bind_question(tx, principal, patch, thread_id, text, turn_id)
+                await self._storage.store_question(tx, principal, bound)
+                await self._decisions.record_entry(
+                    tx, principal, patch, "asked", principal.actor_name, _question_meta(bound)
+                )
+            return await self._decisions.load_patch(tx, principal, user_id, patch_id)
 
-        return await self._decisions.run_with_retries(scope, bind_in_tx)
+        return await self._decisions.run_with_retries(principal, bind_in_tx)
 
     async def _bind_question(
-        self, tx: WriteTx, scope: Principal, patch: Patch, thread_id: str, text: str, turn_id: UUID | None
+        self, tx: WriteTx, principal: Principal, patch: Patch, thread_id: str, text: str, turn_id: UUID | None
     ) -> Question:
         if not contains_words(text, patch.value):
             raise QuestionWithoutValue(f"the question must contain the proposed value, {patch.value!r}")
-        turn = await self._storage.newest_turn(tx, scope, patch.user_id, thread_id)
+        turn = await self._storage.newest_turn(tx, principal, patch.user_id, thread_id)
         if turn is None or not turn.asks_question(text) or turn_id not in (None, turn.id):
             raise QuestionNotAsked(
                 "store the assistant's turn that ends with this question (POST /turns, role assistant, the same user"
                 " and thread), then ask before the user answers"
             )
         now = self._decisions.clock.now()
-        return Question(patch.id, patch.user_id, thread_id, text, turn.rev, now, turn.id, scope.key_id)
+        return Question(patch.id, patch.user_id, thread_id, text, turn.rev, now, turn.id, principal.key_id)
 
-    async def settle_question(self, scope: Principal, thread_id: str) -> Verdict | None:
+    async def settle_question(self, principal: Principal, thread_id: str) -> Verdict | None:
         """Look for the answer to the thread's open question. Return the verdict, None if no question is open.
 
         Idempotent: the same turn answers a question, whenever this runs.
         """
-        async with self._decisions.uow.read(scope) as read:
-            question = await self._storage.load_question(read, scope, thread_id)
+        async with self._decisions.uow.read(principal) as read:
+            question = await self._storage.load_question(read, principal, thread_id)
         if question is None:
             return None
 
         async def settle_in_tx(tx: WriteTx) -> Verdict | None:
-            if not await self._storage.is_known_user(tx, scope, question.user_id):
+            if not await self._storage.is_known_user(tx, principal, question.user_id):
                 return None
-            if await self._storage.load_question(tx, scope, thread_id) != question:
+            if await self._storage.load_question(tx, principal, thread_id) != question:
                 return None
-            return await self._apply_answer(tx, scope, question)
+            return await self._apply_answer(tx, principal, question)
 
-        return await self._decisions.run_with_retries(scope, settle_in_tx)
+        return await self._decisions.run_with_retries(principal, settle_in_tx)
 
-    async def _apply_answer(self, tx: WriteTx, scope: Principal, question: Question) -> Verdict:
-        patch = await self._storage.load_patch(tx, scope, question.user_id, question.patch_id)
-        changes = await self._storage.load_changes(tx, scope, question, MAX_CHANGES)
+    async def _apply_answer(self, tx: WriteTx, principal: Principal, question: Question) -> Verdict:
+        patch = await self._storage.load_patch(tx, principal, question.user_id, question.patch_id)
+        changes = await self._storage.load_changes(tx, principal, question, MAX_CHANGES)
         answer = evaluate_reply(question, changes, MAX_CHANGES, patch.keys if patch else ())
         if patch is None or answer.verdict == "open":
             return answer.verdict
-        if answer.verdict != "unclear" and not await self._storage.is_turn_unchanged(tx, scope, question):
+        if answer.verdict != "unclear" and not await self._storage.is_turn_unchanged(tx, principal, question):
             answer = replace(answer, verdict="unclear", why="lost")
         meta = _question_meta(question) | {"turn_id": str(answer.turn_id)}
         if answer.verdict == "unclear" or not patch.is_open_at(self._decisions.clock.now()):
-            await self._storage.delete_question(tx, scope, patch.id)
+            await self._storage.delete_question(tx, principal, patch.id)
             why = answer.why or "expired"
-            await self._decisions.record_entry(tx, scope, patch, "unanswered", scope.actor_name, {**meta, "why": why})
+            await self._decisions.record_entry(
+                tx, principal, patch, "unanswered", principal.actor_name, {**meta, "why": why}
+            )
             return "unclear"
         state = PatchState.approved if answer.verdict == "yes" else PatchState.rejected
-        await self._decisions.close_patch(tx, scope, patch, state, "chat", USER, meta, answer.turn_id)
+        await self._decisions.close_patch(tx, principal, patch, state, "chat", USER, meta, answer.turn_id)
         return answer.verdict
 
 

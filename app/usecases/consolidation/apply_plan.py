@@ -38,7 +38,7 @@ class ApplyPlan:
         self._storage = storage
         self._journal = journal
 
-    async def apply_plan(self, scope: Principal, user_id: str, plan: Plan, now: datetime) -> AppliedPlan:
+    async def apply_plan(self, principal: Principal, user_id: str, plan: Plan, now: datetime) -> AppliedPlan:
         """Apply each merge, then the relations, and record the fingerprints of the settled pairs.
 
         Skip memories that changed meanwhile; the next run sees them again.
@@ -47,7 +47,7 @@ class ApplyPlan:
         merged, changed = [], set[UUID]()
         for merge in plan.merges:
             inside = [verdict for verdict in plan.verdicts if verdict.pair.ids <= _member_ids(merge)]
-            version = await self._apply_merge(scope, user_id, merge, inside, now)
+            version = await self._apply_merge(principal, user_id, merge, inside, now)
             if version is None:
                 changed |= _member_ids(merge)
             else:
@@ -59,36 +59,36 @@ class ApplyPlan:
         for merge in merged:
             for absorbed in merge.absorbed:
                 del versions[absorbed.memory.id]
-        added = await self._apply_links(scope, user_id, left, links, versions, now) if left else ()
+        added = await self._apply_links(principal, user_id, left, links, versions, now) if left else ()
         return AppliedPlan(tuple(merged), added, len(plan.merges) - len(merged))
 
     async def _apply_merge(
-        self, scope: Principal, user_id: str, merge: Merge, verdicts: Sequence[Verdict], now: datetime
+        self, principal: Principal, user_id: str, merge: Merge, verdicts: Sequence[Verdict], now: datetime
     ) -> int | None:
         """Apply one merge. Return the survivor's new version, None if the merge is left for another run."""
         absorbed_ids = [absorbed.memory.id for absorbed in merge.absorbed]
         try:
-            async with self._uow.write(scope) as tx:
-                user_pk = await self._storage.lock_user(tx, scope, user_id)
+            async with self._uow.write(principal) as tx:
+                user_pk = await self._storage.lock_user(tx, principal, user_id)
                 if user_pk is None:
                     return None
-                related = await self._storage.find_related(tx, scope, absorbed_ids, _member_ids(merge))
-                changes = merge_changes(scope, merge, related, now)
-                outcome = await self._journal.record(scope, changes, tx=tx)
-                await self._storage.record_checked(tx, scope, user_pk, verdicts, now)
+                related = await self._storage.find_related(tx, principal, absorbed_ids, _member_ids(merge))
+                changes = merge_changes(principal, merge, related, now)
+                outcome = await self._journal.record(principal, changes, tx=tx)
+                await self._storage.record_checked(tx, principal, user_pk, verdicts, now)
         except CHANGED_MEANWHILE:
-            await self._record_event(scope, _merge_event(merge, "skipped"))
+            await self._record_event(principal, _merge_event(merge, "skipped"))
             return None
         except MnemaError:
             with contextlib.suppress(MnemaError):
-                await self._record_event(scope, _merge_event(merge, "error"))
+                await self._record_event(principal, _merge_event(merge, "error"))
             raise
         new_versions = {change.memory.id: change.memory.version for change in outcome.recorded if change.memory}
         return new_versions[merge.survivor.id]
 
     async def _apply_links(
         self,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         verdicts: Sequence[Verdict],
         links: Sequence[Edge],
@@ -100,29 +100,29 @@ class ApplyPlan:
         `versions` are the expected versions of the memories that were not absorbed.
         """
         try:
-            async with self._uow.write(scope) as tx:
-                user_pk = await self._storage.lock_user(tx, scope, user_id)
+            async with self._uow.write(principal) as tx:
+                user_pk = await self._storage.lock_user(tx, principal, user_id)
                 if user_pk is None:
                     return ()
-                current = await self._storage.lock_memories(tx, scope, versions)
+                current = await self._storage.lock_memories(tx, principal, versions)
                 changed = {id_ for id_, version in versions.items() if current.get(id_) != version}
                 unchanged = [edge for edge in links if changed.isdisjoint((edge.from_id, edge.to_id))]
-                added = await self._storage.filter_unrelated(tx, scope, unchanged)
+                added = await self._storage.filter_unrelated(tx, principal, unchanged)
                 if added:
                     events = [_link_event(user_id, edge) for edge in added]
-                    await self._journal.record_relations(tx, scope, added, events)
+                    await self._journal.record_relations(tx, principal, added, events)
                 valid = [verdict for verdict in verdicts if changed.isdisjoint(verdict.pair.ids)]
-                await self._storage.record_checked(tx, scope, user_pk, valid, now)
+                await self._storage.record_checked(tx, principal, user_pk, valid, now)
         except CHANGED_MEANWHILE:
-            await self._record_event(scope, Observation("worker", "link", "skipped", user_id))
+            await self._record_event(principal, Observation("worker", "link", "skipped", user_id))
             return ()
         return tuple(added)
 
-    async def _record_event(self, scope: Principal, event: Observation) -> None:
-        await self._journal.record_event(scope, [event])
+    async def _record_event(self, principal: Principal, event: Observation) -> None:
+        await self._journal.record_event(principal, [event])
 
 
-def merge_changes(scope: Principal, merge: Merge, related: Iterable[Related], now: datetime) -> list[MemoryChange]:
+def merge_changes(principal: Principal, merge: Merge, related: Iterable[Related], now: datetime) -> list[MemoryChange]:
     """Return the changes of a merge: the survivor takes over values and relations, the absorbed point to it.
 
     `related` are the memories related to the absorbed ones. The changes are ordered by id to prevent deadlocks.
@@ -139,7 +139,7 @@ def merge_changes(scope: Principal, merge: Merge, related: Iterable[Related], no
         kind=ChangeKind.merged,
         memory_id=survivor.id,
         user_id=survivor.user_id,
-        actor=scope.actor_name,
+        actor=principal.actor_name,
         fields=fields,
         threads=threads_of(survivor.thread_id, *threads),
         expect_version=survivor.version,
@@ -151,16 +151,16 @@ def merge_changes(scope: Principal, merge: Merge, related: Iterable[Related], no
         edges=_inherited_edges(merge, related),
         observations=(_merge_event(merge, "ok"),),
     )
-    superseded = [_supersede_change(scope, absorbed, survivor.id, now) for absorbed in merge.absorbed]
+    superseded = [_supersede_change(principal, absorbed, survivor.id, now) for absorbed in merge.absorbed]
     return sorted([merged, *superseded], key=lambda change: change.memory_id)
 
 
-def _supersede_change(scope: Principal, absorbed: AbsorbedMemory, survivor: UUID, now: datetime) -> MemoryChange:
+def _supersede_change(principal: Principal, absorbed: AbsorbedMemory, survivor: UUID, now: datetime) -> MemoryChange:
     return MemoryChange(
         kind=ChangeKind.superseded,
         memory_id=absorbed.memory.id,
         user_id=absorbed.memory.user_id,
-        actor=scope.actor_name,
+        actor=principal.actor_name,
         fields={"state": "superseded", "superseded_by": survivor, "updated_at": now},
         expect_version=absorbed.memory.version,
         expect_states=("active",),

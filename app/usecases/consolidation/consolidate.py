@@ -75,38 +75,40 @@ class Consolidate:
         self._clock = clock
         self._judge = judge
 
-    async def consolidate_users(self, scope: Principal, *, dry_run: bool = False, user_id: str | None = None) -> Report:
+    async def consolidate_users(
+        self, principal: Principal, *, dry_run: bool = False, user_id: str | None = None
+    ) -> Report:
         """Consolidate all users, or only `user_id`. Check at most `pairs_per_user_day` pairs of a user and day.
 
         A dry run writes nothing, and its report has every decision with the texts. The report of a run has no texts.
         """
         now, total, run = self._clock.now(), Report(), _RunState()
-        async with self._uow.read(scope) as tx:
-            users = await self._storage.find_users(tx, scope, self._policy, now, user_id)
+        async with self._uow.read(principal) as tx:
+            users = await self._storage.find_users(tx, principal, self._policy, now, user_id)
         for user in users:
             total += await (
-                self._preview_user(scope, user, run) if dry_run else self._consolidate_user(scope, user, run)
+                self._preview_user(principal, user, run) if dry_run else self._consolidate_user(principal, user, run)
             )
         if not dry_run:
-            async with self._uow.write(scope) as tx:
-                await self._storage.delete_checked(tx, scope, self._policy.checked_since(now))
+            async with self._uow.write(principal) as tx:
+                await self._storage.delete_checked(tx, principal, self._policy.checked_since(now))
         return total
 
-    async def _preview_user(self, scope: Principal, user_id: str, run: _RunState) -> Report:
+    async def _preview_user(self, principal: Principal, user_id: str, run: _RunState) -> Report:
         now = self._clock.now()
-        user_pairs = await self._load_pairs(scope, user_id, now)
-        plan, judgement, over = await self._judge_and_plan(scope, user_id, user_pairs, now, run)
+        user_pairs = await self._load_pairs(principal, user_id, now)
+        plan, judgement, over = await self._judge_and_plan(principal, user_id, user_pairs, now, run)
         report = plan_report(plan, pairs_seen=len(user_pairs.pairs), tokens=judgement.tokens, dry_run=True)
         return _add_judgement(report, judgement) + Report(left=over)
 
-    async def _consolidate_user(self, scope: Principal, user_id: str, run: _RunState) -> Report:
+    async def _consolidate_user(self, principal: Principal, user_id: str, run: _RunState) -> Report:
         """Repeat until nothing merges: a merge brings other memories among the neighbours and into the pool."""
         total, first = Report(), True
         while True:
             now = self._clock.now()
-            user_pairs = await self._load_pairs(scope, user_id, now)
-            plan, judgement, over = await self._judge_and_plan(scope, user_id, user_pairs, now, run)
-            applied = await self._apply_plan.apply_plan(scope, user_id, plan, now)
+            user_pairs = await self._load_pairs(principal, user_id, now)
+            plan, judgement, over = await self._judge_and_plan(principal, user_id, user_pairs, now, run)
+            applied = await self._apply_plan.apply_plan(principal, user_id, plan, now)
             applied_plan = replace(plan, merges=applied.merges, links=applied.links)
             pairs_seen = len(user_pairs.pairs) if first else 0
             report = plan_report(applied_plan, pairs_seen=pairs_seen, tokens=judgement.tokens)
@@ -114,21 +116,21 @@ class Consolidate:
             if not applied.merges or applied.skipped:
                 return total + Report(left=over)
 
-    async def _load_pairs(self, scope: Principal, user_id: str, now: datetime) -> _UserPairs:
+    async def _load_pairs(self, principal: Principal, user_id: str, now: datetime) -> _UserPairs:
         policy = self._policy
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        async with self._uow.read(scope) as tx:
-            checked = await self._storage.load_checked(tx, scope, user_id, policy.checked_since(now))
+        async with self._uow.read(principal) as tx:
+            checked = await self._storage.load_checked(tx, principal, user_id, policy.checked_since(now))
             spent = sum(at >= midnight for at in checked.values())
-            memories = await self._storage.load_memories(tx, scope, user_id)
+            memories = await self._storage.load_memories(tx, principal, user_id)
             in_pool = comparison_pool(memories, policy, now)
             young, low = comparable_memories(memories, policy, now), self._bands.fallback_low
-            pairs = await self._storage.find_pairs(tx, scope, young, in_pool, low=low, neighbours=policy.neighbours)
-            apart = await self._storage.find_restored_pairs(tx, scope, {id_ for pair in pairs for id_ in pair.ids})
+            pairs = await self._storage.find_pairs(tx, principal, young, in_pool, low=low, neighbours=policy.neighbours)
+            apart = await self._storage.find_restored_pairs(tx, principal, {id_ for pair in pairs for id_ in pair.ids})
         return _UserPairs(pairs, in_pool, checked, spent, apart)
 
     async def _judge_and_plan(
-        self, scope: Principal, user_id: str, user_pairs: _UserPairs, now: datetime, run: _RunState
+        self, principal: Principal, user_id: str, user_pairs: _UserPairs, now: datetime, run: _RunState
     ) -> tuple[Plan, Judgement, int]:
         """Return the plan, the judgement behind it, and the number of pairs beyond the day's limit.
 
@@ -140,15 +142,15 @@ class Consolidate:
         pairs, over = await asyncio.to_thread(
             select_pairs_to_check, candidates, user_pairs.in_pool, user_pairs.checked, *bounds
         )
-        judgement = await self._judge_pairs(scope, pairs, run)
+        judgement = await self._judge_pairs(principal, pairs, run)
         run.stopped = run.stopped or judgement.stopped
         run.unjudged_pairs |= {pair.ids for pair in pairs} - {verdict.pair.ids for verdict in judgement.verdicts}
         build_plan = partial(make_plan, judgement.verdicts, self._bands, self._numeric, user_pairs.kept_apart)
         return await asyncio.to_thread(build_plan), judgement, over
 
-    async def _judge_pairs(self, scope: Principal, pairs: Sequence[Pair], run: _RunState) -> Judgement:
+    async def _judge_pairs(self, principal: Principal, pairs: Sequence[Pair], run: _RunState) -> Judgement:
         if self._judge is not None and pairs and not run.stopped:
-            return await self._judge.judge_pairs(scope, pairs)
+            return await self._judge.judge_pairs(principal, pairs)
         verdicts = await asyncio.to_thread(judge_by_rule, pairs, self._numeric)
         if self._judge is None:
             return Judgement(verdicts)

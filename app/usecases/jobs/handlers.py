@@ -38,20 +38,20 @@ class ReflectionJobs:
         self._clock = clock
         self._has_model = has_model
 
-    async def queue_turn(self, scope: Principal, job: Job, memory_id: UUID) -> Mapping[str, Any]:
+    async def queue_turn(self, principal: Principal, job: Job, memory_id: UUID) -> Mapping[str, Any]:
         """Queue the reflection on the turn of `job`, once for each turn. Do nothing without a chat model."""
         if not self._has_model:
             return {"why": "no_model"}
         [*ids] = await self._jobs.enqueue_jobs(
-            scope, [NewJob(JobKind.reflect_turn, job.user_id, job.payload)], f"turn:{memory_id}"
+            principal, [NewJob(JobKind.reflect_turn, job.user_id, job.payload)], f"turn:{memory_id}"
         )
         return {"queued": len(ids)}
 
-    async def reflect_turn(self, scope: Principal, job: Job) -> Mapping[str, Any]:
+    async def reflect_turn(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         """Reflect on one turn. Raise Deferral until the next day (UTC) if the day's tokens are spent."""
         turn = _turn_from_job(job)
         try:
-            return await self._reflect.reflect_turn(scope, *turn)
+            return await self._reflect.reflect_turn(principal, *turn)
         except TokensSpent:
             wait_s = self._policy.wait_s(job.created_at, self._clock.now())
             if wait_s is None:
@@ -59,28 +59,28 @@ class ReflectionJobs:
             why = f"{TokensSpent.code}: the job waits for the next day's tokens"
             raise Deferral(wait_s + random.uniform(0, SPREAD_S), why) from None
 
-    async def reflect_pending(self, scope: Principal, job: Job) -> Mapping[str, Any]:
+    async def reflect_pending(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         """Reflect on the unread turns of the job's user, or of all users. Return counts by kind of memory."""
         counts: dict[str, dict[str, int]] = {}
         try:
-            revived = await self._revive_turns(scope)
+            revived = await self._revive_turns(principal)
             for kind in Reflect.KINDS:
                 total = counts.setdefault(kind, dict.fromkeys(("created", "updated", "tokens"), 0))
-                async for result in self._reflect.reflect_waiting(scope, kind, user_id=job.user_id):
+                async for result in self._reflect.reflect_waiting(principal, kind, user_id=job.user_id):
                     for name in total:
                         total[name] += getattr(result, name) if result.why is None or name == "tokens" else 0
         except TokensSpent:
             return {**counts, "why": "spent"}
         return {**counts, "revived": revived} if revived else counts
 
-    async def _revive_turns(self, scope: Principal) -> int:
+    async def _revive_turns(self, principal: Principal) -> int:
         """Queue again the turns whose attempts an outage used up, once the model answers. Return how many."""
         since = self._clock.now() - timedelta(days=self._policy.wait_days)
         outage = JobKind.reflect_turn, since, ChatModelUnavailable.code
-        if not await self._jobs.has_stranded(scope, *outage):
+        if not await self._jobs.has_stranded(principal, *outage):
             return 0
-        await self._reflect.probe_model(scope)
-        return await self._jobs.revive_jobs(scope, *outage, REVIVED_OVER_S)
+        await self._reflect.probe_model(principal)
+        return await self._jobs.revive_jobs(principal, *outage, REVIVED_OVER_S)
 
 
 def job_handlers(
@@ -92,26 +92,28 @@ def job_handlers(
 ) -> dict[JobKind, Handler]:
     """Return the handlers by kind. A worker does not schedule a kind without a handler."""
 
-    async def embed_all(scope: Principal, _job: Job) -> Mapping[str, Any]:
-        return await embed.embed_all(scope)
+    async def embed_all(principal: Principal, _job: Job) -> Mapping[str, Any]:
+        return await embed.embed_all(principal)
 
-    async def consolidate_memories(scope: Principal, job: Job) -> Mapping[str, Any]:
-        report = await consolidate.consolidate_users(scope, user_id=job.user_id)
+    async def consolidate_memories(principal: Principal, job: Job) -> Mapping[str, Any]:
+        report = await consolidate.consolidate_users(principal, user_id=job.user_id)
         if report.unanswered:  # the other pairs are done; the error makes the runner retry these with backoff
             raise ChatModelUnavailable(report.fault or None)
         return report.as_json()
 
-    async def after_turn(scope: Principal, job: Job) -> Mapping[str, Any]:
+    async def after_turn(principal: Principal, job: Job) -> Mapping[str, Any]:
         user_id, thread_id, memory_id = _turn_from_job(job)
-        answer = await consent.chat.settle_question(scope, thread_id)  # first, so that consent never waits for a model
-        embedded = await embed.embed_one(scope, memory_id)
-        evicted = await lifecycle.evict_thread(scope, user_id, thread_id)
+        answer = await consent.chat.settle_question(
+            principal, thread_id
+        )  # first, so that consent never waits for a model
+        embedded = await embed.embed_one(principal, memory_id)
+        evicted = await lifecycle.evict_thread(principal, user_id, thread_id)
         report: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}
-        report["reflect"] = await afterwards.queue_turn(scope, job, memory_id)
+        report["reflect"] = await afterwards.queue_turn(principal, job, memory_id)
         return report if answer is None else {**report, "consent": answer}
 
-    async def expire_proposals(scope: Principal, _job: Job) -> Mapping[str, Any]:
-        return {"expired": await consent.expire_patches(scope)}
+    async def expire_proposals(principal: Principal, _job: Job) -> Mapping[str, Any]:
+        return {"expired": await consent.expire_patches(principal)}
 
     forgetting = {JobKind(name): _forgetting_handler(lifecycle, name) for name in ForgetMemories.JOBS}
     upkeep = {JobKind.consolidate: consolidate_memories, JobKind.consent: expire_proposals, JobKind.embed: embed_all}
@@ -120,8 +122,8 @@ def job_handlers(
 
 
 def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
-    async def run_forgetting(scope: Principal, _job: Job) -> Mapping[str, Any]:
-        report = asdict(await lifecycle.run_job(scope, name))
+    async def run_forgetting(principal: Principal, _job: Job) -> Mapping[str, Any]:
+        report = asdict(await lifecycle.run_job(principal, name))
         return report | {"sample": [str(memory_id) for memory_id in report["sample"]]}
 
     return run_forgetting

@@ -48,7 +48,7 @@ class NoHandler(Exception):
 class LeasedJob:
     """A job that this run holds. `worker` names the run and is unique; `since` is a time of the event loop's clock."""
 
-    scope: Principal
+    principal: Principal
     job: Job
     worker: str
     since: float
@@ -103,24 +103,24 @@ class RunJobs:
 
         A cancelled job goes back to the queue at once. The attempt counts, so a job that always takes too long ends.
         """
-        scope, name = Principal(tenant_id), f"{worker}#{new_id().hex[-8:]}"
+        principal, name = Principal(tenant_id), f"{worker}#{new_id().hex[-8:]}"
         since = asyncio.get_running_loop().time()
         try:
-            job = await self._jobs.start_job(scope, job_id, name)
+            job = await self._jobs.start_job(principal, job_id, name)
         except MnemaError as error:
             log.warning("job_not_started", job_id=str(job_id), code=error.code)
             return "skipped"  # the job is unchanged; the next sweep finds it again
         if job is None:
             return "skipped"
         if job.state is JobState.dead:
-            await self._record_failure(scope, job)
+            await self._record_failure(principal, job)
             return "dead"
-        return await self._run_leased(LeasedJob(scope, job, name, since))
+        return await self._run_leased(LeasedJob(principal, job, name, since))
 
     async def _run_leased(self, leased: LeasedJob) -> Outcome:
         try:
             report = await self._run_with_heartbeat(leased)
-            finished = await self._jobs.finish_job(leased.scope, leased.job.id, leased.worker, report)
+            finished = await self._jobs.finish_job(leased.principal, leased.job.id, leased.worker, report)
             return "done" if finished else "skipped"
         except asyncio.CancelledError:
             await asyncio.shield(self._requeue_job(leased))
@@ -134,7 +134,7 @@ class RunJobs:
 
     async def _run_with_heartbeat(self, leased: LeasedJob) -> Mapping[str, Any]:
         """Return the handler's report. Raise LeaseLost, or the handler's error."""
-        work = asyncio.create_task(self._call_handler(leased.scope, leased.job))
+        work = asyncio.create_task(self._call_handler(leased.principal, leased.job))
         beat = asyncio.create_task(self._extend_lease(leased))
         try:
             await asyncio.wait({work, beat}, return_when=asyncio.FIRST_COMPLETED)
@@ -148,12 +148,12 @@ class RunJobs:
             beat.cancel()
             await asyncio.gather(work, beat, return_exceptions=True)
 
-    async def _call_handler(self, scope: Principal, job: Job) -> Mapping[str, Any]:
+    async def _call_handler(self, principal: Principal, job: Job) -> Mapping[str, Any]:
         try:
             handler = self._handlers[JobKind(job.kind)]
         except (KeyError, ValueError) as error:
             raise NoHandler from error
-        return await handler(scope, job)
+        return await handler(principal, job)
 
     async def _extend_lease(self, leased: LeasedJob) -> None:
         """Extend the lease until cancelled. Raise LeaseLost if another run has the job or may have it."""
@@ -163,7 +163,7 @@ class RunJobs:
             sent_at = loop.time()
             try:
                 async with asyncio.timeout_at(until):
-                    extended = await self._jobs.extend_lease(leased.scope, leased.job.id, leased.worker)
+                    extended = await self._jobs.extend_lease(leased.principal, leased.job.id, leased.worker)
             except (MnemaError, TimeoutError):  # the outage may end before the lease does
                 log.warning("job_beat_failed", job_id=str(leased.job.id))
                 continue
@@ -176,14 +176,14 @@ class RunJobs:
         retry_in_s = 0.0 if leased.job.attempts < self._policy.max_attempts else None
         why = "the worker stopped before the job ended"
         try:
-            await self._jobs.fail_job(leased.scope, leased.job.id, leased.worker, why, retry_in_s)
+            await self._jobs.fail_job(leased.principal, leased.job.id, leased.worker, why, retry_in_s)
         except MnemaError as error:  # another worker takes the job over when the lease ends
             log.warning("job_not_handed_back", job_id=str(leased.job.id), code=error.code)
 
     async def _defer_job(self, leased: LeasedJob, deferral: Deferral) -> Outcome:
         try:
             deferred = await self._jobs.defer_job(
-                leased.scope, leased.job.id, leased.worker, deferral.wait_s, deferral.why
+                leased.principal, leased.job.id, leased.worker, deferral.wait_s, deferral.why
             )
         except MnemaError as error:  # another worker takes the job over when the lease ends, and defers it again
             log.warning("job_not_handed_back", job_id=str(leased.job.id), code=error.code)
@@ -196,20 +196,22 @@ class RunJobs:
         dead = isinstance(error, PERMANENT_ERRORS) or job.attempts >= self._policy.max_attempts
         retry_in_s = None if dead else backoff_s(job.attempts, self._policy, random.random())
         try:
-            if not await self._jobs.fail_job(leased.scope, job.id, leased.worker, describe_error(error), retry_in_s):
+            if not await self._jobs.fail_job(
+                leased.principal, job.id, leased.worker, describe_error(error), retry_in_s
+            ):
                 return "skipped"
         except MnemaError as outage:
             log.warning("job_not_handed_back", job_id=str(job.id), code=outage.code)
             return "retry"  # another worker takes the job over when the lease ends
         expected = isinstance(error, MnemaError)
         log.warning("job_failed", kind=job.kind, job_id=str(job.id), dead=dead, exc_info=None if expected else error)
-        await self._record_failure(leased.scope, job)
+        await self._record_failure(leased.principal, job)
         return "dead" if dead else "retry"
 
-    async def _record_failure(self, scope: Principal, job: Job) -> None:
+    async def _record_failure(self, principal: Principal, job: Job) -> None:
         """Record the failure as an event without the user, who may have been erased meanwhile."""
         try:
-            await self._journal.record_event(scope, [Observation("worker", job.kind, "error")])
+            await self._journal.record_event(principal, [Observation("worker", job.kind, "error")])
         except MnemaError as error:
             log.warning("job_event_lost", job_id=str(job.id), code=error.code)
 
@@ -229,47 +231,47 @@ class Jobs:
         self._jobs = jobs
 
     async def list_jobs(
-        self, scope: Principal, state: JobState | None, kind: str | None, cursor: str | None, limit: int
+        self, principal: Principal, state: JobState | None, kind: str | None, cursor: str | None, limit: int
     ) -> JobPage:
         """Return a page of at most `limit` jobs. None for `state` or `kind` means any. Raise InvalidCursor."""
-        rows = await self._jobs.list_jobs(scope, state, kind, decode_cursor(cursor), limit + 1)
+        rows = await self._jobs.list_jobs(principal, state, kind, decode_cursor(cursor), limit + 1)
         items, more = rows[:limit], len(rows) > limit
         return JobPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
 
-    async def get_job(self, scope: Principal, job_id: UUID) -> Job:
+    async def get_job(self, principal: Principal, job_id: UUID) -> Job:
         """Return the job; raise NotFound if the tenant has none with this id."""
-        job = await self._jobs.get_job(scope, job_id)
+        job = await self._jobs.get_job(principal, job_id)
         if job is None:
             raise NotFound("no such job")
         return job
 
-    async def count_jobs(self, scope: Principal) -> JobCounts:
+    async def count_jobs(self, principal: Principal) -> JobCounts:
         """Return the number of jobs by kind and state, the delay of the oldest due one, and the paused kinds."""
-        return await self._jobs.count_jobs(scope)
+        return await self._jobs.count_jobs(principal)
 
-    async def replay_job(self, scope: Principal, job_id: UUID) -> Job:
+    async def replay_job(self, principal: Principal, job_id: UUID) -> Job:
         """Queue a dead, done or deferred job again. Raise NotFound, or WrongState for a job in another state."""
-        replayed = await self._jobs.replay_job(scope, job_id)
-        job = await self.get_job(scope, job_id)
+        replayed = await self._jobs.replay_job(principal, job_id)
+        job = await self.get_job(principal, job_id)
         if not replayed:
             raise WrongState(f"the job is {job.state}; only a dead, done or deferred job can be replayed")
         return job
 
-    async def pause_jobs(self, scope: Principal, kind: str) -> list[str]:
+    async def pause_jobs(self, principal: Principal, kind: str) -> list[str]:
         """Pause a kind of jobs, or all kinds (`*`); running jobs go on. Return the paused kinds.
 
         Raise InvalidInput for an unknown kind.
         """
-        await self._jobs.pause_kind(scope, _check_kind(kind))
-        return await self._jobs.paused_kinds(scope)
+        await self._jobs.pause_kind(principal, _check_kind(kind))
+        return await self._jobs.paused_kinds(principal)
 
-    async def resume_jobs(self, scope: Principal, kind: str) -> list[str]:
+    async def resume_jobs(self, principal: Principal, kind: str) -> list[str]:
         """End the pause of a kind, or every pause (`*`). Return the kinds that are still paused.
 
         Raise InvalidInput for an unknown kind.
         """
-        await self._jobs.resume_kind(scope, _check_kind(kind))
-        return await self._jobs.paused_kinds(scope)
+        await self._jobs.resume_kind(principal, _check_kind(kind))
+        return await self._jobs.paused_kinds(principal)
 
 
 def _check_kind(kind: str) -> str:

@@ -57,7 +57,7 @@ class BulkWrite:
 
     async def write_lines(
         self,
-        scope: Principal,
+        principal: Principal,
         lines: Iterable[BulkLine],
         *,
         trim: bool = False,
@@ -70,21 +70,21 @@ class BulkWrite:
         batch: list[BulkLine] = []
         try:
             for line in lines:
-                batch.append(await self._check_line(scope, line, trim))
+                batch.append(await self._check_line(principal, line, trim))
                 await asyncio.sleep(0)  # reading a line may take a while; let other requests run
                 if len(batch) == BATCH:
                     full, batch = batch, []
-                    for result in await self._write_batch(scope, full, permitted):
+                    for result in await self._write_batch(principal, full, permitted):
                         yield result
         except BaseException:  # the client disconnected
             for line in batch:
                 if not isinstance(line.draft, MnemaError):
-                    self._limits.give_back(scope)
+                    self._limits.give_back(principal)
             raise
-        for result in await self._write_batch(scope, batch, permitted):
+        for result in await self._write_batch(principal, batch, permitted):
             yield result
 
-    async def _check_line(self, scope: Principal, line: BulkLine, trim: bool) -> BulkLine:
+    async def _check_line(self, principal: Principal, line: BulkLine, trim: bool) -> BulkLine:
         """Check a line at once, so that a text that is too long is not kept in memory until its batch is full.
 
         Count a valid line against the quota and refuse one that exceeds it.
@@ -92,34 +92,34 @@ class BulkWrite:
         if isinstance(line.draft, MnemaError):
             return line
         try:
-            checked = replace(line, draft=self._write.check_draft(scope, line.draft, trim))
-            await self._limits.take_quota(scope)
+            checked = replace(line, draft=self._write.check_draft(principal, line.draft, trim))
+            await self._limits.take_quota(principal)
             return checked
         except Exception as error:
             return replace(line, draft=_line_error(error))
 
     async def _write_batch(
-        self, scope: Principal, batch: Sequence[BulkLine], permitted: Permission | None
+        self, principal: Principal, batch: Sequence[BulkLine], permitted: Permission | None
     ) -> list[BulkResult]:
         valid = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
         results = {
             line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
         }
-        for result in await self._store_lines(scope, valid, permitted):
+        for result in await self._store_lines(principal, valid, permitted):
             results[result.number] = result
             if isinstance(result.outcome, MnemaError):
-                self._limits.give_back(scope)
+                self._limits.give_back(principal)
         return [results[line.number] for line in batch]
 
     async def _store_lines(
-        self, scope: Principal, valid: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
+        self, principal: Principal, valid: Sequence[tuple[BulkLine, NewMemory]], permitted: Permission | None
     ) -> list[BulkResult]:
         if not valid:
             return []
         try:
             if permitted is not None:
                 await permitted()
-            embeddings = await self._write.embed_drafts(scope, [draft for _line, draft in valid])
+            embeddings = await self._write.embed_drafts(principal, [draft for _line, draft in valid])
         except Exception as error:
             refusal = _line_error(error)
             return [BulkResult(line.number, refusal) for line, _draft in valid]
@@ -127,11 +127,11 @@ class BulkWrite:
         for (line, draft), embedding in zip(valid, embeddings, strict=True):
             lanes.setdefault(draft.user_id, []).append((line, draft, embedding))
         gate = asyncio.Semaphore(LANES)
-        lane_results = await asyncio.gather(*(self._store_user_lines(scope, lane, gate) for lane in lanes.values()))
+        lane_results = await asyncio.gather(*(self._store_user_lines(principal, lane, gate) for lane in lanes.values()))
         return [result for results in lane_results for result in results]
 
     async def _store_user_lines(
-        self, scope: Principal, lane: Sequence[_EmbeddedLine], gate: asyncio.Semaphore
+        self, principal: Principal, lane: Sequence[_EmbeddedLine], gate: asyncio.Semaphore
     ) -> list[BulkResult]:
         """Store one user's lines in order. Each line is compared with the ones before it.
 
@@ -144,7 +144,7 @@ class BulkWrite:
             ):
                 lines = [lane[at] for at in run]
                 items = [(draft, embedding, line.key) for line, draft, embedding in lines]
-                for (line, *_), outcome in zip(lines, await self._write.store_many(scope, items), strict=True):
+                for (line, *_), outcome in zip(lines, await self._write.store_many(principal, items), strict=True):
                     answer = _line_error(outcome) if isinstance(outcome, Exception) else outcome
                     results.append(BulkResult(line.number, answer))
         return results

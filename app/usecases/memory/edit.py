@@ -8,7 +8,7 @@ from uuid import UUID
 from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange, Observation
 from app.domain.errors import DuplicateText, InvalidInput, NotFound, VersionConflict, WrongState
-from app.domain.idempotency import IdempotencyKey
+from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.presentation import embedded_text
 from app.domain.memory.procedures import check_steps
@@ -50,13 +50,13 @@ class EditMemories:
 
     async def patch_memory(
         self,
-        scope: Principal,
+        principal: Principal,
         memory_id: UUID,
         fields: Mapping[str, Any],
         *,
         version: int | None,
         trim: bool = False,
-        key: IdempotencyKey | None = None,
+        key: OptionalKey = None,
     ) -> Memory:
         """Set the named fields; record nothing if no value changes. `version` None accepts any version.
 
@@ -65,30 +65,28 @@ class EditMemories:
         """
 
         async def apply_patch() -> Memory:
-            before = await self._load_memory(scope, memory_id)
+            before = await self._load_memory(principal, memory_id)
             if before.state is not MemoryState.active:
                 raise WrongState(f"the memory is {before.state.value}")
-            checked = self._check_fields(scope, before, fields, trim)
+            checked = self._check_fields(principal, before, fields, trim)
             changed = {name: value for name, value in checked.items() if value != getattr(before, name)}
             if not changed and version in (None, before.version):
-                return await self._record_unchanged(scope, before, key)
-            return await self._update_memory(scope, before, changed, version, key)
+                return await self._record_unchanged(principal, before, key)
+            return await self._update_memory(principal, before, changed, version, key)
 
-        return await self._run_once(scope, memory_id, key, apply_patch)
+        return await self._run_once(principal, memory_id, key, apply_patch)
 
-    async def pin_memory(
-        self, scope: Principal, memory_id: UUID, pinned: bool, key: IdempotencyKey | None = None
-    ) -> Memory:
+    async def pin_memory(self, principal: Principal, memory_id: UUID, pinned: bool, key: OptionalKey = None) -> Memory:
         """Pin the memory, or unpin it if `pinned` is False. A pinned memory never expires and is never evicted."""
-        return await self.patch_memory(scope, memory_id, {"pinned": pinned}, version=None, key=key)
+        return await self.patch_memory(principal, memory_id, {"pinned": pinned}, version=None, key=key)
 
-    async def soft_delete_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
+    async def soft_delete_memory(self, principal: Principal, memory_id: UUID, key: OptionalKey = None) -> Memory:
         """Remove the memory from every answer; it can be restored until `purge_at`. Idempotent."""
 
         async def apply_soft_delete() -> Memory:
-            before = await self._load_memory(scope, memory_id)
+            before = await self._load_memory(principal, memory_id)
             if before.state is MemoryState.soft_deleted:
-                return await self._record_unchanged(scope, before, key)
+                return await self._record_unchanged(principal, before, key)
             now = self._clock.now()
             fields = {
                 "state": "soft_deleted",
@@ -97,16 +95,16 @@ class EditMemories:
             }
             states = ("active", "superseded")
             try:
-                return await self._change_state(scope, before, ChangeKind.soft_deleted, fields, states, key)
+                return await self._change_state(principal, before, ChangeKind.soft_deleted, fields, states, key)
             except WrongState:
-                after = await self._load_memory(scope, memory_id)  # another request may have deleted it
+                after = await self._load_memory(principal, memory_id)  # another request may have deleted it
                 if after.state is MemoryState.soft_deleted:
-                    return await self._record_unchanged(scope, after, key)
+                    return await self._record_unchanged(principal, after, key)
                 raise
 
-        return await self._run_once(scope, memory_id, key, apply_soft_delete)
+        return await self._run_once(principal, memory_id, key, apply_soft_delete)
 
-    async def restore_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> Memory:
+    async def restore_memory(self, principal: Principal, memory_id: UUID, key: OptionalKey = None) -> Memory:
         """Make a soft-deleted or superseded memory active again.
 
         Raise WrongState if it is active, DuplicateText if another active memory has its text by now. For a merged
@@ -114,71 +112,66 @@ class EditMemories:
         """
 
         async def apply_restore() -> Memory:
-            before = await self._load_memory(scope, memory_id)
+            before = await self._load_memory(principal, memory_id)
             fields = {"state": "active", "purge_at": None, "superseded_by": None, "updated_at": self._clock.now()}
             states = ("soft_deleted", "superseded")
-            return await self._change_state(scope, before, ChangeKind.restored, fields, states, key)
+            return await self._change_state(principal, before, ChangeKind.restored, fields, states, key)
 
-        return await self._run_once(scope, memory_id, key, apply_restore)
+        return await self._run_once(principal, memory_id, key, apply_restore)
 
-    async def purge_memory(self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None = None) -> None:
+    async def purge_memory(self, principal: Principal, memory_id: UUID, key: OptionalKey = None) -> None:
         """Delete the memory for good: row, vector, relations, and its text in history and delta."""
 
         async def apply_purge() -> None:
-            before = await self._load_memory(scope, memory_id)
+            before = await self._load_memory(principal, memory_id)
             change = MemoryChange(
                 kind=ChangeKind.purged,
                 memory_id=memory_id,
                 user_id=before.user_id,
-                actor=scope.actor_name,
+                actor=principal.actor_name,
                 threads=threads_of(before.thread_id),
                 delta_meta={"importance": before.importance},
                 observations=(_edit_event(before, "delete"),),
             )
-            await self._record_with_retries(scope, before, change, key)
+            await self._record_with_retries(principal, before, change, key)
 
-        await self._run_unless_answered(scope, memory_id, key, apply_purge)
+        await self._run_unless_answered(principal, memory_id, key, apply_purge)
 
     async def _run_once(
-        self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[Memory]]
+        self, principal: Principal, memory_id: UUID, key: OptionalKey, work: Callable[[], Awaitable[Memory]]
     ) -> Memory:
-        memory = await self._run_unless_answered(scope, memory_id, key, work)
-        return await self._load_memory(scope, memory_id) if memory is None else memory
+        memory = await self._run_unless_answered(principal, memory_id, key, work)
+        return await self._load_memory(principal, memory_id) if memory is None else memory
 
     async def _run_unless_answered(
-        self, scope: Principal, memory_id: UUID, key: IdempotencyKey | None, work: Callable[[], Awaitable[T]]
+        self, principal: Principal, memory_id: UUID, key: OptionalKey, work: Callable[[], Awaitable[T]]
     ) -> T | None:
         """Return the result of `work`, None if a request with this key was answered before or meanwhile."""
         if key is None:
             return await work()
-        if await self._journal.find_response(scope, key) is not None:
+        if await self._journal.find_response(principal, key) is not None:
             return None
         try:
             return await work()
         except _TOO_LATE:
-            if await self._journal.find_response(scope, key) is None:
+            if await self._journal.find_response(principal, key) is None:
                 raise
             return None
 
-    async def _record_unchanged(self, scope: Principal, memory: Memory, key: IdempotencyKey | None) -> Memory:
+    async def _record_unchanged(self, principal: Principal, memory: Memory, key: OptionalKey) -> Memory:
         if key is not None:
-            await self._journal.record(scope, [], keys=_key_records(key, memory.id, memory.user_id))
+            await self._journal.record(principal, [], keys=_key_records(key, memory.id, memory.user_id))
         return memory
 
     async def _update_memory(
-        self,
-        scope: Principal,
-        before: Memory,
-        changed: Mapping[str, Any],
-        version: int | None,
-        key: IdempotencyKey | None,
+        self, principal: Principal, before: Memory, changed: Mapping[str, Any], version: int | None, key: OptionalKey
     ) -> Memory:
-        embedding, compared = await self._embed_and_compare(scope, replace(before, **changed), "text" in changed)
+        embedding, compared = await self._embed_and_compare(principal, replace(before, **changed), "text" in changed)
         change = MemoryChange(
             kind=ChangeKind.updated,
             memory_id=before.id,
             user_id=before.user_id,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             fields={**changed, "updated_at": self._clock.now()},
             vector=embedding.vector if embedding else None,
             tokens=embedding.tokens if embedding else None,
@@ -188,16 +181,16 @@ class EditMemories:
             edges=edges_to(before.id, before.created_at, compared),
             observations=(_edit_event(before, "update"),),
         )
-        return await self._record_and_load(scope, before, change, key)
+        return await self._record_and_load(principal, before, change, key)
 
     async def _change_state(
         self,
-        scope: Principal,
+        principal: Principal,
         before: Memory,
         kind: ChangeKind,
         fields: dict[str, Any],
         states: tuple[str, ...],
-        key: IdempotencyKey | None,
+        key: OptionalKey,
     ) -> Memory:
         if before.state not in states:
             raise WrongState(f"the memory is {before.state.value}")
@@ -205,48 +198,52 @@ class EditMemories:
             kind=kind,
             memory_id=before.id,
             user_id=before.user_id,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             fields=fields,
             threads=threads_of(before.thread_id),
             expect_states=states,
             observations=(_edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
         )
-        return await self._record_and_load(scope, before, change, key)
+        return await self._record_and_load(principal, before, change, key)
 
-    async def _load_memory(self, scope: Principal, memory_id: UUID) -> Memory:
-        async with self._uow.read(scope) as tx:
-            memory = await self._memories.get_memory(tx, scope, memory_id)
+    async def _load_memory(self, principal: Principal, memory_id: UUID) -> Memory:
+        async with self._uow.read(principal) as tx:
+            memory = await self._memories.get_memory(tx, principal, memory_id)
         if memory is None:
             raise NotFound()
         return memory
 
     async def _record_and_load(
-        self, scope: Principal, before: Memory, change: MemoryChange, key: IdempotencyKey | None
+        self, principal: Principal, before: Memory, change: MemoryChange, key: OptionalKey
     ) -> Memory:
-        memory = await self._record_with_retries(scope, before, change, key)
-        return await self._load_memory(scope, before.id) if memory is None else memory
+        memory = await self._record_with_retries(principal, before, change, key)
+        return await self._load_memory(principal, before.id) if memory is None else memory
 
     async def _record_with_retries(
-        self, scope: Principal, before: Memory, change: MemoryChange, key: IdempotencyKey | None
+        self, principal: Principal, before: Memory, change: MemoryChange, key: OptionalKey
     ) -> Memory | None:
         """Return the row after the change, None if it is purged or the request was answered before.
 
         A key bound to agents changes only the version it read, because the row may move to a category it cannot see.
         """
-        if scope.categories is None or change.expect_version is not None:
-            return await self._record_change(scope, change, key)
+        if principal.categories is None or change.expect_version is not None:
+            return await self._record_change(principal, change, key)
         for _attempt in range(self._policies.write.attempts):
             try:
-                return await self._record_change(scope, replace(change, expect_version=before.version), key)
+                return await self._record_change(principal, replace(change, expect_version=before.version), key)
             except VersionConflict:
-                before = await self._load_memory(scope, before.id)
+                before = await self._load_memory(principal, before.id)
         raise WriteContention()
 
-    async def _record_change(self, scope: Principal, change: MemoryChange, key: IdempotencyKey | None) -> Memory | None:
-        outcome = await self._journal.record(scope, [change], keys=_key_records(key, change.memory_id, change.user_id))
+    async def _record_change(self, principal: Principal, change: MemoryChange, key: OptionalKey) -> Memory | None:
+        outcome = await self._journal.record(
+            principal, [change], keys=_key_records(key, change.memory_id, change.user_id)
+        )
         return None if outcome.replay is not None else outcome.recorded[0].memory
 
-    def _check_fields(self, scope: Principal, before: Memory, fields: Mapping[str, Any], trim: bool) -> dict[str, Any]:
+    def _check_fields(
+        self, principal: Principal, before: Memory, fields: Mapping[str, Any], trim: bool
+    ) -> dict[str, Any]:
         checked = dict(fields)
         limits = self._policies.write.text_limits
         procedural = before.type is MemoryType.procedural
@@ -259,7 +256,7 @@ class EditMemories:
             checked["steps_text"] = check_steps(check_text(checked["steps_text"], before.type, limits, trim))
         if "category" in checked:
             self._policies.categories.get_category(checked["category"])
-            scope.require_categories([checked["category"]])
+            principal.require_categories([checked["category"]])
             if procedural != (checked["category"] == "procedural"):
                 raise InvalidInput("type procedural and category procedural go together")
         if "tags" in checked:
@@ -267,24 +264,24 @@ class EditMemories:
         return checked
 
     async def _embed_and_compare(
-        self, scope: Principal, after: Memory, changed: bool
+        self, principal: Principal, after: Memory, changed: bool
     ) -> tuple[Embedding | None, list[ComparedMemory]]:
         if not changed:
             return None, []
         try:
             [embedding] = await self._embedder.encode_texts([embedded_text(after.type, after.text, after.actor_id)])
         except EmbedderUnavailable:
-            await self._journal.record_event(scope, [_edit_event(after, "update", "error")])
+            await self._journal.record_event(principal, [_edit_event(after, "update", "error")])
             raise
         if after.type is not MemoryType.semantic:
             return embedding, []
         compared = await self._memories.find_neighbours(
-            scope, after.user_id, after.category, after.text, embedding.vector, self._policies.bands
+            principal, after.user_id, after.category, after.text, embedding.vector, self._policies.bands
         )
         return embedding, compared
 
 
-def _key_records(key: IdempotencyKey | None, memory_id: UUID, user_id: str) -> list[KeyRecord]:
+def _key_records(key: OptionalKey, memory_id: UUID, user_id: str) -> list[KeyRecord]:
     return [] if key is None else [KeyRecord(key, {"id": str(memory_id)}, user_id, memory_id)]
 
 

@@ -30,25 +30,25 @@ class ReadHistory:
         self._uow = uow
         self._memories = memories
 
-    async def list_history(self, scope: Principal, memory_id: UUID, cursor: str | None, limit: int) -> HistoryPage:
+    async def list_history(self, principal: Principal, memory_id: UUID, cursor: str | None, limit: int) -> HistoryPage:
         """Return a page of at most `limit` history rows. Raise NotFound or InvalidCursor."""
         after = decode_cursor(cursor)
-        async with self._uow.read(scope) as tx:
-            if not await self._is_visible(tx, scope, memory_id):
+        async with self._uow.read(principal) as tx:
+            if not await self._is_visible(tx, principal, memory_id):
                 raise NotFound()
-            rows = await self._memories.list_history(tx, scope, memory_id, after, limit + 1)
-        items = [replace(row, meta=_visible_meta(row.meta, scope)) for row in rows[:limit]]
+            rows = await self._memories.list_history(tx, principal, memory_id, after, limit + 1)
+        items = [replace(row, meta=_visible_meta(row.meta, principal)) for row in rows[:limit]]
         more = len(rows) > limit
         return HistoryPage(items, encode_cursor((items[-1].ts, items[-1].id)) if more else None)
 
-    async def _is_visible(self, tx: Any, scope: Principal, memory_id: UUID) -> bool:
-        if scope.categories is None:
-            return await self._memories.has_existed(tx, scope, memory_id)
-        return await self._memories.get_memory(tx, scope, memory_id) is not None
+    async def _is_visible(self, tx: Any, principal: Principal, memory_id: UUID) -> bool:
+        if principal.categories is None:
+            return await self._memories.has_existed(tx, principal, memory_id)
+        return await self._memories.get_memory(tx, principal, memory_id) is not None
 
 
-def _visible_meta(meta: Mapping[str, Any], scope: Principal) -> Mapping[str, Any]:
+def _visible_meta(meta: Mapping[str, Any], principal: Principal) -> Mapping[str, Any]:
     """Remove relations to memories that a bound key cannot see. LINK rows name other memories."""
-    if scope.categories is None or "edges" not in meta:
+    if principal.categories is None or "edges" not in meta:
         return meta
-    return {**meta, "edges": [e for e in meta["edges"] if e["category"] in scope.categories]}
+    return {**meta, "edges": [e for e in meta["edges"] if e["category"] in principal.categories]}

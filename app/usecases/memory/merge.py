@@ -46,7 +46,7 @@ class MergeTarget:
 class WritePlan:
     """A memory to write, the memories it was compared with, and the one it merges into, if any."""
 
-    scope: Principal
+    principal: Principal
     new: NewMemory
     embedding: Embedding
     compared: Sequence[ComparedMemory]
@@ -78,7 +78,7 @@ def _compose_create(plan: WritePlan) -> tuple[list[MemoryChange], WriteResult]:
         kind=ChangeKind.created,
         memory_id=memory_id,
         user_id=new.user_id,
-        actor=plan.scope.actor_name,
+        actor=plan.principal.actor_name,
         new=new,
         vector=plan.embedding.vector,
         tokens=plan.embedding.tokens,
@@ -104,7 +104,7 @@ def _compose_update(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memory
         kind=ChangeKind.updated,
         memory_id=old.id,
         user_id=merged.user_id,
-        actor=plan.scope.actor_name,
+        actor=plan.principal.actor_name,
         fields=fields,
         vector=plan.embedding.vector if changed else None,
         tokens=plan.embedding.tokens if changed else None,
@@ -123,7 +123,7 @@ def _compose_recreate(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memo
         kind=ChangeKind.superseded,
         memory_id=old.id,
         user_id=merged.user_id,
-        actor=plan.scope.actor_name,
+        actor=plan.principal.actor_name,
         fields={"state": "superseded", "superseded_by": memory_id, "updated_at": plan.now},
         expect_version=match.version,
         expect_states=("active",),
@@ -133,7 +133,7 @@ def _compose_recreate(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memo
         kind=ChangeKind.recreated,
         memory_id=memory_id,
         user_id=merged.user_id,
-        actor=plan.scope.actor_name,
+        actor=plan.principal.actor_name,
         new=replace(merged, created_at=old.created_at, updated_at=plan.now),
         vector=plan.embedding.vector,
         tokens=plan.embedding.tokens,

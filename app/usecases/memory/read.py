@@ -27,26 +27,26 @@ class ReadMemories:
         self._uow = uow
         self._memories = memories
 
-    async def get_memory(self, scope: Principal, memory_id: UUID) -> Memory:
+    async def get_memory(self, principal: Principal, memory_id: UUID) -> Memory:
         """Return the memory, whatever its state. Raise NotFound if the key cannot see one with this id."""
-        async with self._uow.read(scope) as tx:
-            memory = await self._memories.get_memory(tx, scope, memory_id)
+        async with self._uow.read(principal) as tx:
+            memory = await self._memories.get_memory(tx, principal, memory_id)
         if memory is None:
             raise NotFound()
         return memory
 
     async def list_memories(
-        self, scope: Principal, filters: Filters, state: str, cursor: str | None, limit: int
+        self, principal: Principal, filters: Filters, state: str, cursor: str | None, limit: int
     ) -> MemoryPage:
         """Return a page of at most `limit` memories in `state`.
 
         Raise InvalidCursor, or CategoryNotAllowed for a category that the key may not see.
         """
         if filters.category is not None:
-            scope.require_categories([filters.category])
+            principal.require_categories([filters.category])
         after = decode_cursor(cursor)
-        async with self._uow.read(scope) as tx:
-            rows = await self._memories.list_memories(tx, scope, filters, state, after, limit + 1)
+        async with self._uow.read(principal) as tx:
+            rows = await self._memories.list_memories(tx, principal, filters, state, after, limit + 1)
         items = rows[:limit]
         more = len(rows) > limit
         return MemoryPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)

@@ -53,25 +53,25 @@ class StoreTurn:
         self._attempts = policies.write.attempts
 
     async def store_turn(
-        self, scope: Principal, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
+        self, principal: Principal, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
     ) -> StoredTurn:
         """Store a memory of type turn and its `after_turn` job in one transaction.
 
         While the embedder is away, the turn has no vector: full-text search finds it, and its job embeds it later.
         Raise what `WriteMemories.write_memory` raises except EmbedderUnavailable. Do not store an erased text.
         """
-        new = self._write.check_draft(scope, draft, trim)
-        async with self._limits.reserve_write(scope):
-            return await self._store_with_retries(scope.speaking_as(new.agent_id), new, key)
+        new = self._write.check_draft(principal, draft, trim)
+        async with self._limits.reserve_write(principal):
+            return await self._store_with_retries(principal.speaking_as(new.agent_id), new, key)
 
-    async def _store_with_retries(self, scope: Principal, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
+    async def _store_with_retries(self, principal: Principal, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
         embedding = await self._embed_turn(new)
         for attempt in range(self._attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:
-                return await self._record_turn(scope, new, embedding, key)
+                return await self._record_turn(principal, new, embedding, key)
             except ErasedText:
-                return await self._record_refusal(scope, new, key)
+                return await self._record_refusal(principal, new, key)
             except RACE_LOST:
                 continue
         raise WriteContention()
@@ -83,7 +83,7 @@ class StoreTurn:
             return None
 
     async def _record_turn(
-        self, scope: Principal, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
+        self, principal: Principal, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
     ) -> StoredTurn:
         memory_id, job_id = new_id(), new_id()
         events = [write_event(new, "create", memory_id=memory_id)]
@@ -94,7 +94,7 @@ class StoreTurn:
             kind=ChangeKind.created,
             memory_id=memory_id,
             user_id=new.user_id,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             new=new,
             vector=embedding.vector if embedding else None,
             tokens=embedding.tokens if embedding else None,
@@ -104,18 +104,18 @@ class StoreTurn:
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
-        outcome = await self._journal.record(scope, [change], keys=_key_records(key, new, turn))
+        outcome = await self._journal.record(principal, [change], keys=_key_records(key, new, turn))
         if outcome.replay is None:
-            self._queue.publish_job(scope.tenant_id, job_id)
+            self._queue.publish_job(principal.tenant_id, job_id)
         return _turn_from_outcome(new, turn, outcome)
 
-    async def _record_refusal(self, scope: Principal, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
+    async def _record_refusal(self, principal: Principal, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
         refused = StoredTurn(None, reason=ErasedText.code)
         if key is not None:
-            outcome = await self._journal.record(scope, [], keys=_key_records(key, new, refused))
+            outcome = await self._journal.record(principal, [], keys=_key_records(key, new, refused))
             if outcome.replay is not None:
                 return _turn_from_outcome(new, refused, outcome)
-        await self._journal.record_event(scope, [write_event(new, "create", "skipped")])
+        await self._journal.record_event(principal, [write_event(new, "create", "skipped")])
         return refused
 
 

@@ -22,7 +22,7 @@ from app.domain.errors import (
     VersionConflict,
     WrongState,
 )
-from app.domain.idempotency import IdempotencyKey
+from app.domain.idempotency import IdempotencyKey, OptionalKey
 from app.domain.ids import check_moment
 from app.domain.memory.independent_batches import independent_batches
 from app.domain.memory.memory import MemoryType, NewMemory
@@ -39,11 +39,10 @@ from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compose_write, search_event, write_event
 from app.usecases.tenancy.limits import Limits
 
+log = structlog.get_logger(__name__)
 RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContention)
 """Errors of a write whose compared memories another write changed first; it starts again."""
-
-log = structlog.get_logger(__name__)
-Storable: TypeAlias = tuple[NewMemory, Embedding, IdempotencyKey | None]
+Storable: TypeAlias = tuple[NewMemory, Embedding, OptionalKey]
 MAX_BATCH = 64
 CLOCK_SKEW = timedelta(seconds=5)
 
@@ -71,77 +70,82 @@ class WriteMemories:
         self._recreates = policies.write.merge_mode == "recreate"
 
     async def write_memory(
-        self, scope: Principal, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
+        self, principal: Principal, draft: NewMemory, *, trim: bool = False, key: OptionalKey = None
     ) -> WriteResult:
         """Write `draft` in two database round trips if it is semantic, else in one. Skip an erased text. Raise
         UnknownCategory, CategoryNotAllowed, AgentNotAllowed, EmptyText, TextTooLong, InvalidInput, QuotaExceeded,
         EmbedderUnavailable, IdempotencyMismatch or WriteContention."""
-        new = self.check_draft(scope, draft, trim)
-        async with self._limits.reserve_write(scope):
-            [embedding] = await self.embed_drafts(scope, [new])
-            return await self.store_memory(scope, new, embedding, key)
+        new = self.check_draft(principal, draft, trim)
+        async with self._limits.reserve_write(principal):
+            [embedding] = await self.embed_drafts(principal, [new])
+            return await self.store_memory(principal, new, embedding, key)
 
     async def store_memory(
-        self, scope: Principal, new: NewMemory, embedding: Embedding, key: IdempotencyKey | None = None
+        self, principal: Principal, new: NewMemory, embedding: Embedding, key: OptionalKey = None
     ) -> WriteResult:
         """Write a memory that passed `check_draft`, with its embedding. Raise WriteContention after all attempts."""
-        scope = scope.speaking_as(new.agent_id)
+        principal = principal.speaking_as(new.agent_id)
         for attempt in range(self._policies.write.attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)  # let one of many writers of the same text go first
-            compared = await self._find_neighbours(scope, new, embedding)
+            compared = await self._find_neighbours(principal, new, embedding)
             try:
-                return await self._write_compared(scope, new, embedding, compared, key)
+                return await self._write_compared(principal, new, embedding, compared, key)
             except ErasedText:
-                return await self.record_skip(scope, new, WriteResult(None, "skipped", reason=ErasedText.code), key)
+                return await self.record_skip(principal, new, WriteResult(None, "skipped", reason=ErasedText.code), key)
             except RACE_LOST:
                 continue
         raise WriteContention()
 
     async def store_or_merge(
-        self, scope: Principal, new: NewMemory, embedding: Embedding, key: IdempotencyKey, target: MergeTarget | None
+        self,
+        principal: Principal,
+        new: NewMemory,
+        embedding: Embedding,
+        key: IdempotencyKey,
+        target: MergeTarget | None,
     ) -> WriteResult:
         """Write a memory that passed `check_draft`: merge it into `target`, or store it as `store_memory` does.
 
         Store it if `target` is None or changed meanwhile. Raise QuotaExceeded, IdempotencyMismatch or WriteContention.
         """
-        async with self._limits.reserve_write(scope):
+        async with self._limits.reserve_write(principal):
             if target is not None:
                 with contextlib.suppress(ErasedText, *RACE_LOST):
-                    return await self._merge_into_target(scope, new, key, target)
-            return await self.store_memory(scope, new, embedding, key)
+                    return await self._merge_into_target(principal, new, key, target)
+            return await self.store_memory(principal, new, embedding, key)
 
     async def _merge_into_target(
-        self, scope: Principal, new: NewMemory, key: IdempotencyKey, target: MergeTarget
+        self, principal: Principal, new: NewMemory, key: IdempotencyKey, target: MergeTarget
     ) -> WriteResult:
-        scope, memory = scope.speaking_as(new.agent_id), target.memory
+        principal, memory = principal.speaking_as(new.agent_id), target.memory
         new = replace(new, text=target.text, category=memory.category)
-        compared = await self._find_neighbours(scope, new, target.embedding)
+        compared = await self._find_neighbours(principal, new, target.embedding)
         decision = Decision("update", memory.neighbour, self._decide_merge(new, compared).best_similarity, "reconcile")
         stated_at = new.created_at or self._clock.now()  # the turn's time: later turns may still wait to be processed
-        plan = WritePlan(scope, new, target.embedding, compared, decision, memory, stated_at, target.provenance)
-        return await self._record_write(scope, new, compose_write(plan, recreate=self._recreates), key)
+        plan = WritePlan(principal, new, target.embedding, compared, decision, memory, stated_at, target.provenance)
+        return await self._record_write(principal, new, compose_write(plan, recreate=self._recreates), key)
 
-    async def store_many(self, scope: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
+    async def store_many(self, principal: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
         """Store independent memories in one transaction; if that fails, store them one by one.
 
         Do not try again after DatabaseUnavailable: the first transaction may have been committed.
         """
         if len(items) > 1:
             try:
-                return await self._store_together(scope, items)
+                return await self._store_together(principal, items)
             except DatabaseUnavailable as error:
                 return [error] * len(items)
             except Exception:  # one by one, each item gets its own result or error
                 log.info("bulk_one_by_one", lines=len(items))
-        return [await self._store_alone(scope, item) for item in items]
+        return [await self._store_alone(principal, item) for item in items]
 
-    async def _store_together(self, scope: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
+    async def _store_together(self, principal: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
         """Store all in one transaction. Raise WriteContention if two merge into one memory, or one is skipped."""
         changes: list[MemoryChange] = []
         keys: list[KeyRecord] = []
         last: list[tuple[WriteResult, int]] = []
         for new, embedding, key in items:
-            speaker = scope.speaking_as(new.agent_id)
+            speaker = principal.speaking_as(new.agent_id)
             compared = await self._find_neighbours(speaker, new, embedding)
             composed = self._compose_write(speaker, new, embedding, compared)
             if composed is None or {c.memory_id for c in composed[0]} & {c.memory_id for c in changes}:
@@ -149,11 +153,11 @@ class WriteMemories:
             changes += composed[0]
             keys += _key_records(key, new, composed[1])
             last.append((composed[1], len(changes) - 1))
-        outcome = await self._journal.record(scope, changes, keys=keys)
+        outcome = await self._journal.record(principal, changes, keys=keys)
         if outcome.replay is not None:  # one key only, and it was used before
             raise WriteContention()
         stored = [(new, written, outcome.recorded[at]) for (new, *_), (written, at) in zip(items, last, strict=True)]
-        return [self._finish_write(scope, *each) for each in stored]
+        return [self._finish_write(principal, *each) for each in stored]
 
     def independent_batches(self, drafts: Sequence[NewMemory], embeddings: Sequence[Embedding]) -> list[range]:
         """Return the ranges of one user's memories that `store_many` can take together, in order."""
@@ -162,104 +166,101 @@ class WriteMemories:
         keys = [text_key(d.text) if d.type is MemoryType.semantic else None for d in drafts]
         return independent_batches([embedding.vector for embedding in embeddings], keys, lowest, MAX_BATCH)
 
-    async def _store_alone(self, scope: Principal, item: Storable) -> WriteResult | Exception:
+    async def _store_alone(self, principal: Principal, item: Storable) -> WriteResult | Exception:
         try:
-            return await self.store_memory(scope, *item)
+            return await self.store_memory(principal, *item)
         except Exception as error:
             return error
 
-    def check_draft(self, scope: Principal, draft: NewMemory, trim: bool = False) -> NewMemory:
+    def check_draft(self, principal: Principal, draft: NewMemory, trim: bool = False) -> NewMemory:
         """Return `draft` after the text rules and the checks without database; `trim` cuts a text that is too long."""
         self._policies.categories.get_category(draft.category)
-        scope.require_categories([draft.category])
-        if draft.agent_id is not None and scope.agents is not None and draft.agent_id not in scope.agents:
+        principal.require_categories([draft.category])
+        if draft.agent_id is not None and principal.agents is not None and draft.agent_id not in principal.agents:
             raise AgentNotAllowed(f"this key may not speak as {draft.agent_id!r}")
         procedural = draft.type is MemoryType.procedural
-        if procedural != (draft.category == "procedural") or procedural != (draft.steps_text is not None):
+        if {draft.category == "procedural", draft.steps_text is not None} != {procedural}:
             raise InvalidInput("type procedural, category procedural and steps_text go together")
         now = self._clock.now()
         if draft.created_at is not None and check_moment(draft.created_at) > now + CLOCK_SKEW:
             raise InvalidInput("created_at lies in the future")
-        limits = self._policies.write.text_limits
-        steps = draft.steps_text
+        limits, steps = self._policies.write.text_limits, draft.steps_text
         return replace(
             draft,
             text=check_text(draft.text, MemoryType.semantic if procedural else draft.type, limits, trim),
             steps_text=None if steps is None else check_steps(check_text(steps, draft.type, limits, trim)),
-            agent_id=draft.agent_id or scope.agent,
+            agent_id=draft.agent_id or principal.agent,
             created_at=min(draft.created_at or now, now),
         )
 
-    async def embed_drafts(self, scope: Principal, drafts: Sequence[NewMemory]) -> list[Embedding]:
+    async def embed_drafts(self, principal: Principal, drafts: Sequence[NewMemory]) -> list[Embedding]:
         """Return the embeddings of `drafts`, in order. Record an event and raise EmbedderUnavailable on failure."""
         try:
             return await self._embedder.encode_texts([embedded_text(d.type, d.text, d.actor_id) for d in drafts])
         except EmbedderUnavailable:
-            await self._journal.record_event(scope, [write_event(d, "create", "error") for d in drafts])
+            await self._journal.record_event(principal, [write_event(d, "create", "error") for d in drafts])
             raise
 
-    async def _find_neighbours(self, scope: Principal, new: NewMemory, embedding: Embedding) -> list[ComparedMemory]:
+    async def _find_neighbours(
+        self, principal: Principal, new: NewMemory, embedding: Embedding
+    ) -> list[ComparedMemory]:
         if new.type is not MemoryType.semantic:
             return []
         return await self._memories.find_neighbours(
-            scope, new.user_id, new.category, new.text, embedding.vector, self._policies.bands
+            principal, new.user_id, new.category, new.text, embedding.vector, self._policies.bands
         )
 
     async def _write_compared(
         self,
-        scope: Principal,
+        principal: Principal,
         new: NewMemory,
         embedding: Embedding,
         compared: Sequence[ComparedMemory],
-        key: IdempotencyKey | None,
+        key: OptionalKey,
     ) -> WriteResult:
-        composed = self._compose_write(scope, new, embedding, compared)
+        composed = self._compose_write(principal, new, embedding, compared)
         if composed is None:
             best = self._decide_merge(new, compared).best_similarity
             skipped = WriteResult(None, "skipped", similarity=best, reason="below_min_importance")
-            return await self.record_skip(scope, new, skipped, key)
-        return await self._record_write(scope, new, composed, key)
+            return await self.record_skip(principal, new, skipped, key)
+        return await self._record_write(principal, new, composed, key)
 
     async def _record_write(
-        self,
-        scope: Principal,
-        new: NewMemory,
-        composed: tuple[list[MemoryChange], WriteResult],
-        key: IdempotencyKey | None,
+        self, principal: Principal, new: NewMemory, composed: tuple[list[MemoryChange], WriteResult], key: OptionalKey
     ) -> WriteResult:
         changes, written = composed
-        outcome = await self._journal.record(scope, changes, keys=_key_records(key, new, written))
+        outcome = await self._journal.record(principal, changes, keys=_key_records(key, new, written))
         if outcome.replay is not None:
             return _result_from_replay(new, outcome.replay)
-        return self._finish_write(scope, new, written, outcome.recorded[-1])
+        return self._finish_write(principal, new, written, outcome.recorded[-1])
 
     def _finish_write(
-        self, scope: Principal, new: NewMemory, written: WriteResult, recorded: RecordedChange
+        self, principal: Principal, new: NewMemory, written: WriteResult, recorded: RecordedChange
     ) -> WriteResult:
-        self._access.record_access(scope, (), *search_event(new, written.similarity))
+        self._access.record_access(principal, (), *search_event(new, written.similarity))
         revision = recorded.revisions.get(new.thread_id) if new.thread_id else None
         return replace(written, related=recorded.related, revision=revision)
 
     def _compose_write(
-        self, scope: Principal, new: NewMemory, embedding: Embedding, compared: Sequence[ComparedMemory]
+        self, principal: Principal, new: NewMemory, embedding: Embedding, compared: Sequence[ComparedMemory]
     ) -> tuple[list[MemoryChange], WriteResult] | None:
         """Return the changes to record and the result, None if the memory is not important enough to be created."""
         decision = self._decide_merge(new, compared)
         match = next((c for c in compared if decision.match and c.neighbour.id == decision.match.id), None)
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
             return None
-        plan = WritePlan(scope, new, embedding, compared, decision, match, self._clock.now())
+        plan = WritePlan(principal, new, embedding, compared, decision, match, self._clock.now())
         return compose_write(plan, recreate=self._recreates)
 
     async def record_skip(
-        self, scope: Principal, new: NewMemory, skipped: WriteResult, key: IdempotencyKey | None
+        self, principal: Principal, new: NewMemory, skipped: WriteResult, key: OptionalKey
     ) -> WriteResult:
         """Record the event of a skipped write and, with a `key`, the result for a retry. Store no memory."""
         if key is not None:
-            outcome = await self._journal.record(scope, [], keys=_key_records(key, new, skipped))
+            outcome = await self._journal.record(principal, [], keys=_key_records(key, new, skipped))
             if outcome.replay is not None:
                 return _result_from_replay(new, outcome.replay)
-        await self._journal.record_event(scope, [write_event(new, "classify", "skipped", skipped.similarity)])
+        await self._journal.record_event(principal, [write_event(new, "classify", "skipped", skipped.similarity)])
         return skipped
 
     def _decide_merge(self, new: NewMemory, compared: Sequence[ComparedMemory]) -> Decision:
@@ -274,7 +275,7 @@ class WriteMemories:
         )
 
 
-def _key_records(key: IdempotencyKey | None, new: NewMemory, written: WriteResult) -> list[KeyRecord]:
+def _key_records(key: OptionalKey, new: NewMemory, written: WriteResult) -> list[KeyRecord]:
     if key is None:
         return []
     response = {

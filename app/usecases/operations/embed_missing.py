@@ -48,80 +48,86 @@ class EmbedMissing:
         self._journal = journal
         self._exact_up_to = exact_up_to
 
-    async def count_missing(self, scope: Principal) -> int:
+    async def count_missing(self, principal: Principal) -> int:
         """Return how many memories and store items `embed_all` would embed."""
-        items, embedded = await self._items.count_vectors(scope)
-        return await self._vectors.count_missing(scope, tokens=self._embedder.gives_tokens) + items - embedded
+        items, embedded = await self._items.count_vectors(principal)
+        return await self._vectors.count_missing(principal, tokens=self._embedder.gives_tokens) + items - embedded
 
-    async def embed_all(self, scope: Principal, report: Callable[[int], None] = _ignore_progress) -> dict[str, int]:
+    async def embed_all(self, principal: Principal, report: Callable[[int], None] = _ignore_progress) -> dict[str, int]:
         """Embed the tenant's memories without vector or tokens and its store items without vectors, then index.
 
         Return counts by kind. `report` is called with the size of each embedded batch. Raise EmbedderUnavailable,
         WriteContention, or EmbedderRefused if the model refuses every text.
         """
         embedded, after, refused = 0, None, list[UUID]()
-        while missing := await self._vectors.find_missing(scope, after, BATCH, tokens=self._embedder.gives_tokens):
-            count = await self._embed_memories(scope, missing, refused)
+        while missing := await self._vectors.find_missing(principal, after, BATCH, tokens=self._embedder.gives_tokens):
+            count = await self._embed_memories(principal, missing, refused)
             report(count)
             embedded, after = embedded + count, missing[-1].id
-        items = await self._embed_items(scope, report, refused)
-        indexed = await self._index_vectors(scope)
+        items = await self._embed_items(principal, report, refused)
+        indexed = await self._index_vectors(principal)
         return {"embedded": embedded, "items": items, "indexed": indexed, "refused": len(refused)}
 
-    async def _embed_items(self, scope: Principal, report: Callable[[int], None], refused: list[UUID]) -> int:
+    async def _embed_items(self, principal: Principal, report: Callable[[int], None], refused: list[UUID]) -> int:
         async def embed_batch(items: Sequence[UnembeddedItem]) -> int:
             texts = [item.embeddable_texts for item in items]
             vectors = iter(await self._embedder.embed_texts([text for own in texts for text in own]))
-            return await self._items.fill_vectors(scope, items, [list(islice(vectors, len(own))) for own in texts])
+            return await self._items.fill_vectors(principal, items, [list(islice(vectors, len(own))) for own in texts])
 
         embedded, after = 0, None
-        while missing := await self._items.find_missing(scope, after, BATCH):
+        while missing := await self._items.find_missing(principal, after, BATCH):
             for batch in _split_by_texts(missing):
-                count = await self._embed_by_halves(scope, batch, embed_batch, refused)
+                count = await self._embed_by_halves(principal, batch, embed_batch, refused)
                 report(count)
                 embedded += count
             after = missing[-1].id
         return embedded
 
-    async def _index_vectors(self, scope: Principal) -> int:
+    async def _index_vectors(self, principal: Principal) -> int:
         """Index every vector of a tenant that is too large for exact search. Return how many."""
         indexed = 0
-        if await self._vectors.has_more_than(scope, self._exact_up_to):
-            while count := await self._vectors.index_vectors(scope, INDEXED_AT_ONCE):
+        if await self._vectors.has_more_than(principal, self._exact_up_to):
+            while count := await self._vectors.index_vectors(principal, INDEXED_AT_ONCE):
                 indexed += count
         return indexed
 
-    async def embed_one(self, scope: Principal, memory_id: UUID) -> int:
+    async def embed_one(self, principal: Principal, memory_id: UUID) -> int:
         """Embed a memory that has no vector or no tokens. Return 1, or 0 if it has both. Raise EmbedderUnavailable."""
-        missing = await self._vectors.find_missing_one(scope, memory_id, tokens=self._embedder.gives_tokens)
-        return await self._embed_memories(scope, [missing], []) if missing else 0
+        missing = await self._vectors.find_missing_one(principal, memory_id, tokens=self._embedder.gives_tokens)
+        return await self._embed_memories(principal, [missing], []) if missing else 0
 
-    async def _embed_memories(self, scope: Principal, memories: Sequence[UnembeddedMemory], refused: list[UUID]) -> int:
+    async def _embed_memories(
+        self, principal: Principal, memories: Sequence[UnembeddedMemory], refused: list[UUID]
+    ) -> int:
         async def embed_batch(batch: Sequence[UnembeddedMemory]) -> int:
             embeddings = await self._embedder.encode_texts([embedded_text(m.type, m.text, m.actor_id) for m in batch])
-            return await self._vectors.fill_vectors(scope, batch, embeddings)
+            return await self._vectors.fill_vectors(principal, batch, embeddings)
 
-        return await self._embed_by_halves(scope, memories, embed_batch, refused)
+        return await self._embed_by_halves(principal, memories, embed_batch, refused)
 
     async def _embed_by_halves(
-        self, scope: Principal, batch: Sequence[M], embed: Callable[[Sequence[M]], Awaitable[int]], refused: list[UUID]
+        self,
+        principal: Principal,
+        batch: Sequence[M],
+        embed: Callable[[Sequence[M]], Awaitable[int]],
+        refused: list[UUID],
     ) -> int:
         """Embed a batch and return how many got vectors. Split a refused batch in halves to find the refused text."""
         try:
             return await embed(batch)
         except EmbedderRefused:
             if len(batch) == 1:
-                return await self._record_refusal(scope, batch[0], refused)
+                return await self._record_refusal(principal, batch[0], refused)
         middle = len(batch) // 2
-        first = await self._embed_by_halves(scope, batch[:middle], embed, refused)
-        return first + await self._embed_by_halves(scope, batch[middle:], embed, refused)
+        first = await self._embed_by_halves(principal, batch[:middle], embed, refused)
+        return first + await self._embed_by_halves(principal, batch[middle:], embed, refused)
 
     async def _record_refusal(
-        self, scope: Principal, row: UnembeddedMemory | UnembeddedItem, refused: list[UUID]
+        self, principal: Principal, row: UnembeddedMemory | UnembeddedItem, refused: list[UUID]
     ) -> int:
         refused.append(row.id)
         memory_id = row.id if isinstance(row, UnembeddedMemory) else None
-        await self._journal.record_event(scope, [Observation("worker", "embed", "error", memory_id=memory_id)])
+        await self._journal.record_event(principal, [Observation("worker", "embed", "error", memory_id=memory_id)])
         if len(refused) % MOST_REFUSED == 0:
             await self._check_model(len(refused))
         return 0

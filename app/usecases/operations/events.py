@@ -19,12 +19,12 @@ class CountEvents:
         self._access = access
 
     async def count_events(
-        self, scope: Principal, by: Sequence[str], since: datetime | None, until: datetime | None
+        self, principal: Principal, by: Sequence[str], since: datetime | None, until: datetime | None
     ) -> list[dict[str, Any]]:
         """Return the counts grouped by the columns `by`, from `since` (inclusive) to `until` (exclusive).
 
         None for a bound leaves that side open. Raise InvalidInput for an unknown column.
         """
-        await self._access.flush_pending(scope)
-        async with self._uow.read(scope) as tx:
-            return await self._events.count_events(tx, scope, by, since, until)
+        await self._access.flush_pending(principal)
+        async with self._uow.read(principal) as tx:
+            return await self._events.count_events(tx, principal, by, since, until)

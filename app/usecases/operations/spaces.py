@@ -61,15 +61,16 @@ class Spaces:
 
     async def delete_item_vectors(self, name: str) -> None:
         """Delete the vectors of store items from the space `name`."""
-        async for scope in tenant_principals(self._tenants):
-            await ItemVectorStorage(self._uow, name).delete_vectors(scope)
+        async for principal in tenant_principals(self._tenants):
+            await ItemVectorStorage(self._uow, name).delete_vectors(principal)
 
     async def _build_report(self, registered: RegisteredSpace) -> SpaceReport:
         name = registered.space.name
         vectors, item_vectors = VectorStorage(self._uow, name), ItemVectorStorage(self._uow, name)
         memories = items = embedded = indexed = 0
-        async for scope in tenant_principals(self._tenants):
-            counts, (item_count, filled) = await vectors.count_vectors(scope), await item_vectors.count_vectors(scope)
+        async for principal in tenant_principals(self._tenants):
+            counts = await vectors.count_vectors(principal)
+            item_count, filled = await item_vectors.count_vectors(principal)
             memories += counts.memories
             items += item_count
             embedded += counts.vectors + filled
@@ -97,7 +98,7 @@ class FillSpace:
 
     async def count_missing(self) -> int:
         """Return how many memories and store items have no vector, over all tenants."""
-        return sum([await self._embed.count_missing(scope) async for scope in tenant_principals(self._tenants)])
+        return sum([await self._embed.count_missing(principal) async for principal in tenant_principals(self._tenants)])
 
     async def fill_space(self, report: Callable[[int], None]) -> FillReport:
         """Fill the space tenant by tenant; call `report` with the size of each embedded batch.
@@ -113,10 +114,10 @@ class FillSpace:
             filled.embedded += count
             report(count)
 
-        async for scope in tenant_principals(self._tenants):
+        async for principal in tenant_principals(self._tenants):
             while True:
                 try:
-                    filled.indexed += (await self._embed.embed_all(scope, count_batch))["indexed"]
+                    filled.indexed += (await self._embed.embed_all(principal, count_batch))["indexed"]
                     break
                 except (EmbedderUnavailable, WriteContention):
                     failures += 1

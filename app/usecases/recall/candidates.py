@@ -31,7 +31,7 @@ class Candidates:
         self._clock = clock
 
     async def find_candidates(
-        self, tx: ReadTx, scope: Principal, search: Search, lengths: Mapping[str, int], wanted: int
+        self, tx: ReadTx, principal: Principal, search: Search, lengths: Mapping[str, int], wanted: int
     ) -> list[Candidate]:
         """Return candidates for every slot. Search again without the categories that fill the result alone.
 
@@ -40,7 +40,7 @@ class Candidates:
         candidates: list[Candidate] = []
         categories = list(lengths)
         while categories:
-            more = await self._search.find_candidates(tx, scope, _narrow_search(search, categories))
+            more = await self._search.find_candidates(tx, principal, _narrow_search(search, categories))
             candidates = list({c.id: c for c in (*candidates, *more)}.values()) if candidates else more
             taken = Counter(map(_CATEGORY, candidates))
             full = {c for c in categories if taken[c] >= lengths[c]}
@@ -74,10 +74,10 @@ class Candidates:
         return [c._replace(rerank=logit_by_id.get(c.id)) for c in candidates]
 
     async def keep_visible(
-        self, tx: ReadTx, scope: Principal, search: Search, candidates: Sequence[Candidate]
+        self, tx: ReadTx, principal: Principal, search: Search, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Return the candidates that `scope` may still see."""
-        visible = (await self._search.load_answer(tx, scope, search, chosen=[c.id for c in candidates])).chosen
+        """Return the candidates that the principal may still see."""
+        visible = (await self._search.load_answer(tx, principal, search, chosen=[c.id for c in candidates])).chosen
         return [c for c in candidates if c.id in visible]
 
 

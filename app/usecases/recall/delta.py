@@ -35,22 +35,22 @@ class ReadDelta:
         self._policies = policies
 
     async def read_delta(
-        self, scope: Principal, thread_id: str, since_rev: int | None, agent: str | None, user_id: str | None = None
+        self, principal: Principal, thread_id: str, since_rev: int | None, agent: str | None, user_id: str | None = None
     ) -> Delta:
         """Return the delta for `agent` without procedures, or for the key's categories if `agent` is None.
 
         Raise AgentNotAllowed if the key is not bound to the agent, UnknownAgent if the agent has no allowlist.
         """
-        categories: Sequence[str] | None = scope.category_list
+        categories: Sequence[str] | None = principal.category_list
         if agent is not None:
-            categories = self._policies.categories.delta_categories(scope, agent)
-        async with self._uow.read(scope) as tx:
-            return await self.read_in_transaction(tx, scope, thread_id, since_rev, agent, categories, user_id)
+            categories = self._policies.categories.delta_categories(principal, agent)
+        async with self._uow.read(principal) as tx:
+            return await self.read_in_transaction(tx, principal, thread_id, since_rev, agent, categories, user_id)
 
     async def read_in_transaction(
         self,
         tx: ReadTx,
-        scope: Principal,
+        principal: Principal,
         thread_id: str,
         since_rev: int | None,
         agent: str | None,
@@ -62,13 +62,15 @@ class ReadDelta:
         It starts at `since_rev`; None means the agent's cursor for `user_id`, or for all users if that is None. With a
         `user_id` it has that user's memories only, because two users may have threads of the same name.
         """
-        state = await self._storage.get_thread_state(tx, scope, thread_id, agent, user_id)
+        state = await self._storage.get_thread_state(tx, principal, thread_id, agent, user_id)
         since = state.cursor if since_rev is None else since_rev
         if state.rev <= since:
             return Delta(since, state.rev, None, 0, False)
         limit, truncated = self._policies.delta_bullets, state.is_truncated(since)
         between = (since, state.rev)
-        changes = await self._storage.load_changes(tx, scope, thread_id, between, categories, limit, user_id, truncated)
+        changes = await self._storage.load_changes(
+            tx, principal, thread_id, between, categories, limit, user_id, truncated
+        )
         entries = tuple(self._entry_from_row(row) for row in changes.rows)
         header = render_header(since, entries, limit)
         shown = header.shown if header else 0

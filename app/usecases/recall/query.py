@@ -53,7 +53,7 @@ class Query:
 class _QueryState:
     """The state that one query carries through its stages."""
 
-    scope: Principal
+    principal: Principal
     query: Query
     search: Search
     profile: RankingProfile
@@ -92,14 +92,14 @@ class QueryMemories:
         self._policies = policies
         self._clock = clock
 
-    async def answer_query(self, scope: Principal, query: Query) -> Answer:
+    async def answer_query(self, principal: Principal, query: Query) -> Answer:
         """Answer `query`. Raise AgentNotAllowed, UnknownAgent, CategoryNotAllowed or InvalidInput.
 
         Without the embedder the answer is lexical, without the reranker it is not reranked; `degraded` then has the
         error's code.
         """
         started = time.perf_counter()
-        work = await self._prepare_query(scope.speaking_as(query.agent), query)
+        work = await self._prepare_query(principal.speaking_as(query.agent), query)
         reranked = await self._rerank_candidates(work)
         async with self._open_transaction(work) as tx:
             await self._add_delta(tx, work)
@@ -110,10 +110,10 @@ class QueryMemories:
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
 
-    async def _prepare_query(self, scope: Principal, query: Query) -> _QueryState:
+    async def _prepare_query(self, principal: Principal, query: Query) -> _QueryState:
         policies = self._policies
         categories = policies.categories.resolve_categories(
-            scope, query.agent, query.categories, query.filters.category
+            principal, query.agent, query.categories, query.filters.category
         )
         if not (text := normalise_text(query.query)):
             raise InvalidInput("query is empty")
@@ -143,7 +143,7 @@ class QueryMemories:
         word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
         ranking_query = RankingQuery(text, *word_vectors, query.zone, query.thread_id)
         lengths = {c: policies.categories.get_category(c).rag_length for c in ranked}
-        return _QueryState(scope, query, search, profile, ranking_query, pinned, lengths, top_k, answer, builder)
+        return _QueryState(principal, query, search, profile, ranking_query, pinned, lengths, top_k, answer, builder)
 
     async def _embed_query(self, text: str, answer: Answer) -> Embedding | None:
         try:
@@ -158,8 +158,8 @@ class QueryMemories:
         The transaction is read-write only if the cursor may move.
         """
         if work.query.thread_id is None:
-            return self._uow.calls(work.scope)
-        return self._uow.write(work.scope) if work.query.since_rev is None else self._uow.read(work.scope)
+            return self._uow.calls(work.principal)
+        return self._uow.write(work.principal) if work.query.since_rev is None else self._uow.read(work.principal)
 
     async def _add_delta(self, tx: ReadTx, work: _QueryState) -> None:
         query = work.query
@@ -167,10 +167,10 @@ class QueryMemories:
             return
         viewer = (
             query.agent,
-            self._policies.categories.delta_categories(work.scope, query.agent),
+            self._policies.categories.delta_categories(work.principal, query.agent),
             query.filters.user_id,
         )
-        delta = await self._delta.read_in_transaction(tx, work.scope, query.thread_id, query.since_rev, *viewer)
+        delta = await self._delta.read_in_transaction(tx, work.principal, query.thread_id, query.since_rev, *viewer)
         header = work.builder.add_header(delta.header)
         work.answer.delta = {
             "since_rev": delta.since_rev,
@@ -180,19 +180,21 @@ class QueryMemories:
         }
         if header is not None and isinstance(tx, WriteTx):
             await self._cursors.advance_cursor(
-                tx, work.scope, query.thread_id, query.agent, delta.rev, query.filters.user_id
+                tx, work.principal, query.thread_id, query.agent, delta.rev, query.filters.user_id
             )
 
     async def _rerank_candidates(self, work: _QueryState) -> list[Candidate] | None:
         """Return the reranked candidates, None if nothing needs reranking. No transaction is open meanwhile."""
         if not work.lengths or not self._candidates.needs_reranking(work.profile, work.top_k):
             return None
-        async with self._uow.calls(work.scope) as tx:
-            candidates = await self._candidates.find_candidates(tx, work.scope, work.search, work.lengths, work.top_k)
+        async with self._uow.calls(work.principal) as tx:
+            candidates = await self._candidates.find_candidates(
+                tx, work.principal, work.search, work.lengths, work.top_k
+            )
             best = self._candidates.best_ids(
                 candidates, work.profile, work.ranking_query, work.top_k, work.query.threshold
             )
-            texts = (await self._search.load_answer(tx, work.scope, work.search, chosen=best)).chosen
+            texts = (await self._search.load_answer(tx, work.principal, work.search, chosen=best)).chosen
         try:
             return await self._candidates.rerank_best(candidates, work.ranking_query, list(texts.values()))
         except RerankerUnavailable as error:
@@ -206,9 +208,11 @@ class QueryMemories:
         if not work.lengths:
             return []
         if reranked is None:
-            candidates = await self._candidates.find_candidates(tx, work.scope, work.search, work.lengths, work.top_k)
+            candidates = await self._candidates.find_candidates(
+                tx, work.principal, work.search, work.lengths, work.top_k
+            )
         else:
-            candidates = await self._candidates.keep_visible(tx, work.scope, work.search, reranked)
+            candidates = await self._candidates.keep_visible(tx, work.principal, work.search, reranked)
         scored = score_candidates(candidates, work.profile, self._clock.now(), work.ranking_query)
         scored, low = keep_similar(scored, work.query.threshold)
         scored, unread = keep_reranked(scored, work.profile)
@@ -225,7 +229,7 @@ class QueryMemories:
         most = self._policies.query.related
         loaded = await self._search.load_answer(
             tx,
-            work.scope,
+            work.principal,
             work.search,
             whole=work.pinned_categories,
             whole_limit=self._policies.query.whole_limit,
@@ -237,7 +241,9 @@ class QueryMemories:
         builder.add_ranked(chosen, loaded.chosen)
         if answered := builder.answered_ids:
             if any(r.via not in answered for r in related):  # some belong to memories that did not fit: load again
-                reloaded = await self._search.load_answer(tx, work.scope, work.search, chosen=answered, related=most)
+                reloaded = await self._search.load_answer(
+                    tx, work.principal, work.search, chosen=answered, related=most
+                )
                 related = reloaded.related
             builder.add_related(related)
         builder.fill_remaining()
@@ -253,4 +259,4 @@ class QueryMemories:
             category=work.search.categories[0] if len(work.search.categories) == 1 else None,
             sim=max((s for s in similarities if s is not None), default=None),
         )
-        self._access.record_access(work.scope, work.builder.answered_ids, event)
+        self._access.record_access(work.principal, work.builder.answered_ids, event)

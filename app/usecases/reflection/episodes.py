@@ -35,7 +35,7 @@ class CaptureEpisodes:
         self.bounds = Bounds(policy.cooldown, policy.rounds, policy.window, policy.category, policy.per_user_day)
 
     async def read_thread(
-        self, scope: Principal, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
+        self, principal: Principal, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
     ) -> ReflectionResult:
         """Read the unread turns of a thread if its cooldown is over or `again` is set. `dry_run` stores nothing.
 
@@ -44,23 +44,25 @@ class CaptureEpisodes:
         result = ReflectionResult("episode", user_id, thread_id)
         if not self._gateway.has_model:
             return replace(result, why="no_model")
-        transcript = await self._cursor.load_unread(scope, result, self.bounds, dry_run=dry_run, again=again)
+        transcript = await self._cursor.load_unread(principal, result, self.bounds, dry_run=dry_run, again=again)
         if not isinstance(transcript, Transcript):
             return replace(result, why=transcript)
-        async with self._cursor.uow.read(scope) as tx:
-            where = scope, user_id, MemoryType.episodic, self._joinable_since(), self._hidden
+        async with self._cursor.uow.read(principal) as tx:
+            where = principal, user_id, MemoryType.episodic, self._joinable_since(), self._hidden
             earlier = await self._cursor.storage.load_newest(tx, *where, EARLIER_EPISODES)
-            today = await self._cursor.storage.load_episode_count(tx, scope, user_id, self._cursor.start_of_day())
+            today = await self._cursor.storage.load_episode_count(tx, principal, user_id, self._cursor.start_of_day())
         if today >= self._policy.per_user_day:
             return replace(result, why="cap")
         try:
-            return await self._read_transcript(scope, result, transcript, earlier, dry_run)
+            return await self._read_transcript(principal, result, transcript, earlier, dry_run)
         except UnusableAnswer:
-            return await self._writer.record_unusable_answer(scope, result, transcript, self.bounds, dry_run=dry_run)
+            return await self._writer.record_unusable_answer(
+                principal, result, transcript, self.bounds, dry_run=dry_run
+            )
 
     async def _read_transcript(
         self,
-        scope: Principal,
+        principal: Principal,
         result: ReflectionResult,
         transcript: Transcript,
         earlier: Sequence[Memory],
@@ -69,22 +71,22 @@ class CaptureEpisodes:
         transcript, messages = transcript.trim_to_fit(MAX_TRANSCRIPT, self._cursor.policies.echo_marks)
         episode = None
         if messages:
-            result, episode = await self._ask_for_episode(scope, result, transcript, messages, earlier)
+            result, episode = await self._ask_for_episode(principal, result, transcript, messages, earlier)
         if episode is None:
             skipped = Observation("episodic", "create", "skipped", result.user_id, result.thread_id)
-            return await self._writer.skip_transcript(scope, result, transcript, skipped, dry_run=dry_run)
+            return await self._writer.skip_transcript(principal, result, transcript, skipped, dry_run=dry_run)
         draft = self._build_draft(transcript, episode)
-        change = await self._build_change(scope, draft)
+        change = await self._build_change(principal, draft)
         is_new = change.new is not None
         result = replace(result, texts=[draft.text], created=int(is_new), updated=int(not is_new))
         if dry_run:
             return result
         daily_cap = self._policy.per_user_day if is_new else None
-        return await self._writer.store_from_transcript(scope, result, transcript, change, daily_cap)
+        return await self._writer.store_from_transcript(principal, result, transcript, change, daily_cap)
 
     async def _ask_for_episode(
         self,
-        scope: Principal,
+        principal: Principal,
         result: ReflectionResult,
         transcript: Transcript,
         messages: Sequence[Message],
@@ -94,23 +96,23 @@ class CaptureEpisodes:
         room = limits.limit_for(MemoryType.episodic) - len(add_date_prefix("", at))
         prompt = episode_prompt(messages, at.date(), [strip_date_prefix(memory.text) for memory in earlier][::-1])
         answer = await self._gateway.require_answer(
-            scope, prompt, partial(read_episode, messages, replace(limits, episodic=room))
+            principal, prompt, partial(read_episode, messages, replace(limits, episodic=room))
         )
         return replace(result, tokens=answer.usage.total_tokens), answer.value
 
-    async def _build_change(self, scope: Principal, draft: NewMemory) -> MemoryChange:
+    async def _build_change(self, principal: Principal, draft: NewMemory) -> MemoryChange:
         """Return the change that creates an episode, or updates a recent one that says the same. Pinned ones stay."""
         whole, bare = await self._writer.encode_texts([draft.text, strip_date_prefix(draft.text)])
-        async with self._cursor.uow.read(scope) as tx:
+        async with self._cursor.uow.read(principal) as tx:
             near = await self._cursor.storage.find_nearest(
-                tx, scope, draft, whole.vector, self._joinable_since(), self._hidden, MAX_COMPARED
+                tx, principal, draft, whole.vector, self._joinable_since(), self._hidden, MAX_COMPARED
             )
         others = await self._writer.encode_texts([strip_date_prefix(memory.text) for memory in near]) if near else []
         pairs = [(cosine_similarity(bare, other), memory) for other, memory in zip(others, near, strict=True)]
         best, same = max(pairs, key=lambda pair: pair[0], default=(None, None))
         if same is None or best is None or best < self._policy.join_at:
-            return self._writer.build_creation(scope, draft, whole, _build_event(draft, "create", best))
-        return self._writer.build_update(scope, same, draft, whole, _build_event(draft, "merge", best))
+            return self._writer.build_creation(principal, draft, whole, _build_event(draft, "create", best))
+        return self._writer.build_update(principal, same, draft, whole, _build_event(draft, "merge", best))
 
     def _joinable_since(self) -> datetime:
         return self._cursor.clock.now() - timedelta(hours=self._policy.join_hours)

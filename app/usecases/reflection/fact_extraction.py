@@ -92,7 +92,9 @@ class ExtractFacts:
         """True if a chat model is configured."""
         return self._ask.has_model
 
-    async def extract_from_turn(self, scope: Principal, turn_id: UUID, *, dry_run: bool = False) -> ExtractionResult:
+    async def extract_from_turn(
+        self, principal: Principal, turn_id: UUID, *, dry_run: bool = False
+    ) -> ExtractionResult:
         """Extract facts: at most `per_turn` writes for the turn and `per_user_day` for its user and day (UTC).
 
         With `dry_run`, write nothing. Leave the turn for later if the day's tokens are spent. Raise UnusableAnswer,
@@ -100,7 +102,7 @@ class ExtractFacts:
         """
         if not self._ask.has_model:
             return ExtractionResult("no_model")
-        before = await self._storage.load_state(scope, turn_id, self._start_of_day(), ROUTE)
+        before = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE)
         turn, writes = before.turn, sum(action in WRITE_ACTIONS for action in before.settled.values())
         if turn is None or turn.state is not MemoryState.active:
             return ExtractionResult("gone")
@@ -109,22 +111,22 @@ class ExtractFacts:
         finished = before.done or (writes > 0 and writes >= self._policy.per_turn)
         if why := self._skip_reason(turn, message, finished, room, categories):
             if why == "cap":
-                await self._journal.record_event(scope, [_build_event(turn, "skipped")])
+                await self._journal.record_event(principal, [_build_event(turn, "skipped")])
             return ExtractionResult(why)
         try:
-            candidates, tokens = await self._find_candidates(scope, turn, message, categories)
+            candidates, tokens = await self._find_candidates(principal, turn, message, categories)
         except TokensSpent:
             return ExtractionResult("spent")
         candidates, fields = self._split_profile_fields(turn, candidates)
         drafts = {at: _build_draft(turn, one) for at, one in enumerate(candidates) if str(at) not in before.settled}
-        planned = await self._reconcile.decide_writes(scope, turn, drafts, self._visible_categories(before), room)
+        planned = await self._reconcile.decide_writes(principal, turn, drafts, self._visible_categories(before), room)
         result = ExtractionResult(None, candidates, planned, tokens=tokens + planned.tokens, fields=fields)
         if dry_run:
             return result
         proposed = 0
         if self._consent.is_visible_in(self._visible_categories(before)):
-            proposed = await self._consent.propose_fields(scope, turn.user_id, fields, turn.id, turn.thread_id)
-        return replace(result, outcome=await self._store_facts(scope, turn, planned), proposed=proposed)
+            proposed = await self._consent.propose_fields(principal, turn.user_id, fields, turn.id, turn.thread_id)
+        return replace(result, outcome=await self._store_facts(principal, turn, planned), proposed=proposed)
 
     def _split_profile_fields(
         self, turn: Memory, candidates: Sequence[Candidate]
@@ -154,14 +156,14 @@ class ExtractFacts:
         return "cap" if room < 1 else None
 
     async def _find_candidates(
-        self, scope: Principal, turn: Memory, message: str, categories: Mapping[str, str]
+        self, principal: Principal, turn: Memory, message: str, categories: Mapping[str, str]
     ) -> tuple[list[Candidate], int]:
         """Return the most important candidates and the tokens spent. Ask about a long message piece by piece."""
         candidates, tokens = [], 0
         for piece in split_text(message, MAX_MESSAGE):
             read = partial(read_fact_extraction, piece, categories, self._policies.write.text_limits)
             answer = await self._ask.require_answer(
-                scope, fact_extraction_prompt(piece, turn.created_at.date(), categories), read
+                principal, fact_extraction_prompt(piece, turn.created_at.date(), categories), read
             )
             candidates += answer.value or []
             tokens += answer.usage.total_tokens
@@ -185,29 +187,29 @@ class ExtractFacts:
     def _start_of_day(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
-    async def _store_facts(self, scope: Principal, turn: Memory, planned: PlannedReconcile) -> ReconcileOutcome:
+    async def _store_facts(self, principal: Principal, turn: Memory, planned: PlannedReconcile) -> ReconcileOutcome:
         """Carry out as many writes as the day's limit allows. An interrupted run does not return its reservation."""
         user_id, day, plan = turn.user_id, self._start_of_day(), planned.plan
         room = (
-            await self._storage.reserve_writes(scope, user_id, day, plan.write_count, self._policy.per_user_day)
+            await self._storage.reserve_writes(principal, user_id, day, plan.write_count, self._policy.per_user_day)
             if plan.write_count
             else 0
         )
         planned = replace(planned, plan=plan.limit_writes(room))
         outcome = await self._reconcile.carry_out(
-            scope, turn, planned, lambda name: _idempotency_key(turn, f"{turn.id}:{name}")
+            principal, turn, planned, lambda name: _idempotency_key(turn, f"{turn.id}:{name}")
         )
         if left := room - outcome.write_count:
-            await self._storage.return_writes(scope, user_id, day, left)
+            await self._storage.return_writes(principal, user_id, day, left)
         events = [
             _build_event(turn, "ok", result, planned.facts[number].new.category)
             for number, result in outcome.written.items()
             if result.action in WRITE_ACTIONS
         ]
         if events:
-            await self._journal.record_event(scope, events)
+            await self._journal.record_event(principal, events)
         end = KeyRecord(_idempotency_key(turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
-        await self._journal.record(scope, [], keys=[end])
+        await self._journal.record(principal, [], keys=[end])
         return outcome
 
 

@@ -36,7 +36,7 @@ class GeneratedMemoryWriter:
         return await self._embedder.encode_texts(texts)
 
     def build_creation(
-        self, scope: Principal, draft: NewMemory, embedding: Embedding, event: Observation
+        self, principal: Principal, draft: NewMemory, embedding: Embedding, event: Observation
     ) -> MemoryChange:
         """Return the change that creates a memory, its text trimmed to the limit of its type."""
         now, memory_id = self.cursor.clock.now(), new_id()
@@ -46,7 +46,7 @@ class GeneratedMemoryWriter:
             kind=ChangeKind.created,
             memory_id=memory_id,
             user_id=new.user_id,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             new=new,
             vector=embedding.vector,
             tokens=embedding.tokens,
@@ -56,7 +56,7 @@ class GeneratedMemoryWriter:
         )
 
     def build_update(
-        self, scope: Principal, old: Memory, draft: NewMemory, embedding: Embedding, event: Observation
+        self, principal: Principal, old: Memory, draft: NewMemory, embedding: Embedding, event: Observation
     ) -> MemoryChange:
         """Return the change that gives a memory the draft's text and source. History keeps the old text."""
         fields = {
@@ -71,7 +71,7 @@ class GeneratedMemoryWriter:
             kind=ChangeKind.updated,
             memory_id=old.id,
             user_id=old.user_id,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             fields=fields,
             vector=embedding.vector,
             tokens=embedding.tokens,
@@ -82,7 +82,7 @@ class GeneratedMemoryWriter:
         )
 
     async def store_changes(
-        self, scope: Principal, step: ReadStep, changes: Sequence[MemoryChange] = (), daily_cap: int | None = None
+        self, principal: Principal, step: ReadStep, changes: Sequence[MemoryChange] = (), daily_cap: int | None = None
     ) -> SkipReason | None:
         """Store the changes and the read position in one transaction; return the reason if nothing was stored.
 
@@ -90,9 +90,9 @@ class GeneratedMemoryWriter:
         another day reads the turns again. `erased`: a text was erased, so only the position is stored.
         """
         try:
-            return await self._store_changes(scope, step, changes, daily_cap)
+            return await self._store_changes(principal, step, changes, daily_cap)
         except ErasedText:  # the text came from a person who had it erased: it must not come back
-            return await self._store_changes(scope, step, (), None) or "erased"
+            return await self._store_changes(principal, step, (), None) or "erased"
         except (VersionConflict, WrongState, NotFound):
             return "overtaken"
         except _DailyCapReached:
@@ -100,7 +100,7 @@ class GeneratedMemoryWriter:
 
     async def store_from_transcript(
         self,
-        scope: Principal,
+        principal: Principal,
         result: ReflectionResult,
         transcript: Transcript,
         change: MemoryChange | None,
@@ -108,13 +108,13 @@ class GeneratedMemoryWriter:
     ) -> ReflectionResult:
         """Store a change (None: only the position) and return the result with the number of turns left to read."""
         changes = [] if change is None else [change]
-        why = await self.store_changes(scope, self.cursor.step_past(result, transcript), changes, daily_cap)
+        why = await self.store_changes(principal, self.cursor.step_past(result, transcript), changes, daily_cap)
         rest = transcript.count_remaining if why in (None, "erased") else 0
         return replace(result, why=why or (None if changes else "nothing"), rest=rest)
 
     async def skip_transcript(
         self,
-        scope: Principal,
+        principal: Principal,
         result: ReflectionResult,
         transcript: Transcript,
         event: Observation,
@@ -124,13 +124,13 @@ class GeneratedMemoryWriter:
         """Count a transcript as read that no memory came of, and record the event."""
         if dry_run:
             return replace(result, why="nothing")
-        result = await self.store_from_transcript(scope, result, transcript, None)
+        result = await self.store_from_transcript(principal, result, transcript, None)
         if result.why == "nothing":
-            await self.record_event(scope, event)
+            await self.record_event(principal, event)
         return result
 
     async def record_unusable_answer(
-        self, scope: Principal, result: ReflectionResult, transcript: Transcript, bounds: Bounds, *, dry_run: bool
+        self, principal: Principal, result: ReflectionResult, transcript: Transcript, bounds: Bounds, *, dry_run: bool
     ) -> ReflectionResult:
         """Read half of the transcript next time; count a single turn as read, since no half of it is left."""
         result, half = replace(result, why="unusable"), len(transcript.turns) // 2
@@ -138,29 +138,29 @@ class GeneratedMemoryWriter:
             return result
         step = self.cursor.step_past(result, transcript)
         if not half:
-            is_stored = await self.store_changes(scope, step) is None
+            is_stored = await self.store_changes(principal, step) is None
             return replace(result, rest=transcript.count_remaining if is_stored else 0)
         tries = next(tries for tries in count() if bounds.window >> tries <= half)
-        await self.cursor.count_failed_try(scope, step, tries)
+        await self.cursor.count_failed_try(principal, step, tries)
         return result
 
-    async def record_event(self, scope: Principal, event: Observation) -> None:
+    async def record_event(self, principal: Principal, event: Observation) -> None:
         """Record an event in a transaction of its own."""
-        await self._journal.record_event(scope, [event])
+        await self._journal.record_event(principal, [event])
 
     async def _store_changes(
-        self, scope: Principal, step: ReadStep, changes: Sequence[MemoryChange], daily_cap: int | None
+        self, principal: Principal, step: ReadStep, changes: Sequence[MemoryChange], daily_cap: int | None
     ) -> SkipReason | None:
         cursor = self.cursor
-        async with cursor.uow.write(scope) as tx:
-            if not await cursor.advance_position(tx, scope, step):
+        async with cursor.uow.write(principal) as tx:
+            if not await cursor.advance_position(tx, principal, step):
                 return "overtaken"
             if changes and daily_cap is not None:
                 today = cursor.start_of_day()
-                if not await cursor.storage.count_episode(tx, scope, step.user_id, today, daily_cap):
+                if not await cursor.storage.count_episode(tx, principal, step.user_id, today, daily_cap):
                     raise _DailyCapReached
             if changes:
-                await self._journal.record(scope, changes, tx=tx)
+                await self._journal.record(principal, changes, tx=tx)
         return None
 
 

@@ -38,7 +38,7 @@ class DrawInsights:
         self._hidden = self._cursor.policies.categories.agents_without_category(self._policy.category)
         self._sources = self._cursor.policies.categories.categories_of_all_viewers(self._policy.category)
 
-    async def draw_for_user(self, scope: Principal, user_id: str, *, dry_run: bool = False) -> ReflectionResult:
+    async def draw_for_user(self, principal: Principal, user_id: str, *, dry_run: bool = False) -> ReflectionResult:
         """Draw insights from the episodes since the last time. Without new episodes no model is called.
 
         `dry_run` stores nothing. Raise ChatModelUnavailable, TokensSpent or EmbedderUnavailable; then the try does
@@ -50,55 +50,57 @@ class DrawInsights:
         if not self._cursor.policies.draws_insights:
             return replace(result, why="off")
         now = self._cursor.clock.now()
-        material = await self._load_material(scope, user_id, now)
+        material = await self._load_material(principal, user_id, now)
         if material is None:
             return replace(result, why="nothing_new")
         question = material.build_question(self._policy.talk_characters, self._cursor.policies.echo_marks)
         read = partial(read_insights, question, self._cursor.policies.write.text_limits)
         step = ReadStep(user_id, WHOLE_USER, "insight", material.mark, ReadPosition(0, now))
         try:
-            answer = await self._gateway.require_answer(scope, insights_prompt(question), read)
+            answer = await self._gateway.require_answer(principal, insights_prompt(question), read)
         except UnusableAnswer:
             result = replace(result, why="unusable")
-            if not dry_run and await self._cursor.count_failed_try(scope, step) >= MAX_TRIES:
-                await self._writer.store_changes(scope, step)
+            if not dry_run and await self._cursor.count_failed_try(principal, step) >= MAX_TRIES:
+                await self._writer.store_changes(principal, step)
             return result
         result = replace(result, tokens=answer.usage.total_tokens)
         found, sensitive = self._consent.split_sensitive(answer.value or [], lambda insight: (insight.text, "", ""))
-        changes = await self._build_changes(scope, material, found) if found else []
+        changes = await self._build_changes(principal, material, found) if found else []
         texts = [change.new.text for change in changes if change.new]
         result = replace(result, texts=texts, created=len(changes), why=None if changes else "nothing")
         if dry_run:
             return result
-        why = await self._writer.store_changes(scope, step, changes)
+        why = await self._writer.store_changes(principal, step, changes)
         if why is None:
-            await self._propose_fields(scope, user_id, changes, sensitive)
+            await self._propose_fields(principal, user_id, changes, sensitive)
         if not changes and why is None:
-            await self._writer.record_event(scope, Observation("worker", "insight", "skipped", user_id))
+            await self._writer.record_event(principal, Observation("worker", "insight", "skipped", user_id))
         return result if why is None else replace(result, why=why)
 
-    async def _load_material(self, scope: Principal, user_id: str, now: datetime) -> InsightMaterial | None:
+    async def _load_material(self, principal: Principal, user_id: str, now: datetime) -> InsightMaterial | None:
         """Return the material of new insights, or None without new episodes of agents that may see the insights."""
-        async with self._cursor.uow.read(scope) as tx:
-            if not await self._cursor.storage.list_insight_users(tx, scope, user_id, self._policy.due_before(now), 1):
+        async with self._cursor.uow.read(principal) as tx:
+            if not await self._cursor.storage.list_insight_users(
+                tx, principal, user_id, self._policy.due_before(now), 1
+            ):
                 return None
             material = await self._cursor.storage.load_material(
-                tx, scope, user_id, self._policy, self._hidden, self._sources
+                tx, principal, user_id, self._policy, self._hidden, self._sources
             )
         return material if material.activity else None
 
     async def _propose_fields(
-        self, scope: Principal, user_id: str, changes: Sequence[MemoryChange], sensitive: Sequence[ProfileField]
+        self, principal: Principal, user_id: str, changes: Sequence[MemoryChange], sensitive: Sequence[ProfileField]
     ) -> None:
         """Propose the sensitive fields that the model found, and the tone and goals of stored insights."""
-        await self._consent.propose_fields(scope, user_id, sensitive)
+        await self._consent.propose_fields(principal, user_id, sensitive)
         for change in changes:
             if change.new is not None:
                 benign = benign_fields(change.new.text)
-                await self._consent.propose_fields(scope, user_id, benign, evidence=change.memory_id)
+                await self._consent.propose_fields(principal, user_id, benign, evidence=change.memory_id)
 
     async def _build_changes(
-        self, scope: Principal, material: InsightMaterial, found: Sequence[Insight]
+        self, principal: Principal, material: InsightMaterial, found: Sequence[Insight]
     ) -> list[MemoryChange]:
         """Return the creation of each insight that repeats no fact, no stored insight and no other new one."""
         known_texts = [memory.text for memory in (*material.facts, *material.known)]
@@ -111,7 +113,7 @@ class DrawInsights:
             taken.append(embedding)
             draft = self._build_draft(material, insight)
             event = Observation("worker", "insight", "ok", draft.user_id, None, None, draft.category, best)
-            change = self._writer.build_creation(scope, draft, embedding, event)
+            change = self._writer.build_creation(principal, draft, embedding, event)
             changes.append(replace(change, history_meta=OWN_JOB))
         return changes
 

@@ -55,7 +55,7 @@ class ModelGateway:
 
     async def ask_model(
         self,
-        scope: Principal,
+        principal: Principal,
         prompt: Prompt[Answer],
         read: Callable[[Answer], CheckedAnswer[T]],
         attempts: int = ATTEMPTS,
@@ -68,7 +68,7 @@ class ModelGateway:
             raise NoChatModel()
         value, usage, attempt_prompt, rule = None, Usage(), prompt, None
         for attempt in range(1, attempts + 1):
-            reading, cost = await self._ask_once(scope, attempt_prompt, read, attempt)
+            reading, cost = await self._ask_once(principal, attempt_prompt, read, attempt)
             value, usage = value if reading.value is None else reading.value, usage + cost
             rule = reading.rule
             if rule is None:
@@ -78,7 +78,7 @@ class ModelGateway:
         return ModelAnswer(value, usage, rule)
 
     async def require_answer(
-        self, scope: Principal, prompt: Prompt[Answer], read: Callable[[Answer], CheckedAnswer[T]]
+        self, principal: Principal, prompt: Prompt[Answer], read: Callable[[Answer], CheckedAnswer[T]]
     ) -> ModelAnswer[T]:
         """Ask as `ask_model` does, for work that must not be lost: a nonsensical answer counts as an outage.
 
@@ -87,24 +87,24 @@ class ModelGateway:
         longer each time.
         """
         if self._failed_probes:
-            await self.probe_model(scope)
+            await self.probe_model(principal)
         try:
-            answer = await self.ask_model(scope, prompt, read)
+            answer = await self.ask_model(principal, prompt, read)
         except UnusableAnswer:
-            await self.probe_model(scope)
+            await self.probe_model(principal)
             raise
         if answer.value is None and answer.rule in NONSENSE_RULES:
-            await self.probe_model(scope)
+            await self.probe_model(principal)
             raise UnusableAnswer()
         return answer
 
-    async def probe_model(self, scope: Principal) -> None:
+    async def probe_model(self, principal: Principal) -> None:
         """Ask the probe question, at the tenant's cost. Raise ChatModelUnavailable or TokensSpent."""
         if time.monotonic() < self._rests_until:
             raise ChatModelUnavailable("The chat model answered nonsense and is not asked again for a while.")
         failure = "The chat model answers nonsense."
         try:
-            sane = (await self.ask_model(scope, PROBE, read_probe, 1)).rule is None
+            sane = (await self.ask_model(principal, PROBE, read_probe, 1)).rule is None
         except UnusableAnswer as error:
             sane, failure = False, error.detail
         if sane:
@@ -116,12 +116,12 @@ class ModelGateway:
         raise ChatModelUnavailable(failure)
 
     async def _ask_once(
-        self, scope: Principal, prompt: Prompt[Answer], read: Callable[[Answer], CheckedAnswer[T]], attempt: int
+        self, principal: Principal, prompt: Prompt[Answer], read: Callable[[Answer], CheckedAnswer[T]], attempt: int
     ) -> tuple[CheckedAnswer[T], Usage]:
         day = self._clock.now().date()
         reserved = estimate_tokens(prompt.rules, prompt.question) + prompt.max_tokens
-        if not await self._storage.reserve_tokens(scope, day, reserved, self._policy.daily_tokens):
-            await self._record_failure(scope, "skipped")
+        if not await self._storage.reserve_tokens(principal, day, reserved, self._policy.daily_tokens):
+            await self._record_failure(principal, "skipped")
             raise TokensSpent()
         call, started = ModelCall(prompt.version, self._model.name, attempt), time.perf_counter()
         try:
@@ -129,8 +129,8 @@ class ModelGateway:
             reply = await self._model.generate_reply(prompt)
         except ChatModelUnavailable as error:
             failed = replace(call, duration_ms=_elapsed_ms(started), status="error", error=error.code)
-            await self._storage.settle_call(scope, day, reserved, failed, self._clock.now())
-            await self._record_failure(scope, "error")
+            await self._storage.settle_call(principal, day, reserved, failed, self._clock.now())
+            await self._record_failure(principal, "error")
             raise
         reading: CheckedAnswer[T] = (
             read(reply.value) if reply.value is not None else CheckedAnswer(rule="malformed", complaint=JSON_COMPLAINT)
@@ -140,12 +140,12 @@ class ModelGateway:
         )
         if reading.rule is not None:
             answered = replace(answered, status="refused", error=reading.rule)
-        await self._storage.settle_call(scope, day, reserved, answered, self._clock.now())
+        await self._storage.settle_call(principal, day, reserved, answered, self._clock.now())
         return reading, reply.usage
 
-    async def _record_failure(self, scope: Principal, status: Literal["error", "skipped"]) -> None:
+    async def _record_failure(self, principal: Principal, status: Literal["error", "skipped"]) -> None:
         with contextlib.suppress(MnemaError):
-            await self._journal.record_event(scope, [Observation("worker", "llm", status)])
+            await self._journal.record_event(principal, [Observation("worker", "llm", status)])
 
 
 def _elapsed_ms(started: float) -> int:

@@ -27,8 +27,10 @@ class ReportModel:
         self._policy = policy
         self._clock = clock
 
-    async def build_report(self, scope: Principal, days: int) -> ModelReport:
+    async def build_report(self, principal: Principal, days: int) -> ModelReport:
         """Return the report on the calls of the last `days` days; `spent_today` is for the current UTC day."""
         now = self._clock.now()
-        prompts = await self._storage.load_reports(scope, now - timedelta(days=days))
-        return ModelReport(prompts, await self._storage.load_spent_tokens(scope, now.date()), self._policy.daily_tokens)
+        prompts = await self._storage.load_reports(principal, now - timedelta(days=days))
+        return ModelReport(
+            prompts, await self._storage.load_spent_tokens(principal, now.date()), self._policy.daily_tokens
+        )

@@ -22,7 +22,7 @@ class ReadCursor:
         self.clock = clock
 
     async def load_unread(
-        self, scope: Principal, result: ReflectionResult, bounds: Bounds, *, dry_run: bool, again: bool
+        self, principal: Principal, result: ReflectionResult, bounds: Bounds, *, dry_run: bool, again: bool
     ) -> Transcript | SkipReason:
         """Return the oldest turns of a thread that this kind has not read, or the reason why it is not time.
 
@@ -31,25 +31,25 @@ class ReadCursor:
         """
         assert result.thread_id is not None
         now, hidden = self.clock.now(), self.policies.categories.agents_without_category(bounds.category)
-        async with self.uow.write(scope) as tx:
+        async with self.uow.write(principal) as tx:
             where = result.user_id, result.thread_id, result.kind
             sources = self.policies.turn_category, bounds.window, hidden
-            transcript = await self.storage.load_transcript(tx, scope, *where, *sources, now, begin=not dry_run)
+            transcript = await self.storage.load_transcript(tx, principal, *where, *sources, now, begin=not dry_run)
         if transcript is None or not transcript.unread:
             return "nothing_new"
         is_due = again or bounds.cooldown.is_over(transcript.unread, transcript.mark.at, now)
         return transcript if is_due else "resting"
 
     async def list_waiting(
-        self, scope: Principal, kind: ReflectionKind, bounds: Bounds, user_id: str | None, limit: int
+        self, principal: Principal, kind: ReflectionKind, bounds: Bounds, user_id: str | None, limit: int
     ) -> list[tuple[str, str]]:
         """Return users and threads whose unread turns have waited for the whole cooldown, at most `limit`."""
         before = self.clock.now() - timedelta(minutes=bounds.cooldown.minutes)
         hidden = self.policies.categories.agents_without_category(bounds.category)
-        async with self.uow.read(scope, timeout_s=LONG_S) as tx:  # it scans every thread that was ever read
+        async with self.uow.read(principal, timeout_s=LONG_S) as tx:  # it scans every thread that was ever read
             return await self.storage.list_waiting(
                 tx,
-                scope,
+                principal,
                 user_id,
                 kind,
                 before,
@@ -65,16 +65,16 @@ class ReadCursor:
         new = ReadPosition(transcript.revs[-1], self.clock.now())
         return ReadStep(result.user_id, result.thread_id or WHOLE_USER, result.kind, transcript.mark, new)
 
-    async def advance_position(self, tx: WriteTx, scope: Principal, step: ReadStep) -> bool:
+    async def advance_position(self, tx: WriteTx, principal: Principal, step: ReadStep) -> bool:
         """Move the position; return False if another worker has moved it since it was read."""
         where = step.user_id, step.thread_id, step.kind
-        return await self.storage.advance_position(tx, scope, *where, step.old, step.new)
+        return await self.storage.advance_position(tx, principal, *where, step.old, step.new)
 
-    async def count_failed_try(self, scope: Principal, step: ReadStep, least: int = 1) -> int:
+    async def count_failed_try(self, principal: Principal, step: ReadStep, least: int = 1) -> int:
         """Count a reading without a usable answer; return the tries in a row, or `least` if that is more."""
-        async with self.uow.write(scope) as tx:
+        async with self.uow.write(principal) as tx:
             where = step.user_id, step.thread_id, step.kind
-            return await self.storage.count_failed_read(tx, scope, *where, step.old, least)
+            return await self.storage.count_failed_read(tx, principal, *where, step.old, least)
 
     def start_of_day(self) -> datetime:
         """Return the midnight (UTC) at which the present day began."""

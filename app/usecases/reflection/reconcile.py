@@ -99,7 +99,7 @@ class Reconcile:
 
     async def decide_writes(
         self,
-        scope: Principal,
+        principal: Principal,
         turn: Memory,
         drafts: Mapping[int, NewMemory],
         visible: Collection[str] | None,
@@ -110,18 +110,20 @@ class Reconcile:
         `visible` are the categories that the turn's agent may see; None means all. The model judges only facts with a
         neighbour and without an identical memory. Raise EmbedderUnavailable and the errors of `check_draft`.
         """
-        checked = {number: self._write.check_draft(scope, draft) for number, draft in drafts.items()}
-        embeddings = await self._write.embed_drafts(scope, list(checked.values())) if checked else []
+        checked = {number: self._write.check_draft(principal, draft) for number, draft in drafts.items()}
+        embeddings = await self._write.embed_drafts(principal, list(checked.values())) if checked else []
         rows = zip(checked.items(), embeddings, strict=True)
         facts = {number: NewFact(new, embedding, at) for at, ((number, new), embedding) in enumerate(rows)}
-        near = await self._load_neighbours(replace(scope, categories=_narrowed_categories(scope, visible)), turn, facts)
+        near = await self._load_neighbours(
+            replace(principal, categories=_narrowed_categories(principal, visible)), turn, facts
+        )
         open_ = [n for n, fact in facts.items() if self._near_memories(near, fact) and not _has_same_text(near, fact)]
         judged = [neighbour for neighbour in near if any(self._is_near(neighbour, facts[n]) for n in open_)]
         texts = {number: fact.new.text for number, fact in facts.items()}
         if not judged:
             return PlannedReconcile(facts, (), plan_writes(texts, (), None, room))
         answer, tokens = await self._ask_decisions(
-            scope, turn, [texts[n] for n in open_], [neighbour.memory.text for neighbour in judged]
+            principal, turn, [texts[n] for n in open_], [neighbour.memory.text for neighbour in judged]
         )
         decisions = None if answer is None else renumber_facts(answer, open_)
         stored = [
@@ -134,36 +136,38 @@ class Reconcile:
         ]
         return PlannedReconcile(facts, judged, plan_writes(texts, stored, decisions, room), tokens)
 
-    async def carry_out(self, scope: Principal, turn: Memory, planned: PlannedReconcile, key: Keys) -> ReconcileOutcome:
+    async def carry_out(
+        self, principal: Principal, turn: Memory, planned: PlannedReconcile, key: Keys
+    ) -> ReconcileOutcome:
         """Write fact by fact, then delete. Idempotent: each write and deletion has an idempotency key."""
-        targets = await self._merge_targets(scope, turn, planned)
+        targets = await self._merge_targets(principal, turn, planned)
         written: dict[int, WriteResult] = {}
         for write in planned.plan.writes:
             fact = planned.facts[write.fact]
             written[write.fact] = await self._write.store_or_merge(
-                scope, fact.new, fact.embedding, key(str(write.fact)), targets.get(write.fact)
+                principal, fact.new, fact.embedding, key(str(write.fact)), targets.get(write.fact)
             )
         for number, at in planned.plan.known.items():
             fact, neighbour = planned.facts[number], planned.neighbours[at]
             known = WriteResult(
                 neighbour.memory.id, "skipped", neighbour.memory.id, neighbour.similarities[fact.order], reason="known"
             )
-            written[number] = await self._write.record_skip(scope, fact.new, known, key(str(number)))
+            written[number] = await self._write.record_skip(principal, fact.new, known, key(str(number)))
         stored = {number for number, result in written.items() if result.id is not None}
         forgotten = [
             planned.neighbours[deletion.memory].memory
             for deletion in planned.plan.forgets
-            if deletion.fact in stored and await self._delete_memory(scope, turn, planned, deletion, key)
+            if deletion.fact in stored and await self._delete_memory(principal, turn, planned, deletion, key)
         ]
         return ReconcileOutcome(written, forgotten)
 
     async def _load_neighbours(
-        self, scope: Principal, turn: Memory, facts: Mapping[int, NewFact]
+        self, principal: Principal, turn: Memory, facts: Mapping[int, NewFact]
     ) -> list[FactNeighbour]:
         if not facts or not self._policy.neighbours:
             return []
         return await self._storage.load_neighbours(
-            scope, turn.user_id, [fact.embedding.vector for fact in facts.values()], self._policy
+            principal, turn.user_id, [fact.embedding.vector for fact in facts.values()], self._policy
         )
 
     def _near_memories(self, neighbours: Sequence[FactNeighbour], fact: NewFact) -> list[FactNeighbour]:
@@ -173,22 +177,24 @@ class Reconcile:
         return neighbour.similarities[fact.order] >= self._policy.min_similarity
 
     async def _ask_decisions(
-        self, scope: Principal, turn: Memory, facts: Sequence[str], memories: Sequence[str]
+        self, principal: Principal, turn: Memory, facts: Sequence[str], memories: Sequence[str]
     ) -> tuple[ReconcileDecisions | None, int]:
         """Return the decisions (None if the model gave no valid ones) and the tokens spent."""
         decisions, tokens = None, 0
         try:
             read = partial(read_reconcile, facts, memories)
-            answer = await self._ask.ask_model(scope, reconcile_prompt(facts, memories), read, self._policy.tries)
+            answer = await self._ask.ask_model(principal, reconcile_prompt(facts, memories), read, self._policy.tries)
             decisions, tokens = answer.value, answer.usage.total_tokens
         except (TokensSpent, ChatModelUnavailable):
             pass  # the gateway has recorded an event
         if decisions is None:
             skipped = Observation("worker", "reconcile", "skipped", turn.user_id, turn.thread_id)
-            await self._journal.record_event(scope, [skipped])
+            await self._journal.record_event(principal, [skipped])
         return decisions, tokens
 
-    async def _merge_targets(self, scope: Principal, turn: Memory, planned: PlannedReconcile) -> dict[int, MergeTarget]:
+    async def _merge_targets(
+        self, principal: Principal, turn: Memory, planned: PlannedReconcile
+    ) -> dict[int, MergeTarget]:
         """Return the merge targets of the updates by fact. Use the fact's own text if a composed one is not valid."""
         limits = self._policies.write.text_limits
         updates = [write for write in planned.plan.writes if write.memory is not None]
@@ -198,7 +204,7 @@ class Reconcile:
             for fact, neighbour, write in joins
         ]
         drafts = [replace(fact.new, text=text) for (fact, *_), text in zip(joins, texts, strict=True) if text]
-        fresh = iter(await self._write.embed_drafts(scope, drafts) if drafts else [])
+        fresh = iter(await self._write.embed_drafts(principal, drafts) if drafts else [])
         return {
             write.fact: MergeTarget(_compared_memory(neighbour, fact), text, next(fresh), _fact_provenance(turn))
             if text
@@ -207,10 +213,10 @@ class Reconcile:
         }
 
     async def _delete_memory(
-        self, scope: Principal, turn: Memory, planned: PlannedReconcile, deletion: MemoryDeletion, key: Keys
+        self, principal: Principal, turn: Memory, planned: PlannedReconcile, deletion: MemoryDeletion, key: Keys
     ) -> bool:
         """Soft-delete a memory. Return False if it changed since it was read, or this was done before."""
-        scope, now = scope.speaking_as(turn.agent_id), self._clock.now()
+        principal, now = principal.speaking_as(turn.agent_id), self._clock.now()
         neighbour, fact = planned.neighbours[deletion.memory], planned.facts[deletion.fact]
         memory = neighbour.memory
         event = Observation("worker", "reconcile", "ok", memory.user_id, turn.thread_id, memory.id, memory.category)
@@ -218,7 +224,7 @@ class Reconcile:
             kind=ChangeKind.soft_deleted,
             memory_id=memory.id,
             user_id=memory.user_id,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             fields={"state": "soft_deleted", "purge_at": self._policies.lifecycle.purge_at(now), "updated_at": now},
             threads=threads_of(turn.thread_id, memory.thread_id),
             expect_version=memory.version,
@@ -229,15 +235,15 @@ class Reconcile:
         response = {"id": str(memory.id), "action": "deleted"}
         record = KeyRecord(key(str(memory.id)), response, memory.user_id, memory.id)
         try:
-            return (await self._journal.record(scope, [change], keys=[record])).replay is None
+            return (await self._journal.record(principal, [change], keys=[record])).replay is None
         except RACE_LOST:
             return False
 
 
-def _narrowed_categories(scope: Principal, visible: Collection[str] | None) -> frozenset[str] | None:
+def _narrowed_categories(principal: Principal, visible: Collection[str] | None) -> frozenset[str] | None:
     if visible is None:
-        return scope.categories
-    return frozenset(visible) if scope.categories is None else scope.categories & frozenset(visible)
+        return principal.categories
+    return frozenset(visible) if principal.categories is None else principal.categories & frozenset(visible)
 
 
 def _has_same_text(neighbours: Sequence[FactNeighbour], fact: NewFact) -> bool:

@@ -45,27 +45,29 @@ class Reflect:
         """True if a chat model is configured."""
         return self._gateway.has_model
 
-    async def probe_model(self, scope: Principal) -> None:
+    async def probe_model(self, principal: Principal) -> None:
         """Send the model a test question. Raise ChatModelUnavailable or TokensSpent."""
-        await self._gateway.probe_model(scope)
+        await self._gateway.probe_model(principal)
 
-    async def reflect_turn(self, scope: Principal, user_id: str, thread_id: str, turn_id: UUID) -> Mapping[str, Any]:
+    async def reflect_turn(
+        self, principal: Principal, user_id: str, thread_id: str, turn_id: UUID
+    ) -> Mapping[str, Any]:
         """Reflect on a turn and its thread; return the report.
 
         Raise TokensSpent, ChatModelUnavailable or EmbedderUnavailable.
         """
-        facts = await self._facts.extract_from_turn(scope, turn_id)
+        facts = await self._facts.extract_from_turn(principal, turn_id)
         if facts.why == "spent":
             raise TokensSpent()
         report = {"multi_fact": facts.as_json()}
         for part in (self._episodes, self._summaries):
-            result = summed_results([result async for result in self._read_rounds(part, scope, user_id, thread_id)])
+            result = summed_results([result async for result in self._read_rounds(part, principal, user_id, thread_id)])
             report[result.kind] = result.as_json()
-        drawn = await self._insights.draw_for_user(scope, user_id)
+        drawn = await self._insights.draw_for_user(principal, user_id)
         return {**report, drawn.kind: drawn.as_json()}
 
     async def reflect_waiting(
-        self, scope: Principal, kind: ReflectionKind, *, user_id: str | None = None, dry_run: bool = False
+        self, principal: Principal, kind: ReflectionKind, *, user_id: str | None = None, dry_run: bool = False
     ) -> AsyncIterator[ReflectionResult]:
         """Reflect on at most AT_ONCE waiting threads or users, of one user or all. Raise as `reflect_turn`."""
         cursor = self._cursor
@@ -73,20 +75,20 @@ class Reflect:
             if not cursor.policies.draws_insights:
                 return
             before = cursor.policies.insights.due_before(cursor.clock.now())
-            async with cursor.uow.read(scope) as tx:
-                users = await cursor.storage.list_insight_users(tx, scope, user_id, before, AT_ONCE)
+            async with cursor.uow.read(principal) as tx:
+                users = await cursor.storage.list_insight_users(tx, principal, user_id, before, AT_ONCE)
             for user in users:
-                yield await self._insights.draw_for_user(scope, user, dry_run=dry_run)
+                yield await self._insights.draw_for_user(principal, user, dry_run=dry_run)
             return
         part = self._episodes if kind == "episode" else self._summaries
-        for user, thread in await cursor.list_waiting(scope, kind, part.bounds, user_id, AT_ONCE):
-            async for result in self._read_rounds(part, scope, user, thread, dry_run=dry_run):
+        for user, thread in await cursor.list_waiting(principal, kind, part.bounds, user_id, AT_ONCE):
+            async for result in self._read_rounds(part, principal, user, thread, dry_run=dry_run):
                 yield result
 
     async def _read_rounds(
         self,
         part: CaptureEpisodes | SummariseThreads,
-        scope: Principal,
+        principal: Principal,
         user_id: str,
         thread_id: str,
         *,
@@ -94,7 +96,7 @@ class Reflect:
     ) -> AsyncIterator[ReflectionResult]:
         """Read a thread until none of the user's turns is left, for at most the rounds of its bounds."""
         for number in range(part.bounds.rounds):
-            result = await part.read_thread(scope, user_id, thread_id, dry_run=dry_run, again=number > 0)
+            result = await part.read_thread(principal, user_id, thread_id, dry_run=dry_run, again=number > 0)
             yield result
             if not result.rest:
                 return

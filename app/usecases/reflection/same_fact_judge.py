@@ -29,7 +29,7 @@ class ModelJudge:
         self._ask = ask
         self._numeric = numeric_categories
 
-    async def judge_pairs(self, scope: Principal, pairs: Sequence[Pair]) -> Judgement:
+    async def judge_pairs(self, principal: Principal, pairs: Sequence[Pair]) -> Judgement:
         """Judge the pairs, one user and at most MAX_PAIRS in a prompt. Leave pairs without a valid verdict."""
         verdicts = await asyncio.to_thread(judge_by_rule, pairs, self._numeric)
         sure = [verdict for verdict in verdicts if verdict.rule]
@@ -39,7 +39,7 @@ class ModelJudge:
         fault = ""
         for batch in _even_batches(open_):
             try:
-                judged = await self._judge_batch(scope, batch)
+                judged = await self._judge_batch(principal, batch)
             except (TokensSpent, ChatModelUnavailable) as error:
                 stopped, fault = _stop_reason(error), error.detail
                 break
@@ -47,10 +47,10 @@ class ModelJudge:
             tokens += judged.tokens
         return Judgement(sure, tokens, left=len(pairs) - len(sure), stopped=stopped, fault=fault)
 
-    async def _judge_batch(self, scope: Principal, batch: Sequence[Pair]) -> Judgement:
+    async def _judge_batch(self, principal: Principal, batch: Sequence[Pair]) -> Judgement:
         ordered = [sorted((pair.first, pair.second), key=_age_key) for pair in batch]
         texts = [(older.text, newer.text) for older, newer in ordered]
-        answer = await self._ask.ask_model(scope, same_fact_prompt(texts), partial(read_same_fact, texts))
+        answer = await self._ask.ask_model(principal, same_fact_prompt(texts), partial(read_same_fact, texts))
         by_number = sorted((answer.value or {}).items())
         verdicts = [Verdict(batch[at], self._pair_rule(batch[at], verdict)) for at, verdict in by_number]
         return Judgement(verdicts, answer.usage.total_tokens)

@@ -27,7 +27,7 @@ class SummariseThreads:
         self.bounds = Bounds(self._policy.cooldown, self._policy.rounds, self._policy.window, self._category)
 
     async def read_thread(
-        self, scope: Principal, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
+        self, principal: Principal, user_id: str, thread_id: str, *, dry_run: bool = False, again: bool = False
     ) -> ReflectionResult:
         """Read the unread turns of a thread if its cooldown is over or `again` is set. `dry_run` stores nothing.
 
@@ -36,25 +36,27 @@ class SummariseThreads:
         result = ReflectionResult("summary", user_id, thread_id)
         if not self._gateway.has_model:
             return replace(result, why="no_model")
-        transcript = await self._cursor.load_unread(scope, result, self.bounds, dry_run=dry_run, again=again)
+        transcript = await self._cursor.load_unread(principal, result, self.bounds, dry_run=dry_run, again=again)
         if not isinstance(transcript, Transcript):
             return replace(result, why=transcript)
-        async with self._cursor.uow.read(scope) as tx:
-            old = await self._cursor.storage.load_summary(tx, scope, user_id, thread_id)
+        async with self._cursor.uow.read(principal) as tx:
+            old = await self._cursor.storage.load_summary(tx, principal, user_id, thread_id)
         try:
-            return await self._read_transcript(scope, result, transcript, old, dry_run)
+            return await self._read_transcript(principal, result, transcript, old, dry_run)
         except UnusableAnswer:
-            return await self._writer.record_unusable_answer(scope, result, transcript, self.bounds, dry_run=dry_run)
+            return await self._writer.record_unusable_answer(
+                principal, result, transcript, self.bounds, dry_run=dry_run
+            )
 
     async def _read_transcript(
-        self, scope: Principal, result: ReflectionResult, transcript: Transcript, old: Memory | None, dry_run: bool
+        self, principal: Principal, result: ReflectionResult, transcript: Transcript, old: Memory | None, dry_run: bool
     ) -> ReflectionResult:
         transcript, messages = transcript.trim_to_fit(MAX_TRANSCRIPT, self._cursor.policies.echo_marks)
-        result, text = await self._ask_for_summary(scope, result, messages, old) if messages else (result, None)
+        result, text = await self._ask_for_summary(principal, result, messages, old) if messages else (result, None)
         event = Observation("worker", "summary", "ok", result.user_id, result.thread_id, None, self._category)
         if text is None:
             return await self._writer.skip_transcript(
-                scope, result, transcript, replace(event, status="skipped"), dry_run=dry_run
+                principal, result, transcript, replace(event, status="skipped"), dry_run=dry_run
             )
         draft = self._build_draft(transcript, text)
         [embedding] = await self._writer.encode_texts([draft.text])
@@ -62,17 +64,17 @@ class SummariseThreads:
         if dry_run:
             return result
         if old is None:
-            change = self._writer.build_creation(scope, draft, embedding, event)
+            change = self._writer.build_creation(principal, draft, embedding, event)
         else:
-            change = self._writer.build_update(scope, old, draft, embedding, event)
-        return await self._writer.store_from_transcript(scope, result, transcript, change)
+            change = self._writer.build_update(principal, old, draft, embedding, event)
+        return await self._writer.store_from_transcript(principal, result, transcript, change)
 
     async def _ask_for_summary(
-        self, scope: Principal, result: ReflectionResult, messages: Sequence[Message], old: Memory | None
+        self, principal: Principal, result: ReflectionResult, messages: Sequence[Message], old: Memory | None
     ) -> tuple[ReflectionResult, str | None]:
         before, room = old.text if old else "", self._policy.characters
         answer = await self._gateway.require_answer(
-            scope, summary_prompt(before, messages, room), partial(read_summary, before, messages, room)
+            principal, summary_prompt(before, messages, room), partial(read_summary, before, messages, room)
         )
         return replace(result, tokens=answer.usage.total_tokens), answer.value
 

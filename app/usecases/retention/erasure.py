@@ -30,18 +30,18 @@ class EraseUser:
         self._access = access
         self._clock = clock
 
-    async def erase_user(self, scope: Principal, user_id: str) -> ErasureReceipt:
+    async def erase_user(self, principal: Principal, user_id: str) -> ErasureReceipt:
         """Erase everything stored for a user; raise NotFound if nothing is stored."""
-        await self._access.flush_pending(scope)
-        counts = await self._erase_with_retries(scope, user_id)
+        await self._access.flush_pending(principal)
+        counts = await self._erase_with_retries(principal, user_id)
         if counts is None:
             raise NotFound(f"nothing is stored for user {user_id!r}")
         return ErasureReceipt(user_id, self._clock.now(), counts)
 
-    async def _erase_with_retries(self, scope: Principal, user_id: str) -> dict[str, int] | None:
+    async def _erase_with_retries(self, principal: Principal, user_id: str) -> dict[str, int] | None:
         for _attempt in range(ATTEMPTS - 1):
             try:
-                return await self._storage.erase_user(scope, user_id)
+                return await self._storage.erase_user(principal, user_id)
             except WriteContention:  # a deadlock with a writer of the same user; nothing was changed yet
                 continue
-        return await self._storage.erase_user(scope, user_id)
+        return await self._storage.erase_user(principal, user_id)

@@ -27,22 +27,22 @@ class ExportUser:
         self._access = access
         self._running: Counter[UUID] = Counter()
 
-    async def export_records(self, scope: Principal, user_id: str) -> AsyncIterator[dict[str, Any]]:
+    async def export_records(self, principal: Principal, user_id: str) -> AsyncIterator[dict[str, Any]]:
         """Return an iterator of dicts with a `kind`: first `user`, then the kinds of KINDS.
 
         Raise NotFound if nothing is stored for the user, TenantBusy if MAX_EXPORTS are running.
         """
-        await self._access.flush_pending(scope)
-        async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-            user = await self._storage.get_user(tx, scope, user_id)
+        await self._access.flush_pending(principal)
+        async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+            user = await self._storage.get_user(tx, principal, user_id)
         if user is None:
             raise NotFound(f"nothing is stored for user {user_id!r}")
-        if self._running.get(scope.tenant_id, 0) >= MAX_EXPORTS:
+        if self._running.get(principal.tenant_id, 0) >= MAX_EXPORTS:
             raise TenantBusy(f"{MAX_EXPORTS} exports of this tenant are running; try again when one has ended")
-        self._running[scope.tenant_id] += 1
-        records = self._iterate_records(scope, user_id, user)
+        self._running[principal.tenant_id] += 1
+        records = self._iterate_records(principal, user_id, user)
         # also releases the slot of an export that is not read to its end
-        weakref.finalize(records, self._release_slot, scope.tenant_id)
+        weakref.finalize(records, self._release_slot, principal.tenant_id)
         return records
 
     def _release_slot(self, tenant: UUID) -> None:
@@ -51,14 +51,14 @@ class ExportUser:
             del self._running[tenant]
 
     async def _iterate_records(
-        self, scope: Principal, user_id: str, user: dict[str, Any]
+        self, principal: Principal, user_id: str, user: dict[str, Any]
     ) -> AsyncIterator[dict[str, Any]]:
         yield {"kind": "user", **user}
         for kind, size in KINDS.items():
             after = None
             while True:
-                async with self._uow.read(scope, timeout_s=LONG_S) as tx:
-                    rows = await self._storage.list_records(tx, scope, user_id, kind, after)
+                async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+                    rows = await self._storage.list_records(tx, principal, user_id, kind, after)
                 for row in rows:
                     yield {"kind": kind, **row}
                 if len(rows) < size:

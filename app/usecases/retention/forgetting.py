@@ -49,7 +49,7 @@ class ForgetMemories:
         self._policy = policies.lifecycle
         self._clock = clock
 
-    async def run_job(self, scope: Principal, job: str, *, dry_run: bool = False) -> ForgettingReport:
+    async def run_job(self, principal: Principal, job: str, *, dry_run: bool = False) -> ForgettingReport:
         """Run one of JOBS; raise KeyError for another name."""
         runs: dict[str, Callable[..., Awaitable[ForgettingReport]]] = {
             "ttl": self.expire_memories,
@@ -57,24 +57,24 @@ class ForgetMemories:
             "evict": self.evict_entries,
             "retention": self.delete_old_records,
         }
-        return await runs[job](scope, dry_run=dry_run)
+        return await runs[job](principal, dry_run=dry_run)
 
-    async def expire_memories(self, scope: Principal, *, dry_run: bool = False) -> ForgettingReport:
+    async def expire_memories(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Soft-delete unpinned memories of low importance that nobody stored, changed or retrieved for long."""
         find = partial(self._storage.find_forgettable, policy=self._policy, now=self._clock.now())
-        return await self._run_sweep(scope, "ttl", find, self._expire_change, dry_run)
+        return await self._run_sweep(principal, "ttl", find, self._expire_change, dry_run)
 
-    async def purge_memories(self, scope: Principal, *, dry_run: bool = False) -> ForgettingReport:
+    async def purge_memories(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Delete for good the soft-deleted memories that nobody restored in time."""
         find = partial(self._storage.find_purgeable, now=self._clock.now())
-        return await self._run_sweep(scope, "purge", find, self._purge_change, dry_run)
+        return await self._run_sweep(principal, "purge", find, self._purge_change, dry_run)
 
-    async def evict_entries(self, scope: Principal, *, dry_run: bool = False) -> ForgettingReport:
+    async def evict_entries(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Soft-delete the oldest unpinned entries of threads with too many."""
         find = partial(self._storage.find_overflowing, max_entries=self._policy.max_entries)
-        return await self._run_sweep(scope, "evict", find, self._evict_change, dry_run)
+        return await self._run_sweep(principal, "evict", find, self._evict_change, dry_run)
 
-    async def evict_thread(self, scope: Principal, user_id: str, thread_id: str) -> ForgettingReport:
+    async def evict_thread(self, principal: Principal, user_id: str, thread_id: str) -> ForgettingReport:
         """Evict as `evict_entries` does, for one user in one thread."""
         find = partial(
             self._storage.find_thread_overflow,
@@ -82,9 +82,9 @@ class ForgetMemories:
             thread_id=thread_id,
             max_entries=self._policy.max_entries,
         )
-        return await self._run_sweep(scope, "evict", find, self._evict_change, dry_run=False)
+        return await self._run_sweep(principal, "evict", find, self._evict_change, dry_run=False)
 
-    async def delete_old_records(self, scope: Principal, *, dry_run: bool = False) -> ForgettingReport:
+    async def delete_old_records(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Delete records beyond their retention, batch by batch, the oldest first.
 
         These are revisions of the change log, events, idempotency records, finished jobs, store items, model calls and
@@ -92,56 +92,60 @@ class ForgetMemories:
         """
         now, counts = self._clock.now(), Counter[str]()
         while True:
-            deleted = await self._storage.expire_records(scope, self._policy, now, dry_run=dry_run)
+            deleted = await self._storage.expire_records(principal, self._policy, now, dry_run=dry_run)
             counts.update(deleted)
             if dry_run or max(deleted.values()) < self._policy.records_batch:
                 return ForgettingReport("retention", dry_run, dict(counts))
 
     async def _run_sweep(
         self,
-        scope: Principal,
+        principal: Principal,
         job: str,
         find: Callable[..., Awaitable[list[Memory]]],
         change: Callable[[Principal, Memory], MemoryChange],
         dry_run: bool,
     ) -> ForgettingReport:
         report = ForgettingReport(job, dry_run, {"memories": 0})
-        while memories := await self._find_memories(scope, find, 100_000 if dry_run else self._policy.batch):
+        while memories := await self._find_memories(principal, find, 100_000 if dry_run else self._policy.batch):
             report.sample = (report.sample + [m.id for m in memories])[:SAMPLE]
-            count = len(memories) if dry_run else await self._apply_changes(scope, [change(scope, m) for m in memories])
+            count = (
+                len(memories)
+                if dry_run
+                else await self._apply_changes(principal, [change(principal, m) for m in memories])
+            )
             report.counts["memories"] += count
             if dry_run or not count:
                 break
         return report
 
     async def _find_memories(
-        self, scope: Principal, find: Callable[..., Awaitable[list[Memory]]], limit: int
+        self, principal: Principal, find: Callable[..., Awaitable[list[Memory]]], limit: int
     ) -> list[Memory]:
-        async with self._uow.read(scope) as tx:
-            return await find(tx, scope, limit=limit)
+        async with self._uow.read(principal) as tx:
+            return await find(tx, principal, limit=limit)
 
-    async def _apply_changes(self, scope: Principal, changes: Sequence[MemoryChange]) -> int:
+    async def _apply_changes(self, principal: Principal, changes: Sequence[MemoryChange]) -> int:
         """Apply all in one transaction, or one by one without those that changed meanwhile. Return how many."""
         try:
-            return len((await self._journal.record(scope, changes)).recorded)
+            return len((await self._journal.record(principal, changes)).recorded)
         except CHANGED_MEANWHILE:
             if len(changes) == 1:
                 return 0
-        return sum([await self._apply_changes(scope, [change]) for change in changes])
+        return sum([await self._apply_changes(principal, [change]) for change in changes])
 
-    def _expire_change(self, scope: Principal, memory: Memory) -> MemoryChange:
-        return self._soft_delete_change(scope, memory, ChangeKind.expired, "ttl")
+    def _expire_change(self, principal: Principal, memory: Memory) -> MemoryChange:
+        return self._soft_delete_change(principal, memory, ChangeKind.expired, "ttl")
 
-    def _evict_change(self, scope: Principal, memory: Memory) -> MemoryChange:
-        return self._soft_delete_change(scope, memory, ChangeKind.soft_deleted, "eviction")
+    def _evict_change(self, principal: Principal, memory: Memory) -> MemoryChange:
+        return self._soft_delete_change(principal, memory, ChangeKind.soft_deleted, "eviction")
 
-    def _soft_delete_change(self, scope: Principal, memory: Memory, kind: ChangeKind, reason: str) -> MemoryChange:
+    def _soft_delete_change(self, principal: Principal, memory: Memory, kind: ChangeKind, reason: str) -> MemoryChange:
         now = self._clock.now()
         return MemoryChange(
             kind=kind,
             memory_id=memory.id,
             user_id=memory.user_id,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             fields={"state": "soft_deleted", "purge_at": self._policy.purge_at(now), "updated_at": now},
             threads=threads_of(memory.thread_id),
             expect_version=memory.version,
@@ -150,12 +154,12 @@ class ForgetMemories:
             observations=(_sweep_event(memory, "ttl" if kind is ChangeKind.expired else "delete"),),
         )
 
-    def _purge_change(self, scope: Principal, memory: Memory) -> MemoryChange:
+    def _purge_change(self, principal: Principal, memory: Memory) -> MemoryChange:
         return MemoryChange(
             kind=ChangeKind.purged,
             memory_id=memory.id,
             user_id=memory.user_id,
-            actor=scope.actor_name,
+            actor=principal.actor_name,
             expect_version=memory.version,
             expect_states=("soft_deleted",),  # no `threads`: the deltas already showed the soft delete
             observations=(_sweep_event(memory, "delete"),),

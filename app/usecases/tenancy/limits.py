@@ -75,59 +75,59 @@ class Limits:
         self.unenforced = 0
         self.away = False
 
-    async def admit_request(self, scope: Principal) -> None:
+    async def admit_request(self, principal: Principal) -> None:
         """Count a request; raise RateLimited if the limit is reached."""
-        await self._spend_allowance(scope, LimitKind.requests)
+        await self._spend_allowance(principal, LimitKind.requests)
 
-    async def admit_batch(self, scope: Principal, operations: int) -> None:
+    async def admit_batch(self, principal: Principal, operations: int) -> None:
         """Count all operations of a batch, or none. `admit_request` has counted the first one.
 
         Raise TooManyOperations, or RateLimited with the `retry_after` (seconds) from which the whole batch fits.
         """
         if operations > 1:
-            await self._spend_allowance(scope, LimitKind.requests, operations - 1, admitted=1)
+            await self._spend_allowance(principal, LimitKind.requests, operations - 1, admitted=1)
 
-    async def take_quota(self, scope: Principal) -> None:
+    async def take_quota(self, principal: Principal) -> None:
         """Count a memory that is about to be written; raise QuotaExceeded if the quota is used up."""
-        await self._spend_allowance(scope, LimitKind.memories)
+        await self._spend_allowance(principal, LimitKind.memories)
 
-    def give_back(self, scope: Principal) -> None:
+    def give_back(self, principal: Principal) -> None:
         """Subtract a memory that was counted but not written."""
-        for identity in (scope.key_id, scope.tenant_id):
+        for identity in (principal.key_id, principal.tenant_id):
             if identity is not None and (tally := self._tallies.get((LimitKind.memories, identity))) is not None:
                 tally.add_count(-1)
                 self._touched.add(tally)
 
     @asynccontextmanager
-    async def reserve_write(self, scope: Principal) -> AsyncIterator[None]:
+    async def reserve_write(self, principal: Principal) -> AsyncIterator[None]:
         """Count a memory, and subtract it again if the block fails. Raise QuotaExceeded."""
-        await self.take_quota(scope)
+        await self.take_quota(principal)
         try:
             yield
         except BaseException:
-            self.give_back(scope)
+            self.give_back(principal)
             raise
 
-    async def _spend_allowance(self, scope: Principal, what: LimitKind, count: int = 1, admitted: int = 0) -> None:
+    async def _spend_allowance(self, principal: Principal, what: LimitKind, count: int = 1, admitted: int = 0) -> None:
         """Count `count` units. `admitted` more are counted already; a retry of the caller would count them again."""
-        if scope.key_id is None:
+        if principal.key_id is None:
             return
-        allowance = self._allowances.get(scope.tenant_id) or await self._load_allowance(scope)
+        allowance = self._allowances.get(principal.tenant_id) or await self._load_allowance(principal)
         now = self._now_us()
         ceiling = allowance.ceiling_for(what)
         counted: list[_Counted] = []
         if ceiling.key is not None:
-            counted.append(("key", ceiling.key, self._current_tally(what, scope.key_id, now)))
+            counted.append(("key", ceiling.key, self._current_tally(what, principal.key_id, now)))
         if ceiling.tenant is not None:
-            counted.append(("tenant", ceiling.tenant, self._current_tally(what, scope.tenant_id, now)))
+            counted.append(("tenant", ceiling.tenant, self._current_tally(what, principal.tenant_id, now)))
         if not self.away:
             if admitted:
                 _refuse_too_many(counted, count + admitted, what)
             if any(tally.wait_us(most, now, count) for _subject, most, tally in counted):
-                self._raise_refusal(scope, what, counted, count + admitted, now)
+                self._raise_refusal(principal, what, counted, count + admitted, now)
         elif counted:
             self.unenforced += 1
-            self._record_event(scope, _KINDS[what].op, "error", now)
+            self._record_event(principal, _KINDS[what].op, "error", now)
         for _subject, _most, tally in counted:
             tally.add_count(count)
 
@@ -141,28 +141,28 @@ class Limits:
         return tally
 
     def _raise_refusal(
-        self, scope: Principal, what: LimitKind, counted: Sequence[_Counted], count: int, now: int
+        self, principal: Principal, what: LimitKind, counted: Sequence[_Counted], count: int, now: int
     ) -> None:
         waits = [(tally.wait_us(most, now, count), most, subject) for subject, most, tally in counted]
         wait, most, subject = max(waits, key=lambda reached: reached[0])
         kind, seconds = _KINDS[what], retry_after_s(wait)
         detail = f"at most {most} {what.phrase} for {NOUNS[subject]}; try again in {seconds} s"
         self.refused[what.name, subject] += 1
-        self._record_event(scope, kind.op, "skipped", now)
+        self._record_event(principal, kind.op, "skipped", now)
         raise kind.error(detail, retry_after=seconds)
 
-    def _record_event(self, scope: Principal, op: str, status: Literal["error", "skipped"], now: int) -> None:
+    def _record_event(self, principal: Principal, op: str, status: Literal["error", "skipped"], now: int) -> None:
         """Record the event at most once a minute for each tenant."""
-        place, minute = (scope.tenant_id, op, status), now // MINUTE_US
+        place, minute = (principal.tenant_id, op, status), now // MINUTE_US
         if self._noted.get(place) == minute:
             return
         self._noted[place] = minute
-        self._access.record_access(scope, (), Observation(node="hotpath", op=op, status=status))
-        log.info("limit_reached" if status == "skipped" else "limit_not_enforced", op=op, key_id=str(scope.key_id))
+        self._access.record_access(principal, (), Observation(node="hotpath", op=op, status=status))
+        log.info("limit_reached" if status == "skipped" else "limit_not_enforced", op=op, key_id=str(principal.key_id))
 
-    async def _load_allowance(self, scope: Principal) -> Allowance:
-        name = await self._name_of(scope) if self._policy.has_named_tenants else None
-        return self._allowances.setdefault(scope.tenant_id, self._policy.allowance_for(scope.tenant_id, name))
+    async def _load_allowance(self, principal: Principal) -> Allowance:
+        name = await self._name_of(principal) if self._policy.has_named_tenants else None
+        return self._allowances.setdefault(principal.tenant_id, self._policy.allowance_for(principal.tenant_id, name))
 
     def _now_us(self) -> int:
         return int(self._clock.now().timestamp() * SECOND_US)

@@ -49,12 +49,12 @@ class Tenants:
             owner = await self._storage.find_key_owner(key)
         else:
             owner = await self._look_up(key)
-        scope = None if owner is None else self._build_principal(owner)
+        principal = None if owner is None else self._build_principal(owner)
         self._cache.pop(digest, None)
-        self._cache[digest] = (started + self._cache_seconds(owner.expires_at if owner else None), scope)
+        self._cache[digest] = (started + self._cache_seconds(owner.expires_at if owner else None), principal)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
-        return scope
+        return principal
 
     async def _look_up(self, key: str) -> KeyOwner | None:
         """Return the owner of a key that is not cached. Guessed keys get few connections and a bounded queue."""

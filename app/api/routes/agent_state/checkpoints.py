@@ -43,7 +43,7 @@ _BODY = {"requestBody": {"required": True, "content": _CONTENT}}
 )
 async def put(
     app: App,
-    scope: Writer,
+    principal: Writer,
     thread_id: ThreadId,
     user_id: UserId,
     request: Request,
@@ -60,7 +60,7 @@ async def put(
         raise UnsupportedMediaType(f"Send the state as `Content-Type: {JSON}` or `{BINARY}`.")
     raw = await request.body()
     thread, version = Thread(user_id, thread_id), parse_version(if_match)
-    state = await app.checkpoints.put_state(scope, thread, raw, binary=kind == BINARY, version=version)
+    state = await app.checkpoints.put_state(principal, thread, raw, binary=kind == BINARY, version=version)
     response.headers["ETag"] = f'"{state.version}"'
     times = {"created_at": state.created_at, "updated_at": state.updated_at}
     return StateOut(user_id=user_id, thread_id=thread_id, version=state.version, **times)
@@ -74,12 +74,12 @@ async def put(
         **openapi_errors(401, 403, 404, 422, 503),
     },
 )
-async def get(app: App, scope: Reader, thread_id: ThreadId, user_id: UserId) -> Response:
+async def get(app: App, principal: Reader, thread_id: ThreadId, user_id: UserId) -> Response:
     """Return the state as it was stored, with its version as ETag.
 
     If a checkpoint saver keeps the thread, the answer names the newest checkpoint instead.
     """
-    state = await app.checkpoints.get_state(scope, Thread(user_id, thread_id))
+    state = await app.checkpoints.get_state(principal, Thread(user_id, thread_id))
     headers = {"ETag": f'"{state.version}"'}
     if state.json is None:
         return Response(state.binary, media_type=BINARY, headers=headers)
@@ -91,9 +91,9 @@ async def get(app: App, scope: Reader, thread_id: ThreadId, user_id: UserId) -> 
     status_code=204,
     responses={204: {"description": "Deleted"}, **openapi_errors(401, 403, 404, 412, 422, 503)},
 )
-async def delete(app: App, scope: Writer, thread_id: ThreadId, user_id: UserId, if_match: IfMatch = None) -> None:
+async def delete(app: App, principal: Writer, thread_id: ThreadId, user_id: UserId, if_match: IfMatch = None) -> None:
     """Delete everything stored for the thread, including the checkpoints of a checkpoint saver."""
-    await app.checkpoints.delete_state(scope, Thread(user_id, thread_id), parse_version(if_match))
+    await app.checkpoints.delete_state(principal, Thread(user_id, thread_id), parse_version(if_match))
 
 
 def body_limits(max_bytes: int) -> dict[str, int]:

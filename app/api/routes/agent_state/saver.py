@@ -29,60 +29,66 @@ _STORED: dict[int | str, dict[str, Any]] = {204: {"description": "Stored"}, **_W
 
 
 @router.post("/put", status_code=204, responses=_STORED)
-async def put(app: App, scope: Writer, body: CheckpointIn) -> None:
+async def put(app: App, principal: Writer, body: CheckpointIn) -> None:
     """Store a checkpoint and the values of the channels that changed."""
-    await app.checkpoints.put_checkpoint(scope, body.to_domain())
+    await app.checkpoints.put_checkpoint(principal, body.to_domain())
 
 
 @router.post("/writes", status_code=204, responses=_STORED)
-async def writes(app: App, scope: Writer, body: WritesIn) -> None:
+async def writes(app: App, principal: Writer, body: WritesIn) -> None:
     """Store the values that tasks wrote since a checkpoint. A failed step then resumes instead of starting again."""
     channel_writes = [write.to_domain() for write in body.writes]
-    await app.checkpoints.put_writes(scope, body.thread, body.ns, body.checkpoint_id, channel_writes)
+    await app.checkpoints.put_writes(principal, body.thread, body.ns, body.checkpoint_id, channel_writes)
 
 
 @router.post("/get", response_model=FoundCheckpointOut, responses=_READ)
-async def get(app: App, scope: Reader, body: WantedIn, request: Request) -> Response:
+async def get(app: App, principal: Reader, body: WantedIn, request: Request) -> Response:
     """Return the named checkpoint, or the newest of the namespace; null if there is none."""
-    row = await app.checkpoints.get_checkpoint(scope, body.thread, body.ns, body.checkpoint_id)
+    row = await app.checkpoints.get_checkpoint(principal, body.thread, body.ns, body.checkpoint_id)
     thread = {"user_id": body.user_id, "thread_id": body.thread_id, "ns": body.ns}
     return render_answer(request, {"checkpoint": None if row is None else checkpoint_out(row, thread)})
 
 
 @router.post("/list", response_model=CheckpointPageOut, responses=_READ)
-async def page(app: App, scope: Reader, body: CheckpointListIn, request: Request) -> Response:
+async def page(app: App, principal: Reader, body: CheckpointListIn, request: Request) -> Response:
     """List checkpoints, newest first. A page has fewer than `limit` items if the checkpoints are large."""
-    rows = await app.checkpoints.list_checkpoints(scope, body.to_domain(), body.cursor, body.limit)
+    rows = await app.checkpoints.list_checkpoints(principal, body.to_domain(), body.cursor, body.limit)
     items = [checkpoint_out(row, row) for row in rows.items]
     return render_answer(request, {"items": items, "next_cursor": rows.next_cursor})
 
 
 @router.post("/delete", response_model=CheckpointCountOut, responses=_READ)
-async def delete(app: App, scope: Writer, body: ThreadsIn, request: Request) -> Response:
+async def delete(app: App, principal: Writer, body: ThreadsIn, request: Request) -> Response:
     """Delete threads with all their checkpoints and writes. Threads with a state of `PUT /checkpoints` stay."""
-    return render_answer(request, {"count": await app.checkpoints.delete_threads(scope, body.user_id, body.thread_ids)})
+    return render_answer(
+        request, {"count": await app.checkpoints.delete_threads(principal, body.user_id, body.thread_ids)}
+    )
 
 
 @router.post("/delete_runs", response_model=CheckpointCountOut, responses=_READ)
-async def delete_runs(app: App, scope: Writer, body: RunsIn, request: Request) -> Response:
+async def delete_runs(app: App, principal: Writer, body: RunsIn, request: Request) -> Response:
     """Delete the checkpoints of runs, with their writes."""
-    return render_answer(request, {"count": await app.checkpoints.delete_runs(scope, body.user_id, body.run_ids)})
+    return render_answer(request, {"count": await app.checkpoints.delete_runs(principal, body.user_id, body.run_ids)})
 
 
 @router.post("/prune", response_model=CheckpointCountOut, responses=_READ)
-async def prune(app: App, scope: Writer, body: ThreadsIn, request: Request) -> Response:
+async def prune(app: App, principal: Writer, body: ThreadsIn, request: Request) -> Response:
     """Delete all but the newest checkpoint of each namespace of these threads. Values it refers to stay."""
-    return render_answer(request, {"count": await app.checkpoints.prune_threads(scope, body.user_id, body.thread_ids)})
+    return render_answer(
+        request, {"count": await app.checkpoints.prune_threads(principal, body.user_id, body.thread_ids)}
+    )
 
 
 @router.post("/copy", response_model=CheckpointCountOut, responses=_WRITE)
-async def copy(app: App, scope: Writer, body: CopyIn, request: Request) -> Response:
+async def copy(app: App, principal: Writer, body: CopyIn, request: Request) -> Response:
     """Copy a thread with its whole history to another thread of the same user.
 
     A checkpoint that both threads have is replaced.
     """
     source = Thread(body.user_id, body.source_thread_id)
-    return render_answer(request, {"count": await app.checkpoints.copy_thread(scope, source, body.target_thread_id)})
+    return render_answer(
+        request, {"count": await app.checkpoints.copy_thread(principal, source, body.target_thread_id)}
+    )
 
 
 def body_limits(max_bytes: int) -> dict[str, int]:

@@ -11,14 +11,14 @@ router = APIRouter(prefix="/store", tags=["store"], route_class=StrictRoute)
 
 
 @router.post("/batch", response_model=BatchOut, responses=openapi_errors(400, 401, 403, 413, 422, 503))
-async def batch(app: App, scope: AnyPrincipal, body: BatchIn) -> Response:
+async def batch(app: App, principal: AnyPrincipal, body: BatchIn) -> Response:
     """Get, search, list and put items in one transaction. `MnemaStore`, the store for LangGraph, uses this route.
 
     Reads need scope `query`, puts scope `write`. Items have no category, so a key that is bound to agents is refused.
     Puts are idempotent.
     """
     if body.has_reads:
-        require_scope(scope, "query")
+        require_scope(principal, "query")
     if body.puts:
-        require_scope(scope, "write")
-    return Response(render_batch(await app.store.run_batch(scope, body.to_domain())), media_type="application/json")
+        require_scope(principal, "write")
+    return Response(render_batch(await app.store.run_batch(principal, body.to_domain())), media_type="application/json")

@@ -41,7 +41,7 @@ _DECIDED = {200: {"links": links.DECIDED}, **openapi_errors(401, 403, 404, 409, 
     responses={201: {"links": links.PROPOSED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
 async def propose(
-    app: App, scope: Writer, user_id: UserId, body: PatchIn, idempotency_key: IdempotencyHeader = None
+    app: App, principal: Writer, user_id: UserId, body: PatchIn, idempotency_key: IdempotencyHeader = None
 ) -> ProposedOut:
     """Propose a value of a user, who may be new.
 
@@ -51,7 +51,7 @@ async def propose(
     Retry with the same `Idempotency-Key` and body to get the same proposal in its current state.
     """
     key = retry_key("POST context/patches", idempotency_key, user_id, body)
-    return ProposedOut.from_proposed(await app.consent.proposals.propose_value(scope, body.to_domain(user_id), key))
+    return ProposedOut.from_proposed(await app.consent.proposals.propose_value(principal, body.to_domain(user_id), key))
 
 
 @router.get(
@@ -61,33 +61,33 @@ async def propose(
 )
 async def page(
     app: App,
-    scope: Reader,
+    principal: Reader,
     user_id: UserId,
     state: Annotated[PatchState | None, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
 ) -> PatchPageOut:
     """List a user's proposals, newest first."""
-    patches = await app.consent.list_patches(scope, user_id, state, cursor, limit)
+    patches = await app.consent.list_patches(principal, user_id, state, cursor, limit)
     return PatchPageOut(items=[PatchOut.from_patch(patch) for patch in patches.items], next_cursor=patches.next_cursor)
 
 
 @router.post(_PATCH + "/approve", response_model=PatchOut, responses=_DECIDED)
 async def approve(
-    app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
+    app: App, principal: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
 ) -> PatchOut:
     """Approve a proposal, so that its value becomes known. Needs scope `approve`: this is the user's own decision."""
     key = retry_key("POST context/patches/approve", idempotency_key, user_id, patch_id)
-    return PatchOut.from_patch(await app.consent.decide_patch(scope, user_id, patch_id, approve=True, key=key))
+    return PatchOut.from_patch(await app.consent.decide_patch(principal, user_id, patch_id, approve=True, key=key))
 
 
 @router.post(_PATCH + "/reject", response_model=PatchOut, responses=_DECIDED)
 async def reject(
-    app: App, scope: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
+    app: App, principal: Approver, user_id: UserId, patch_id: UUID, idempotency_key: IdempotencyHeader = None
 ) -> PatchOut:
     """Reject a proposal. The same value cannot be proposed again for some time. Needs scope `approve`."""
     key = retry_key("POST context/patches/reject", idempotency_key, user_id, patch_id)
-    return PatchOut.from_patch(await app.consent.decide_patch(scope, user_id, patch_id, approve=False, key=key))
+    return PatchOut.from_patch(await app.consent.decide_patch(principal, user_id, patch_id, approve=False, key=key))
 
 
 @router.post(
@@ -96,7 +96,7 @@ async def reject(
     responses={200: {"links": links.DECIDED}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
 async def ask(
-    app: App, scope: Writer, user_id: UserId, patch_id: UUID, body: AskIn, idempotency_key: IdempotencyHeader = None
+    app: App, principal: Writer, user_id: UserId, patch_id: UUID, body: AskIn, idempotency_key: IdempotencyHeader = None
 ) -> PatchOut:
     """Bind a question about a proposal to the newest turn of a thread.
 
@@ -109,7 +109,9 @@ async def ask(
     """
     key = retry_key("POST context/patches/ask", idempotency_key, user_id, patch_id, body)
     place = body.thread_id, body.question
-    return PatchOut.from_patch(await app.consent.chat.ask_question(scope, user_id, patch_id, *place, key, body.turn_id))
+    return PatchOut.from_patch(
+        await app.consent.chat.ask_question(principal, user_id, patch_id, *place, key, body.turn_id)
+    )
 
 
 @router.get(
@@ -117,9 +119,9 @@ async def ask(
     response_model=ContextOut,
     responses={200: {"links": links.CONTEXT}, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def context(app: App, scope: Reader, user_id: UserId) -> ContextOut:
+async def context(app: App, principal: Reader, user_id: UserId) -> ContextOut:
     """Return the known values of a user, field by field and as one line for a prompt."""
-    return ContextOut.from_context(user_id, await app.consent.load_context(scope, user_id))
+    return ContextOut.from_context(user_id, await app.consent.load_context(principal, user_id))
 
 
 @router.post(
@@ -127,6 +129,6 @@ async def context(app: App, scope: Reader, user_id: UserId) -> ContextOut:
     response_model=WithdrawnOut,
     responses={200: {"links": links.CONTEXT}, **openapi_errors(400, 401, 403, 404, 413, 422, 503)},
 )
-async def withdraw(app: App, scope: Approver, user_id: UserId, body: WithdrawIn) -> WithdrawnOut:
+async def withdraw(app: App, principal: Approver, user_id: UserId, body: WithdrawIn) -> WithdrawnOut:
     """Remove the known values of a field; history keeps a record. Needs scope `approve`. Idempotent."""
-    return WithdrawnOut(withdrawn=await app.consent.withdraw_values(scope, user_id, body.field, body.value))
+    return WithdrawnOut(withdrawn=await app.consent.withdraw_values(principal, user_id, body.field, body.value))

@@ -57,7 +57,7 @@ _RESPONSE = {
 )
 async def bulk(
     app: App,
-    scope: Writer,
+    principal: Writer,
     request: Request,
     trim: Trim = False,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=150)] = None,
@@ -70,7 +70,7 @@ async def bulk(
     """
     spool = await _spool_body(request, app.settings.max_bulk_bytes)
     lines = _parse_lines(spool, app, trim, idempotency_key)
-    results = app.bulk.write_lines(scope, lines, trim=trim, permitted=partial(recheck_key, app, request))
+    results = app.bulk.write_lines(principal, lines, trim=trim, permitted=partial(recheck_key, app, request))
     return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
 
 

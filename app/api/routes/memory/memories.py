@@ -45,7 +45,7 @@ ETAG_RESPONSE: dict[str, Any] = {
 )
 async def remember(
     app: App,
-    scope: Writer,
+    principal: Writer,
     body: MemoryIn,
     trim: Trim = False,
     idempotency_key: IdempotencyHeader = None,
@@ -57,7 +57,7 @@ async def remember(
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.write.default_importance)
-    written = await app.write.write_memory(scope, draft, trim=trim, key=key)
+    written = await app.write.write_memory(principal, draft, trim=trim, key=key)
     return WrittenOut.model_validate(written, from_attributes=True)
 
 
@@ -66,7 +66,7 @@ async def remember(
 )
 async def page(
     app: App,
-    scope: Reader,
+    principal: Reader,
     user_id: Annotated[Identifier | None, Query()] = None,
     category: Annotated[Identifier | None, Query()] = None,
     type: Annotated[TypeName | None, Query()] = None,
@@ -102,7 +102,7 @@ async def page(
         type=type,
         tag=tag,
     )
-    memories = await app.read.list_memories(scope, filters, state, cursor, limit)
+    memories = await app.read.list_memories(principal, filters, state, cursor, limit)
     return MemoryPageOut(items=[MemoryOut.from_memory(m) for m in memories.items], next_cursor=memories.next_cursor)
 
 
@@ -113,9 +113,9 @@ async def page(
     responses={200: {"links": links.ANSWER}, **openapi_errors(400, 401, 403, 413, 422, 503)},
     operation_id="memory_query",
 )
-async def query(app: App, scope: Reader, body: QueryIn) -> AnswerOut:
+async def query(app: App, principal: Reader, body: QueryIn) -> AnswerOut:
     """Answer `memory.query`: the memories that an agent needs for a question, within its allowlist and token budget."""
-    answer = await app.query.answer_query(scope, body.to_domain())
+    answer = await app.query.answer_query(principal, body.to_domain())
     return AnswerOut.from_answer(answer, full=body.returns == "full", explain=body.explain)
 
 
@@ -124,9 +124,9 @@ async def query(app: App, scope: Reader, body: QueryIn) -> AnswerOut:
     response_model=MemoryOut,
     responses={200: ETAG_RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def get(app: App, scope: Reader, memory_id: UUID, response: Response) -> MemoryOut:
+async def get(app: App, principal: Reader, memory_id: UUID, response: Response) -> MemoryOut:
     """Return one memory in any state, with its version as ETag."""
-    return _with_etag(response, MemoryOut.from_memory(await app.read.get_memory(scope, memory_id)))
+    return _with_etag(response, MemoryOut.from_memory(await app.read.get_memory(principal, memory_id)))
 
 
 @router.patch(
@@ -136,7 +136,7 @@ async def get(app: App, scope: Reader, memory_id: UUID, response: Response) -> M
 )
 async def patch(
     app: App,
-    scope: Writer,
+    principal: Writer,
     memory_id: UUID,
     body: MemoryPatchIn,
     response: Response,
@@ -155,7 +155,9 @@ async def patch(
         return f"{trim}:{version}:{body.model_dump_json(exclude_unset=True)}"
 
     key = retry_key("PATCH /memory", idempotency_key, memory_id, request_text)
-    memory = await app.edit.patch_memory(scope, memory_id, body.named_changes(), version=version, trim=trim, key=key)
+    memory = await app.edit.patch_memory(
+        principal, memory_id, body.named_changes(), version=version, trim=trim, key=key
+    )
     return _with_etag(response, MemoryOut.from_memory(memory))
 
 
@@ -170,7 +172,7 @@ async def patch(
 )
 async def delete(
     app: App,
-    scope: Writer,
+    principal: Writer,
     memory_id: UUID,
     purge: Annotated[bool, Query(description="delete the memory and its text for good; needs scope admin")] = False,
     idempotency_key: IdempotencyHeader = None,
@@ -178,10 +180,10 @@ async def delete(
     """Soft-delete a memory: no answer contains it. It can be restored until `purge_at`."""
     key = retry_key("DELETE /memory", idempotency_key, memory_id, str(purge))
     if not purge:
-        return MemoryOut.from_memory(await app.edit.soft_delete_memory(scope, memory_id, key))
-    if "admin" not in scope.scopes:
+        return MemoryOut.from_memory(await app.edit.soft_delete_memory(principal, memory_id, key))
+    if "admin" not in principal.scopes:
         raise ScopeRequired("a purge needs a key with scope 'admin'")
-    await app.edit.purge_memory(scope, memory_id, key)
+    await app.edit.purge_memory(principal, memory_id, key)
     return Response(status_code=204)
 
 
@@ -190,10 +192,10 @@ async def delete(
     response_model=MemoryOut,
     responses={200: {"links": links.MEMORY}, **openapi_errors(401, 403, 404, 409, 422, 503)},
 )
-async def restore(app: App, scope: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> MemoryOut:
+async def restore(app: App, principal: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> MemoryOut:
     """Restore a soft-deleted or superseded memory."""
     key = retry_key("POST /memory/restore", idempotency_key, memory_id)
-    return MemoryOut.from_memory(await app.edit.restore_memory(scope, memory_id, key))
+    return MemoryOut.from_memory(await app.edit.restore_memory(principal, memory_id, key))
 
 
 @router.post(
@@ -202,12 +204,12 @@ async def restore(app: App, scope: Writer, memory_id: UUID, idempotency_key: Ide
     responses={200: {"links": links.MEMORY}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
 async def pin(
-    app: App, scope: Writer, memory_id: UUID, body: PinIn | None = None, idempotency_key: IdempotencyHeader = None
+    app: App, principal: Writer, memory_id: UUID, body: PinIn | None = None, idempotency_key: IdempotencyHeader = None
 ) -> MemoryOut:
     """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
     pinned = body.pinned if body else True
     key = retry_key("POST /memory/pin", idempotency_key, memory_id, str(pinned))
-    return MemoryOut.from_memory(await app.edit.pin_memory(scope, memory_id, pinned, key))
+    return MemoryOut.from_memory(await app.edit.pin_memory(principal, memory_id, pinned, key))
 
 
 @router.get(
@@ -216,10 +218,10 @@ async def pin(
     responses={200: {"links": links.HISTORY}, **openapi_errors(401, 403, 404, 422, 503)},
 )
 async def history(
-    app: App, scope: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
+    app: App, principal: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> HistoryPageOut:
     """List the history of a memory, newest first."""
-    rows = await app.history.list_history(scope, memory_id, cursor, limit)
+    rows = await app.history.list_history(principal, memory_id, cursor, limit)
     return HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows.items], next_cursor=rows.next_cursor)
 
 

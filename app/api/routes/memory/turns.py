@@ -22,7 +22,7 @@ router = APIRouter(prefix="/turns", tags=["turns"], route_class=StrictRoute)
 )
 async def store(
     app: App,
-    scope: Writer,
+    principal: Writer,
     body: TurnIn,
     trim: Annotated[bool, Query(description="shorten a turn that is too long at a sentence or word end")] = False,
     idempotency_key: IdempotencyHeader = None,
@@ -33,4 +33,6 @@ async def store(
     """
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
-    return TurnOut.model_validate(await app.turns.store_turn(scope, draft, trim=trim, key=key), from_attributes=True)
+    return TurnOut.model_validate(
+        await app.turns.store_turn(principal, draft, trim=trim, key=key), from_attributes=True
+    )

@@ -32,13 +32,13 @@ class Readiness(BaseModel):
 @router.get("/events/counts", response_model=CountsOut, responses=openapi_errors(401, 403, 422, 503))
 async def counts(
     app: App,
-    scope: Reader,
+    principal: Reader,
     by: Annotated[str, Query(max_length=100, pattern=COLUMNS, description="comma-separated")] = "op,node",
     since: Annotated[Moment | None, Query()] = None,
     until: Annotated[Moment | None, Query()] = None,
 ) -> CountsOut:
     """Count events by the columns in `by`."""
-    rows = await app.events.count_events(scope, [c.strip() for c in by.split(",")], since, until)
+    rows = await app.events.count_events(principal, [c.strip() for c in by.split(",")], since, until)
     return CountsOut(counts=[EventCountOut(**row) for row in rows])
 
 

@@ -21,14 +21,14 @@ router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
 )
 async def delta(
     app: App,
-    scope: Reader,
+    principal: Reader,
     thread_id: Annotated[Identifier, Path()],
     since_rev: Annotated[int | None, Query(ge=0, le=2**62)] = None,
     agent: Annotated[Identifier | None, Query()] = None,
     user_id: Annotated[Identifier | None, Query(description="only changes of this user's memories")] = None,
 ) -> ThreadDeltaOut:
     """Return the changes in a thread since a revision, or since the agent's last header. This moves no cursor."""
-    changes = await app.delta.read_delta(scope, thread_id, since_rev, agent, user_id)
+    changes = await app.delta.read_delta(principal, thread_id, since_rev, agent, user_id)
     return ThreadDeltaOut(
         since_rev=changes.since_rev,
         rev=changes.rev,

@@ -33,7 +33,7 @@ _RESPONSE = {
     response_class=StreamingResponse,
     responses={200: _RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> StreamingResponse:
+async def export(app: App, principal: Reader, user_id: UserId, request: Request) -> StreamingResponse:
     """Export everything stored about a user, as a stream.
 
     Kinds: `user`; `memory` (in every state), `history`, `change` (entries of deltas), `relation`, `event`;
@@ -44,7 +44,7 @@ async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> 
     A key that is bound to agents gets only the records in its categories. If the key is revoked or the database fails
     during the export, the connection breaks, so the client sees that the export is incomplete.
     """
-    records = await app.export.export_records(scope, user_id)
+    records = await app.export.export_records(principal, user_id)
     return StreamingResponse(_stream_records(records, app, request), media_type=NDJSON)
 
 
@@ -53,13 +53,13 @@ async def export(app: App, scope: Reader, user_id: UserId, request: Request) -> 
     response_model=ReceiptOut,
     responses={200: {"links": links.ERASED}, **openapi_errors(401, 403, 404, 422, 503)},
 )
-async def erase(app: App, scope: Administrator, user_id: UserId) -> ReceiptOut:
+async def erase(app: App, principal: Administrator, user_id: UserId) -> ReceiptOut:
     """Erase a user for good. Needs scope `admin`.
 
     Rows are deleted. Entries of history and delta stay without text. The erased texts are refused if they are sent
     again.
     """
-    return ReceiptOut.model_validate(await app.erase.erase_user(scope, user_id))
+    return ReceiptOut.model_validate(await app.erase.erase_user(principal, user_id))
 
 
 def _record_line(record: dict[str, Any]) -> bytes:
