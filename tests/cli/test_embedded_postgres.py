@@ -201,7 +201,8 @@ def test_moves_when_its_port_is_taken(make: Make, monkeypatch: pytest.MonkeyPatc
 def test_survives_its_parents_ctrl_c_and_death(make: Make) -> None:
     server = make()
     script = (
-        "import pathlib, sys, time; from app.embedded.postgres import EmbeddedPostgres as E;"
+        "import pathlib, signal, sys, time; from app.embedded.postgres import EmbeddedPostgres as E;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a shell ignores it for its background jobs
         "E(pathlib.Path(sys.argv[1]), durable=False).start_server(); print('up', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
