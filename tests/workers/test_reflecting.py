@@ -55,8 +55,11 @@ async def test_a_turn_becomes_facts_after_the_model_came_back(
                 assert sorted(texts) == sorted(FACTS)
                 assert all(source["turn_id"] == stored["id"] for source in texts.values())
                 assert all(source["quote"] in TURN for source in texts.values())
-                counts = (await http.get("/events/counts", params={"by": "op,status"})).json()
-                assert "extract" in str(counts)
+
+                async def counted() -> bool:
+                    return "extract" in (await http.get("/events/counts", params={"by": "op,status"})).text
+
+                await until(counted, "the event that follows the facts")
             assert llm.keys == {f"Bearer {KEY}"}
             assert not any(secret in workers.log for secret in (KEY, "Lena", "wrong key"))
 
