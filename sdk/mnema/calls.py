@@ -76,7 +76,7 @@ def edit(
     **fields: Unpack[ChangeFields],
 ) -> Call[models.Memory]:
     """Change the named fields. With `version`, raise VersionConflict if the memory changed since that version."""
-    headers = _idempotency_headers(idempotency_key, JSON)
+    headers = idempotency_headers(idempotency_key, JSON)
     if version is not None:
         headers["If-Match"] = f'"{version}"'
     content = build_body(requests.Changes, **fields).body()
@@ -86,14 +86,14 @@ def edit(
 def delete(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
     """Soft-delete a memory: no answer contains it. It can be restored until its `purge_at`. Idempotent."""
     return Call(
-        "DELETE", _memory_path(memory_id), model_reader(models.Memory), headers=_idempotency_headers(idempotency_key)
+        "DELETE", _memory_path(memory_id), model_reader(models.Memory), headers=idempotency_headers(idempotency_key)
     )
 
 
 def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[None]:
     """Delete a memory for good, with its text in history and delta. Needs a key with scope admin."""
     return Call(
-        "DELETE", _memory_path(memory_id), ignore_body, {"purge": "true"}, headers=_idempotency_headers(idempotency_key)
+        "DELETE", _memory_path(memory_id), ignore_body, {"purge": "true"}, headers=idempotency_headers(idempotency_key)
     )
 
 
@@ -103,7 +103,7 @@ def restore(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Cal
         "POST",
         f"{_memory_path(memory_id)}/restore",
         model_reader(models.Memory),
-        headers=_idempotency_headers(idempotency_key),
+        headers=idempotency_headers(idempotency_key),
     )
 
 
@@ -111,7 +111,7 @@ def pin(memory_id: UUID | str, pinned: bool = True, *, idempotency_key: str | No
     """Pin or unpin a memory. A pinned memory is never forgotten because of its age."""
     content, headers = (
         b'{"pinned": true}' if pinned else b'{"pinned": false}',
-        _idempotency_headers(idempotency_key, JSON),
+        idempotency_headers(idempotency_key, JSON),
     )
     return Call("POST", f"{_memory_path(memory_id)}/pin", model_reader(models.Memory), content=content, headers=headers)
 
@@ -216,10 +216,11 @@ def _memory_path(memory_id: UUID | str) -> str:
 
 
 def _write_call(path: str, model: type[M], body: requests.Sent, trim: bool, key: str | None) -> Call[M]:
-    return Call("POST", path, model_reader(model), _trim_params(trim), body.body(), _idempotency_headers(key, JSON))
+    return Call("POST", path, model_reader(model), _trim_params(trim), body.body(), idempotency_headers(key, JSON))
 
 
-def _idempotency_headers(key: str | None, headers: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+def idempotency_headers(key: str | None, headers: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return `headers` with the Idempotency-Key, a new one if `key` is None."""
     return {**headers, "Idempotency-Key": key or uuid.uuid4().hex}
 
 

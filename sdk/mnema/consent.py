@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from mnema.calls import JSON, build_body, model_reader, path_segment
+from mnema.calls import JSON, build_body, idempotency_headers, model_reader, path_segment
 from mnema.models import Answered, Page
 from mnema.requests import Sent
 from mnema.transport import Call
@@ -139,7 +139,7 @@ def propose(
         f"{_context_path(user_id)}/patches",
         model_reader(Proposed),
         content=content,
-        headers=_idempotency_headers(idempotency_key),
+        headers=idempotency_headers(idempotency_key, JSON),
     )
 
 
@@ -177,7 +177,7 @@ def ask_consent(
     or no of the user decides, if a key stores it that neither proposed nor asked. Any other turn changes nothing.
     """
     content = build_body(NewQuestion, thread_id=thread_id, question=question, turn_id=turn_id).body()
-    headers = _idempotency_headers(idempotency_key)
+    headers = idempotency_headers(idempotency_key, JSON)
     return Call(
         "POST", _patch_path(user_id, proposal_id, "ask"), model_reader(Proposal), content=content, headers=headers
     )
@@ -197,10 +197,6 @@ def withdraw(user_id: str, field: str, value: str | None = None) -> Call[Withdra
 def _decision_call(user_id: str, proposal_id: UUID | str, what: str, key: str | None) -> Call[Proposal]:
     headers: dict[str, Any] = {"Idempotency-Key": key or uuid.uuid4().hex}
     return Call("POST", _patch_path(user_id, proposal_id, what), model_reader(Proposal), headers=headers)
-
-
-def _idempotency_headers(key: str | None) -> dict[str, str]:
-    return {**JSON, "Idempotency-Key": key or uuid.uuid4().hex}
 
 
 def _context_path(user_id: str) -> str:

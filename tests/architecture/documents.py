@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from tests.architecture.prose import ABSENT
+
 MAX_README = 150
 FOLDERS = r"(?:app|bench|config|docs|migrations|sdk|tests|workers|\.ci)"
 
@@ -90,12 +92,9 @@ def _anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-_CITATION = re.compile(r"\bseed 00\w|\bSPEC\b|\bDESIGN\b")
-
-
 def absent_citations(document: Document) -> list[str]:
     """Return the citations of documents that are not in the repository."""
-    return [f"{document.path}:{number} {hit}" for number, line in document.lines() for hit in _CITATION.findall(line)]
+    return [f"{document.path}:{number} {hit}" for number, line in document.lines() for hit in ABSENT.findall(line)]
 
 
 def long_readme(document: Document) -> list[str]:
