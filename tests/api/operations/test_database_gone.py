@@ -20,6 +20,7 @@ from tests.stalling_proxy import stalling
 
 ENOUGH_S = 20
 """Seconds: far more than an answer takes, and less than an answer without time limits took."""
+POOL_SIZE = 10
 TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
 
 
@@ -131,9 +132,16 @@ async def test_a_read_only_database_is_read_and_no_proxy_sends_writes_to_it(
         ready = await http.get("/ready")
         assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
         assert "takes no writes" in ready.json()["checks"]["database"]
-    await http.get("/memory")
-    assert (await http.get("/ready")).status_code == 200
+    assert await is_ready_soon(http)
     await remember(http, "Maya plays chess.")
+
+
+async def is_ready_soon(http: httpx.AsyncClient) -> bool:
+    """Ask at most once per connection of the pool: each one that was cut may cost one request its answer."""
+    for _ in range(POOL_SIZE):
+        if (await http.get("/ready")).status_code == 200:
+            return True
+    return False
 
 
 async def test_connections_that_were_cut_are_replaced(http: httpx.AsyncClient, database: Database) -> None:
