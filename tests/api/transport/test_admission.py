@@ -205,6 +205,7 @@ async def test_bodies_under_way_hold_no_more_than_they_may(
             for writer in (one, two):
                 writer.write(b" " * 900_000)
                 await writer.drain()
+            await asyncio.sleep(1)  # the server reads both bodies first; otherwise `large` could take their place
             busy = await until(client, large, 503)
             assert "tenant" in refused(busy, 503, "server_busy")["detail"]
             assert (await others.post("/memory", json=body())).status_code == 201, "half is for others"
