@@ -14,6 +14,7 @@ from app.cli.client import USAGE, err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
 
 if TYPE_CHECKING:
+    from bench.answers import AnswerFigures
     from bench.http_runs import Report
     from bench.retrieval import Figures
 
@@ -86,6 +87,28 @@ def bench_retrieval(
         json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
+@bench_app.command("answers")
+def bench_answers(
+    users: Annotated[str, typer.Option(help="comma-separated names of bench/realistic_users")] = "development",
+    json_file: Json = None,
+) -> None:
+    """Measure the answers to labelled questions of realistic users: right, stale, repeated or useless, and the cost."""
+    known = _load_module("realistic_users").USERS
+    names = [name.strip() for name in users.split(",") if name.strip()]
+    if not names or set(names) - set(known):
+        exit_with_error(f"--users takes names of {', '.join(known)}", USAGE)
+    try:
+        found = _load_module("answers").run(names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+    except MnemaError as error:
+        exit_with_error(f"{error.code}: {error.detail}")
+    except (RuntimeError, OSError, ValueError) as error:
+        exit_with_error(str(error))
+    _show_answers(found)
+    if json_file is not None:
+        rows = {name: {"summary": figures.summary(), "rows": figures.rows} for name, figures in found.items()}
+        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
 @bench_app.command("scale")
 def bench_scale(
     rows: Annotated[str, typer.Option(help="comma-separated sizes of the tenant, in memories")] = "10000,100000",
@@ -132,6 +155,17 @@ def _show_retrieval(found: "dict[str, Figures]") -> None:
         out.print(f"{name}, r@10 by conversation: {shares}")
     out.print("a question counts by the share of its evidence found, turns counts turns; what names no depth is @10")
     out.print("ms of CPU: of the asking process, without PostgreSQL and without embedding")
+
+
+def _show_answers(found: "dict[str, AnswerFigures]") -> None:
+    table = Table("", *found, title="answers to labelled questions, default settings")
+    summaries = [figures.summary() for figures in found.values()]
+    for name in summaries[0]:
+        table.add_row(name, *(f"{summary[name]:.3f}" for summary in summaries))
+    print_table(table)
+    out.print("top-k: share of answerable questions with a right memory among the first k ranked items")
+    out.print("stale first: share of questions with an outdated rival that comes first; repeats: of one fact an answer")
+    out.print("nothing: share of unanswerable questions answered with no ranked and no related memory")
 
 
 def _run_bench(
