@@ -14,12 +14,14 @@ PROCEDURAL = "procedural"
 class Category:
     """The policy of one category.
 
-    `context` "all": a query answers every memory of the category. "rag": a query ranks at most `rag_length` candidates.
+    `context` "all": a query answers every memory of the category. "rag": a query ranks at most `rag_length` candidates
+    and answers those with at least `min_relevance` (None: the default of the configuration).
     """
 
     name: str
     context: Literal["all", "rag"] = "rag"
     rag_length: int = 30
+    min_relevance: float | None = None
     label: str | None = None
     description: str | None = None
     numeric_update: bool = False
