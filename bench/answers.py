@@ -19,7 +19,7 @@ from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
 from app.usecases.recall.answer import Answer
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from bench import throwaway
 from bench.realistic_users import Question, RealisticUser, load_user
 from bench.retrieval import MovableClock

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,14 +77,16 @@ def bench_retrieval(
         )
     places = _parse_numbers("--conversations", conversations)
     try:
-        found = bench.run(locomo, places, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+        found, samples = bench.run(locomo, places, names, lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
         exit_with_error(f"{error.code}: {error.detail}")
     except (RuntimeError, OSError, ValueError, KeyError) as error:
         exit_with_error(str(error))
     _show_retrieval(found)
+    figures = _load_module("relevance").measure_relevance(samples, bench.shipped_cut())
+    out.print(figures.text, highlight=False)
     if json_file is not None:
-        rows = {name: figures.rows for name, figures in found.items()}
+        rows: dict[str, Any] = {name: figures.rows for name, figures in found.items()} | {"relevance": asdict(figures)}
         json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 

@@ -61,6 +61,11 @@ def load_conversation(path: Path, conversation: int) -> dict[str, Any]:
     return chosen
 
 
+def count_conversations(path: Path) -> int:
+    """Return the number of conversations in the file."""
+    return len(json.loads(path.read_text(encoding="utf-8")))
+
+
 def user_of(sample_id: str) -> str:
     """Return the user id under which a conversation is imported."""
     return f"locomo-{sample_id}"

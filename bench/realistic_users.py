@@ -36,13 +36,17 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RealisticUser:
-    """A user with memories by key, oldest first, and questions. `groups` has the group of each paraphrase."""
+    """A user with memories by key, oldest first, and questions.
+
+    `groups` has the group of each paraphrase, `replaced` the older memory whose value a memory changes.
+    """
 
     name: str
     user_id: str
     asked_at: datetime
     memories: dict[str, NewMemory]
     groups: dict[str, str]
+    replaced: dict[str, str]
     questions: tuple[Question, ...]
 
 
@@ -64,6 +68,7 @@ def load_user(name: str) -> RealisticUser:
         _as_moment(raw["asked_at"]),
         dict(sorted(memories.items(), key=lambda item: item[1].created_at or raw["asked_at"])),
         {key: row["group"] for key, row in rows.items() if "group" in row},
+        {key: row["replaces"] for key, row in rows.items() if "replaces" in row},
         tuple(_labelled_question(q, rows) for q in raw["questions"]),
     )
 

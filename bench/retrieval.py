@@ -23,12 +23,13 @@ import asyncpg
 import yaml
 
 from app.bootstrap import Application, Doubles, build_application
-from app.config.loader import CONFIG_DIR
+from app.config.loader import CONFIG_DIR, load_policies
+from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
-from app.usecases.recall.query import Query
-from bench import locomo, throwaway
+from app.usecases.recall.request import Query
+from bench import locomo, relevance, throwaway
 
 AGENT, CATEGORY = "supervisor", "activity"
 PLAIN = "dense plain"
@@ -106,8 +107,9 @@ def ablation_profiles(folder: Path) -> Iterator[Path]:
 
 async def measure_profiles(
     site: throwaway.Site, file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
-) -> dict[str, Figures]:
-    """Store the conversations and ask every question with every profile."""
+) -> tuple[dict[str, Figures], list[relevance.RelevanceSample]]:
+    """Store the conversations and ask every question with every profile, then all variants for the relevance."""
+    samples: list[relevance.RelevanceSample] = []
     clock, figures = MovableClock(), {name: Figures() for name in names}
     with tempfile.TemporaryDirectory() as folder, ablation_profiles(Path(folder)) as config:
         settings = site.home.server_settings(site.cluster).model_copy(update={"config_dir": config})
@@ -126,7 +128,31 @@ async def measure_profiles(
                     for name in names:
                         places = await _ask_question(app, scope, sample, question, name, figures[name], turn_ids)
                         figures[name].add_question(conversation, question, places)
-    return figures
+                samples += await _ask_variants(app, scope, file, conversation, sample, questions, turn_ids)
+    return figures, samples
+
+
+async def _ask_variants(
+    app: Application,
+    principal: Principal,
+    file: Path,
+    conversation: int,
+    sample: dict[str, Any],
+    questions: Sequence[locomo.Question],
+    turn_ids: dict[UUID, str],
+) -> list[relevance.RelevanceSample]:
+    """Ask the questions of this conversation and of the next one in the file, if there is another."""
+    other = conversation % locomo.count_conversations(file) + 1
+    foreign = [q for q in locomo.load_questions(file, other) if q.evidence and other != conversation]
+    asked = (sample, questions), (locomo.load_conversation(file, other), foreign)
+    return await relevance.ask_variants(app, Query(AGENT, "", (CATEGORY,)), principal, conversation, *asked, turn_ids)
+
+
+def shipped_cut() -> float:
+    """Return the configured least relevance of the category that holds the turns."""
+    policies = load_policies(Settings().embedding_model)
+    own = policies.categories.get_category(CATEGORY).min_relevance
+    return policies.query.min_relevance if own is None else own
 
 
 async def _analyse_tables(site: throwaway.Site) -> None:
@@ -176,7 +202,9 @@ async def _ask_question(
     user, name = locomo.user_of(str(sample["sample_id"])), profile
     if profile == PLAIN:
         user, name = f"{user} {PLAIN}", "dense"
-    query = Query(AGENT, question.question, (CATEGORY,), Filters(user_id=user), DEEPEST, 8192, profile=name)
+    query = Query(
+        AGENT, question.question, (CATEGORY,), Filters(user_id=user), DEEPEST, 8192, profile=name, min_relevance=0.0
+    )
     await app.embedder.encode_query(question.question)  # cached from now on, so that only the query is measured
     started = time.process_time()
     answer = await app.query.answer_query(principal, query)
@@ -186,7 +214,7 @@ async def _ask_question(
 
 def run(
     file: Path, conversations: Sequence[int], names: Sequence[str], say: Callable[[str], None]
-) -> dict[str, Figures]:
-    """Measure the profiles on a throw-away installation."""
+) -> tuple[dict[str, Figures], list[relevance.RelevanceSample]]:
+    """Measure the profiles and the relevance on a throw-away installation."""
     with throwaway.open_site(0) as site:
         return asyncio.run(measure_profiles(site, file, conversations, names, say))

@@ -7,7 +7,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.domain import ids, text_rules
@@ -17,6 +17,7 @@ from app.domain.errors import MnemaError
 from app.domain.memory import procedures, same_fact
 from app.domain.memory.memory import MemoryType
 from app.domain.recall import delta_header as delta
+from app.domain.recall import statements, supersession
 from app.domain.recall import time_spans as dates
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
@@ -57,6 +58,13 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "own_words": lambda text: own_words.strip_echoes(f"{text}\n\n{text}", MARKS),
     "tells_of_self, a sentence": lambda text: telling.discloses_fact(f"I like {text}"),
     "spans": lambda text: dates.find_spans(text, NOW, UTC),
+    "is_superseded": lambda text: supersession.is_superseded(
+        supersession.Statement(f"Nora lives in {text}", NOW),
+        supersession.Statement(f"Nora now lives in {text[1:]}", NOW + timedelta(1)),
+    ),
+    "replaces_value": lambda text: supersession.replaces_value(
+        statements.parse_statement(f"{text} is open"), statements.parse_statement(f"{text} is now closed")
+    ),
     "reading": consent_answers.classify_answer,
     "check_steps": procedures.check_steps,
     "check_identifier": ids.check_identifier,

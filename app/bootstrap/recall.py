@@ -12,7 +12,7 @@ def build_recall(parts: SharedParts) -> tuple[ReadDelta, QueryMemories]:
     """Build the use-cases that read a thread's delta and answer queries."""
     cursors, search = DeltaStorage(), SearchStorage(parts.space.name)
     delta = ReadDelta(parts.uow, cursors, parts.policies)
-    candidates = Candidates(search, parts.reranker, parts.clock)
+    candidates = Candidates(search, parts.reranker, parts.policies.relevance, parts.clock)
     query = QueryMemories(
         parts.uow,
         search,
@@ -23,6 +23,5 @@ def build_recall(parts: SharedParts) -> tuple[ReadDelta, QueryMemories]:
         parts.tokens,
         parts.access,
         parts.policies,
-        parts.clock,
     )
     return delta, query

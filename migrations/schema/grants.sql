@@ -92,7 +92,7 @@ GRANT EXECUTE ON FUNCTION put_checkpoint(uuid,uuid,text,text,text,text,text,text
 GRANT EXECUTE ON FUNCTION put_state(uuid,uuid,text,text,text,bytea,bigint) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_vectors_minilm_l6_v2(uuid,uuid[],halfvec[],bytea[],uuid[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_writes(uuid,uuid,text,text,text,text,text[],integer[],text[],text[],text[],bytea[],bigint) TO mnema_app;
-GRANT EXECUTE ON FUNCTION read_answer(uuid,text,text[],jsonb,text[],integer,uuid[],integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION read_answer(uuid,text,text[],jsonb,text[],integer,uuid[],integer,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION recall_minilm_l6_v2(uuid,text,text[],jsonb,text,halfvec,integer,integer,integer,integer,integer,boolean,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION record_changes_minilm_l6_v2(uuid,jsonb,uuid[],halfvec[],bytea[],jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION search_lexical(bigint,text,text[],jsonb,integer) TO mnema_app;

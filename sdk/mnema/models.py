@@ -148,6 +148,9 @@ class Item(Answered):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     score: Score | None = None
+    relevance: float | None = None
+    also: list[UUID] | None = None
+    superseded_by: UUID | None = None
     strength: float | None = None
 
 
@@ -176,7 +179,10 @@ class ThreadDelta(Delta):
 
 
 class Answer(Answered):
-    """The answer to a query. `tokens`: of header and items. `degraded`: the part that was not available."""
+    """The answer to a query. `tokens`: of header and items. `degraded`: the part that was not available.
+
+    `answerable`: the best relevance of all candidates, 0 to 1; near 0 nothing that was ranked answers the question.
+    """
 
     items: list[Item]
     related: list[Item]
@@ -184,6 +190,7 @@ class Answer(Answered):
     delta: Delta | None = None
     tokens: int
     took_ms: float
+    answerable: float | None = None
     degraded: str | None = None
     dropped: list[Dropped] | None = None
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, Required, TypedDict
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_jsonable_python
@@ -119,9 +120,11 @@ class Question(Sent):
     """A query of the memory.
 
     `categories`: all of the agent's except procedural by default; `top_k`: 1 to 50; `budget_tokens`: 1 to 8192, never
-    exceeded; `threshold`: the least cosine similarity, 0 to 1. `thread_id` selects the delta header and breaks near
-    ties, but never filters. Without `since_rev` the header shows the changes since this agent was last shown it, once.
-    `timezone`: an IANA name, for words such as "yesterday" (default UTC).
+    exceeded; `threshold`: the least cosine similarity, 0 to 1; `min_relevance`: the least relevance of an item, 0 to 1,
+    by default the category's. `thread_id` selects the delta header and breaks near ties, but never filters. The answer
+    has no turns of that thread from `before_seq` on and none of the memories `exclude_ids`. Without `since_rev` the
+    header shows the changes since this agent was last shown it, once. `timezone`: an IANA name, for words such as
+    "yesterday" (default UTC).
     """
 
     agent: str
@@ -132,7 +135,10 @@ class Question(Sent):
     returns: Literal["bullets", "full"] = Field(default="bullets", alias="return")
     budget_tokens: int | None = None
     threshold: float | None = None
+    min_relevance: float | None = None
     thread_id: str | None = None
+    before_seq: int | None = None
+    exclude_ids: list[UUID] | None = None
     since_rev: int | None = None
     explain: bool = False
     profile: str | None = None
@@ -195,7 +201,10 @@ class QuestionFields(TypedDict, total=False):
     returns: Literal["bullets", "full"] | None
     budget_tokens: int | None
     threshold: float | None
+    min_relevance: float | None
     thread_id: str | None
+    before_seq: int | None
+    exclude_ids: Sequence[UUID | str] | None
     since_rev: int | None
     explain: bool | None
     profile: str | None

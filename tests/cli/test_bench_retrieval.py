@@ -47,7 +47,9 @@ def test_it_finds_what_was_said(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "2 questions" in result.output
     rows = json.loads(figures.read_text(encoding="utf-8"))
-    assert rows.keys() == {"default", "dense"}
+    assert rows.keys() == {"default", "dense", "relevance"}
+    assert rows["relevance"]["recall"] == 1.0
+    assert "relevance: AUROC" in result.output
     assert [row["r@5"] for row in rows["default"]] == [1.0, 1.0]
     assert [row["evidence"] for row in rows["default"]] == [1, 2]
 

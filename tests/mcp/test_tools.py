@@ -50,12 +50,13 @@ async def test_a_client_lists_asks_writes_and_audits(connect: Connect, server: s
 
 
 async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
-    requests: list[dict[str, Any]] = [{}, {"return": "full"}, {"explain": True}, {"thread_id": "t", "since_rev": 0}]
+    requests: list[dict[str, Any]] = [{"min_relevance": 0.05}, {"return": "full"}, {"explain": True}, {"thread_id": "t", "since_rev": 0}]
     async with caller.client(server) as http, by_http(server, caller.key) as client:
         for sentence in ("Maya drinks oat milk.", "Maya drinks oat milk in her coffee.", "Maya owns a red kayak."):
             await calls.remember(http, sentence, thread_id="t", metadata={"nothing": None}, importance=3)
         for fields in requests:
-            one, two = await calls.ask(http, **fields), answered(await ask(client, **fields))
+            asked = {"min_relevance": 0.0} | fields
+            one, two = await calls.ask(http, **asked), answered(await ask(client, **asked))
             assert rounded(two | {"took_ms": 0}) == rounded(one | {"took_ms": 0})
         written = await calls.remember(http, "Maya owns a blue kayak.")
         page = answered(await client.call_tool("memory.history", {"memory_id": written["id"]}))

@@ -79,7 +79,13 @@ async def test_a_question_is_answered_with_header_items_and_a_prompt(either: Eit
     assert item.score.total == pytest.approx(sum(item.score.parts.values()))
     assert full.dropped == []
     since = {"updated_after": date(2020, 1, 1), "updated_before": datetime.now(UTC) + timedelta(hours=1)}
-    assert len((await either.query("roof", agent="planner", filters=since)).items) == 2
+    roof = await either.query("roof", agent="planner", filters=since)
+    assert [item.text for item in roof.items] == ["[tasks] Ben repairs the roof."]
+    assert roof.answerable == roof.items[0].relevance
+    everything = await either.query("roof", agent="planner", filters=since, min_relevance=0)
+    assert len(everything.items) == 2
+    without = await either.query("roof", agent="planner", exclude_ids=[roof.items[0].id], min_relevance=0)
+    assert [item.text for item in without.items] == ["[tasks] Maya books the venue."]
     assert (await either.query("roof", agent="planner", threshold=0.99)).items == []
     with pytest.raises(NotAllowed) as refused:
         await either.query("venue", agent="stylist", categories=["tasks"])

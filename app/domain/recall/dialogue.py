@@ -7,6 +7,7 @@ cue over the turns is subtracted, so that being a turn gives neither advantage n
 import math
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -29,6 +30,16 @@ class Dialogue:
         actors = {memories[at].actor_id for at in self.turns}
         self.named_actors = {a for a in actors if a and re.search(rf"\b{re.escape(a)}\b", question, re.IGNORECASE)}
 
+    @cached_property
+    def neighbour_pairs(self) -> list[tuple[int, int]]:
+        """The index of each turn with that of the turn directly before or after it, if present."""
+        places = {(self._memories[at].thread_id, self._memories[at].seq): at for at in self.turns}
+        pairs = []
+        for (thread, seq), at in places.items():
+            beside = (places.get((thread, (seq or 0) - 1)), places.get((thread, (seq or 0) + 1)))
+            pairs += [(at, other) for other in beside if other is not None]
+        return pairs
+
     def actor_cue(self) -> Values:
         """Return the centred cue "the question names the speaker", one value a memory."""
         return self._centre_values([self._memories[at].actor_id in self.named_actors for at in self.turns])
@@ -40,10 +51,8 @@ class Dialogue:
     def neighbour_cue(self, relevance: Values) -> Values:
         """Return for each turn the summed `relevance` of the turns directly before and after it, if present."""
         result = np.zeros(len(self._memories))
-        places = {(self._memories[at].thread_id, self._memories[at].seq): at for at in self.turns}
-        for (thread, seq), at in places.items():
-            for other in (places.get((thread, (seq or 0) - 1)), places.get((thread, (seq or 0) + 1))):
-                result[at] += 0.0 if other is None else relevance[other]
+        for at, other in self.neighbour_pairs:
+            result[at] += relevance[other]
         return result
 
     def session_cue(self, relevance: Values) -> Values:
@@ -65,11 +74,18 @@ class Dialogue:
         return result
 
 
-def standardise_scores(values: Sequence[float]) -> Values:
-    """Return the values in standard deviations from their mean; all 0 if they are (nearly) equal."""
+def standardise_scores(values: Sequence[float], usual: tuple[float, float] | None = None, prior: int = 0) -> Values:
+    """Return the values in standard deviations from their mean; all 0 if they are (nearly) equal.
+
+    `usual` is a mean and a standard deviation that count like `prior` further values. With them, the noise between two
+    values stays small, and one value alone is not 0.
+    """
     if not (count := len(values)):
         return np.zeros(0)
     array = np.array(values, np.float64)
-    array -= np.add.reduce(array) / count  # faster than mean() and std(), which make half a dozen calls each
-    spread = math.sqrt(np.add.reduce(array * array) / count)
+    mean, deviation = usual or (0.0, 0.0)
+    centre = (np.add.reduce(array) + prior * mean) / (count + prior)
+    array -= centre  # faster than mean() and std(), which make half a dozen calls each
+    squares = np.add.reduce(array * array) + prior * (deviation**2 + (centre - mean) ** 2)
+    spread = math.sqrt(squares / (count + prior))
     return array / spread if spread >= 1e-9 else np.zeros(count)

@@ -74,21 +74,51 @@ def drop_words(tokens: bytes, words: Sequence[str], dropped: Set[str]) -> bytes:
     return b"".join(tokens[at * DIMENSION : (at + 1) * DIMENSION] for at in places)
 
 
+def match_words(query: bytes, documents: Sequence[bytes | None]) -> NDArray[np.float64] | None:
+    """Return the best cosine of each word of the query to a word of each document, shape (words, documents).
+
+    All arguments are packed tokens. The column of a document without words is NaN. Return None if the query or all
+    documents have no words.
+    """
+    places = [place for place, document in enumerate(documents) if document]
+    if not query or not places:
+        return None
+    packed = [document for document in documents if document]
+    starts = [0, *(end // DIMENSION for end in accumulate(map(len, packed[:-1])))]
+    words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    query_words = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    matches = np.full((len(query_words), len(documents)), np.nan)
+    matches[:, places] = np.maximum.reduceat(query_words @ words.T, starts, axis=1) / SCALE**2
+    return matches
+
+
 def max_sim(query: bytes, documents: Sequence[bytes | None]) -> list[float | None]:
     """Return a score for each document: the mean over the query's words of the best cosine to a document's word.
 
     All arguments are packed tokens. A document without words scores None.
     """
-    result: list[float | None] = [None] * len(documents)
-    places = [place for place, document in enumerate(documents) if document]
-    if not query or not places:
-        return result
-    packed = [document for document in documents if document]
-    starts = [0, *(end // DIMENSION for end in accumulate(map(len, packed[:-1])))]
+    matches = match_words(query, documents)
+    if matches is None:
+        return [None] * len(documents)
+    return [None if np.isnan(score) else score for score in matches.mean(axis=0).tolist()]
+
+
+def pairwise_closeness(texts: Sequence[bytes | None]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the closeness of each pair of packed texts and the match of its loneliest word, each (texts, texts).
+
+    The closeness is the mean MaxSim of both directions. Both are 0 where a text has no words.
+    """
+    close, lowest = np.zeros((len(texts), len(texts))), np.zeros((len(texts), len(texts)))
+    places = [place for place, text in enumerate(texts) if text]
+    if not places:
+        return close, lowest
+    packed = [text for text in texts if text]
+    sizes = [len(text) // DIMENSION for text in packed]
+    starts = [0, *accumulate(sizes[:-1])]
     words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    query_words = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    best = np.maximum.reduceat(query_words @ words.T, starts, axis=1)
-    means = np.add.reduce(best, axis=0) / (len(query_words) * SCALE**2)
-    for place, value in zip(places, means.tolist(), strict=True):
-        result[place] = value
-    return result
+    best = np.maximum.reduceat(words @ words.T, starts, axis=1) / SCALE**2
+    means = np.add.reduceat(best, starts, axis=0) / np.array(sizes)[:, None]
+    least = np.minimum.reduceat(best, starts, axis=0)
+    close[np.ix_(places, places)] = (means + means.T) / 2
+    lowest[np.ix_(places, places)] = np.minimum(least, least.T)
+    return close, lowest

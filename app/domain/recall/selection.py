@@ -3,14 +3,19 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from app.domain.recall.scoring import RankingProfile, ScoredCandidate, candidate_relevance
+from app.domain.recall.profiles import RankingProfile
+from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
+
+DropReason = Literal[
+    "threshold", "score_threshold", "rag_length", "rank", "diversity", "relevance", "question", "duplicate"
+]
 
 
 class DroppedCandidate(NamedTuple):
     """A candidate that is not in the answer, with the reason."""
 
     scored: ScoredCandidate
-    reason: Literal["threshold", "score_threshold", "rag_length", "rank", "diversity"]
+    reason: DropReason
 
 
 def keep_similar(

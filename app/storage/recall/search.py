@@ -40,6 +40,12 @@ class Search:
     with_tokens: bool = False
     beside: int = 0
     exact: int = 5000
+    left_out: dict[str, Any] | None = None
+
+    @property
+    def row_conditions(self) -> dict[str, Any] | None:
+        """The conditions of filters and `left_out` together; None if there are none."""
+        return (self.filters.row_conditions() or {}) | (self.left_out or {}) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +100,18 @@ class SearchStorage:
         whole_limit: int = 0,
         chosen: Sequence[UUID] = (),
         related: int = 0,
+        first: int | None = None,
     ) -> FoundMemories:
         """Return the memories of an answer.
 
         `whole`: categories returned in full, pinned and most important first, at most `whole_limit` memories.
-        `chosen`: ids to return. `related`: the number of memories with the strongest relations to the chosen ones.
+        `chosen`: ids to return. `related`: the number of memories with the strongest relations to the `first` chosen
+        ones, or to all of them.
         """
+        ids = list(chosen)
+        limits = (related, len(ids) if first is None else first)
         rows = await tx.fetch(
-            self._answer, *_filter_arguments(principal, search), list(whole), whole_limit, list(chosen), related
+            self._answer, *_filter_arguments(principal, search), list(whole), whole_limit, ids, *limits
         )
         memories = FoundMemories()
         for row in rows:
@@ -116,7 +126,7 @@ class SearchStorage:
 
 
 def _filter_arguments(principal: Principal, search: Search) -> tuple[Any, ...]:
-    return principal.tenant_id, search.filters.user_id, list(search.categories), search.filters.row_conditions()
+    return principal.tenant_id, search.filters.user_id, list(search.categories), search.row_conditions
 
 
 _COLUMNS = (

@@ -8,5 +8,6 @@
 SELECT * FROM recall_{space}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 
 -- name: answer
--- $5 categories returned in full, $6 the limit of those memories, $7 the chosen ids, $8 the limit of related memories.
-SELECT * FROM read_answer($1, $2, $3, $4, $5, $6, $7, $8)
+-- $5 categories returned in full, $6 the limit of those memories, $7 the chosen ids, $8 the limit of related memories, $9 the
+-- number of first chosen ones whose relations are read.
+SELECT * FROM read_answer($1, $2, $3, $4, $5, $6, $7, $8, $9)

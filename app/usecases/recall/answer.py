@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.domain.memory.memory import Memory
 from app.domain.memory.presentation import render_bullet
+from app.domain.recall.arrangement import RankedItem
 from app.domain.recall.delta_header import Header, shrink_header
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
@@ -18,19 +19,25 @@ from app.storage.recall.search import Related
 
 @dataclass(frozen=True, slots=True)
 class AnswerItem:
-    """One memory of the answer. `scored` is None for a category with context mode `all`, which is not ranked."""
+    """One memory of the answer. `ranked` is None for a category with context mode `all`, which is not ranked."""
 
     memory: Memory
     text: str
-    scored: ScoredCandidate | None = None
+    ranked: RankedItem | None = None
     strength: float | None = None
+
+    @property
+    def scored(self) -> ScoredCandidate | None:
+        """The scores of a ranked memory."""
+        return None if self.ranked is None else self.ranked.scored
 
 
 @dataclass(slots=True)
 class Answer:
     """The answer to a query. `tokens` never exceeds the budget; `degraded` is the code of an unavailable model.
 
-    `dropped` holds candidates that ranked too low, `left_out` items that did not fit into the budget.
+    `answerable` is the best relevance of all candidates, in [0, 1]; None if no relevance is known. `dropped` holds
+    candidates that ranked too low, `left_out` items that did not fit into the budget.
     """
 
     items: list[AnswerItem] = field(default_factory=list)
@@ -40,6 +47,7 @@ class Answer:
     tokens: int = 0
     took_ms: float = 0.0
     degraded: str | None = None
+    answerable: float | None = None
     dropped: list[DroppedCandidate] = field(default_factory=list)
     left_out: dict[UUID, AnswerItem] = field(default_factory=dict)
 
@@ -65,6 +73,11 @@ class AnswerBuilder:
         return list(self._added)
 
     @property
+    def ranked_ids(self) -> list[UUID]:
+        """Ids of the ranked memories in the answer."""
+        return [item.memory.id for item in self._answer.items if item.ranked is not None]
+
+    @property
     def spent_tokens(self) -> int:
         """Tokens that the answer uses so far."""
         return self._budget.total - self._budget.tokens_left
@@ -86,20 +99,23 @@ class AnswerBuilder:
         self._pinned = [AnswerItem(memory, render_bullet(memory)) for memory in memories]
         self._add_pinned(reserve=-(-self._budget.tokens_left // 2) if ranked else 0)
 
-    def add_ranked(self, scored: Sequence[ScoredCandidate], memories: dict[UUID, Memory]) -> None:
-        """Add the ranked memories in their order. Skip those absent from `memories`: they were deleted meanwhile."""
-        for s in scored:
-            if (memory := memories.get(s.candidate.id)) is not None:
-                self._add_item(self._answer.items, AnswerItem(memory, render_bullet(memory), s))
+    def add_ranked(self, ranked: Sequence[RankedItem], memories: dict[UUID, Memory]) -> None:
+        """Add the ranked memories in their order."""
+        for item in ranked:
+            memory = memories[item.scored.candidate.id]
+            self._add_item(self._answer.items, AnswerItem(memory, render_bullet(memory), item))
 
-    def add_related(self, candidates: Sequence[Related]) -> None:
-        """Add the memories that are related to one in the answer."""
-        for related in candidates:
-            if related.via in self._added:
-                self._add_item(
-                    self._answer.related,
-                    AnswerItem(related.memory, render_bullet(related.memory), strength=related.strength),
-                )
+    def add_related(self, related: Sequence[Related], scored: Sequence[ScoredCandidate], limit: int) -> None:
+        """Add at most `limit` memories that the answer does not tell yet, in the order of the question.
+
+        `scored` are the candidates of the question, best first. Memories that are none come last, the strongest first.
+        """
+        places = {s.candidate.id: place for place, s in enumerate(scored)}
+        told = self._added.union(*(item.ranked.also for item in self._answer.items if item.ranked))
+        new = [r for r in related if r.memory.id not in told]
+        new.sort(key=lambda r: (places.get(r.memory.id, len(places)), -r.strength))
+        for r in new[:limit]:
+            self._add_item(self._answer.related, AnswerItem(r.memory, render_bullet(r.memory), strength=r.strength))
 
     def fill_remaining(self) -> None:
         """Spend the rest of the budget on pinned categories that did not fit before."""
@@ -109,7 +125,7 @@ class AnswerBuilder:
     def _add_pinned(self, reserve: int) -> None:
         fitting = (i for i in self._pinned if i.memory.id not in self._added and self._take_item(i, reserve))
         self._added_pinned |= {item.memory.id for item in fitting}
-        ranked = [item for item in self._answer.items if item.scored is not None]
+        ranked = [item for item in self._answer.items if item.ranked is not None]
         self._answer.items = [item for item in self._pinned if item.memory.id in self._added_pinned] + ranked
 
     def _add_item(self, items: list[AnswerItem], item: AnswerItem) -> None:

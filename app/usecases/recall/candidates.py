@@ -13,7 +13,9 @@ from uuid import UUID
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import RankingProfile, RankingQuery, score_candidates
+from app.domain.recall.profiles import RankingProfile, RankingQuery
+from app.domain.recall.relevance import RelevanceModel
+from app.domain.recall.scoring import ScoredCandidate, score_candidates
 from app.domain.recall.selection import keep_similar
 from app.ports import Clock, Reranker
 from app.storage.recall.search import Search, SearchStorage
@@ -25,8 +27,11 @@ _CATEGORY = attrgetter("category")
 class Candidates:
     """The search for candidates and the reranker's scores of them."""
 
-    def __init__(self, search: SearchStorage, reranker: Reranker, clock: Clock) -> None:
+    def __init__(
+        self, search: SearchStorage, reranker: Reranker, relevance: RelevanceModel | None, clock: Clock
+    ) -> None:
         self._search = search
+        self._relevance = relevance
         self._reranker = reranker
         self._clock = clock
 
@@ -49,6 +54,12 @@ class Candidates:
             categories = [c for c in categories if c not in full]
         return candidates
 
+    def score_candidates(
+        self, candidates: Sequence[Candidate], profile: RankingProfile, query: RankingQuery
+    ) -> list[ScoredCandidate]:
+        """Return the candidates with their scores, best first."""
+        return score_candidates(candidates, profile, self._clock.now(), query, self._relevance)
+
     def needs_reranking(self, profile: RankingProfile, top_k: int) -> bool:
         """Return True if a reranker must read the best candidates, outside any transaction."""
         return self._reranker.reads_texts and profile.rerank_count(top_k) > 0
@@ -62,7 +73,7 @@ class Candidates:
         threshold: float | None,
     ) -> list[UUID]:
         """Return the ids of the candidates that the reranker must read, best first."""
-        similar, _ = keep_similar(score_candidates(candidates, profile, self._clock.now(), query), threshold)
+        similar, _ = keep_similar(self.score_candidates(candidates, profile, query), threshold)
         return [s.candidate.id for s in similar[: profile.rerank_count(top_k)]]
 
     async def rerank_best(

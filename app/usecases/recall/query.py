@@ -3,66 +3,31 @@
 import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from datetime import UTC, tzinfo
 
 from app.config.loader import Policies
 from app.domain.changes import Observation
 from app.domain.errors import InvalidInput
-from app.domain.filters import Filters
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.principal import Principal
+from app.domain.recall.arrangement import AnswerLimits, arrange_answer
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import RankingProfile, RankingQuery, ScoredCandidate, score_candidates
+from app.domain.recall.profiles import RankingProfile, RankingQuery
+from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import cap_categories, keep_relevant, keep_reranked, keep_similar, select_best
 from app.domain.recall.token_budget import TokenBudget
 from app.domain.text_rules import normalise_text
-from app.ports import Clock, Embedder, Embedding, TokenCounter
+from app.ports import Embedder, Embedding, TokenCounter
 from app.storage.access_log import AccessLog
 from app.storage.recall.delta import DeltaStorage
-from app.storage.recall.search import Search, SearchStorage
+from app.storage.recall.search import Related, Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 from app.usecases.recall.answer import Answer, AnswerBuilder
 from app.usecases.recall.candidates import Candidates
 from app.usecases.recall.delta import ReadDelta
+from app.usecases.recall.request import Query, QueryState
 
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A query as a client sends it (`docs/contract.md`, Recall). None means the default of the configuration.
-
-    `since_rev` None: the agent's cursor. `zone` is the time zone of words such as "yesterday" in `query`.
-    """
-
-    agent: str
-    query: str
-    categories: tuple[str, ...] = ()
-    filters: Filters = field(default_factory=Filters)
-    top_k: int | None = None
-    budget_tokens: int | None = None
-    threshold: float | None = None
-    thread_id: str | None = None
-    since_rev: int | None = None
-    explain: bool = False
-    profile: str | None = None
-    zone: tzinfo = UTC
-    full: bool = False
-
-
-@dataclass(slots=True)
-class _QueryState:
-    """The state that one query carries through its stages."""
-
-    principal: Principal
-    query: Query
-    search: Search
-    profile: RankingProfile
-    ranking_query: RankingQuery
-    pinned_categories: list[str]
-    lengths: dict[str, int]
-    top_k: int
-    answer: Answer
-    builder: AnswerBuilder
+RELATED_READ = 5
+"""Related memories read for each one that is answered; the question decides between them."""
 
 
 class QueryMemories:
@@ -79,7 +44,6 @@ class QueryMemories:
         tokens: TokenCounter,
         access: AccessLog,
         policies: Policies,
-        clock: Clock,
     ) -> None:
         self._uow = uow
         self._search = search
@@ -90,7 +54,6 @@ class QueryMemories:
         self._tokens = tokens
         self._access = access
         self._policies = policies
-        self._clock = clock
 
     async def answer_query(self, principal: Principal, query: Query) -> Answer:
         """Answer `query`. Raise AgentNotAllowed, UnknownAgent, CategoryNotAllowed or InvalidInput.
@@ -110,7 +73,7 @@ class QueryMemories:
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
 
-    async def _prepare_query(self, principal: Principal, query: Query) -> _QueryState:
+    async def _prepare_query(self, principal: Principal, query: Query) -> QueryState:
         policies = self._policies
         categories = policies.categories.resolve_categories(
             principal, query.agent, query.categories, query.filters.category
@@ -126,6 +89,7 @@ class QueryMemories:
         top_k = query.top_k or policies.query.top_k
         search = Search(
             filters=query.filters,
+            left_out=query.left_out,
             categories=tuple(categories),
             text=text,
             vector=embedding.vector if embedding else None,
@@ -143,7 +107,19 @@ class QueryMemories:
         word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
         ranking_query = RankingQuery(text, *word_vectors, query.zone, query.thread_id)
         lengths = {c: policies.categories.get_category(c).rag_length for c in ranked}
-        return _QueryState(principal, query, search, profile, ranking_query, pinned, lengths, top_k, answer, builder)
+        compared = policies.relevance is not None and profile.name in policies.relevance.profiles
+        limits = AnswerLimits(top_k, {c: self._least_relevance(query, profile, c) for c in ranked}, compared)
+        return QueryState(principal, query, search, profile, ranking_query, pinned, lengths, limits, answer, builder)
+
+    def _least_relevance(self, query: Query, profile: RankingProfile, category: str) -> float:
+        """Return the request's limit, or else that of the category or of the configuration.
+
+        A profile with a `score_threshold` of its own has no other limit than the request's.
+        """
+        if query.min_relevance is not None or profile.score_threshold is not None:
+            return query.min_relevance or 0.0
+        own = self._policies.categories.get_category(category).min_relevance
+        return self._policies.query.min_relevance if own is None else own
 
     async def _embed_query(self, text: str, answer: Answer) -> Embedding | None:
         try:
@@ -152,7 +128,7 @@ class QueryMemories:
             answer.degraded = error.code
             return None
 
-    def _open_transaction(self, work: _QueryState) -> AbstractAsyncContextManager[ReadTx]:
+    def _open_transaction(self, work: QueryState) -> AbstractAsyncContextManager[ReadTx]:
         """Open a transaction only if the query names a thread: its cursor must fit what is read.
 
         The transaction is read-write only if the cursor may move.
@@ -161,7 +137,7 @@ class QueryMemories:
             return self._uow.calls(work.principal)
         return self._uow.write(work.principal) if work.query.since_rev is None else self._uow.read(work.principal)
 
-    async def _add_delta(self, tx: ReadTx, work: _QueryState) -> None:
+    async def _add_delta(self, tx: ReadTx, work: QueryState) -> None:
         query = work.query
         if query.thread_id is None:
             return
@@ -183,16 +159,16 @@ class QueryMemories:
                 tx, work.principal, query.thread_id, query.agent, delta.rev, query.filters.user_id
             )
 
-    async def _rerank_candidates(self, work: _QueryState) -> list[Candidate] | None:
+    async def _rerank_candidates(self, work: QueryState) -> list[Candidate] | None:
         """Return the reranked candidates, None if nothing needs reranking. No transaction is open meanwhile."""
-        if not work.lengths or not self._candidates.needs_reranking(work.profile, work.top_k):
+        if not work.lengths or not self._candidates.needs_reranking(work.profile, work.limits.top_k):
             return None
         async with self._uow.calls(work.principal) as tx:
             candidates = await self._candidates.find_candidates(
-                tx, work.principal, work.search, work.lengths, work.top_k
+                tx, work.principal, work.search, work.lengths, work.limits.top_k
             )
             best = self._candidates.best_ids(
-                candidates, work.profile, work.ranking_query, work.top_k, work.query.threshold
+                candidates, work.profile, work.ranking_query, work.limits.top_k, work.query.threshold
             )
             texts = (await self._search.load_answer(tx, work.principal, work.search, chosen=best)).chosen
         try:
@@ -202,31 +178,33 @@ class QueryMemories:
             return candidates
 
     async def _choose_ranked(
-        self, tx: ReadTx, work: _QueryState, reranked: list[Candidate] | None
+        self, tx: ReadTx, work: QueryState, reranked: list[Candidate] | None
     ) -> list[ScoredCandidate]:
-        """Return the best of the ranked categories, at most `top_k`; list the others as dropped."""
+        """Return the best of the ranked categories, some more than `top_k`; list the others as dropped."""
         if not work.lengths:
             return []
         if reranked is None:
             candidates = await self._candidates.find_candidates(
-                tx, work.principal, work.search, work.lengths, work.top_k
+                tx, work.principal, work.search, work.lengths, work.limits.top_k
             )
         else:
             candidates = await self._candidates.keep_visible(tx, work.principal, work.search, reranked)
-        scored = score_candidates(candidates, work.profile, self._clock.now(), work.ranking_query)
+        scored = self._candidates.score_candidates(candidates, work.profile, work.ranking_query)
+        work.ranked = scored
+        work.answer.answerable = max((s.relevance for s in scored if s.relevance is not None), default=None)
         scored, low = keep_similar(scored, work.query.threshold)
         scored, unread = keep_reranked(scored, work.profile)
         scored, irrelevant = keep_relevant(scored, work.profile)
         scored, over = cap_categories(scored, work.lengths)
-        chosen, rest = select_best(scored, work.top_k, work.profile)
+        chosen, rest = select_best(scored, work.limits.top_k + work.profile.spare_candidates, work.profile)
         work.answer.dropped = [*low, *unread, *irrelevant, *over, *rest]
         return chosen
 
-    async def _add_items(self, tx: ReadTx, work: _QueryState, chosen: Sequence[ScoredCandidate]) -> None:
+    async def _add_items(self, tx: ReadTx, work: QueryState, chosen: Sequence[ScoredCandidate]) -> None:
         """Add pinned categories, the chosen memories and the memories related to them, within the budget."""
         if not work.pinned_categories and not chosen:
             return
-        most = self._policies.query.related
+        most = self._policies.query.related * RELATED_READ
         loaded = await self._search.load_answer(
             tx,
             work.principal,
@@ -235,20 +213,27 @@ class QueryMemories:
             whole_limit=self._policies.query.whole_limit,
             chosen=[s.candidate.id for s in chosen],
             related=most,
+            first=work.limits.top_k,
         )
-        builder, related = work.builder, loaded.related
-        builder.add_pinned_categories(loaded.whole, ranked=bool(work.lengths))
-        builder.add_ranked(chosen, loaded.chosen)
-        if answered := builder.answered_ids:
-            if any(r.via not in answered for r in related):  # some belong to memories that did not fit: load again
-                reloaded = await self._search.load_answer(
-                    tx, work.principal, work.search, chosen=answered, related=most
-                )
-                related = reloaded.related
-            builder.add_related(related)
-        builder.fill_remaining()
+        items, dropped = arrange_answer(chosen, loaded.chosen, work.search.text, work.limits)
+        work.answer.dropped += dropped
+        work.builder.add_pinned_categories(loaded.whole, ranked=bool(work.lengths))
+        work.builder.add_ranked(items, loaded.chosen)
+        related = await self._find_related(tx, work, loaded.related, most)
+        work.builder.add_related(related, work.ranked, self._policies.query.related)
+        work.builder.fill_remaining()
 
-    def _record_access(self, work: _QueryState) -> None:
+    async def _find_related(
+        self, tx: ReadTx, work: QueryState, related: Sequence[Related], most: int
+    ) -> Sequence[Related]:
+        """Return the memories related to ranked items of the answer; read them again if others took their places."""
+        answered = work.builder.ranked_ids
+        found = [r for r in related if r.via in answered]
+        if not answered or len(found) == len(related) or len(found) >= self._policies.query.related:
+            return found
+        return (await self._search.load_answer(tx, work.principal, work.search, chosen=answered, related=most)).related
+
+    def _record_access(self, work: QueryState) -> None:
         similarities = [i.scored.candidate.similarity for i in work.answer.items if i.scored]
         event = Observation(
             node="context",

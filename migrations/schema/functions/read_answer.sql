@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION public.read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit integer, p_chosen uuid[], p_related integer)
+CREATE OR REPLACE FUNCTION public.read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit integer, p_chosen uuid[], p_related integer, p_first integer)
  RETURNS TABLE(part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text, actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean, tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamp with time zone, version integer, created_at timestamp with time zone, updated_at timestamp with time zone)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -7,7 +7,6 @@ AS $function$
 DECLARE
     v_user bigint;
     v_whole uuid[] := '{}';
-    v_all uuid[];
     v_texts text[];
     v_others uuid[] := '{}';
     v_vias uuid[];
@@ -20,9 +19,8 @@ BEGIN
             AND m.state = 'active' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_whole_limit);
     END IF;
-    v_all := v_whole || p_chosen;
-    IF p_related > 0 AND v_all <> '{}' THEN
-        v_texts := v_all::text[];
+    IF p_related > 0 AND p_chosen <> '{}' THEN
+        v_texts := p_chosen[:p_first]::text[];
         SELECT array_agg(x.other), array_agg(x.via), array_agg(x.strength) INTO v_others, v_vias, v_strengths FROM (
             SELECT o.id AS other, e.via, e.strength
             FROM (SELECT d.* FROM (
@@ -32,7 +30,7 @@ BEGIN
                         UNION ALL
                         SELECT r.from_id::uuid, r.to_id::uuid, r.strength FROM relations r
                             WHERE r.tenant_id = p_tenant AND r.to_id = ANY (v_texts)) b
-                    WHERE NOT b.other = ANY (v_all) ORDER BY b.other, b.strength DESC, b.via) d
+                    WHERE NOT b.other = ANY (v_whole) ORDER BY b.other, b.strength DESC, b.via) d
                   ORDER BY d.strength DESC, d.other OFFSET 0) e
             CROSS JOIN LATERAL (  -- from the strongest down, until there are enough
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'

@@ -40,6 +40,9 @@ CREATE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean LANGUAGE sql
         AND (f->>'importance_max' IS NULL OR m.importance <= (f->>'importance_max')::int)
         AND (f->>'updated_after' IS NULL OR m.updated_at >= (f->>'updated_after')::timestamptz)
         AND (f->>'updated_before' IS NULL OR m.updated_at < (f->>'updated_before')::timestamptz)
+        AND (f->'exclude_ids' IS NULL OR NOT f->'exclude_ids' ? m.id::text)
+        AND (f->>'before_seq' IS NULL OR m.seq IS NULL OR m.seq < (f->>'before_seq')::bigint
+             OR m.thread_id IS DISTINCT FROM f->>'before_thread')
     );
 
 -- Return a query for any of the words, stemmed; NULL if all of them are stop words. At most 64 words count.
@@ -231,10 +234,10 @@ END $fn$
 END $space$;
 
 -- Return the answer of a query, in this order: at most p_whole_limit memories of the categories p_whole; the memories
--- p_chosen that are still visible; at most p_related of the strongest relations of both, with `via`, the memory that each
--- is related to.
+-- p_chosen that are still visible; at most p_related of the strongest relations of the first p_first of them, with `via`, the
+-- memory that each is related to. A related memory may be a chosen one.
 CREATE FUNCTION read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit int,
-        p_chosen uuid[], p_related int)
+        p_chosen uuid[], p_related int, p_first int)
     RETURNS TABLE (part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text,
         actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean,
         tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamptz, version int,
@@ -244,7 +247,6 @@ CREATE FUNCTION read_answer(p_tenant uuid, p_user text, p_categories text[], p_f
 DECLARE
     v_user bigint;
     v_whole uuid[] := '{}';
-    v_all uuid[];
     v_texts text[];
     v_others uuid[] := '{}';
     v_vias uuid[];
@@ -257,9 +259,8 @@ BEGIN
             AND m.state = 'active' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_whole_limit);
     END IF;
-    v_all := v_whole || p_chosen;
-    IF p_related > 0 AND v_all <> '{}' THEN
-        v_texts := v_all::text[];
+    IF p_related > 0 AND p_chosen <> '{}' THEN
+        v_texts := p_chosen[:p_first]::text[];
         SELECT array_agg(x.other), array_agg(x.via), array_agg(x.strength) INTO v_others, v_vias, v_strengths FROM (
             SELECT o.id AS other, e.via, e.strength
             FROM (SELECT d.* FROM (
@@ -269,7 +270,7 @@ BEGIN
                         UNION ALL
                         SELECT r.from_id::uuid, r.to_id::uuid, r.strength FROM relations r
                             WHERE r.tenant_id = p_tenant AND r.to_id = ANY (v_texts)) b
-                    WHERE NOT b.other = ANY (v_all) ORDER BY b.other, b.strength DESC, b.via) d
+                    WHERE NOT b.other = ANY (v_whole) ORDER BY b.other, b.strength DESC, b.via) d
                   ORDER BY d.strength DESC, d.other OFFSET 0) e
             CROSS JOIN LATERAL (  -- from the strongest down, until there are enough
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
@@ -288,4 +289,4 @@ BEGIN
         AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters)
     ORDER BY a.rank, a.at;
 END $fn$;
-GRANT EXECUTE ON FUNCTION read_answer(uuid, text, text[], jsonb, text[], int, uuid[], int) TO mnema_app;
+GRANT EXECUTE ON FUNCTION read_answer(uuid, text, text[], jsonb, text[], int, uuid[], int, int) TO mnema_app;

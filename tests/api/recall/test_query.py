@@ -32,20 +32,21 @@ DOTS = {"agent_id": "...", "run_id": "...", "actor_id": "...", "role": "assistan
 
 
 async def test_the_request_of_the_seed_is_answered_in_the_shape_of_the_seed(http: httpx.AsyncClient) -> None:
-    plan = await remember(http, "Maya deploys the planner service on Thursday.", category="tasks", **DOTS)
+    plan = await remember(http, "Review the deployment plan of the planner service.", category="tasks", **DOTS)
     project = await remember(http, "The deployment plan of Apollo awaits review.", category="projects", **DOTS)
     await remember(http, "The deployment plan has no role.", category="tasks")
     response = await send(http, SEED_REQUEST, "/memory/query")
     assert response.status_code == 200
     answer = response.json()
-    assert answer.keys() == {"items", "related", "header", "tokens", "took_ms"}
+    assert answer.keys() == {"items", "related", "header", "tokens", "took_ms", "answerable"}
+    assert answer["answerable"] == max(item.pop("relevance") for item in answer["items"])
     assert sorted(answer["items"] + answer["related"], key=lambda item: item["category"]) == [
         {
             "id": project["id"],
             "category": "projects",
             "text": "[projects] The deployment plan of Apollo awaits review.",
         },
-        {"id": plan["id"], "category": "tasks", "text": "[tasks] Maya deploys the planner service on Thursday."},
+        {"id": plan["id"], "category": "tasks", "text": "[tasks] Review the deployment plan of the planner service."},
     ]
     assert answer["header"] == ""
     assert answer["took_ms"] > 0

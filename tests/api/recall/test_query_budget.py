@@ -50,7 +50,7 @@ async def test_bullets_are_whole_or_absent(library: httpx.AsyncClient) -> None:
         answer = await ask(library, budget_tokens=budget, top_k=20)
         shown = {item["text"] for item in answer["items"] + answer["related"]}
         assert shown <= stored, budget
-        counts.add(len(shown))
+        counts.add(len(shown) + sum(len(item.get("also", ())) for item in answer["items"]))
     assert min(counts) == 0
     assert max(counts) == len(stored)
 
@@ -145,16 +145,28 @@ async def test_whole_ones_that_the_budget_drops_are_explained(http: httpx.AsyncC
     assert 0 < len(answer["items"]) < len(answer["items"]) + len(answer["dropped"]) == 20
 
 
-async def test_relations_of_what_is_answered_come_before_those_of_what_is_not(http: httpx.AsyncClient) -> None:
+async def test_only_what_is_ranked_brings_related_memories(http: httpx.AsyncClient) -> None:
     await remember(http, "Maya plays chess on Sundays.", category="profile", importance=5)
-    for number in range(4):
-        await remember(http, f"Maya likes walks in the rain, says note {number}.", category="profile", importance=1)
-    for category in ("tasks", "goals", "event"):
-        await remember(http, f"Maya likes walks in the rain, as {category} go.", category=category)
     chess = await remember(http, "Maya wants to win a chess tournament.", category="goals")
-    answer = await ask(http, "quarterly freight tariffs", budget_tokens=40, threshold=0.9)
-    assert texts(answer)[0] == "Maya plays chess on Sundays."
-    assert [item["id"] for item in answer["related"]] == [chess["id"]]
+    answer = await ask(http, "quarterly freight tariffs", threshold=0.9)
+    assert (texts(answer), answer["related"]) == (["Maya plays chess on Sundays."], [])
+    answer = await ask(http, "chess tournament", top_k=1)
+    assert [item["id"] for item in answer["items"][1:]] == [chess["id"]]
+
+
+async def test_related_memories_come_in_the_order_of_the_question(http: httpx.AsyncClient) -> None:
+    asked = "Which tea does Maya drink in the garden with Nadia?"
+    for text in (
+        "Maya drinks tea in the garden.",
+        "Maya drinks green tea in the garden with Nadia.",
+        "Maya has a garden.",
+    ):
+        await remember(http, text, category="goals")
+    answer = await ask(http, asked, top_k=1, explain=True)
+    ranked = {dropped["id"]: dropped["score"]["total"] for dropped in answer["dropped"] if "score" in dropped}
+    totals = [ranked[item["id"]] for item in answer["related"]]
+    assert len(totals) == 2
+    assert totals == sorted(totals, reverse=True)
 
 
 async def test_what_a_full_answer_says_beside_the_text_is_paid_for(http: httpx.AsyncClient) -> None:

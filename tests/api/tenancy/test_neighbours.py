@@ -14,7 +14,7 @@ from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.domain.outages import TenantBusy
 from app.ports import Embedder
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from app.usecases.retention.export import MAX_EXPORTS
 from tests.api.calls import ask, refused, remember, sql
 from tests.background import until

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from app.config.loader import load_policies
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import RankingProfile, RankingQuery, candidate_relevance, score_candidates
+from app.domain.recall.profiles import RankingProfile, RankingQuery
+from app.domain.recall.scoring import candidate_relevance, score_candidates
 from app.domain.recall.selection import keep_relevant, keep_reranked
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

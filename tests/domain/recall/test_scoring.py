@@ -13,13 +13,8 @@ from hypothesis import strategies as st
 from app.config.loader import load_policies
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
-from app.domain.recall.scoring import (
-    RankingProfile,
-    RankingQuery,
-    ScoredCandidate,
-    candidate_relevance,
-    score_candidates,
-)
+from app.domain.recall.profiles import RankingProfile, RankingQuery
+from app.domain.recall.scoring import ScoredCandidate, candidate_relevance, score_candidates
 from app.domain.recall.selection import cap_categories, keep_relevant, keep_similar, select_best
 from tests.domain.candidates import NOW, candidate
 

@@ -10,7 +10,7 @@ from app.bootstrap import Application
 from app.domain.errors import DuplicateText
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryState
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.usecases.conftest import Configured
 from tests.usecases.stored import active_texts, edges, history_of

@@ -12,7 +12,7 @@ import pytest
 from app.bootstrap import Application
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.usecases.conftest import Configured
 from tests.usecases.stored import edges, history_of

@@ -13,7 +13,7 @@ from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType
 from app.ports import Embedder
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from bench.counting_proxy import CountingProxy
 from bench.write_path import COLD, MOST_TRIPS, count_round_trips
 from tests.conftest import Database

@@ -16,7 +16,7 @@ from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from app.usecases.memory.turns import StoredTurn
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.factories import Caller, draft
 from tests.usecases.conftest import Configured
 from tests.usecases.crowd import SeededEmbedder

@@ -28,7 +28,7 @@ from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
 from app.storage.recall.search import Search, SearchStorage
 from app.usecases.operations.spaces import FillReport
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from migrations.describe import describe
 from tests.architecture import catalog
 from tests.architecture.catalog import CHECKS

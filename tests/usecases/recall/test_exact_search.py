@@ -17,7 +17,7 @@ from app.config.settings import Settings
 from app.domain.filters import Filters
 from app.storage.recall.search import Search, SearchStorage
 from app.usecases.recall.answer import Answer
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.effort import tries
 from tests.factories import Caller, Clock, make_caller
 from tests.usecases.crowd import (

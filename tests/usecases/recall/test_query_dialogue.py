@@ -11,7 +11,7 @@ from app.bootstrap.spaces import build_embed_missing
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.usecases.recall.answer import Answer
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.factories import Caller
 from tests.usecases.stored import VECTORS
 

@@ -16,7 +16,7 @@ from app.domain.filters import Filters
 from app.ports import Embedder
 from app.storage.uow import UnitOfWork
 from app.usecases.recall.answer import Answer
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.factories import Caller, Clock, KeepOpen, draft, make_caller
 from tests.rerank_server import Fault, RerankServer, overlap, rerank_server
 from tests.usecases.conftest import Configured
@@ -78,7 +78,9 @@ async def remember(app: Application, caller: Caller, **fields: Any) -> dict[str,
 async def ask(app: Application, caller: Caller, **fields: Any) -> Answer:
     """Query maya's memories with `explain`."""
     usual = {"filters": Filters(user_id="maya"), "top_k": 3, "budget_tokens": 8192, "explain": True}
-    return await app.query.answer_query(caller.scope, Query("supervisor", QUESTION, **(usual | fields)))
+    return await app.query.answer_query(
+        caller.scope, Query("supervisor", QUESTION, **({"min_relevance": 0.0} | usual | fields))
+    )
 
 
 def scores(answer: Answer) -> dict[str, Mapping[str, float]]:

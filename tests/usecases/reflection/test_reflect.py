@@ -17,7 +17,7 @@ from app.domain.principal import Principal
 from app.domain.reflection.episodes import strip_date_prefix
 from app.providers.chat_models.openai import OpenAIModel
 from app.storage.journal import Journal
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from app.usecases.reflection.reflect import Reflect
 from tests.factories import Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault

@@ -23,7 +23,7 @@ from app.domain.principal import Principal
 from app.storage.access_log import AccessLog
 from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import KeyRecord
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.factories import Caller, Clock, draft
 from tests.storage.building import Gate, journal_of
 from tests.usecases.crowd import SeededEmbedder

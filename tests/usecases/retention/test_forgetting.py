@@ -15,7 +15,7 @@ from app.domain.filters import Filters
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.memory import MemoryState, MemoryType
 from app.domain.principal import Principal
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from app.usecases.retention.forgetting import SAMPLE, ForgetMemories
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.usecases.conftest import Configured

@@ -11,7 +11,7 @@ from app.config.settings import Settings
 from app.domain.errors import NotFound
 from app.domain.filters import Filters
 from app.ports import Embedder
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.factories import Caller, Clock, draft
 from tests.usecases.stored import VECTORS, edges, history_of, recorded, until_waiting
 

@@ -12,8 +12,9 @@ from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.scoring import ScoredCandidate
+from app.domain.recall.selection import DropReason
 from app.usecases.recall.answer import Answer, AnswerItem
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 
 SEED_EXAMPLE: dict[str, Any] = {
     "agent": "planner",
@@ -24,6 +25,9 @@ SEED_EXAMPLE: dict[str, Any] = {
     "return": "bullets",
     "budget_tokens": 512,
 }
+
+
+Share = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
 
 
 class FiltersIn(Request):
@@ -64,12 +68,19 @@ class QueryIn(Request):
     budget_tokens: Annotated[int, Field(ge=1, le=8192, strict=True), Whole] | None = Field(
         default=None, description="tokens of header and bullets; with return=full also of tags, source and metadata"
     )
-    threshold: Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None = Field(
-        default=None, description="minimum cosine similarity"
+    threshold: Share | None = Field(default=None, description="minimum cosine similarity")
+    min_relevance: Share | None = Field(
+        default=None, description="minimum relevance of an item; 0: no minimum; absent: the category's default"
     )
     thread_id: Identifier | None = Field(
         default=None,
         description="thread of the delta header (for the filtered user); also decides near ties; never filters",
+    )
+    before_seq: Sequence | None = Field(
+        default=None, description="leave out the turns of `thread_id` from this place on, such as the question itself"
+    )
+    exclude_ids: Annotated[list[UUID], Field(max_length=200)] | None = Field(
+        default=None, description="memories to leave out, such as those in the prompt already"
     )
     since_rev: Sequence | None = None
     explain: bool = Field(default=False, strict=True)
@@ -88,7 +99,10 @@ class QueryIn(Request):
             top_k=self.top_k,
             budget_tokens=self.budget_tokens,
             threshold=self.threshold,
+            min_relevance=self.min_relevance,
             thread_id=self.thread_id,
+            before_seq=self.before_seq,
+            exclude_ids=tuple(self.exclude_ids or ()),
             since_rev=self.since_rev,
             explain=self.explain,
             profile=self.profile,
@@ -131,10 +145,17 @@ class ItemOut(BaseModel):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     score: ScoreOut | None = None
+    relevance: float | None = Field(
+        default=None, description="probability from 0 to 1 that the item helps to answer; absent if it is not known"
+    )
+    also: list[UUID] | None = Field(default=None, description="memories that say the same and are not listed")
+    superseded_by: UUID | None = Field(
+        default=None, description="a later statement about the same attribute; only with explain"
+    )
     strength: float | None = Field(default=None, description="strength of the relation; only on related items")
 
 
-Reason = Literal["threshold", "score_threshold", "rag_length", "rank", "diversity", "budget"]
+Reason = DropReason | Literal["budget"]
 
 
 class DroppedOut(BaseModel):
@@ -164,6 +185,9 @@ class AnswerOut(BaseModel):
     delta: DeltaOut | None = None
     tokens: int
     took_ms: float
+    answerable: float | None = Field(
+        default=None, description="the best relevance of all candidates: near 0, no ranked memory answers the query"
+    )
     degraded: str | None = Field(
         default=None, description="a part that was not available, such as embedder_unavailable"
     )
@@ -180,13 +204,14 @@ class AnswerOut(BaseModel):
                 "delta": answer.delta or None,
                 "tokens": answer.tokens,
                 "took_ms": answer.took_ms,
+                "answerable": _rounded(answer.answerable),
                 "degraded": answer.degraded,
                 "dropped": _all_dropped(answer) if explain else None,
             }
         )
 
 
-_FULL = set(ItemOut.model_fields) - {"score", "strength"}
+_FULL = set(ItemOut.model_fields) - {"score", "strength", "relevance", "also", "superseded_by"}
 
 
 def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
@@ -194,9 +219,17 @@ def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
     values: dict[str, Any] = {"id": memory.id, "category": memory.category, "text": item.text}
     if full:
         values = {name: getattr(memory, name) for name in _FULL} | {"tags": list(memory.tags)}
-    if item.scored is not None and (full or explain):
-        values["score"] = _score_out(item.scored)
+    if (ranked := item.ranked) is not None:
+        values |= {"relevance": _rounded(ranked.scored.relevance), "also": list(ranked.also) or None}
+        if full or explain:
+            values["score"] = _score_out(ranked.scored)
+        if explain:
+            values["superseded_by"] = ranked.superseded_by
     return values | {"strength": item.strength}
+
+
+def _rounded(relevance: float | None) -> float | None:
+    return None if relevance is None else round(relevance, 4)
 
 
 def _score_out(scored: ScoredCandidate) -> ScoreOut:

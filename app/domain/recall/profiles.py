@@ -1,0 +1,86 @@
+"""Ranking profiles: the weights and limits of ranking, and the query to rank for."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from typing import Final, Literal
+
+SPARE_CANDIDATES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RankingQuery:
+    """The query to rank for.
+
+    `tokens` and `words` are those of its `ports.Embedding`, `zone` and `thread_id` the caller's time zone and thread.
+    """
+
+    text: str = ""
+    tokens: bytes | None = None
+    words: tuple[str, ...] = ()
+    zone: tzinfo = UTC
+    thread_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankingProfile:
+    """The settings of a ranking. Weights are in units of the total.
+
+    - `neighbour_candidates`: the best so many of either search add the turns beside them as candidates.
+    - `dense_alone`, `lexical_alone`: replace `dense` and `lexical` if `late` is set but no words are stored.
+    - `rerank`: the weight that replaces `late` after a reranker has read the best `rerank_candidates`.
+    - `pool`: candidates per requested result before diversity. With `sigmoid` a reranker reads pool × top_k.
+    - `mmr_lambda`: 1 means no diversity.
+    """
+
+    name: str
+    fusion: Literal["zscore", "sigmoid"]
+    dense_candidates: int = 50
+    lexical_candidates: int = 50
+    neighbour_candidates: int = 0
+    dense: float = 0.6
+    lexical: float = 0.4
+    late: float = 0.0
+    rerank: float = 0.0
+    rerank_candidates: int = 50
+    dense_alone: float = 0.6
+    lexical_alone: float = 0.4
+    neighbours: float = 0.0
+    actor: float = 0.0
+    asks: float = 0.0
+    session: float = 0.0
+    date: float = 0.0
+    importance: float = 0.0
+    pinned: float = 0.0
+    recency: float = 0.0
+    recency_days: float = 30.0
+    relation: float = 0.0
+    thread: float = 0.0
+    insight: float = 0.0
+    score_threshold: float | None = None
+    mmr_lambda: float = 1.0
+    pool: int = 3
+
+    def __post_init__(self) -> None:
+        if min(self.dense_candidates, self.pool) < 1 or min(self.lexical_candidates, self.neighbour_candidates) < 0:
+            raise ValueError("dense_candidates and pool must be at least 1, lexical_candidates, neighbour_candidates 0")
+        if not 1 <= self.rerank_candidates <= 1000:
+            raise ValueError("rerank_candidates must be from 1 to 1000")
+        if self.recency_days <= 0:
+            raise ValueError("recency_days must be greater than 0")
+        if not 0 <= self.mmr_lambda <= 1:
+            raise ValueError("mmr_lambda must be from 0 to 1")
+
+    @property
+    def spare_candidates(self) -> int:
+        """Candidates beyond `top_k` that replace those which arrangement leaves out; MMR chooses exactly `top_k`."""
+        return SPARE_CANDIDATES if self.mmr_lambda >= 1.0 else 0
+
+    def rerank_count(self, top_k: int) -> int:
+        """Return the number of best candidates that a reranker reads; 0 if its score has no weight."""
+        if self.fusion == "sigmoid":
+            return self.pool * top_k
+        return max(self.rerank_candidates, top_k) if self.rerank else 0
+
+    def without_late(self) -> "RankingProfile":
+        """Return this profile for an installation without late interaction."""
+        return replace(self, late=0.0, dense=self.dense_alone, lexical=self.lexical_alone) if self.late else self

@@ -1,0 +1,146 @@
+"""Relevance: the calibrated probability that a candidate helps to answer (`docs/benchmarks.md`, Relevance).
+
+A logistic regression reads raw signals, so that a relevance means the same in a pool of two candidates and in one of a
+hundred. Its coefficients belong to one embedding model and are fitted by `python -m bench.calibrate_relevance`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.domain.recall.candidates import Candidate
+from app.domain.recall.dialogue import Dialogue, Values
+
+SIGNALS: Final = (
+    "fact",  # 1 for a memory that is no turn
+    "total",
+    "best_total",
+    "total_by_best",  # total · best_total
+    "best_words",
+    "words_by_best",  # best_words · best_total
+    "best_similarity",
+    "context",
+    "distinct",
+    "neighbours",
+    "session",
+    "date",
+    "asks",
+)
+"""The names of the signals, in the order of the columns of `relevance_signals`."""
+
+DEPTH: Final = 10
+"""The number of best candidates that count for the signals of the whole answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The usual mean and standard deviation of a score over the candidates of a query."""
+
+    mean: float
+    deviation: float
+
+    def __post_init__(self) -> None:
+        if self.deviation <= 0:
+            raise ValueError("deviation must be greater than 0")
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceModel:
+    """The calibration of one embedding model.
+
+    - `profiles`: the ranking profiles whose totals the coefficients were fitted on. Others have no relevance.
+    - `prior`: the number of candidates that the usual spreads count for when scores are standardised.
+    - `dense`, `lexical`, `late`: the usual spread of each score.
+    - `coefficients`: by name of a signal (`SIGNALS`); a signal without one does not count.
+    """
+
+    profiles: tuple[str, ...]
+    prior: int
+    dense: Spread
+    lexical: Spread
+    late: Spread
+    intercept: float = 0.0
+    coefficients: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.prior < 0:
+            raise ValueError("prior cannot be negative")
+        if unknown := sorted(set(self.coefficients) - set(SIGNALS)):
+            raise ValueError(f"unknown signals: {', '.join(unknown)}; use: {', '.join(SIGNALS)}")
+
+    @property
+    def weights(self) -> Values:
+        """The coefficients in the order of SIGNALS."""
+        return np.array([self.coefficients.get(name, 0.0) for name in SIGNALS])
+
+
+def relevance_signals(
+    candidates: Sequence[Candidate],
+    columns: Mapping[str, Values],
+    totals: Values,
+    dialogue: Dialogue,
+    words: NDArray[np.float64] | None,
+) -> NDArray[np.float64] | None:
+    """Return the signals of each candidate, shape (candidates, SIGNALS).
+
+    `columns` are the parts of the totals. `words` are the matches of `late_interaction.match_words`; without them there
+    are no signals. The row of a candidate without words is NaN.
+    """
+    if words is None or not len(candidates):
+        return None
+    count = len(candidates)
+    best = np.argsort(-totals, kind="stable")[:DEPTH]
+    scores = words.mean(axis=0)[best]
+    best_words = float(np.max(scores, initial=0.0, where=~np.isnan(scores)))
+    best_total = float(totals[best[0]])
+    best_similarity = max(candidates[at].similarity or 0.0 for at in best)
+    facts = np.ones(count)
+    facts[dialogue.turns] = 0.0
+    signals = [
+        facts,
+        totals,
+        np.full(count, best_total),
+        totals * best_total,
+        np.full(count, best_words),
+        np.full(count, best_words * best_total),
+        np.full(count, best_similarity),
+        _context_scores(words, dialogue),
+        _distinct_scores(words),
+        *(columns.get(name, np.zeros(count)) for name in ("neighbours", "session", "date")),
+        np.array([c.asks for c in candidates], np.float64),
+    ]
+    return np.column_stack(signals)
+
+
+def estimate_relevance(model: RelevanceModel, signals: NDArray[np.float64]) -> list[float | None]:
+    """Return the relevance of each row of signals; None for a row with NaN: a memory that is not embedded yet."""
+    logits = signals @ model.weights + model.intercept
+    return [None if math.isnan(logit) else 0.5 + 0.5 * math.tanh(logit / 2) for logit in logits.tolist()]
+
+
+def _context_scores(words: NDArray[np.float64], dialogue: Dialogue) -> Values:
+    """Return the match of each candidate together with the turns beside it: a word may be in any of them."""
+    best = words.copy()
+    for at, other in dialogue.neighbour_pairs:
+        np.fmax(best[:, at], words[:, other], out=best[:, at])
+    best[:, np.isnan(words).any(axis=0)] = np.nan
+    means: Values = best.mean(axis=0)
+    return means
+
+
+_USUAL_VARIANCE: Final = 0.01
+_USUAL_COUNT: Final = 20
+"""The usual variance of a word's match over the candidates, and the number of candidates that it counts for."""
+
+
+def _distinct_scores(words: NDArray[np.float64]) -> Values:
+    """Return the match of each candidate, where words that tell the candidates apart count more."""
+    seen = words[:, ~np.isnan(words).any(axis=0)]
+    variance = ((seen - seen.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) + _USUAL_COUNT * _USUAL_VARIANCE
+    weights = np.sqrt(variance)
+    means: Values = (weights / weights.sum()) @ words
+    return means

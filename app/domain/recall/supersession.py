@@ -1,0 +1,214 @@
+"""Newest truth first: tell whether a later statement replaces the value of an earlier one.
+
+"Nora now drinks coffee with oat milk" replaces "Nora drinks coffee black"; "Nora also likes red wine" replaces nothing.
+The rule only orders answers; nothing is deleted. A wrong "yes" puts a true statement behind another, so a doubt means
+"no". Both statements must speak of the same subject and attribute. Then either the newer one says that something
+changed ("now", "no longer", "moved", "instead of"), or both are worded alike and differ in the one value of an
+attribute that has only one ("lives in", "costs", "the deadline is").
+"""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Final
+
+from app.domain.memory import word_lists as words
+from app.domain.memory.phrases import Kind, Word
+from app.domain.recall import change_words as change
+from app.domain.recall.late_interaction import pairwise_closeness
+from app.domain.recall.single_values import differs_in_value, is_past
+from app.domain.recall.statements import NUMERIC, SILENT, Parsed, is_numeric, parse_statement, root_of, roots_of
+
+LEAST_CLOSENESS: Final = 0.45
+"""Minimum symmetric MaxSim of two statements of one attribute (all-MiniLM-L6-v2). Below it words agree by chance."""
+_AMOUNT: Final = frozenset({Kind.NUMBER, Kind.FIXED})
+_NAMES: Final = frozenset({Kind.NAME, Kind.CAPITAL, Kind.USER})
+_VALUES: Final = _NAMES | NUMERIC | {Kind.CONTENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A memory's text and the time it was stated. `speaker` is the actor of a turn; `tokens` are its packed words."""
+
+    text: str
+    stated_at: datetime
+    speaker: str | None = None
+    tokens: bytes | None = None
+
+
+def is_superseded(older: Statement, newer: Statement, least: float = LEAST_CLOSENESS) -> bool:
+    """Tell whether `newer` replaces the value that `older` gives to an attribute of the same subject.
+
+    False unless `newer` was stated later. `least` is the minimum closeness of the packed tokens if both have some; it
+    depends on the embedding model.
+    """
+    if newer.stated_at <= older.stated_at:
+        return False
+    first, second = parse_statement(older.text), parse_statement(newer.text)
+    if older.speaker != newer.speaker and (first.is_own or second.is_own):
+        return False
+    return replaces_value(first, second) and _closeness(older, newer) >= least
+
+
+def replaces_value(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether the newer statement gives another value to the older one's attribute, by their words alone."""
+    if older.is_open or newer.is_open or newer.adds or not older.said or not newer.said:
+        return False
+    if (older.negates and newer.negates) or older.all_words == newer.all_words:
+        return False
+    if _has_same_subject(older, newer):
+        return (newer.changes and _tells_change(older, newer)) or differs_in_value(older, newer)
+    return newer.changes and (
+        _changes_hands(older, newer) or (not older.names and _names_old_value(older, newer, _NAMES))
+    )
+
+
+def _closeness(a: Statement, b: Statement) -> float:
+    """Return the mean of both directions' MaxSim; 1 if a side has no tokens."""
+    if not a.tokens or not b.tokens:
+        return 1.0
+    close, _ = pairwise_closeness([a.tokens, b.tokens])
+    return float(close[0, 1])
+
+
+def _has_same_subject(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether the subjects agree: each name, and at least half of the nouns, stand on the other side."""
+    return _stands_in(older, newer) and _stands_in(newer, older)
+
+
+def _stands_in(one: Parsed, other: Parsed) -> bool:
+    """Tell whether the subject of `one` is that of `other`, or the owner or a part of it."""
+    if not one.names | one.nouns:
+        return False
+    subjects = frozenset(map(root_of, other.names | other.owners | other.nouns))
+    if not subjects.issuperset(map(root_of, one.names)):
+        return False
+    said = roots_of(other.all_words)
+    if one.nouns & words.PEOPLE and not one.names & other.names and not said.issuperset(one.nouns & words.PEOPLE):
+        return False
+    if one.names:
+        return True
+    known = [noun for noun in one.nouns if root_of(noun) in said]
+    return 2 * len(known) >= len(one.nouns) and (bool(other.nouns) or len(known) == len(one.nouns))
+
+
+def _value_words(text: Sequence[Word]) -> list[Word]:
+    return [word for word in text if word.kind not in SILENT and word.key not in change.CUES | change.PAIR_WORDS]
+
+
+def _tells_change(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether the newer statement, which tells of a change, speaks of the older one's attribute."""
+    before, after = _attribute_words(older, newer)
+    numbers = [{w.key for w in side if is_numeric(w)} for side in (before, after)]
+    plain = [[w for w in side if not is_numeric(w)] for side in (before, after)]
+    again = roots_of(plain[1])
+    shared = [w for w in plain[0] if root_of(w.key) in again]
+    if older.names and is_past([w.key for w in older.said]) and not newer.negates:
+        return _names_old_value(older, newer)
+    replaces = newer.negates or bool(change.EXCHANGES & {w.key for w in newer.all_words})
+    if all(numbers) and not replaces:
+        return _numbers_move(older, newer, bool(shared))
+    if roots_of(after) <= roots_of(before) and not newer.negates:
+        return False  # no other value
+    verbs = {_main_verb(older), _main_verb(newer)} if older.names else set()
+    things = [w for w in shared if w.key not in verbs or w.key in change.HOLDING]
+    ended = newer.negates and 2 * len(shared) >= len(plain[0])
+    if len(shared) > 1 or (shared and ended) or (things and not older.names):
+        return True
+    return _names_old_value(older, newer) or _same_attribute(older, newer)
+
+
+def _attribute_words(older: Parsed, newer: Parsed) -> tuple[list[Word], list[Word]]:
+    """Return the words of both that tell attribute or value: without the people and the words of change."""
+    named = older.names | newer.names | older.owners | newer.owners
+    before, after = (
+        [w for w in _value_words(side.all_words) if w.key.removesuffix("'s") not in named] for side in (older, newer)
+    )
+    return before, after
+
+
+def _main_verb(side: Parsed) -> str:
+    helping = change.AUXILIARIES | change.ADVERBS | change.COPULAS
+    return next((w.key for w in side.said if w.key not in helping), "")
+
+
+def _numbers_move(older: Parsed, newer: Parsed, shared: bool) -> bool:
+    """Tell whether another date or amount of the same measure is given to the same thing."""
+    only_number = not any(not is_numeric(w) for w in _value_words(older.said))
+    if not (shared or only_number or _has_noun_subject(older, newer)) or not _same_labels(older, newer):
+        return False
+    before, after = _measures(older.all_words), _measures(newer.all_words)
+    dates = [side.pop("date", set()) for side in (before, after)]
+    if all(dates) and not dates[1] <= dates[0]:
+        return True
+    times = [side.pop("time", set()) for side in (before, after)]
+    amounts = [(before[unit], after[unit]) for unit in before.keys() & after.keys()]
+    if "" in before or "" in after:  # an amount without a unit may be of any
+        amounts.append((set().union(*before.values()), set().union(*after.values())))
+    return any(a and b and a.isdisjoint(b) for a, b in (times, *amounts))
+
+
+def _measures(text: Sequence[Word]) -> dict[str, set[str]]:
+    """Return the numbers by measure: dates, times of the day, or the word after an amount."""
+    found: dict[str, set[str]] = {}
+    for at, word in enumerate(text):
+        if word.kind is Kind.DATE and is_numeric(word):
+            found.setdefault("date", set()).add(word.key)
+        elif word.kind in _AMOUNT and ":" in word.key:
+            found.setdefault("time", set()).add(word.key)
+        elif word.kind in _AMOUNT:
+            following = text[at + 1] if at + 1 < len(text) else None
+            before = text[at - 1] if at else None
+            beside_date = any(w is not None and w.kind is Kind.DATE and w.key.isalpha() for w in (following, before))
+            unit = "date" if beside_date else following.key if following and following.kind not in SILENT else ""
+            found.setdefault(unit, set()).add(word.key)
+    return found
+
+
+def _names_old_value(older: Parsed, newer: Parsed, kinds: Set[Kind] = _VALUES) -> bool:
+    """Tell whether the newer statement names the older value as replaced: "from Stripe to", "instead of Stripe"."""
+    said, text = _value_words(older.said), newer.all_words
+    if len(roots_of(said) & roots_of(text)) < 2:
+        return False
+    values = roots_of(w for w in said if w.kind in kinds)
+    for at, word in enumerate(text[1:], start=1):
+        before = text[at - 1].key
+        leaves = before in change.LEAVING or (before == "of" and at > 1 and text[at - 2].key == "instead")
+        if leaves and root_of(word.key) in values:
+            return True
+    return False
+
+
+def _has_noun_subject(older: Parsed, newer: Parsed) -> bool:
+    return not roots_of(newer.all_words).isdisjoint(map(root_of, older.nouns))
+
+
+def _same_labels(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether the numbers in the subjects agree: ticket 412 is not ticket 413."""
+    labels = [{w.key for w in side.subject if w.kind in _AMOUNT} for side in (older, newer)]
+    return not (labels[0] and labels[1] and labels[0].isdisjoint(labels[1]))
+
+
+def _same_attribute(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether both have a word of one attribute, such as "lives" and "moved"."""
+    sides = [{w.key for w in side.said} for side in (older, newer)]
+    at_place = len(older.said) > 1 and older.said[0].kind is Kind.BE and older.said[1].key in {"in", "at", "on"}
+    if at_place and {"moved", "relocated"} & sides[1] and not older.names:
+        return True
+    return any(group & sides[0] and group & sides[1] for group in change.SAME_ATTRIBUTE)
+
+
+def _changes_hands(older: Parsed, newer: Parsed) -> bool:
+    """Tell whether a duty passes from the older statement's person to the newer one's."""
+    keys = [[w.key for w in side.all_words] for side in (older, newer)]
+    taken = any(pair in change.TAKING for pair in pairwise(keys[1]))
+    duties = [bool(change.DUTIES & set(side)) for side in keys]
+    if not (duties[0] and (taken or duties[1])):
+        return False
+    things = [
+        [w for w in _value_words(s.all_words) if w.key not in change.DUTIES and w.kind is Kind.CONTENT]
+        for s in (older, newer)
+    ]
+    before, after = map(roots_of, things)
+    return bool(before & after) and 2 * len(before & after) >= len(before)

@@ -1,0 +1,157 @@
+"""Calibration of the relevance of the local embedding model (`docs/benchmarks.md`, Relevance).
+
+    python -m bench.calibrate_relevance --locomo FILE           fits on all but one conversation, tries it on that one
+    python -m bench.calibrate_relevance --locomo FILE --write   also fits on all and writes the coefficients
+
+The coefficients are those of a logistic regression with a small ridge penalty. They are fitted on questions of LoCoMo
+and of the realistic user `development`, whose memories are facts. Items that are stale for a question do not count.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from app.bootstrap import Doubles, build_application
+from app.config.loader import CONFIG_DIR, load_policies
+from app.domain.filters import Filters
+from app.domain.recall.relevance import SIGNALS, RelevanceModel, estimate_relevance
+from app.usecases.recall.request import Query
+from bench import retrieval, throwaway
+from bench.answers import store_user
+from bench.realistic_users import load_user
+from bench.relevance import MIXED, RelevanceFigures, RelevanceSample, measure_relevance, sample_of
+
+MODEL: Final = "all-MiniLM-L6-v2"
+FILE: Final = CONFIG_DIR / "models" / f"{MODEL}.relevance.yaml"
+RIDGE: Final = 1.0
+STEPS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The coefficients of a regression."""
+
+    intercept: float
+    coefficients: NDArray[np.float64]
+
+    def apply_to(self, model: RelevanceModel) -> RelevanceModel:
+        """Return the model with these coefficients."""
+        named = dict(zip(SIGNALS, self.coefficients.tolist(), strict=True))
+        return replace(model, intercept=self.intercept, coefficients=named)
+
+
+def fit_logistic(signals: NDArray[np.float64], labels: NDArray[np.float64]) -> Fit:
+    """Fit a logistic regression by Newton's method. The ridge penalty is on coefficients of standardised signals."""
+    mean, deviation = signals.mean(axis=0), signals.std(axis=0)
+    deviation[deviation < 1e-9] = 1.0
+    rows = np.column_stack([np.ones(len(signals)), (signals - mean) / deviation])
+    penalty = RIDGE * np.diag([0.0, *np.ones(signals.shape[1])])
+    found = np.zeros(rows.shape[1])
+    for _ in range(STEPS):
+        told = 0.5 + 0.5 * np.tanh(rows @ found / 2)
+        slope = rows.T @ (labels - told) - penalty @ found
+        curve = rows.T @ (rows * (told * (1 - told))[:, None]) + penalty
+        step = np.linalg.solve(curve, slope)
+        found += step
+        if np.abs(step).max() < 1e-8:
+            break
+    coefficients = found[1:] / deviation
+    return Fit(float(found[0] - coefficients @ mean), coefficients)
+
+
+def fit_samples(samples: Sequence[RelevanceSample]) -> Fit:
+    """Fit the items of the mixture of LoCoMo's questions and those of realistic users."""
+    used = [s for s in samples if s.kind in MIXED or s.kind == "fact"]
+    labels = np.concatenate([s.labels for s in used]).astype(np.float64)
+    return fit_logistic(np.concatenate([s.signals for s in used]), labels)
+
+
+def try_folds(samples: Sequence[RelevanceSample], model: RelevanceModel, least: float) -> RelevanceFigures:
+    """Fit on all conversations but one and try it on that one, for each; return the figures of all together."""
+    tried: list[RelevanceSample] = []
+    told: list[NDArray[np.float64]] = []
+    for conversation in sorted({s.conversation for s in samples if s.kind != "fact"}):
+        fitted = fit_samples([s for s in samples if s.conversation != conversation]).apply_to(model)
+        for sample in (s for s in samples if s.conversation == conversation):
+            tried.append(sample)
+            told.append(np.array(estimate_relevance(fitted, sample.signals), np.float64))
+    return measure_relevance(tried, least, told)
+
+
+async def ask_development_user(site: throwaway.Site) -> list[RelevanceSample]:
+    """Ask the questions of the realistic user, with ten items each, less those that are stale for the question."""
+    clock, samples = retrieval.MovableClock(), []
+    user = load_user("development")
+    async with build_application(site.home.server_settings(site.cluster), Doubles(clock=clock)) as app:
+        principal = await app.tenants.authenticate(site.key)
+        assert principal is not None
+        keys = await store_user(app, principal, user, clock)
+        for question in user.questions:
+            asked = Query(
+                question.agent, question.ask, question.categories, Filters(user.user_id), 10, 8192, min_relevance=0.0
+            )
+            answer = await app.query.answer_query(principal, asked)
+            answer.items = [item for item in answer.items if not keys[item.memory.id] & question.stale]
+            helpful = {id_ for id_, named in keys.items() if named & question.relevant}
+            samples.append(sample_of(answer, -1, "fact", False, helpful, len(helpful)))
+    return samples
+
+
+def collect_samples(file: Path, conversations: Sequence[int]) -> list[RelevanceSample]:
+    """Ask all questions on a throw-away installation."""
+
+    async def ask_all(site: throwaway.Site) -> list[RelevanceSample]:
+        _, samples = await retrieval.measure_profiles(site, file, conversations, [], _print_progress)
+        return samples + await ask_development_user(site)
+
+    with throwaway.open_site(0) as site:
+        return asyncio.run(ask_all(site))
+
+
+def _print_progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def render_model(model: RelevanceModel) -> str:
+    """Return the text of the model's file."""
+    spreads = {
+        name: {"mean": getattr(model, name).mean, "deviation": getattr(model, name).deviation}
+        for name in ("dense", "lexical", "late")
+    }
+    values: dict[str, Any] = {"profiles": list(model.profiles), "prior": model.prior, **spreads}
+    values["intercept"] = round(model.intercept, 4)
+    values["coefficients"] = {name: round(value, 4) for name, value in model.coefficients.items()}
+    head = "# Relevance for this embedding model, by `python -m bench.calibrate_relevance --write`.\n"
+    return head + yaml.safe_dump(values, sort_keys=False)
+
+
+def main() -> None:
+    """Print the calibration; with --write also store it."""
+    parser = argparse.ArgumentParser(prog="python -m bench.calibrate_relevance", description="Calibrate the relevance.")
+    parser.add_argument("--locomo", type=Path, required=True, help="LoCoMo's JSON file")
+    parser.add_argument("--conversations", default="1,2,3,4,5", help="comma-separated places in the file, from 1")
+    parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
+    options = parser.parse_args()
+    policies = load_policies(MODEL)
+    if policies.relevance is None:
+        sys.exit(f"{FILE} is missing: it must have the profiles and the spreads")
+    least = retrieval.shipped_cut()
+    samples = collect_samples(options.locomo, [int(part) for part in options.conversations.split(",")])
+    print(f"each conversation with the coefficients of the others, min_relevance {least}:")
+    print(try_folds(samples, policies.relevance, least).text)
+    fitted = fit_samples(samples).apply_to(policies.relevance)
+    print(render_model(fitted))
+    if options.write:
+        FILE.write_text(render_model(fitted), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
