@@ -14,7 +14,7 @@ from app.domain import ids, text_rules
 from app.domain.agent_state import store_items as store
 from app.domain.consent import answers as consent_answers
 from app.domain.errors import MnemaError
-from app.domain.memory import procedures, same_fact
+from app.domain.memory import procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
 from app.domain.recall import delta_header as delta
 from app.domain.recall import statements, supersession
@@ -53,6 +53,9 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "broken_rule": lambda text: writing.broken_rule(text, MemoryType.semantic, ANY),
     "broken_rule, a sentence": lambda text: writing.broken_rule(f"The user {text}", MemoryType.episodic, ANY),
     "mended": lambda text: writing.shorten_text(f"The user {text}", MemoryType.summary, USUAL),
+    "canonical_spelling": spellings.canonical_spelling,
+    "canonical_spelling, numbers": lambda text: spellings.canonical_spelling(f"1/2 {text} 3 pm"),
+    "hyphens_clash": lambda text: spellings.hyphens_clash(text, f"a-b {text}"),
     "same_fact": lambda text: same_fact.same_fact(text, f"x {text}", numeric_update=True),
     "same_fact, compared": lambda text: same_fact.same_fact(text[:3990], f"x {text[:3990]}", numeric_update=True),
     "own_words": lambda text: own_words.strip_echoes(f"{text}\n\n{text}", MARKS),

@@ -66,12 +66,13 @@ _SILENT: Final = frozenset("\"'`«»")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word: its key for comparison and its kind. `single` marks "a dog", `plural` marks "dogs"."""
+    """One word: its key for comparison and its kind. `single` marks "a dog", `plural` "dogs", `definite` "the dog"."""
 
     key: str
     kind: Kind
     single: bool = False
     plural: bool = False
+    definite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +95,17 @@ def every_word(text: str) -> list[Word]:
         clean = clean.lower()
     tokens = [token for piece in _split_tokens(clean) for token in _expand_contraction(piece)]
     result: list[Word] = []
-    indefinite = False
+    indefinite = definite = False
     for at, token in enumerate(tokens):
         following = tokens[at + 1].text.casefold() if at + 1 < len(tokens) else ""
         if _is_dropped(token, following):
             indefinite = indefinite or token.text.casefold() in words.INDEFINITE
+            definite = token.text.casefold() == words.DEFINITE
             continue
         for word in _classify_token(token, result[-1].key if result else ""):
             indefinite = indefinite and word.kind is Kind.CONTENT
-            result.append(replace(word, single=True) if indefinite and not word.plural else word)
+            result.append(replace(word, single=indefinite and not word.plural, definite=definite))
+            definite = False
     return result
 
 

@@ -1,20 +1,19 @@
 """The deterministic same-fact rule, used without a chat model.
 
 A false merge destroys a memory; a missed one leaves a duplicate. So a doubt means "no". Two texts must agree word for
-word, except for articles, case, contractions and plurals, and three rewordings that keep the meaning: a phrase moved to
-the front, the two sides of "is" exchanged, a list in another order. One text contains the other only if it adds one
-list element or a plain adjective. ADR 17 has the cost of a wider rule.
+word, except for spelling (`spellings.py`), articles, case, contractions and plurals, and three rewordings that keep the
+meaning: a phrase moved to the front, the two sides of "is" exchanged, a list in another order. One text contains the
+other only if it adds the rest of a list or a plain adjective. ADR 17 has the cost of a wider rule.
 """
 
-import re
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import groupby
 from typing import Final, Literal
 
 from app.domain.memory import word_lists as words
 from app.domain.memory.enumerations import keys_with_sorted_lists
 from app.domain.memory.phrases import GRAMMAR, PLAIN, Kind, Word, breaks_fixed_pair, read_words, stem_of
+from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
 from app.domain.text_rules import text_key
 
 SameFact = Literal["same_words", "contains", "numeric"]
@@ -22,14 +21,12 @@ SameFact = Literal["same_words", "contains", "numeric"]
 _MAX_COMPARED: Final = 4000
 """Maximum characters compared, as rewordings take quadratic time. A longer text matches only an equal one."""
 _MIN_CONTAINED: Final = 2
-_MIN_EXCHANGED: Final = 3
 _MAX_ADDED: Final = 4
 # With one of these, an added detail changes the statement: "avoids sugar" says more than "avoids sugar in coffee".
 _NOT_NARROWED: Final = frozenset(
     {Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DATE, Kind.DIRECTION, Kind.FIXED, Kind.SYMBOL}
 )
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
-_COMPOUND: Final = re.compile(r"(?<!\w)\w++(?:-\w++)+")  # possessive: a long word is read once
 Words = tuple[Word, ...]
 
 
@@ -42,13 +39,11 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
         return "same_words"
     if max(len(a), len(b)) > _MAX_COMPARED:
         return None
+    a, b = canonical_spelling(a), canonical_spelling(b)
+    if has_ambiguous_date(a) or has_ambiguous_date(b) or hyphens_clash(a, b):
+        return None
     left, right = read_words(a), read_words(b)
-    if (
-        not _content_words(left)
-        or not _content_words(right)
-        or _numbers_clash(left, right)
-        or _compound_words(a) != _compound_words(b)
-    ):
+    if not _content_words(left) or not _content_words(right) or _numbers_clash(left, right):
         return None
     if _word_keys(left) == _word_keys(right) or _is_reordering(left, right):
         return "same_words"
@@ -129,12 +124,6 @@ def _numbers_clash(left: Words, right: Words) -> bool:
     return bool((singles[0] & plurals[1] | singles[1] & plurals[0]) - words.VERBS)
 
 
-@lru_cache(maxsize=4096)
-def _compound_words(text: str) -> tuple[str, ...]:
-    """Return the hyphenated words, sorted: "twenty two-hour" differs from "twenty-two hour"."""
-    return tuple(sorted(_COMPOUND.findall(text.casefold())))
-
-
 def only_amounts_differ(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Tell whether only amounts differ, not times, ordinals, versions or labels.
 
@@ -158,20 +147,15 @@ def _critical_keys(text: Words, other: Words) -> list[str]:
 
 def _is_reordering(left: Words, right: Words) -> bool:
     """Tell whether the texts have the same words in an order that does not change who does what."""
+    if _has_sorted_lists(left, right) or _is_exchanged(left, right) or _is_exchanged(right, left):
+        return True
     if any(word.kind is Kind.DIRECTION for word in left + right):
         return False
     if _is_time_fronted(left, right) or _is_time_fronted(right, left):
         return True
     if _critical_keys(left, right) != _critical_keys(right, left):
         return False
-    return (
-        _is_fronted(left, right)
-        or _is_fronted(right, left)
-        or _is_exchanged(left, right)
-        or _is_exchanged(right, left)
-        or keys_with_sorted_lists(left) == keys_with_sorted_lists(right)
-        or _has_swapped_clauses(left, right)
-    )
+    return _is_fronted(left, right) or _is_fronted(right, left) or _has_swapped_clauses(left, right)
 
 
 def _is_fronted(plain: Words, fronted: Words) -> bool:
@@ -213,17 +197,44 @@ def _keys_after(opening: list[str], keys: list[str]) -> list[str]:
     return rest[1:] if rest[:1] == [","] else rest
 
 
+def _has_sorted_lists(left: Words, right: Words) -> bool:
+    """Match lists in another order. Of the words with a direction only "allergic to" may precede a list."""
+    if any(word.kind is Kind.DIRECTION and word.key != "to" for word in left):
+        return False
+    return keys_with_sorted_lists(left) == keys_with_sorted_lists(right)
+
+
 def _is_exchanged(left: Words, right: Words) -> bool:
-    """Match exchanged sides: "The favourite colour is blue" and "Blue is the favourite colour"."""
-    if len(_content_words(left)) < _MIN_EXCHANGED or any(word.kind in _SCOPED - {Kind.GUARDED} for word in left):
+    """Match exchanged sides: "The favourite colour is blue" and "Blue is the favourite colour".
+
+    One side must be a certain thing: a name, a date, "the …" or "…'s …". Power is knowledge only for some.
+    """
+    if any(word.kind in _SCOPED - {Kind.GUARDED} for word in left):
         return False
     at = [index for index, word in enumerate(left) if word.kind is Kind.BE]
     if len(at) != 1 or any(word.kind is Kind.SEPARATOR or word.plural for word in left):
         return False  # "the runners are members" is not "the members are runners"
-    subject, predicate = _word_keys(left[: at[0]]), _word_keys(left[at[0] + 1 :])
-    if not subject or not predicate or any(side[0].endswith(("ing", "ed")) for side in (subject, predicate)):
+    subject, predicate = _marked_keys(left[: at[0]]), _marked_keys(left[at[0] + 1 :])
+    if not subject or not predicate or any(side[0][0].endswith(("ing", "ed")) for side in (subject, predicate)):
         return False
-    return _word_keys(right) in ([*predicate, "be", *subject], [*predicate, "be", "user's", *subject])
+    if not (_is_certain(left, right) or _is_certain(right, left)):
+        return False
+    be, owner = ("be", False), ("user's", False)
+    return _marked_keys(right) in ([*predicate, be, *subject], [*predicate, be, owner, *subject])
+
+
+def _marked_keys(text: Words) -> list[tuple[str, bool]]:
+    """Return the keys, each with the mark of "a": "the nurse is a singer" is not "the singer is a nurse"."""
+    return [(word.key, word.single) for word in text]
+
+
+def _is_certain(text: Words, other: Words) -> bool:
+    """Tell whether a word marks a certain person, thing or day. A capitalised first word may be none."""
+    common = {word.key for word in other if word.kind is Kind.CONTENT}
+    kinds = {Kind.NAME, Kind.CAPITAL, Kind.DATE, Kind.GUARDED}
+    return any(
+        word.definite or word.key.endswith("'s") or (word.kind in kinds and word.key not in common) for word in text
+    )
 
 
 def _has_swapped_clauses(left: Words, right: Words) -> bool:
@@ -259,24 +270,14 @@ def _is_contained(small: Words, large: Words) -> bool:
 
 
 def _is_detail(added: Words) -> bool:
-    """Tell whether `added` is one more list element ("and cheese").
+    """Tell whether `added` is the rest of a list: ", cheese and milk" after "bread".
 
-    A closing phrase is no detail: "in video games" or "on paper" can take the fact back.
+    A single noun after "and" is no detail, because "fish and chips" is one thing. A closing phrase is none either:
+    "in video games" or "on paper" can take the fact back.
     """
-    separators = [word.key for word in added if word.kind is Kind.SEPARATOR]
-    if len(added) > _MAX_ADDED or separators[-1:] == [","]:
+    if not 2 < len(added) <= _MAX_ADDED:
         return False
-    opener = added[0]
-    for at, word in enumerate(added):
-        last = at + 1 == len(added)
-        if word.kind is Kind.CONTENT:
-            continue
-        if word.kind is not Kind.SEPARATOR or last or added[at + 1].kind is not Kind.CONTENT:
-            return False
-        if word.kind is Kind.SEPARATOR and (opener.kind is not Kind.SEPARATOR or not _ends_element(added, at + 2)):
-            return False
-    return opener.kind is not Kind.CONTENT
-
-
-def _ends_element(added: Words, at: int) -> bool:
-    return at >= len(added) or added[at].kind is not Kind.CONTENT
+    kinds = [word.kind for word in added]
+    if kinds != [Kind.SEPARATOR, Kind.CONTENT] * (len(added) // 2) or len(added) % 2:
+        return False
+    return added[-2].key == "and"

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, breaks_fixed_pair, every_word, stem_of
 from app.domain.memory.same_fact import negation_words, only_amounts_differ
+from app.domain.memory.spellings import canonical_spelling
 from app.domain.text_rules import normalise_text
 
 ModelVerdict: TypeAlias = Literal["same", "new_value"]
@@ -35,8 +36,16 @@ def find_veto(a: str, b: str, verdict: ModelVerdict, *, numeric_update: bool) ->
     """Return the difference that forbids joining both texts, or None. Symmetric.
 
     A new value may be another name if the text ends with it ("lives in Porto"). It may be another amount only with
-    `numeric_update`, a setting of the category.
+    `numeric_update`, a setting of the category. Both texts may differ as long as they agree in one spelling: "3 pm" and
+    "15:00", "12 March 2026" and "2026-03-12".
     """
+    found = _find_difference(a, b, verdict, numeric_update)
+    if found is None or (a, b) == (spelt := (canonical_spelling(a), canonical_spelling(b))):
+        return found
+    return found if _find_difference(*spelt, verdict, numeric_update) else None
+
+
+def _find_difference(a: str, b: str, verdict: ModelVerdict, numeric_update: bool) -> VetoReason | None:
     if negation_words(a) != negation_words(b):
         return "negation"
     left, right = every_word(_spell_out_dates(a)), every_word(_spell_out_dates(b))

@@ -234,6 +234,9 @@ PEOPLE: Final = _word_set(
 
 KIN: Final = {"mum": "mother", "mom": "mother", "dad": "father", "grandma": "grandmother", "grandpa": "grandfather"}
 
+# With one of these the order of a list says who has what.
+IN_ORDER: Final = _word_set("respectively respective former latter order turn alphabetically")
+
 # Not plurals.
 NO_STEM: Final = _word_set(
     "news glasses goods customs means pants savings physics maths mathematics politics economics athletics series "
@@ -241,3 +244,48 @@ NO_STEM: Final = _word_set(
     "yours theirs its as is was has us gas bus plus lens alas paris"
 )
 IRREGULAR: Final = {"does": "do", "has": "have", "goes": "go", "us": "us"}
+
+
+# British words in American spelling, for the comparison of two texts. No library is kept well enough (the last release
+# of breame is of 2021), and a table needs no more than the common words: a word that is missing leaves two memories.
+AMERICAN: Final = {
+    **{"mum": "mom", "mums": "moms", "programme": "program", "programmes": "programs", "ageing": "aging"},
+    **{"learnt": "learned", "burnt": "burned", "dreamt": "dreamed", "spelt": "spelled", "whilst": "while"},
+    **{"fulfil": "fulfill", "fulfils": "fulfills", "enrol": "enroll", "enrols": "enrolls", "enrolment": "enrollment"},
+    **{"centred": "centered", "metres": "meters", "axe": "ax", "towards": "toward", "amongst": "among"},
+}
+# Parts of words.
+AMERICAN_STEMS: Final = {
+    **{"behaviour": "behavior", "colour": "color", "favour": "favor", "flavour": "flavor", "harbour": "harbor"},
+    **{"honour": "honor", "humour": "humor", "labour": "labor", "neighbour": "neighbor", "odour": "odor"},
+    **{"rumour": "rumor", "savour": "savor", "vapour": "vapor", "armour": "armor", "centre": "center"},
+    **{"theatre": "theater", "kilometre": "kilometer", "centimetre": "centimeter", "millimetre": "millimeter"},
+    **{"litre": "liter", "fibre": "fiber", "calibre": "caliber", "grey": "gray", "tyre": "tire", "analys": "analyz"},
+    **{"paralys": "paralyz", "licence": "license", "practis": "practic", "defence": "defense", "offence": "offense"},
+    **{"catalogue": "catalog", "jewellery": "jewelry", "jeweller": "jeweler", "aluminium": "aluminum"},
+    **{"pyjama": "pajama", "yoghurt": "yogurt", "doughnut": "donut", "paediatr": "pediatr", "anaesth": "anesth"},
+    **{"orthopaed": "orthoped", "gynaecolog": "gynecolog", "haemo": "hemo", "oestrogen": "estrogen"},
+    **{"diarrhoea": "diarrhea", "manoeuvre": "maneuver", "plough": "plow", "sceptic": "skeptic", "mould": "mold"},
+    **{"moustache": "mustache", "marvellous": "marvelous", "woollen": "woolen", "skilful": "skillful"},
+    **{"instalment": "installment", "cosy": "cozy", "archaeolog": "archeolog", "encyclopaed": "encycloped"},
+}
+# Verbs that double their l: "travelling" is "traveling".
+DOUBLED_L: Final = (
+    *("travel", "cancel", "label", "model", "level", "fuel", "marvel", "counsel", "quarrel", "channel", "tunnel"),
+    *("signal", "dial", "total", "equal", "rival", "pedal", "jewel", "shovel", "swivel", "unravel"),
+)
+# These are written with -ise everywhere, and other lists have them.
+KEEPS_ISE: Final = _word_set("otherwise likewise despise despises despised exercise exercises exercised exercising")
+# At the start of a text these may be a person or a party.
+SPELT_AS_NAMES: Final = _word_set("grey labour harbour mould armour mum")
+# Hyphenated words that are also written as one word.
+JOINED: Final = {
+    **{"e-mail": "email", "e-mails": "emails", "co-worker": "coworker", "co-workers": "coworkers", "mid-day": "midday"},
+    **{"on-line": "online", "off-line": "offline", "web-site": "website", "e-book": "ebook", "e-books": "ebooks"},
+    **{
+        "co-operate": "cooperate",
+        "co-ordinate": "coordinate",
+        "co-ordinator": "coordinator",
+        "news-letter": "newsletter",
+    },
+}

@@ -40,7 +40,7 @@ def planned(*memories: Memory, numeric: Sequence[str] = (), score: float = 0.8) 
 
 def test_a_merge_takes_the_best_of_all() -> None:
     old = memory(1, "Keeps bees", age=9, importance=4, tags=("farm", "hobby"))
-    new = memory(2, "The user keeps bees and goats", age=2, pinned=True, tags=("goats", "farm"))
+    new = memory(2, "The user keeps bees, goats and hens", age=2, pinned=True, tags=("goats", "farm"))
     twin = memory(3, "The user keeps bees.", age=5, importance=1)
     [merge] = planned(old, new, twin).merges
     assert merge.survivor == new, "the fullest text"
@@ -59,7 +59,11 @@ def test_of_equally_full_texts_the_older_survives() -> None:
 
 
 def test_no_chain_drifts_from_fact_to_fact() -> None:
-    a, b, c = memory(1, "The user likes tea and milk"), memory(2, "Likes tea"), memory(3, "Likes tea and rum", age=5)
+    a, b, c = (
+        memory(1, "The user likes tea, milk and wine"),
+        memory(2, "Likes tea"),
+        memory(3, "Likes tea, rum and beer", age=5),
+    )
     plan = planned(a, b, c)
     [merge] = plan.merges
     assert merge.survivor == c, "the older of the two fullest"

@@ -16,7 +16,7 @@ from tests.usecases.conftest import Configured
 from tests.usecases.stored import active_texts, edges, history_of
 
 SHORT = "Maya plays chess."
-FULL = "Maya plays chess and tennis."
+FULL = "Maya plays chess, tennis and golf."
 
 
 @pytest.fixture
@@ -99,8 +99,8 @@ async def test_only_the_newest_of_a_chain_is_found(
     texts = [
         SHORT,
         FULL,
-        "Maya plays chess and tennis and football.",
-        "maya plays chess and tennis and football",
+        "Maya plays golf, chess and tennis.",
+        "maya plays golf, chess and tennis",
     ]
     written = [await recreating.write.write_memory(owner.scope, draft(text)) for text in texts]
     assert len({w.id for w in written}) == 4

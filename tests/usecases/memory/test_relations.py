@@ -56,7 +56,7 @@ async def test_writing_again_doubles_no_relation_in_either_direction(
     moment = clock.now() - timedelta(days=1)
     goal = await app.write.write_memory(caller.scope, draft(GOAL, category="goals", created_at=moment))
     chess = await app.write.write_memory(caller.scope, draft("Maya plays chess.", created_at=moment))
-    fuller = await app.write.write_memory(caller.scope, draft("Maya plays chess and tennis."))
+    fuller = await app.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf."))
     assert (chess.related, fuller.id, fuller.related) == (1, chess.id, 1)
     await app.edit.patch_memory(
         caller.scope, goal.id, {"text": "Maya wants to win the chess tournament."}, version=None
@@ -128,7 +128,7 @@ async def test_a_merge_with_a_new_text_renews_relations_too(
         "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, gen_random_uuid(), $2, $3, 0.9)"
     )
     await sql.execute(stale, caller.scope.tenant_id, str(far.id), str(chess.id))
-    fuller = await app.write.write_memory(caller.scope, draft("Maya plays chess and tennis.", category="goals"))
+    fuller = await app.write.write_memory(caller.scope, draft("Maya plays chess, tennis and golf.", category="goals"))
     assert (fuller.action, fuller.id, fuller.related) == ("updated", chess.id, 1)
     [(pair, strength)] = (await strengths(sql)).items()
     assert pair == frozenset((goal.id, chess.id))

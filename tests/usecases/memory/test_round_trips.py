@@ -62,7 +62,7 @@ async def test_a_write_with_everything_takes_no_more(
     proxy: CountingProxy, proxied: Application, sql: asyncpg.Connection
 ) -> None:
     caller = await make_caller(proxied)
-    texts = ("Maya plays chess.", "Maya plays chess and tennis.", "Maya wants to win a chess tournament.")
+    texts = ("Maya plays chess.", "Maya plays chess, tennis and golf.", "Maya wants to win a chess tournament.")
     for warm_up in ("ana", "ben"):
         for text in texts:
             await proxied.write.write_memory(caller.scope, draft(text, user_id=warm_up, thread_id="t1"))

@@ -17,7 +17,7 @@ from tests.usecases.conftest import Configured
 from tests.usecases.stored import active_texts, history_of, in_line
 
 SHORT = "Maya plays chess."
-FULL = "Maya plays chess and tennis."
+FULL = "Maya plays chess, tennis and golf."
 
 
 def _key(body: str = "one") -> IdempotencyKey:

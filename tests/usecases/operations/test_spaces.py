@@ -264,7 +264,7 @@ async def test_every_dimension_writes_merges_asks_and_goes_back(town: Town, dime
     await town.switch(name)
     fresh = await town.server(new)
     first = await remember(fresh, caller, "Bea plays chess.", "bea")
-    again = await fresh.write.write_memory(caller.scope, draft("Bea plays chess and tennis.", user_id="bea"))
+    again = await fresh.write.write_memory(caller.scope, draft("Bea plays chess, tennis and golf.", user_id="bea"))
     assert (again.id, again.action) == (first, "updated")
     other = await remember(fresh, caller, "Bea keeps bees on the roof.", "bea")
     assert (await ask(fresh, caller, "who plays tennis", "bea"))[0] == first

@@ -1,0 +1,140 @@
+"""One spelling for what English writes in several ways: clock times, dates, British words, hyphens.
+
+Only the comparison of two texts reads the result; no text is stored in it. What could mean two things stays as it is:
+"8:00" (morning or evening?) and "03/04" (3 April or 4 March?).
+"""
+
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import Final
+
+from app.domain.memory import word_lists as words
+from app.domain.text_rules import normalise_text
+
+_MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+)
+_MONTH: Final = rf"(?P<month>{'|'.join((*_MONTHS, *words.MONTHS, 'mar'))})\b"
+_DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
+_FREE: Final = r"(?<![\w.,:/+-])"
+"""No match starts inside a number or a range."""
+_TWELVE_HOURS: Final = re.compile(
+    _FREE + r"(?P<hour>1[0-2]|0?[1-9])(?:[:.](?P<minute>[0-5]\d))? ?(?P<half>[ap])(?:\.m\b\.?|m\b)", re.IGNORECASE
+)
+_FULL_DAY: Final = re.compile(_FREE + r"(?P<hour>0\d|1[3-9]|2[0-3]):(?P<minute>[0-5]\d)(?!\w|[:-]\d| ?[ap]\.?m\b)")
+_NOON: Final = re.compile(_FREE + r"12 (?=(?:noon|midnight)\b)", re.IGNORECASE)
+_MONTH_FIRST: Final = re.compile(
+    rf"\b{_MONTH}\.? {_DAY}(?!\w|[-–/:.]\d)(?:,? (?P<year>(?:19|20)\d\d)(?!\w|[-–/:.]\d))?", re.IGNORECASE
+)
+_DAY_FIRST: Final = re.compile(rf"{_FREE}{_DAY}(?: of)? {_MONTH}", re.IGNORECASE)
+_ISO_DATE: Final = re.compile(_FREE + r"(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>[0-3]\d)(?![\w-])")
+_NUMERIC_DATE: Final = re.compile(
+    _FREE + r"(?P<first>\d{1,2})(?:/(?P<second>\d{1,2})(?:/(?P<year>\d{4}|\d\d))?"
+    r"|(?P<sign>[.-])(?P<other>\d{1,2})(?P=sign)(?P<full_year>\d{4}))(?![\w/-])"
+)
+_WORD: Final = re.compile(r"[A-Za-z]++(?:-[A-Za-z]++)*+")  # possessive: a long word is read once
+_COMPOUND: Final = re.compile(r"(?<![\w-])\w++(?:-\w++)++")
+_ENDING_IN_ISE: Final = re.compile(r"(?P<stem>[a-z]{4,})is(?P<ending>e|es|ed|er|ers|ing|ation|ations)")
+_DOUBLED: Final = re.compile(rf"(?P<stem>{'|'.join(words.DOUBLED_L)})l(?P<ending>ed|ing|er|ers)")
+
+
+@lru_cache(maxsize=4096)  # a write reads its neighbours, and the same neighbours are read again
+def canonical_spelling(text: str) -> str:
+    """Return `text` with 24-hour times ("15:00h"), dates as "12 march 2026" and American spelling. Linear time."""
+    clean = normalise_text(text)
+    clean = _NOON.sub("", clean.lower() if clean.isupper() and " " in clean else clean)
+    clean = _FULL_DAY.sub(r"\g<hour>:\g<minute>h", _TWELVE_HOURS.sub(_clock_time, clean))
+    for pattern in (_ISO_DATE, _MONTH_FIRST, _DAY_FIRST, _NUMERIC_DATE):
+        clean = pattern.sub(_plain_date, clean)
+    return _WORD.sub(_american_words, clean)
+
+
+def has_ambiguous_date(text: str) -> bool:
+    """Tell whether a text has a numeric date, such as "03/04", that does not tell its day from its month."""
+    dates = ((int(found["first"]), int(found["second"] or found["other"])) for found in _NUMERIC_DATE.finditer(text))
+    return any(min(date) >= 1 and max(date) <= 12 for date in dates)
+
+
+def hyphens_clash(a: str, b: str) -> bool:
+    """Tell whether the hyphens of two canonical texts could change the meaning of the same words.
+
+    "part-time" is "part time". But "twenty two-hour" is not "twenty-two hour", a man eating shark is no man-eating
+    shark, and Anne-Marie is one person.
+    """
+    left, right = (Counter(_COMPOUND.findall(text.casefold())) for text in (a, b))
+    only_left, only_right = left - right, right - left
+    if only_left and only_right:
+        return True
+    text, extra = (a, only_left) if only_left else (b, only_right)
+    return any(found.casefold() in extra and _is_bound(found, text) for found in _COMPOUND.findall(text))
+
+
+def _is_bound(compound: str, text: str) -> bool:
+    """Tell whether the hyphen of `compound` carries meaning in `text`."""
+    parts = compound.split("-")
+    start = 1 if text.startswith(compound) else 0  # a capital at the start of the text makes no name
+    if any(part != part.lower() for part in parts[start:]) or any(part.endswith("ing") for part in parts):
+        return True
+    return any(map(_is_number, parts)) and sum(map(_is_number, re.findall(r"\w+", text))) > 1
+
+
+def _is_number(word: str) -> bool:
+    return word[0].isdigit() or word.casefold() in words.NUMBERS
+
+
+def _clock_time(match: re.Match[str]) -> str:
+    """Return "15:30h"; 12 pm is "noon" and 12 am "midnight"."""
+    hour, minute, evening = int(match["hour"]) % 12, match["minute"] or "00", match["half"] in "pP"
+    if hour == 0 and minute == "00":
+        return "noon" if evening else "midnight"
+    return f"{hour + 12 * evening:02}:{minute}h"
+
+
+def _plain_date(match: re.Match[str]) -> str:
+    """Return "12 march 2026", or the match itself if its day and month cannot be told apart."""
+    found = match.groupdict()
+    if "first" in found:
+        first, second = int(found["first"]), int(found["second"] or found["other"])
+        day, month, year = max(first, second), min(first, second), found["full_year"] or found["year"] or ""
+        if not (12 < day <= 31 and month >= 1 and len(year) == 4):
+            return match[0]
+    else:
+        name = found["month"].lower()
+        month = int(name) if name.isdigit() else _month_number(name)
+        day, year = int(found["day"]), found.get("year") or ""
+    return f"{day} {_MONTHS[month - 1]} {year}".rstrip()
+
+
+def _month_number(name: str) -> int:
+    full = "march" if name == "mar" else words.MONTHS.get(name, name)
+    return _MONTHS.index(full) + 1
+
+
+def _american_words(match: re.Match[str]) -> str:
+    """Return the word in American spelling, in lower case. A name keeps its spelling: Mr Grey is not Mr Gray."""
+    word = match[0]
+    low = word.lower()
+    if low in words.JOINED:
+        return words.JOINED[low]
+    if word != low and (match.start() or low in words.SPELT_AS_NAMES):
+        return word
+    spelt = "-".join(map(_american_word, low.split("-")))
+    return word if spelt == low else spelt.capitalize() if word[0].isupper() else spelt
+
+
+@lru_cache(maxsize=4096)
+def _american_word(low: str) -> str:
+    if low in words.AMERICAN:
+        return words.AMERICAN[low]
+    for british, american in words.AMERICAN_STEMS.items():
+        if british in low:
+            return low.replace(british, american)
+    if low in words.KEEPS_ISE:
+        return low
+    if found := _DOUBLED.fullmatch(low):
+        return found["stem"] + found["ending"]
+    if found := _ENDING_IN_ISE.fullmatch(low):
+        return f"{found['stem']}iz{found['ending']}"
+    return low
