@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -33,8 +33,10 @@ class AccessLog:
         self._events: defaultdict[UUID, list[tuple[float, Observation]]] = defaultdict(list)
         self._flushing: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
 
-    def record_access(self, principal: Principal, memories: Iterable[UUID], *events: Observation) -> None:
-        """Record that these memories were returned, and any further events.
+    def record_access(
+        self, principal: Principal, memories: Iterable[UUID] | Mapping[UUID, int], *events: Observation
+    ) -> None:
+        """Record that these memories were returned, and any further events. A mapping gives each memory its count.
 
         Never block. Drop the record if `MAX_PENDING` events of the tenant are waiting already.
         """

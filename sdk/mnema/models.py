@@ -17,10 +17,10 @@ class Answered(BaseModel):
 
 
 class Written(Answered):
-    """The result of a write. `action`: created, updated (the text joined `matched_id`), merged or skipped.
+    """The result of a write. `action`: created, updated (the text joined `matched_id`), unchanged, merged or skipped.
 
-    `reason`: why it was skipped. `similarity`: the best cosine among the compared memories. `related`: relations made
-    or renewed. `revision`: the thread's.
+    `unchanged`: `matched_id` says this already, so nothing was stored. `reason`: why it was skipped. `similarity`: the
+    best cosine among the compared memories. `related`: relations made or renewed. `revision`: the thread's.
     """
 
     id: UUID | None

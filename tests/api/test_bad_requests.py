@@ -150,7 +150,7 @@ async def test_a_body_over_the_limit_is_refused_whether_announced_or_streamed(ht
         for at in range(0, len(content), 7):
             yield content[at : at + 7]
 
-    assert (await http.post("/memory", content=streamed(), headers=headers)).json()["action"] == "updated"
+    assert (await http.post("/memory", content=streamed(), headers=headers)).json()["action"] == "unchanged"
 
 
 async def test_a_body_over_the_limit_needs_no_key_to_be_refused(server: str) -> None:

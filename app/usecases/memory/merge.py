@@ -18,10 +18,13 @@ from app.usecases.memory.relations import delta_meta, edges_to, threads_of
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of a write. `similarity`: the best cosine among the compared; `revision`: the thread's new one."""
+    """The result of a write. `similarity`: the best cosine among the compared; `revision`: the thread's new one.
+
+    `unchanged`: memory `matched_id` says the same already, with the same importance, pin and tags; nothing was stored.
+    """
 
     id: UUID | None
-    action: Literal["created", "updated", "merged", "skipped"]
+    action: Literal["created", "updated", "merged", "unchanged", "skipped"]
     matched_id: UUID | None = None
     similarity: float | None = None
     related: int = 0
@@ -60,16 +63,27 @@ class WritePlan:
 def compose_write(plan: WritePlan, *, recreate: bool) -> tuple[list[MemoryChange], WriteResult]:
     """Return the changes to record and the result. The last change is the one that the result describes.
 
-    With `recreate`, a merge that changes the text makes a new memory and supersedes the old one.
+    There is no change if the memory that the new one merges into would stay as it is. With `recreate`, a merge that
+    changes the text makes a new memory and supersedes the old one.
     """
     if plan.match is None:
         changes, written = _compose_create(plan)
+    elif _is_unchanged(plan, plan.match):
+        old = plan.match.neighbour
+        return [], WriteResult(old.id, "unchanged", old.id, plan.decision.best_similarity)
     elif recreate and _merged_memory(plan, plan.match).text != plan.match.neighbour.text:
         changes, written = _compose_recreate(plan, plan.match)
     else:
         changes, written = _compose_update(plan, plan.match)
     changes[-1] = replace(changes[-1], observations=(_completion_event(plan, written),))
     return changes, written
+
+
+def _is_unchanged(plan: WritePlan, match: ComparedMemory) -> bool:
+    """Tell whether the merge would leave text, importance, pin and tags as they are."""
+    merged = _merged_memory(plan, match)
+    old = match.neighbour.text, match.importance, match.pinned, match.tags
+    return old == (merged.text, merged.importance, merged.pinned, merged.tags)
 
 
 def _compose_create(plan: WritePlan) -> tuple[list[MemoryChange], WriteResult]:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
 
 import structlog
@@ -37,6 +37,7 @@ from app.storage.access_log import AccessLog
 from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compose_write, search_event, write_event
+from app.usecases.memory.write_replay import key_records, result_from_replay
 from app.usecases.tenancy.limits import Limits
 
 log = structlog.get_logger(__name__)
@@ -144,20 +145,26 @@ class WriteMemories:
         changes: list[MemoryChange] = []
         keys: list[KeyRecord] = []
         last: list[tuple[WriteResult, int]] = []
+        touched: set[UUID | None] = set()
         for new, embedding, key in items:
             speaker = principal.speaking_as(new.agent_id)
             compared = await self._find_neighbours(speaker, new, embedding)
             composed = self._compose_write(speaker, new, embedding, compared)
-            if composed is None or {c.memory_id for c in composed[0]} & {c.memory_id for c in changes}:
+            if composed is None or not touched.isdisjoint(ids := {composed[1].id, *(c.memory_id for c in composed[0])}):
                 raise WriteContention()
+            touched |= ids
             changes += composed[0]
-            keys += _key_records(key, new, composed[1])
+            keys += key_records(key, new, composed[1])
             last.append((composed[1], len(changes) - 1))
         outcome = await self._journal.record(principal, changes, keys=keys)
         if outcome.replay is not None:  # one key only, and it was used before
             raise WriteContention()
-        stored = [(new, written, outcome.recorded[at]) for (new, *_), (written, at) in zip(items, last, strict=True)]
-        return [self._finish_write(principal, *each) for each in stored]
+        return [
+            self._finish_unchanged(principal, new, written)
+            if written.action == "unchanged"
+            else self._finish_write(principal, new, written, outcome.recorded[at])
+            for (new, *_), (written, at) in zip(items, last, strict=True)
+        ]
 
     def independent_batches(self, drafts: Sequence[NewMemory], embeddings: Sequence[Embedding]) -> list[range]:
         """Return the ranges of one user's memories that `store_many` can take together, in order."""
@@ -229,10 +236,21 @@ class WriteMemories:
         self, principal: Principal, new: NewMemory, composed: tuple[list[MemoryChange], WriteResult], key: OptionalKey
     ) -> WriteResult:
         changes, written = composed
-        outcome = await self._journal.record(principal, changes, keys=_key_records(key, new, written))
+        if not changes and key is None:
+            return self._finish_unchanged(principal, new, written)
+        outcome = await self._journal.record(principal, changes, keys=key_records(key, new, written))
         if outcome.replay is not None:
-            return _result_from_replay(new, outcome.replay)
+            return result_from_replay(new, outcome.replay)
+        if not changes:
+            return self._finish_unchanged(principal, new, written)
         return self._finish_write(principal, new, written, outcome.recorded[-1])
+
+    def _finish_unchanged(self, principal: Principal, new: NewMemory, written: WriteResult) -> WriteResult:
+        """Record when the memory was stated again, because that keeps it from being forgotten. It is no retrieval."""
+        unchanged = write_event(new, "update", "skipped", written.similarity, written.id)
+        memories = {written.id: 0} if written.id else {}
+        self._access.record_access(principal, memories, *search_event(new, written.similarity), unchanged)
+        return written
 
     def _finish_write(
         self, principal: Principal, new: NewMemory, written: WriteResult, recorded: RecordedChange
@@ -257,9 +275,9 @@ class WriteMemories:
     ) -> WriteResult:
         """Record the event of a skipped write and, with a `key`, the result for a retry. Store no memory."""
         if key is not None:
-            outcome = await self._journal.record(principal, [], keys=_key_records(key, new, skipped))
+            outcome = await self._journal.record(principal, [], keys=key_records(key, new, skipped))
             if outcome.replay is not None:
-                return _result_from_replay(new, outcome.replay)
+                return result_from_replay(new, outcome.replay)
         await self._journal.record_event(principal, [write_event(new, "classify", "skipped", skipped.similarity)])
         return skipped
 
@@ -273,28 +291,3 @@ class WriteMemories:
             numeric_update=category.numeric_update,
             fallback_allowed=category.fallback,
         )
-
-
-def _key_records(key: OptionalKey, new: NewMemory, written: WriteResult) -> list[KeyRecord]:
-    if key is None:
-        return []
-    response = {
-        "id": str(written.id) if written.id else None,
-        "action": written.action,
-        "matched_id": str(written.matched_id) if written.matched_id else None,
-        "similarity": written.similarity,
-        "reason": written.reason,
-    }
-    return [KeyRecord(key, response, new.user_id, written.id)]
-
-
-def _result_from_replay(new: NewMemory, first: dict[str, Any]) -> WriteResult:
-    return WriteResult(
-        id=UUID(first["id"]) if first["id"] else None,
-        action=first["action"],
-        matched_id=UUID(first["matched_id"]) if first["matched_id"] else None,
-        similarity=first["similarity"],
-        related=first["related"] or 0,
-        revision=(first["revs"] or {}).get(new.thread_id) if new.thread_id else None,
-        reason=first["reason"],
-    )

@@ -59,7 +59,7 @@ class ExtractionResult:
             return {"why": self.why}
         results = self.outcome.written.values()
         stored = sum(result.action in WRITE_ACTIONS for result in results)
-        known = sum(result.reason == "known" for result in results)
+        known = sum(result.action == "unchanged" or result.reason == "known" for result in results)
         counts = {"facts": stored, "candidates": len(self.candidates), "tokens": self.tokens}
         more = {"proposed": self.proposed} if self.fields else {}
         return {**counts, "known": known, "forgotten": len(self.outcome.forgotten), **more}

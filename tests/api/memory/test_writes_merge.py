@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,38 @@ async def test_the_old_text_and_the_incoming_one_stay_in_the_history(http: httpx
 
 
 async def test_a_reworded_fact_joins_and_a_fuller_one_stays_whole(http: httpx.AsyncClient) -> None:
-    first = await remember(http, "Maya likes black tea and scones.")
-    again = await remember(http, "Maya likes black tea.")
+    first = await remember(http, "Maya likes black tea, scones and jam.")
+    again = await remember(http, "Maya likes black tea.", importance=5)
     assert (again["action"], again["matched_id"]) == ("updated", first["id"])
-    assert (await http.get(f"/memory/{first['id']}")).json()["text"].startswith("Maya likes black tea and")
+    assert (await http.get(f"/memory/{first['id']}")).json()["text"].startswith("Maya likes black tea, scones")
+
+
+async def test_many_clients_that_write_one_text_all_succeed(http: httpx.AsyncClient, database: Database) -> None:
+    clients = asyncio.Semaphore(32)
+
+    async def write_once() -> httpx.Response:
+        async with clients:
+            return await http.post("/memory", json=body(tags=["a"], importance=4))
+
+    answers = await asyncio.gather(*(write_once() for _ in range(64)))
+    assert Counter(answer.status_code for answer in answers) == {201: 64}
+    assert Counter(answer.json()["action"] for answer in answers) == {"created": 1, "unchanged": 63}
+    [stored] = await listed(http)
+    assert {answer.json()["id"] for answer in answers} == {stored["id"]}
+    assert stored["version"] == 1
+    assert len(await sql(database, "SELECT 1 FROM history")) == 1
+
+
+async def test_an_unchanged_write_names_the_memory_and_stores_nothing(http: httpx.AsyncClient) -> None:
+    first = await remember(http, tags=["a", "b"], importance=3, thread_id="t")
+    again = await remember(http, tags=["b"], importance=2, thread_id="t")
+    assert (again["action"], again["id"], again["matched_id"]) == ("unchanged", first["id"], first["id"])
+    assert again["similarity"] > 0.99
+    assert "revision" not in again
+    same = {"text": " " + body()["text"], "tags": ["a", "b"], "importance": 3, "pinned": False}
+    patched = await http.patch(f"/memory/{first['id']}", json=same)
+    assert (patched.status_code, patched.json()["version"]) == (200, 1)
+    assert len(await history_of(http, first["id"])) == 1
 
 
 async def test_opposed_negated_and_dated_texts_stay_two(http: httpx.AsyncClient) -> None:

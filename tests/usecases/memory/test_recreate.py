@@ -88,7 +88,7 @@ async def test_both_histories_name_each_other(recreating: Application, owner: Ca
 async def test_a_text_that_does_not_change_stays_where_it_is(recreating: Application, owner: Caller) -> None:
     first = await recreating.write.write_memory(owner.scope, draft(FULL))
     for text in (FULL, SHORT):
-        again = await recreating.write.write_memory(owner.scope, draft(text))
+        again = await recreating.write.write_memory(owner.scope, draft(text, tags=(text,)))
         assert (again.action, again.id) == ("updated", first.id)
     assert (await recreating.read.get_memory(owner.scope, first.id)).version == 3
 

@@ -115,7 +115,7 @@ async def test_a_writer_that_may_not_think_again_says_so_and_leaves_nothing(
         sql,
         first.id,
         app.write.write_memory(caller.scope, draft(FULL, thread_id="t1")),
-        app.write.write_memory(caller.scope, draft(SHORT, thread_id="t2")),
+        app.write.write_memory(caller.scope, draft(SHORT, thread_id="t2", importance=5)),
     )
     assert isinstance(lost, WriteContention)
     assert await sql.fetchval("SELECT count(*) FROM thread_revision WHERE thread_id = 't2'") == 0
@@ -160,7 +160,8 @@ async def test_revisions_have_no_gaps_however_many_write(
 
     async def write(n: int) -> WriteResult:
         thread, word = f"t{n % 3}", words[n % len(words)]
-        return await app.write.write_memory(caller.scope, draft(f"Maya talks about {word}.", thread_id=thread))
+        new = draft(f"Maya talks about {word}.", thread_id=thread, tags=(f"tag {n}",))
+        return await app.write.write_memory(caller.scope, new)
 
     await asyncio.gather(*(write(n) for n in range(30)))
     assert len(await active_texts(sql)) == len(words)

@@ -108,7 +108,11 @@ class PinIn(Request):
 
 
 class WrittenOut(BaseModel):
-    """The result of a write. *updated*: the text was merged into memory `matched_id`."""
+    """The result of a write.
+
+    *updated*: the text was merged into memory `matched_id`. *unchanged*: memory `matched_id` says this already, and its
+    importance, pin and tags would stay, so nothing was stored.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -118,7 +122,7 @@ class WrittenOut(BaseModel):
         }
     )
     id: UUID | None = Field(description="null when skipped")
-    action: Literal["created", "updated", "merged", "skipped"]
+    action: Literal["created", "updated", "merged", "unchanged", "skipped"]
     matched_id: UUID | None = Field(default=None, exclude_if=is_absent)
     similarity: float | None = Field(
         default=None, exclude_if=is_absent, description="highest cosine similarity among the compared memories"
