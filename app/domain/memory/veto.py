@@ -32,13 +32,18 @@ _WORD_PATTERN: Final = re.compile(r"[\w-]+")
 _MORNING: Final = re.compile(r"(?<=\d) ?a\.?m\b\.?", re.IGNORECASE)
 
 
-def find_veto(a: str, b: str, verdict: ModelVerdict, *, numeric_update: bool) -> VetoReason | None:
+def find_veto(
+    a: str, b: str, verdict: ModelVerdict, *, numeric_update: bool, is_denial: bool = False
+) -> VetoReason | None:
     """Return the difference that forbids joining both texts, or None. Symmetric.
 
     A new value may be another name if the text ends with it ("lives in Porto"). It may be another amount only with
     `numeric_update`, a setting of the category. Both texts may differ as long as they agree in one spelling: "3 pm" and
     "15:00", "12 March 2026" and "2026-03-12".
+    With `is_denial`, one text denies the other, so negations are not compared.
     """
+    if not is_denial and negation_words(a) != negation_words(b):
+        return "negation"
     found = _find_difference(a, b, verdict, numeric_update)
     if found is None or (a, b) == (spelt := (canonical_spelling(a), canonical_spelling(b))):
         return found
@@ -46,8 +51,6 @@ def find_veto(a: str, b: str, verdict: ModelVerdict, *, numeric_update: bool) ->
 
 
 def _find_difference(a: str, b: str, verdict: ModelVerdict, numeric_update: bool) -> VetoReason | None:
-    if negation_words(a) != negation_words(b):
-        return "negation"
     left, right = every_word(_spell_out_dates(a)), every_word(_spell_out_dates(b))
     if breaks_fixed_pair(left, right):
         return "fixed_pair"

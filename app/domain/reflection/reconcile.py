@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import content_stems, negation_words, number_and_date_keys
+from app.domain.memory.veto import find_veto
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.text_rules import TextLimits, normalise_text, text_key
@@ -145,7 +146,8 @@ def plan_writes(
 ) -> ReconcilePlan:
     """Plan at most `room` changes, facts first and in order. Without an answer, add every fact.
 
-    `facts` are texts by number. A fact is left out only if an unchanged memory already states it.
+    `facts` are texts by number. A fact is left out only if an unchanged memory already states it. A veto holds against
+    each decision: the memory stays and the fact is added. An amount may change if the rest is the same.
     """
     order = list(facts)
     if answer is None:
@@ -156,9 +158,10 @@ def plan_writes(
         memory = stored[decision.id]
         if decision.fact not in facts or memory.fixed or decision.fact not in memory.near:
             continue
-        if decision.event == "UPDATE":
+        fact = facts[decision.fact]
+        if decision.event == "UPDATE" and may_replace(memory.text, fact, decision.text):
             joins.setdefault(decision.fact, decision)
-        elif decision.event == "DELETE" and _differs_in_denial(facts[decision.fact], memory.text):
+        elif decision.event == "DELETE" and _denies_memory(fact, memory.text):
             forgets.append(MemoryDeletion(decision.id, decision.fact))
     staying = {one.id for one in answer.memories if one.event == "NONE"}
     known = {
@@ -171,6 +174,18 @@ def plan_writes(
     new_facts = [fact for fact in order if fact not in known]
     writes = [_build_write(fact, joins.get(fact)) for fact in new_facts[:room]]
     return ReconcilePlan(writes, forgets[: max(0, room - len(writes))], known, new_facts[room:])
+
+
+def may_replace(memory: str, fact: str, text: str | None = None) -> bool:
+    """Tell whether a fact may replace a memory, or the composed `text` both of them.
+
+    The fact may differ in an amount. A text that keeps the memory's numbers and dates may add those of the fact.
+    """
+    if text and number_and_date_keys(memory) <= number_and_date_keys(text):
+        return all(
+            find_veto(source, text, "new_value", numeric_update=True) in (None, "numbers") for source in (memory, fact)
+        )
+    return find_veto(memory, fact, "new_value", numeric_update=True) is None
 
 
 def checked_composition(text: str, memory: str, fact: str, limits: TextLimits) -> str | None:
@@ -198,15 +213,18 @@ def checked_composition(text: str, memory: str, fact: str, limits: TextLimits) -
     return normalise_text(text)
 
 
-def _differs_in_denial(fact: str, memory: str) -> bool:
-    """Tell whether only one text denies something, or only the fact states an end."""
-    return bool(negation_words(fact)) != bool(negation_words(memory)) or bool(
-        _ENDS.search(fact) and not _ENDS.search(memory)
-    )
+def _denies_memory(fact: str, memory: str) -> bool:
+    """Tell whether only one text denies something, or only the fact states an end, and both speak of one thing."""
+    denied = bool(negation_words(fact)) != bool(negation_words(memory))
+    if not denied and not (_ENDS.search(fact) and not _ENDS.search(memory)):
+        return False
+    return find_veto(memory, fact, "new_value", numeric_update=False, is_denial=True) is None
 
 
 def _covers_fact(memory: str, fact: str) -> bool:
-    """Tell whether the memory has every name and number of the fact, and a negation exactly if the fact has one."""
+    """Tell whether the memory has every name and number of the fact, in the same roles, and its negations."""
+    if find_veto(memory, fact, "same", numeric_update=False):
+        return False
     if grounding.find_foreign(fact, memory) or not number_and_date_keys(fact) <= number_and_date_keys(memory):
         return False
     return bool(negation_words(fact)) == bool(negation_words(memory))

@@ -21,6 +21,7 @@ from app.domain.reflection.reconcile import (
     ReconcilePlan,
     StoredNeighbour,
     checked_composition,
+    may_replace,
     plan_writes,
     renumber_facts,
 )
@@ -195,7 +196,10 @@ class Reconcile:
     async def _merge_targets(
         self, principal: Principal, turn: Memory, planned: PlannedReconcile
     ) -> dict[int, MergeTarget]:
-        """Return the merge targets of the updates by fact. Use the fact's own text if a composed one is not valid."""
+        """Return the merge targets of the updates by fact. Use the fact's own text if a composed one is not valid.
+
+        There is no target if the fact's own text may not replace the memory.
+        """
         limits = self._policies.write.text_limits
         updates = [write for write in planned.plan.writes if write.memory is not None]
         joins = [(planned.facts[write.fact], planned.neighbours[write.memory or 0], write) for write in updates]
@@ -210,6 +214,7 @@ class Reconcile:
             if text
             else MergeTarget(_compared_memory(neighbour, fact), fact.new.text, fact.embedding, _fact_provenance(turn))
             for (fact, neighbour, write), text in zip(joins, texts, strict=True)
+            if text or may_replace(neighbour.memory.text, fact.new.text)
         }
 
     async def _delete_memory(

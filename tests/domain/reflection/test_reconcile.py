@@ -1,5 +1,7 @@
 """The part of a model's decisions on new facts and stored memories that is carried out."""
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from app.domain.reflection.reconcile import (
     StoredNeighbour,
     broken_rule,
     checked_composition,
+    may_replace,
     plan_writes,
     renumber_facts,
 )
@@ -338,3 +341,48 @@ def test_of_a_plan_that_is_too_large_facts_are_kept_first() -> None:
     assert whole.limit_writes(2) == ReconcilePlan(whole.writes, [], {4: 5}, [6])
     assert whole.limit_writes(1) == ReconcilePlan([FactWrite(0)], [], {4: 5}, [1, 6])
     assert whole.limit_writes(0) == ReconcilePlan([], [], {4: 5}, [0, 1, 6])
+
+
+SLOPPY = [
+    ("Ana manages Ben.", "Ben manages Ana."),
+    ("The user has yoga on Monday.", "The user has yoga on Tuesday."),
+    ("The user flies to Rome on 3 March.", "The user flies to Rome on 17 March."),
+    ("The user bought 3 tickets for the play.", "The user bought 5 tickets for the concert."),
+    ("Ana's dog is afraid of storms.", "Ben's dog is afraid of storms."),
+    ("The user eats meat.", "The user does not eat meat."),
+    ("The shop opens at 9 am.", "The shop opens at 21:00."),
+]
+
+
+@pytest.mark.parametrize(("memory", "fact"), [*SLOPPY, *((b, a) for a, b in SLOPPY)])
+@pytest.mark.parametrize("event", ["UPDATE", "NONE"])
+def test_a_sloppy_yes_replaces_and_hides_nothing(memory: str, fact: str, event: Literal["UPDATE", "NONE"]) -> None:
+    """The fact is added, and the memory stays: neither as an update nor as a known fact does it go."""
+    joined = MemoryDecision(0, event, 0 if event == "UPDATE" else None)
+    answer = ReconcileDecisions([joined], [FactDecision(0, "NONE" if event == "NONE" else "ADD", 0)])
+    plan = plan_writes({0: fact}, [StoredNeighbour(memory, frozenset({0}))], answer, 5)
+    assert (list(plan.writes), plan.known, list(plan.forgets)) == ([FactWrite(0)], {}, [])
+
+
+@pytest.mark.parametrize(
+    ("memory", "fact", "gone"),
+    [
+        ("The user plays tennis on Sundays.", "The user no longer plays tennis on Sundays.", True),
+        ("The user plays tennis on Sundays.", "The user no longer plays tennis on Mondays.", False),
+        ("Ana works for Ben.", "Ben no longer works for Ana.", False),
+        ("Ana's brother lives in Graz.", "Ben's brother no longer lives in Graz.", False),
+        ("The user drives a Volvo.", "The user sold the Volvo.", True),
+    ],
+)
+def test_a_denial_takes_back_only_what_it_speaks_of(memory: str, fact: str, gone: bool) -> None:
+    answer = ReconcileDecisions([MemoryDecision(0, "DELETE", 0)], [FactDecision(0)])
+    plan = plan_writes({0: fact}, [StoredNeighbour(memory, frozenset({0}))], answer, 5)
+    assert [one.memory for one in plan.forgets] == ([0] if gone else [])
+    assert list(plan.writes) == [FactWrite(0)]
+
+
+def test_a_composed_text_must_keep_what_the_veto_keeps_apart() -> None:
+    monday, tuesday = "The user has yoga on Monday.", "The user has yoga on Tuesday."
+    assert may_replace(monday, tuesday, "The user has yoga on Monday and Tuesday.")
+    assert not may_replace(monday, tuesday, tuesday)
+    assert may_replace("The user has 2 cats.", "The user has 3 cats.")
