@@ -7,6 +7,7 @@ from app.storage.memory.memories import MemoryStorage
 from app.usecases.memory.bulk import BulkWrite
 from app.usecases.memory.edit import EditMemories
 from app.usecases.memory.history import ReadHistory
+from app.usecases.memory.later_check import LaterCheck
 from app.usecases.memory.read import ReadMemories
 from app.usecases.memory.turns import StoreTurn
 from app.usecases.memory.write import WriteMemories
@@ -29,7 +30,8 @@ def build_memory(parts: SharedParts, limits: Limits) -> MemoryUseCases:
     """Build the use-cases that write, change and read memories."""
     uow, journal, embedder, policies, clock = parts.uow, parts.journal, parts.embedder, parts.policies, parts.clock
     memories = MemoryStorage(uow, parts.space.name)
-    write = WriteMemories(memories, journal, parts.access, embedder, limits, policies, clock)
+    later = LaterCheck(parts.publisher if parts.chat.is_available else None, policies.bands)
+    write = WriteMemories(memories, journal, parts.access, embedder, limits, policies, clock, later)
     return MemoryUseCases(
         write=write,
         turns=StoreTurn(write, journal, embedder, parts.publisher, limits, policies),

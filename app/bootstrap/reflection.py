@@ -28,6 +28,7 @@ from app.storage.uow import UnitOfWork
 from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.consent.proposals import Proposals
 from app.usecases.jobs.handlers import ReflectionJobs
+from app.usecases.memory.later_check import LaterCheck
 from app.usecases.memory.write import WriteMemories
 from app.usecases.reflection.episodes import CaptureEpisodes
 from app.usecases.reflection.fact_extraction import ExtractFacts
@@ -133,7 +134,8 @@ async def _open_parts(settings: Settings) -> AsyncIterator[ReflectionParts]:
             memories = MemoryStorage(uow, space)
             access = AccessLog(uow, journal, clock)
             limits = Limits(policies.limits, None, TenantStorage(uow).get_tenant_name, access, clock)
-            write = WriteMemories(memories, journal, access, embedder, limits, policies, clock)
+            later = LaterCheck(None, policies.bands)  # facts of turns are judged already
+            write = WriteMemories(memories, journal, access, embedder, limits, policies, clock, later)
             yield ReflectionParts(uow, space, journal, chat, embedder, policies, clock, write, consent.proposals)
             await access.flush_pending()
     finally:

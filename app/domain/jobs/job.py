@@ -25,6 +25,7 @@ class JobKind(StrEnum):
     after_turn = "after_turn"
     reflect_turn = "reflect_turn"
     reflect = "reflect"
+    same_fact = "same_fact"
     embed = "embed"
 
 

@@ -52,9 +52,14 @@ class ConsolidationStorage:
         )
         return [row["user_id"] for row in rows]
 
-    async def load_memories(self, tx: ReadTx, principal: Principal, user_id: str) -> list[Memory]:
-        """Return all of the user's memories, with their hits."""
-        rows = await tx.fetch(_format_statement("memories"), principal.tenant_id, user_id, principal.category_list)
+    async def load_memories(
+        self, tx: ReadTx, principal: Principal, user_id: str, ids: Collection[UUID] | None = None
+    ) -> list[Memory]:
+        """Return the user's memories, with their hits: all, or those in `ids`."""
+        only = None if ids is None else list(ids)
+        rows = await tx.fetch(
+            _format_statement("memories"), principal.tenant_id, user_id, principal.category_list, only
+        )
         return [memory_from_row(row) for row in rows]
 
     async def find_pairs(

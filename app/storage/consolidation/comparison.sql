@@ -12,11 +12,11 @@ WHERE u.tenant_id = $1 AND ($2::text IS NULL OR u.user_id = $2) AND EXISTS (
 ORDER BY u.user_id
 
 -- name: memories
--- Of user $2, in the key's categories $3.
+-- Of user $2, in the key's categories $3; only those of $4 if it is given.
 SELECT {columns}, a.last_accessed, a.hits FROM memories m
 LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active' AND m.type = 'semantic'
-  AND ($3::text[] IS NULL OR m.category = ANY ($3))
+  AND ($3::text[] IS NULL OR m.category = ANY ($3)) AND ($4::uuid[] IS NULL OR m.id = ANY ($4))
 
 -- name: pairs
 -- For each of $4 the nearest $7 among $5, all of user $2 and category $3, with a cosine of at least $6. Exact; each pair once.

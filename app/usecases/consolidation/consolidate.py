@@ -5,7 +5,7 @@ the pairs without a fingerprint. An absorbed memory that somebody restores is ne
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -40,6 +40,19 @@ class _UserPairs:
     checked: dict[Fingerprint, datetime]
     checked_today: int
     kept_apart: frozenset[IdPair]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The memories of a check after a write: the new ones, and the neighbours that they are compared with."""
+
+    new: Collection[UUID]
+    neighbours: Collection[UUID]
+
+    @property
+    def ids(self) -> frozenset[UUID]:
+        """All of them."""
+        return frozenset((*self.new, *self.neighbours))
 
 
 @dataclass(slots=True)
@@ -94,6 +107,15 @@ class Consolidate:
                 await self._storage.delete_checked(tx, principal, self._policy.checked_since(now))
         return total
 
+    async def check_memories(
+        self, principal: Principal, user_id: str, memory_ids: Collection[UUID], neighbours: Collection[UUID]
+    ) -> Report:
+        """Consolidate new memories with the neighbours that their write found in the check band, and with no others.
+
+        The pairs count against the day's limit of the user. Nightly consolidation checks those that are left.
+        """
+        return await self._consolidate_user(principal, user_id, _RunState(), _Scope(memory_ids, neighbours))
+
     async def _preview_user(self, principal: Principal, user_id: str, run: _RunState) -> Report:
         now = self._clock.now()
         user_pairs = await self._load_pairs(principal, user_id, now)
@@ -101,12 +123,14 @@ class Consolidate:
         report = plan_report(plan, pairs_seen=len(user_pairs.pairs), tokens=judgement.tokens, dry_run=True)
         return _add_judgement(report, judgement) + Report(left=over)
 
-    async def _consolidate_user(self, principal: Principal, user_id: str, run: _RunState) -> Report:
+    async def _consolidate_user(
+        self, principal: Principal, user_id: str, run: _RunState, scope: _Scope | None = None
+    ) -> Report:
         """Repeat until nothing merges: a merge brings other memories among the neighbours and into the pool."""
         total, first = Report(), True
         while True:
             now = self._clock.now()
-            user_pairs = await self._load_pairs(principal, user_id, now)
+            user_pairs = await self._load_pairs(principal, user_id, now, scope)
             plan, judgement, over = await self._judge_and_plan(principal, user_id, user_pairs, now, run)
             applied = await self._apply_plan.apply_plan(principal, user_id, plan, now)
             applied_plan = replace(plan, merges=applied.merges, links=applied.links)
@@ -116,15 +140,18 @@ class Consolidate:
             if not applied.merges or applied.skipped:
                 return total + Report(left=over)
 
-    async def _load_pairs(self, principal: Principal, user_id: str, now: datetime) -> _UserPairs:
+    async def _load_pairs(
+        self, principal: Principal, user_id: str, now: datetime, scope: _Scope | None = None
+    ) -> _UserPairs:
         policy = self._policy
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._uow.read(principal) as tx:
             checked = await self._storage.load_checked(tx, principal, user_id, policy.checked_since(now))
             spent = sum(at >= midnight for at in checked.values())
-            memories = await self._storage.load_memories(tx, principal, user_id)
-            in_pool = comparison_pool(memories, policy, now)
-            young, low = comparable_memories(memories, policy, now), self._bands.fallback_low
+            memories = await self._storage.load_memories(tx, principal, user_id, scope.ids if scope else None)
+            in_pool = frozenset(scope.new) if scope else comparison_pool(memories, policy, now)
+            low = self._bands.check_low if scope else self._bands.fallback_low
+            young = comparable_memories(memories, policy, now)
             pairs = await self._storage.find_pairs(tx, principal, young, in_pool, low=low, neighbours=policy.neighbours)
             apart = await self._storage.find_restored_pairs(tx, principal, {id_ for pair in pairs for id_ in pair.ids})
         return _UserPairs(pairs, in_pool, checked, spent, apart)

@@ -117,8 +117,9 @@ def job_handlers(
 
     forgetting = {JobKind(name): _forgetting_handler(lifecycle, name) for name in ForgetMemories.JOBS}
     upkeep = {JobKind.consolidate: consolidate_memories, JobKind.consent: expire_proposals, JobKind.embed: embed_all}
+    writes = {JobKind.after_turn: after_turn, JobKind.same_fact: _same_fact_handler(consolidate)}
     reflection = {JobKind.reflect_turn: afterwards.reflect_turn, JobKind.reflect: afterwards.reflect_pending}
-    return {**forgetting, **upkeep, JobKind.after_turn: after_turn, **reflection}
+    return {**forgetting, **upkeep, **writes, **reflection}
 
 
 def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
@@ -127,6 +128,17 @@ def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
         return report | {"sample": [str(memory_id) for memory_id in report["sample"]]}
 
     return run_forgetting
+
+
+def _same_fact_handler(consolidate: Consolidate) -> Handler:
+    async def check_same_fact(principal: Principal, job: Job) -> Mapping[str, Any]:
+        user_id, *ids = _memories_from_job(job)
+        report = await consolidate.check_memories(principal, user_id, *ids)
+        if report.unanswered:
+            raise ChatModelUnavailable(report.fault or None)
+        return report.as_json()
+
+    return check_same_fact
 
 
 def _turn_from_job(job: Job) -> tuple[str, str, UUID]:
@@ -140,3 +152,14 @@ def _turn_from_job(job: Job) -> tuple[str, str, UUID]:
     if job.user_id is None:
         raise TerminalJobError("the job needs a user_id")
     return job.user_id, thread_id, memory_id
+
+
+def _memories_from_job(job: Job) -> tuple[str, list[UUID], list[UUID]]:
+    """Return user_id, the new memories and their neighbours. Raise TerminalJobError if the job lacks one of them."""
+    try:
+        new, neighbours = ([UUID(str(one)) for one in job.payload[name]] for name in ("memory_ids", "neighbours"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise TerminalJobError("the payload needs memory_ids and neighbours (lists of UUIDs)") from error
+    if job.user_id is None:
+        raise TerminalJobError("the job needs a user_id")
+    return job.user_id, new, neighbours

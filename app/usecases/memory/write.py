@@ -5,7 +5,6 @@ import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import TypeAlias
 from uuid import UUID
 
@@ -14,28 +13,26 @@ import structlog
 from app.config.loader import Policies
 from app.domain.changes import MemoryChange
 from app.domain.errors import (
-    AgentNotAllowed,
     DuplicateText,
     ErasedText,
-    InvalidInput,
     NotFound,
     VersionConflict,
     WrongState,
 )
 from app.domain.idempotency import IdempotencyKey, OptionalKey
-from app.domain.ids import check_moment
 from app.domain.memory.independent_batches import independent_batches
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.memory.merge_bands import Decision, decide_merge
 from app.domain.memory.presentation import embedded_text
-from app.domain.memory.procedures import check_steps
 from app.domain.outages import DatabaseUnavailable, EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
-from app.domain.text_rules import check_text, text_key
+from app.domain.text_rules import text_key
 from app.ports import Clock, Embedder, Embedding
 from app.storage.access_log import AccessLog
 from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
+from app.usecases.memory.draft_checks import check_draft
+from app.usecases.memory.later_check import Compared, LaterCheck
 from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compose_write, search_event, write_event
 from app.usecases.memory.write_replay import key_records, result_from_replay
 from app.usecases.tenancy.limits import Limits
@@ -45,7 +42,6 @@ RACE_LOST = (NotFound, WrongState, VersionConflict, DuplicateText, WriteContenti
 """Errors of a write whose compared memories another write changed first; it starts again."""
 Storable: TypeAlias = tuple[NewMemory, Embedding, OptionalKey]
 MAX_BATCH = 64
-CLOCK_SKEW = timedelta(seconds=5)
 
 
 class WriteMemories:
@@ -60,6 +56,7 @@ class WriteMemories:
         limits: Limits,
         policies: Policies,
         clock: Clock,
+        later: LaterCheck,
     ) -> None:
         self._memories = memories
         self._journal = journal
@@ -68,6 +65,7 @@ class WriteMemories:
         self._limits = limits
         self._policies = policies
         self._clock = clock
+        self._later = later
         self._recreates = policies.write.merge_mode == "recreate"
 
     async def write_memory(
@@ -82,15 +80,18 @@ class WriteMemories:
             return await self.store_memory(principal, new, embedding, key)
 
     async def store_memory(
-        self, principal: Principal, new: NewMemory, embedding: Embedding, key: OptionalKey = None
+        self, principal: Principal, new: NewMemory, embedding: Embedding, key: OptionalKey = None, *, check: bool = True
     ) -> WriteResult:
-        """Write a memory that passed `check_draft`, with its embedding. Raise WriteContention after all attempts."""
+        """Write a memory that passed `check_draft`. With `check`, a chat model may compare it later.
+
+        Raise WriteContention after all attempts.
+        """
         principal = principal.speaking_as(new.agent_id)
         for attempt in range(self._policies.write.attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)  # let one of many writers of the same text go first
             compared = await self._find_neighbours(principal, new, embedding)
             try:
-                return await self._write_compared(principal, new, embedding, compared, key)
+                return await self._write_compared(principal, new, embedding, compared, key, check)
             except ErasedText:
                 return await self.record_skip(principal, new, WriteResult(None, "skipped", reason=ErasedText.code), key)
             except RACE_LOST:
@@ -113,7 +114,7 @@ class WriteMemories:
             if target is not None:
                 with contextlib.suppress(ErasedText, *RACE_LOST):
                     return await self._merge_into_target(principal, new, key, target)
-            return await self.store_memory(principal, new, embedding, key)
+            return await self.store_memory(principal, new, embedding, key, check=False)
 
     async def _merge_into_target(
         self, principal: Principal, new: NewMemory, key: IdempotencyKey, target: MergeTarget
@@ -146,6 +147,7 @@ class WriteMemories:
         keys: list[KeyRecord] = []
         last: list[tuple[WriteResult, int]] = []
         touched: set[UUID | None] = set()
+        writes: list[Compared] = []
         for new, embedding, key in items:
             speaker = principal.speaking_as(new.agent_id)
             compared = await self._find_neighbours(speaker, new, embedding)
@@ -156,9 +158,12 @@ class WriteMemories:
             changes += composed[0]
             keys += key_records(key, new, composed[1])
             last.append((composed[1], len(changes) - 1))
+            writes.append((new.text, composed[1], compared))
+        changes = self._later.add_job(changes, writes)
         outcome = await self._journal.record(principal, changes, keys=keys)
         if outcome.replay is not None:  # one key only, and it was used before
             raise WriteContention()
+        self._later.publish_jobs(principal, changes)
         return [
             self._finish_unchanged(principal, new, written)
             if written.action == "unchanged"
@@ -181,24 +186,7 @@ class WriteMemories:
 
     def check_draft(self, principal: Principal, draft: NewMemory, trim: bool = False) -> NewMemory:
         """Return `draft` after the text rules and the checks without database; `trim` cuts a text that is too long."""
-        self._policies.categories.get_category(draft.category)
-        principal.require_categories([draft.category])
-        if draft.agent_id is not None and principal.agents is not None and draft.agent_id not in principal.agents:
-            raise AgentNotAllowed(f"this key may not speak as {draft.agent_id!r}")
-        procedural = draft.type is MemoryType.procedural
-        if {draft.category == "procedural", draft.steps_text is not None} != {procedural}:
-            raise InvalidInput("type procedural, category procedural and steps_text go together")
-        now = self._clock.now()
-        if draft.created_at is not None and check_moment(draft.created_at) > now + CLOCK_SKEW:
-            raise InvalidInput("created_at lies in the future")
-        limits, steps = self._policies.write.text_limits, draft.steps_text
-        return replace(
-            draft,
-            text=check_text(draft.text, MemoryType.semantic if procedural else draft.type, limits, trim),
-            steps_text=None if steps is None else check_steps(check_text(steps, draft.type, limits, trim)),
-            agent_id=draft.agent_id or principal.agent,
-            created_at=min(draft.created_at or now, now),
-        )
+        return check_draft(self._policies, principal, draft, self._clock.now(), trim)
 
     async def embed_drafts(self, principal: Principal, drafts: Sequence[NewMemory]) -> list[Embedding]:
         """Return the embeddings of `drafts`, in order. Record an event and raise EmbedderUnavailable on failure."""
@@ -224,13 +212,17 @@ class WriteMemories:
         embedding: Embedding,
         compared: Sequence[ComparedMemory],
         key: OptionalKey,
+        check: bool,
     ) -> WriteResult:
         composed = self._compose_write(principal, new, embedding, compared)
         if composed is None:
             best = self._decide_merge(new, compared).best_similarity
             skipped = WriteResult(None, "skipped", similarity=best, reason="below_min_importance")
             return await self.record_skip(principal, new, skipped, key)
-        return await self._record_write(principal, new, composed, key)
+        changes, written = composed
+        if check:
+            changes = self._later.add_job(changes, [(new.text, written, compared)])
+        return await self._record_write(principal, new, (changes, written), key)
 
     async def _record_write(
         self, principal: Principal, new: NewMemory, composed: tuple[list[MemoryChange], WriteResult], key: OptionalKey
@@ -241,6 +233,7 @@ class WriteMemories:
         outcome = await self._journal.record(principal, changes, keys=key_records(key, new, written))
         if outcome.replay is not None:
             return result_from_replay(new, outcome.replay)
+        self._later.publish_jobs(principal, changes)
         if not changes:
             return self._finish_unchanged(principal, new, written)
         return self._finish_write(principal, new, written, outcome.recorded[-1])
