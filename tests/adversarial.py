@@ -19,9 +19,9 @@ from app.domain.memory.memory import MemoryType
 from app.domain.recall import delta_header as delta
 from app.domain.recall import statements, supersession
 from app.domain.recall import time_spans as dates
+from app.domain.reflection import capture, grounding, reconcile
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
-from app.domain.reflection import grounding, reconcile
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
 
@@ -31,6 +31,7 @@ UNITS: Final = (
     *(".", ".)", "a.", "。」", "1.", "1,", "1) ", "\n1. a", "3 days ago "),
     *(" ", "\n", " \n", "a\n\n", '"', "'", " 'a", "x n't ", "[", "(", "{", '{"', '{"a":', '{"a":[1,', "```"),
     *("-", " -", "a-", "# ", "\\", "http://a.b ", "a: ", "a", "A", "Word ", "ok ", "still ", "I like to ", "my dog "),
+    *("never ", " and I ", ", so ", "it is ", "the launch ", " on 3 May", " by the way "),
     *("no new ", "not yet ", "Goals: ", "Goals: a; ", "[M1] ", "+created: ", "(imp="),
     "Long-term memory (most relevant first)\n ",
 )
@@ -41,6 +42,9 @@ ANY: Final = text_rules.TextLimits(**dict.fromkeys(TYPES, 1 << 40))
 USUAL: Final = text_rules.TextLimits()
 MARKS: Final = own_words.EchoMarks(("goals", "tasks"), ("city",), ("goals", "tone"))
 TURN: Final = 16_000
+CAPTURE: Final = capture.CapturePolicy(
+    tuple(capture.CaptureRule(form, "goals") for form in capture.FORMS), max_characters=1 << 40
+)
 NOW: Final = datetime(2026, 4, 1, tzinfo=UTC)
 
 FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
@@ -60,6 +64,10 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "same_fact, compared": lambda text: same_fact.same_fact(text[:3990], f"x {text[:3990]}", numeric_update=True),
     "own_words": lambda text: own_words.strip_echoes(f"{text}\n\n{text}", MARKS),
     "tells_of_self, a sentence": lambda text: telling.discloses_fact(f"I like {text}"),
+    "capture, a sentence": lambda text: capture.capture_facts(f"I like {text}", CAPTURE, ANY),
+    "capture, my": lambda text: capture.capture_facts(f"My sister {text}", CAPTURE, ANY),
+    "capture, a rule": lambda text: capture.capture_facts(f"Never send {text}", CAPTURE, ANY),
+    "capture, a date": lambda text: capture.capture_facts(f"The launch moved to {text}", CAPTURE, ANY),
     "spans": lambda text: dates.find_spans(text, NOW, UTC),
     "is_superseded": lambda text: supersession.is_superseded(
         supersession.Statement(f"Nora lives in {text}", NOW),

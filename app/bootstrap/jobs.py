@@ -28,7 +28,8 @@ def build_job_runner(
     reflection = ReflectionParts(parts.uow, parts.space.name, parts.journal, *models)
     policy = adapt_job_policy(parts.policies.jobs, parts.chat)
     jobs = JobStorage(parts.uow, policy)
-    handlers = job_handlers(forgetting, embed, consolidate, consent, build_reflection_jobs(reflection, jobs))
+    afterwards = build_reflection_jobs(reflection, jobs)
+    handlers = job_handlers(forgetting, embed, consolidate, consent, afterwards)
     return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
 
 

@@ -30,6 +30,7 @@ from app.usecases.consent.proposals import Proposals
 from app.usecases.jobs.handlers import ReflectionJobs
 from app.usecases.memory.later_check import LaterCheck
 from app.usecases.memory.write import WriteMemories
+from app.usecases.reflection.capture import CaptureFacts
 from app.usecases.reflection.episodes import CaptureEpisodes
 from app.usecases.reflection.fact_extraction import ExtractFacts
 from app.usecases.reflection.generated_memories import GeneratedMemoryWriter
@@ -85,6 +86,15 @@ def build_fact_extraction(parts: ReflectionParts, gateway: ModelGateway) -> Extr
     return ExtractFacts(gateway, reconcile, turns, parts.journal, parts.policies, parts.clock, consent)
 
 
+def build_capture(parts: ReflectionParts) -> CaptureFacts:
+    """Build the capture of plainly stated facts, which leaves to a chat model what that will read."""
+    turns = TurnFactStorage(parts.uow, MemoryStorage(parts.uow, parts.space))
+    consent = ProposeProfileFields(parts.proposals, parts.policies.consent)
+    return CaptureFacts(
+        parts.write, turns, parts.journal, parts.policies, parts.clock, consent, has_model=parts.chat.is_available
+    )
+
+
 def build_reflection(parts: ReflectionParts) -> Reflect:
     """Build everything that a chat model makes of conversations."""
     gateway = parts.model_gateway()
@@ -98,7 +108,12 @@ def build_reflection(parts: ReflectionParts) -> Reflect:
 def build_reflection_jobs(parts: ReflectionParts, jobs: JobStorage) -> ReflectionJobs:
     """Build the handler of the jobs that follow a turn."""
     return ReflectionJobs(
-        build_reflection(parts), jobs, parts.policies.llm, parts.clock, has_model=parts.chat.is_available
+        build_reflection(parts),
+        build_capture(parts),
+        jobs,
+        parts.policies.llm,
+        parts.clock,
+        has_model=parts.chat.is_available,
     )
 
 

@@ -1,12 +1,12 @@
 """The loader of policy files. A server checks them at start, and does not start if one is not valid."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from app.config.categories import closest_name, load_categories
-from app.config.yaml_files import build_policy, check_mapping, read_yaml
+from app.config.yaml_files import build_policy, check_list, check_mapping, read_yaml
 from app.domain.categories import PROCEDURAL, CategoryPolicy
 from app.domain.consent.patches import ConsentPolicy, profile_label
 from app.domain.consolidation.comparison import ConsolidationPolicy
@@ -15,6 +15,7 @@ from app.domain.jobs.job import JobPolicy
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.recall.profiles import RankingProfile
 from app.domain.recall.relevance import RelevanceModel
+from app.domain.reflection.capture import CapturePolicy, CaptureRule
 from app.domain.reflection.echoes import EchoMarks
 from app.domain.reflection.episodes import EpisodePolicy
 from app.domain.reflection.fact_extraction import FactExtractionPolicy
@@ -109,6 +110,7 @@ class Policies:
     limits: LimitPolicy
     llm: LlmPolicy
     multi_fact: FactExtractionPolicy
+    capture: CapturePolicy
     episodes: EpisodePolicy
     summaries: SummaryPolicy
     insights: InsightPolicy
@@ -168,6 +170,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         limits=_load_limits(raw["limits"]),
         llm=build_policy(LlmPolicy, raw["llm"], "llm"),
         multi_fact=_load_multi_fact(raw["multi_fact"], categories),
+        capture=load_capture(directory / "capture.yaml", categories),
         episodes=_check_category(categories, build_policy(EpisodePolicy, raw["episodes"], "episodes"), "episodes"),
         summaries=build_policy(SummaryPolicy, raw["summaries"], "summaries"),
         insights=_load_insights(categories, raw["insights"]),
@@ -203,6 +206,21 @@ def _load_multi_fact(values: Any, categories: CategoryPolicy) -> FactExtractionP
     if unknown := [name for name in policy.categories if name not in categories.categories or name == PROCEDURAL]:
         raise ConfigError(f"multi_fact.categories: {', '.join(unknown)}: not known, or not for facts")
     return policy
+
+
+def load_capture(path: Path, categories: CategoryPolicy) -> CapturePolicy:
+    """Read the table of captured facts. Raise ConfigError, with the rule's place from 1, if a rule is not valid."""
+    raw = dict(read_yaml(path, ("rules",)))
+    entries = check_list(raw.pop("rules"), f"{path.name}: rules")
+    rules = []
+    for place, entry in enumerate(entries, 1):
+        where = f"{path.name}: rule {place}"
+        rule = build_policy(CaptureRule, entry, where)
+        if rule.category == PROCEDURAL or rule.category not in categories.categories:
+            known = ", ".join(name for name in categories.categories if name != PROCEDURAL)
+            raise ConfigError(f"{where}: unknown category {rule.category!r}; the known ones are: {known}")
+        rules.append(rule)
+    return replace(build_policy(CapturePolicy, raw, path.name), rules=tuple(rules))
 
 
 def _load_limits(values: Any) -> LimitPolicy:

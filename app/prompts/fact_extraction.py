@@ -14,13 +14,14 @@ from app.domain.text_rules import TextLimits, cut_at_word
 from app.ports import Prompt
 from app.prompts import DATA_RULE, as_data
 
-VERSION = "multi_fact.v1"
+VERSION = "multi_fact.v2"
 MAX_MESSAGE = 8000
 MAX_TOKENS = 900
 RULES = f"""Task: {VERSION}
-You pick out durable facts that a user tells of their own life, from one message of theirs. {DATA_RULE}
-A durable fact is likely to be true still in some months: who the user is, people, animals and things in the user's
-life, preferences, goals, duties, health, limits. It is no question, no request, no one-off action, nothing that is only
+You pick out durable facts that a user tells of their own life and work, from one message of theirs. {DATA_RULE}
+A durable fact is likely to be true still in some weeks: who the user is, people, animals and things in the user's
+life, preferences, goals, duties, health, limits, decisions and dates of projects, standing rules for whoever works for
+the user, and how texts for the user read. It is no question, no request, no one-off action, nothing that is only
 quoted or supposed, nothing an assistant said, and no guess of yours.
 text: {writing.PROMPT_RULES[MemoryType.semantic]} Every name and number must stand in the message.
 category: one of the question's categories. importance: 1 (trivial) to 5 (vital).

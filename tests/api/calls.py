@@ -133,5 +133,5 @@ async def settled_counts(client: httpx.AsyncClient, database: Database) -> dict[
     return await row_counts(database)
 
 
-NO_MODEL = {"reflect": {"why": "no_model"}}
+NO_MODEL = {"capture": {"why": "nothing"}, "reflect": {"why": "no_model"}}
 """The part about facts in the report of an `after_turn` job without a chat model."""

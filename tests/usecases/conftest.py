@@ -22,6 +22,7 @@ from app.ports import Embedder
 from tests.conftest import Database
 from tests.factories import Caller, Clock
 from tests.fake_llm import FakeLlm, fake_llm
+from tests.usecases.reflecting import with_model
 
 Section = Mapping[str, Any]
 
@@ -30,9 +31,19 @@ class Configured(Protocol):
     """A function that builds an application on the test's database with an edited copy of `config/`."""
 
     async def __call__(
-        self, *, policies: Mapping[str, Section] = ..., categories: Mapping[str, Section] = ..., bands: Section = ...
+        self,
+        *,
+        policies: Mapping[str, Section] = ...,
+        categories: Mapping[str, Section] = ...,
+        bands: Section = ...,
+        capture: Section = ...,
+        llm: FakeLlm | None = ...,
     ) -> Application:
-        """Build it; `policies` by section of policies.yaml, `categories` by name, `bands` of the embedding model."""
+        """Build it.
+
+        `policies` by section of policies.yaml, `categories` by name, `bands` of the embedding model, `capture` by field
+        of capture.yaml, and the scripted model.
+        """
         ...
 
 
@@ -76,10 +87,14 @@ async def configured(settings: Settings, embedder: Embedder, clock: Clock, tmp_p
             policies: Mapping[str, Section] | None = None,
             categories: Mapping[str, Section] | None = None,
             bands: Section | None = None,
+            capture: Section | None = None,
+            llm: FakeLlm | None = None,
         ) -> Application:
             directory = tmp_path / f"config-{next(numbers)}"
             await asyncio.to_thread(_edit, directory, policies or {}, categories or {}, bands or {})
+            _rewrite(directory / "capture.yaml", lambda file: file.update(capture or {}))
             edited = settings.model_copy(update={"config_dir": directory})
+            edited = edited if llm is None else with_model(edited, llm)
             return await stack.enter_async_context(build_application(edited, Doubles(embedder=embedder, clock=clock)))
 
         yield build

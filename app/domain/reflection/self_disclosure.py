@@ -1,35 +1,38 @@
-"""The self-disclosure rule: does a short turn state a fact of its speaker's life, so that a model call is worth it?
+"""The self-disclosure rule: does a clause of a turn state a fact of its speaker's life or work?
 
-Such a clause is in the first person. It has a verb of state, possession, preference, change or plan, and an object.
-Questions, requests, suppositions, quotations, code and talk about the conversation do not count. The words are English.
-A doubt means "no": an unread turn may cost a fact, a read one costs tokens.
+Its wide end is the gate: a turn that discloses a fact is worth a model call. Its strict end is the capture of facts
+without a model (plain_statements.py), which takes only clauses that have a form here. Such a clause is in the first
+person with a verb of state, possession, preference, change or plan, and an object; or it is a decision, a standing
+rule, or the date of a project. The words are English. A doubt means "no": an unread turn may cost a fact, a read one
+costs tokens.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from itertools import dropwhile
-from typing import Final
+from collections.abc import Collection, Sequence
+from itertools import dropwhile, takewhile
+from typing import Final, Literal, get_args
 
-from app.domain.text_rules import normalise_text
+from app.domain.reflection import disclosure_words as words_of
+from app.domain.reflection.clauses import split_statements
 
-
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_QUOTED: Final = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
-_CODE: Final = re.compile(r"[{}=<>`\\]|;$|\w\(|\s--?\w+\s|\bSELECT\b|^(?:git|def|import|npm|pip|sudo)\s")
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
-_SUPPOSED: Final = re.compile(r"\b(?:if|whether|suppose|supposing|imagine|pretend|assume|unless|would have)\b")
-_CLAUSE: Final = re.compile(r"[,;]\s*|\s[-–—]+\s|\s(?:and|but|so|because|though|since|that|as)\s(?=(?:i|my|we|our)\b)")
-_OPENERS: Final = _word_set(
-    "hi hello hey ok okay well yes yeah no nope also actually btw oh thanks sorry and but so because since though fyi "
-    "please note that now today yesterday"
-)
-_ADVERBS: Final = _word_set(
-    "just really always usually often also still now never currently recently finally only mostly generally sometimes "
-    "actually already both even absolutely very quite strictly all not longer no do does did"
-)
+Form = Literal[
+    "trait",
+    "possession",
+    "ability",
+    "preference",
+    "habit",
+    "past",
+    "plan",
+    "duty",
+    "belonging",
+    "decision",
+    "rule",
+    "schedule",
+    "done",
+    "event",
+]
+"""The forms of a clause that discloses a fact."""
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
 _EXPANDED: Final = (
     (re.compile(r"\b(i|we|you)'m\b|\bim\b"), "i am"),
     (re.compile(r"\b(i|we)'ve\b|\bive\b"), r"\1 have"),
@@ -37,146 +40,184 @@ _EXPANDED: Final = (
     (re.compile(r"\b(i|we)'d\b"), r"\1 would"),
     (re.compile(r"\bwe're\b"), "we are"),
     (re.compile(r"\b(?:can't|cannot)\b"), "can not"),
+    (re.compile(r"\bwon't\b"), "will not"),
     (re.compile(r"\b(\w+)n't\b"), r"\1 not"),
 )
 _WORD: Final = re.compile(r"\w[\w'-]*")
-
-_STATES: Final = _word_set(
-    "live work study speak wear drive own use take play ride teach support collect volunteer belong suffer eat drink "
-    "cook run rent weigh identify earn commute grew come came attend manage breed grow practise practice smoke lead"
-)
-_PREFERENCES: Final = _word_set("like love hate prefer dislike enjoy adore fear loathe favour favor")
-_CHANGES: Final = _word_set(
-    "moved married divorced sold bought quit left joined became switched adopted broke gave changed stopped started "
-    "retired graduated inherited founded lost resigned separated relocated enrolled converted immigrated emigrated"
-)
-_GOT: Final = _word_set("married divorced engaged promoted fired pregnant hired custody tenure") | {"laid", "accepted"}
-_ABILITIES: Final = _word_set(
-    "eat drink swim drive ride cook tolerate stand digest hear walk lift climb dance sing have"
-)
-_PLANS: Final = _word_set(
-    "learn become move run study buy marry retire start join fly travel visit adopt quit graduate sell open found "
-    "climb emigrate live own have lose stop switch train"
-)
-_DOING: Final = _word_set(
-    "planning training learning saving moving flying studying expecting living retiring raising dating renting "
-    "recovering suffering applying starting"
-)
-_JOB: Final = _word_set("as at for nights shifts part-time full-time remotely")
-_BOOK: Final = _word_set("novel book thesis dissertation memoir memoirs")
-_TRAITS: Final = _word_set(
-    "allergic intolerant vegan vegetarian diabetic pregnant married divorced widowed retired unemployed self-employed "
-    "deaf blind dyslexic autistic asthmatic celiac coeliac lactose single engaged bilingual gay lesbian bisexual trans "
-    "nonbinary disabled jewish muslim christian buddhist hindu catholic sober fond scared terrified"
-)
-_BORN: Final = _word_set("born raised promoted diagnosed fired hired adopted married divorced laid a an")
-_POSSESSION_VERBS: Final = _word_set(
-    "is are was were has have had lives live works work plays play loves love likes like hates hate prefers died "
-    "moved uses use teaches taught broke hurts got started turned studies speaks runs drives owns left does do goes "
-    "passed starts begins costs needs wants"
-)
-_OBJECTLESS_VERBS: Final = _word_set("died hurts retired")
-
-_PARTICLES: Final = _word_set("to in at as on for up from with off down out of")
-_POINTERS: Final = _word_set(
-    "it this that these those them one ones so to too what how why where who which when something anything nothing "
-    "everything him her the here there there's"
-)
-"""First words of an object that refers to the conversation or to something unnamed."""
-_CONVERSATION_NOUNS: Final = _word_set(
-    "question questions idea ideas problem problems issue issues error errors bug bugs code script file files text "
-    "essay sentence sentences paragraph title answer answers reply response summary version option example examples "
-    "list table prompt prompts message messages step steps word words translation result results output input page "
-    "link image picture document article program function explanation feedback clue doubt doubts point guess "
-    "trouble package command branch request timeout previous understanding apologies turn opinion time moment "
-    "comment data column row spreadsheet email query format draft conversation chat suggestion intention assumption "
-    "server app apps button field fields string variable repo repository api endpoint database dataset website "
-    "browser settings build deploy container cluster slide slides report letter array class module library folder "
-    "directory terminal console process test tests line lines screen cursor internet connection"
-)
-_YOU: Final = _word_set("you your yours yourself you're")
 _OFTEN: Final = re.compile(
     r"\b(?:every (?!time)\w+|each \w+|(?:once|twice|times) a \w+|daily|weekly|always|usually|"
     r"on (?:mon|tues|wednes|thurs|fri|satur|sun)days)\b"
 )
 _DIET: Final = re.compile(r"^on (?:an? |my )?(?:[\w-]+ )?(?:diet|leave|medication|insulin|antibiotics|sabbatical)\b")
 _CALLED: Final = re.compile(r"^(?:please )?call me [a-z]")
+_DAYS: Final = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
+DATE: Final = re.compile(
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?:{_MONTHS})\b|\b(?:{_MONTHS}) \d|\b(?:in|to|by|until|from|since|before) "
+    rf"(?:{_MONTHS})\b|\b\d{{4}}-\d\d-\d\d\b|\b(?:19|20)\d\d\b|\bthe \d{{1,2}}(?:st|nd|rd|th)\b",
+    re.IGNORECASE,
+)
+"""A date that stays true: "17 March", "in July", "2027", "the 5th"."""
+_SOON: Final = re.compile(
+    rf"\b(?:yesterday|today|tomorrow|(?:last|next|this) (?:week|month|year|morning|{_DAYS})|on {_DAYS})\b"
+)
+_EVENT: Final = re.compile(r"^[A-Z]\w+ (?:died|passed away|was born|got (?:neutered|spayed|married))\b")
+_DECISION: Final = re.compile(
+    r"^(?:have |are |will |finally )*(?:(?:go|going|went|gone) with|(?:decided|agreed) (?:to|on)|settled on|opted for"
+    r"|switched (?:from|to)|chose|chosen|picked|dropped|(?:not )?(?:support|use|using)) (?P<object>.+)"
+)
+_MOVED: Final = re.compile(
+    r"(?:(?:has been|have been|was|is|got) )?(?:moved|postponed|extended|delayed|pushed|pushed back|brought forward"
+    r"|slipped|planned|scheduled|set|due|called|named|capped|starts|begins|ends|is|are)\b"
+)
+_DUTY: Final = re.compile(r"^(?:(?:have|need) to|must) (?P<object>.+)")
 
 
 def discloses_fact(text: str) -> bool:
-    """Tell whether a clause states something that the speaker is, has, likes, did or plans outside the conversation."""
-    plain = normalise_text(text)
-    if _CODE.search(plain):
-        return False
-    return any(_clause_discloses(clause) for clause in _split_clauses(_QUOTED.sub(' " ', plain)))
+    """Tell whether a turn states something of its speaker's life or work, outside the conversation."""
+    sentences = split_statements(text)
+    return any(classify_clause(clause.text) for sentence in sentences for clause in sentence.clauses)
 
 
-def _split_clauses(text: str) -> Iterator[str]:
-    """Yield the statements of a text, without the text after a colon. Names keep their capitals."""
-    for sentence in _SENTENCE.split(text):
-        stated = sentence.partition(":")[0]
-        if not sentence.endswith("?") and not _SUPPOSED.search(stated.casefold()):
-            low = stated.casefold()
-            starts = [0, *(match.end() for match in _CLAUSE.finditer(low))]
-            ends = [*(match.start() for match in _CLAUSE.finditer(low)), len(low)]
-            yield from (stated[start:end] for start, end in zip(starts, ends, strict=True))
-
-
-def _clause_discloses(clause: str) -> bool:
+def classify_clause(clause: str) -> Form | None:
+    """Return the form of a clause that discloses a fact, else None."""
     low = clause.casefold().replace("by the way", "")
     for pattern, full in _EXPANDED:
         low = pattern.sub(full, low)
-    words = _drop_leading(_OPENERS, _WORD.findall(low))
-    if len(words) < 2 or _YOU & set(words):
-        return False
+    words = without_openers(_WORD.findall(low))
+    if (rule := _classify_rule(words)) is not None:
+        return rule
+    if len(words) < 2 or words_of.YOU & set(words):
+        return None
     if words[0] in {"my", "our"}:
-        return _my_clause_discloses(words[1:])
+        return _classify_owned(words)
     if _CALLED.match(" ".join(words)):
-        return True
-    return words[0] in {"i", "we"} and _i_clause_discloses(words[1:], clause)
+        return "belonging"
+    if words[0] in {"i", "we"}:
+        return _classify_own(words[0], words[1:], clause)
+    if _is_schedule(words):
+        return "schedule"
+    return "event" if _EVENT.match(clause) and _SOON.search(low) else None
 
 
-def _my_clause_discloses(words: Sequence[str]) -> bool:
-    """Match "My sister Ana is vegan": an owned thing or person, a verb and an object."""
-    at = next((n for n, word in enumerate(words[:6]) if word in _POSSESSION_VERBS and n), None)
-    if at is None or _CONVERSATION_NOUNS & set(words[:at]):
-        return False
-    return words[at] in _OBJECTLESS_VERBS or len(words) > at + 1
+def without_openers(words: Sequence[str]) -> list[str]:
+    """Return the words without the first ones that only open a sentence ("Ok, well")."""
+    return _drop_leading(words_of.OPENERS, words)
 
 
-def _i_clause_discloses(words: Sequence[str], clause: str) -> bool:
-    often = bool(_OFTEN.search(" ".join(words)))
-    if words[:2] == ["used", "to"]:
-        return len(words) > 3
-    rest = _without_adverbs(words)
-    if not rest or _CONVERSATION_NOUNS & set(rest):
-        return False
-    verb, rest = rest[0], rest[1:]
-    if verb in {"am", "are"}:
-        return _be_phrase_discloses(rest, clause)
-    if verb in {"was", "were"}:
-        return rest[:1] != [] and rest[0] in _BORN
-    if verb in {"have", "had"}:
-        return _have_phrase_discloses(rest)
-    if verb in {"will", "would", "want", "plan", "hope", "intend", "can"}:
-        return _plan_phrase_discloses(verb, rest)
-    if verb == "got":
-        return rest[:1] != [] and (rest[0] in _GOT or (rest[0] in {"a", "an"} and len(rest) > 1))
-    if verb in _PREFERENCES | _STATES | _CHANGES:
-        return _has_object(rest, verb)
-    return often and _has_object(rest, verb)
-
-
-def _without_adverbs(words: Sequence[str]) -> list[str]:
-    return _drop_leading(_ADVERBS, words)
+def without_adverbs(words: Sequence[str]) -> list[str]:
+    """Return the words without leading adverbs ("just", "really")."""
+    return _drop_leading(words_of.ADVERBS, words)
 
 
 def _drop_leading(openers: Collection[str], words: Sequence[str]) -> list[str]:
     return list(dropwhile(openers.__contains__, words))
 
 
+def _classify_rule(words: Sequence[str]) -> Form | None:
+    """Match a standing rule: "Never send …", "Always ask …", "From now on keep …". The task at hand is none."""
+    rest = list(words)
+    standing = rest[:3] == ["from", "on", "now"] or rest[:3] == ["from", "now", "on"]
+    rest = _drop_leading({"please"}, rest[3:] if standing else rest)
+    if rest[:3] == ["do", "not", "ever"]:
+        rest = ["never", *rest[3:]]
+    if rest[:1] != [] and rest[0] in {"never", "always"}:
+        standing, rest = True, _drop_leading({"ever"}, rest[1:])
+    if not standing or len(rest) < 2 or rest[0] not in words_of.ORDERED:
+        return None
+    if rest[1] in {"it", "this", "that", "these", "those", "them"} or {"this", "here", "second", "first"} & set(rest):
+        return None
+    return "rule"
+
+
+def _classify_owned(words: Sequence[str]) -> Form | None:
+    """Match "My sister Ana is vegan": an owned thing or person, a verb and an object."""
+    if _is_schedule(words):
+        return "schedule"
+    at = next((n for n, word in enumerate(words[1:7]) if word in words_of.POSSESSION_VERBS and n), None)
+    owned = set(words[1 : at + 1]) if at else words_of.CONVERSATION_NOUNS
+    if at is None or owned & (words_of.CONVERSATION_NOUNS | {"competitor", "competitors"}):
+        return None
+    return "belonging" if words[at + 1] in words_of.OBJECTLESS_VERBS or len(words) > at + 2 else None
+
+
+def _is_schedule(words: Sequence[str]) -> bool:
+    """Match a date, an amount or a name of a project: "The launch moved to 17 March", "The report is due on …"."""
+    text = " ".join(words)
+    named = {"called", "named"} & set(words[2:5])
+    if not (DATE.search(text) or _SOON.search(text) or named or any(word[:1].isdecimal() for word in words)):
+        return False
+    owned = words[0] in {"the", "my", "our"}
+    words = words[1:] if owned else words
+    project = next((n for n, word in enumerate(words[: 3 if owned else 1]) if word in words_of.PROJECTS), None)
+    if project is None:
+        due = next((n for n, word in enumerate(words[:8]) if word == "due"), 0)
+        return owned and due > 1 and words[due - 1] in {"is", "are"} and bool(DATE.search(text) or _SOON.search(text))
+    rest = words[project + 1 :]
+    rest = rest[1:] if rest[:1] == ["date"] else rest
+    if rest[:1] == ["for"]:
+        rest = list(dropwhile(lambda word: word not in {"is", "are"}, rest))
+    return bool(_MOVED.match(" ".join(rest)))
+
+
+def _classify_own(subject: str, words: Sequence[str], clause: str) -> Form | None:
+    often = bool(_OFTEN.search(" ".join(words)))
+    if words[:2] == ["used", "to"]:
+        return "past" if len(words) > 3 else None
+    if work := _classify_work(subject, words):
+        return work
+    rest = without_adverbs(words)
+    if not rest or words_of.CONVERSATION_NOUNS & set(rest) - {"answers", "paragraphs", "sentences", "report"}:
+        return None
+    verb, rest = rest[0], rest[1:]
+    if verb in {"am", "are"}:
+        return "trait" if _be_phrase_discloses(rest, clause) else None
+    if verb in {"was", "were"}:
+        return "past" if rest[:1] != [] and rest[0] in words_of.BORN else None
+    if verb in {"have", "had"}:
+        return _classify_having(rest)
+    if verb in {"will", "would", "want", "plan", "aim", "hope", "intend", "can"}:
+        found = _plan_phrase_discloses(verb, rest)
+        return ("ability" if verb == "can" else "plan") if found else None
+    if verb == "got":
+        got = rest[:1] != [] and (rest[0] in words_of.GOT or (rest[0] in {"a", "an"} and len(rest) > 1))
+        return "past" if got else None
+    if verb in words_of.PREFERENCES | words_of.STATES | words_of.CHANGES:
+        form: Form = "preference" if verb in words_of.PREFERENCES else "habit"
+        form = "past" if verb in words_of.CHANGES else form
+        return form if _has_object(rest, verb) else None
+    return "habit" if often and _has_object(rest, verb) else None
+
+
+def _classify_work(subject: str, words: Sequence[str]) -> Form | None:
+    """Match a decision, something done, or a duty with a date. Things of the conversation are none."""
+    text = " ".join(words)
+    plain = without_adverbs(words)
+    if plain[:1] == ["have"] and plain[1:2] != [] and plain[1] in words_of.DONE:
+        plain = plain[1:]
+    if plain[:1] != [] and plain[0] in words_of.DONE:
+        owned = plain[1:2] != [] and plain[1] in {"the", "a", "an", "my", "our", "all", "both"}
+        return "done" if owned and len(plain) > 2 and not words_of.CONVERSATION_NOUNS & set(plain) else None
+    if (duty := _DUTY.match(" ".join(plain))) is not None and DATE.search(text):
+        return "duty" if _has_object(duty["object"].split()[1:]) or "the" in plain else None
+    decided = _DECISION.match(text)
+    if decided is None or (subject == "i" and "decided" not in words[:3] and "agreed" not in words[:3]):
+        return None
+    thing = decided["object"].split()
+    return "decision" if thing[0] not in words_of.POINTERS - {"the"} and not _is_local(thing) else None
+
+
+def _is_local(words: Sequence[str]) -> bool:
+    """Tell whether an object is of the conversation: "the second version"."""
+    if {"one", "ones", "same", "it", "this", "that", "here"} & set(words):
+        return True
+    if words[0] == "the" and words[1:2] != [] and words[1] in {"first", "second", "third", "last", "other"}:
+        return True
+    return bool(words_of.CONVERSATION_NOUNS & set(takewhile(lambda word: word != "for", words)))
+
+
 def _be_phrase_discloses(words: Sequence[str], clause: str) -> bool:
-    words = _without_adverbs(words)
+    words = without_adverbs(words)
     if not words:
         return False
     first, more = words[0], len(words) > 1
@@ -185,48 +226,54 @@ def _be_phrase_discloses(words: Sequence[str], clause: str) -> bool:
     if first == "afraid":
         return words[1:2] == ["of"]
     if first in {"getting", "being"}:
-        return words[1:2] != [] and words[1] in _GOT
+        return words[1:2] != [] and words[1] in words_of.GOT
     if first == "going":
-        return words[1:2] == ["to"] and words[2:3] != [] and words[2] in _PLANS
+        return words[1:2] == ["to"] and words[2:3] != [] and words[2] in words_of.PLANS
     if first in {"working", "writing"}:
-        return bool(_JOB & set(words[1:2]) or _BOOK & set(words))
-    if first in _DOING:
+        return bool(words_of.JOB & set(words[1:2]) or words_of.BOOK & set(words))
+    if first in words_of.DOING:
         return more
     if first in {"from", "into"} or first.isdecimal():
-        return first.isdecimal() or (more and words[1] not in _POINTERS)
+        return first.isdecimal() or (more and words[1] not in words_of.POINTERS)
     named = re.search(r"(?:'m|\b[ia]m) ([A-Z]\w+|[a-z]+-[a-z]+ed|[a-z]+-blind)\b", clause)
-    return first in _TRAITS or named is not None or bool(_DIET.match(" ".join(words)))
+    return first in words_of.TRAITS or named is not None or bool(_DIET.match(" ".join(words)))
 
 
-def _have_phrase_discloses(words: Sequence[str]) -> bool:
-    words = _without_adverbs(words)
+def _classify_having(words: Sequence[str]) -> Form | None:
+    words = without_adverbs(words)
     if words[:1] == ["to"]:
-        return False
+        return None
     if words[:1] == ["been"]:
-        words = _without_adverbs(words[1:])
-        if not words or not (words[0] in _TRAITS or words[0].endswith("ing") or words[0] == "to"):
-            return False
-        return _has_object(words[1:], words[0])
+        words = without_adverbs(words[1:])
+        if not words or not (words[0] in words_of.TRAITS or words[0].endswith("ing") or words[0] == "to"):
+            return None
+        return "trait" if _has_object(words[1:], words[0]) else None
     if words[:1] == ["got"]:
         words = words[1:]
-    if words[:1] != [] and words[0] in _CHANGES:
-        return _has_object(words[1:])
-    return _has_object(words)
+    if words[:1] != [] and words[0] in {"decided", "finished", "tried", "asked"}:
+        return None
+    if words[:1] != [] and words[0] in words_of.CHANGES:
+        return "past" if _has_object(words[1:]) else None
+    return "possession" if _has_object(words) else None
 
 
 def _plan_phrase_discloses(verb: str, words: Sequence[str]) -> bool:
     """Match a plan or an ability. "I want a shorter answer" is neither."""
-    words = _without_adverbs(words)
+    words = without_adverbs(words)
     if verb == "can":
-        return words[:1] != [] and words[0] in _ABILITIES and (words[0] == "swim" or _has_object(words[1:]))
+        able = words[:1] != [] and words[0] in words_of.ABILITIES
+        return able and (words[0] == "swim" or _has_object(words[1:]))
     if verb == "would":
         wish = words[:1] != [] and words[0] in {"like", "love"} and words[1:2] == ["to"]
-        return words[:1] == ["rather"] or (wish and words[2:3] != [] and words[2] in _PLANS and _has_object(words[3:]))
+        planned = wish and words[2:3] != [] and words[2] in words_of.PLANS and _has_object(words[3:])
+        return words[:1] == ["rather"] or planned
     if verb != "will":
         if words[:1] != ["to"]:
             return False
         words = words[1:]
-    return words[:1] != [] and words[0] in _PLANS and (words[0] == "retire" or _has_object(words[1:]))
+    if words[:1] == [] or words[0] not in words_of.PLANS:
+        return False
+    return words[0] == "retire" or _has_object(words[1:]) or DATE.search(" ".join(words)) is not None
 
 
 def _has_object(words: Sequence[str], verb: str = "") -> bool:
@@ -235,5 +282,5 @@ def _has_object(words: Sequence[str], verb: str = "") -> bool:
         words = words[1:]
     if words[:1] == ["the"]:
         return False
-    words = _without_adverbs(_drop_leading(_PARTICLES, words))
-    return bool(words) and (words[0] not in _POINTERS or (words[0] == "the" and len(words) > 1))
+    words = without_adverbs(_drop_leading(words_of.PARTICLES, words))
+    return bool(words) and (words[0] not in words_of.POINTERS or (words[0] == "the" and len(words) > 1))

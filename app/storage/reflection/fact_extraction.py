@@ -1,8 +1,9 @@
-"""The state of a turn before facts are extracted from it, and the daily limit of writes."""
+"""The state of a turn before facts are captured or extracted from it, and the daily limits of writes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal, TypeAlias
 from uuid import UUID
 
 from app.domain.memory.memory import Memory
@@ -10,6 +11,9 @@ from app.domain.principal import Principal
 from app.storage.memory.memories import MemoryStorage
 from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork
+
+Counter: TypeAlias = Literal["facts", "captured"]
+"""A daily count of writes: of the facts that a model extracted, and of those captured without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +39,35 @@ class TurnFactStorage:
         self._memories = memories
         self._sql = load_statements("reflection/fact_extraction.sql")
 
-    async def load_state(self, principal: Principal, turn_id: UUID, day: datetime, route: str) -> ExtractionState:
+    async def load_state(
+        self, principal: Principal, turn_id: UUID, day: datetime, route: str, counter: Counter = "facts"
+    ) -> ExtractionState:
         """Return the state of the turn, with the count of the day that begins at `day`."""
         async with self._uow.read(principal) as tx:
             turn = await self._memories.get_memory(tx, principal, turn_id)
             if turn is None:
                 return ExtractionState(None)
-            row = await tx.fetchrow(self._sql["state"], principal.tenant_id, turn.user_id, day, route, str(turn_id))
+            where = principal.tenant_id, turn.user_id, day, route, str(turn_id), counter
+            row = await tx.fetchrow(self._sql["state"], *where)
             assert row is not None
             agents = row["bound"] if turn.agent_id is None else [turn.agent_id]
             return ExtractionState(turn, row["today"], row["done"], row["settled"] or {}, agents)
 
-    async def reserve_writes(self, principal: Principal, user_id: str, day: datetime, wanted: int, most: int) -> int:
+    async def reserve_writes(
+        self, principal: Principal, user_id: str, day: datetime, wanted: int, most: int, counter: Counter = "facts"
+    ) -> int:
         """Take up to `wanted` of a user's `most` writes a day; return how many were taken."""
         async with self._uow.write(principal) as tx:
-            used = await tx.fetchval(self._sql["used_writes"], principal.tenant_id, user_id, day)
+            used = await tx.fetchval(self._sql["used_writes"], principal.tenant_id, user_id, day, counter)
             room = 0 if used is None else max(0, min(wanted, most - used))
             if room:
-                await tx.execute(self._sql["add_writes"], principal.tenant_id, user_id, room)
+                await tx.execute(self._sql["add_writes"], principal.tenant_id, user_id, room, counter)
             return room
 
-    async def return_writes(self, principal: Principal, user_id: str, day: datetime, left: int) -> None:
+    async def return_writes(
+        self, principal: Principal, user_id: str, day: datetime, left: int, counter: Counter = "facts"
+    ) -> None:
         """Give back `left` reserved writes that were not used."""
         async with self._uow.write(principal) as tx:
-            if await tx.fetchval(self._sql["used_writes"], principal.tenant_id, user_id, day):
-                await tx.execute(self._sql["add_writes"], principal.tenant_id, user_id, -left)
+            if await tx.fetchval(self._sql["used_writes"], principal.tenant_id, user_id, day, counter):
+                await tx.execute(self._sql["add_writes"], principal.tenant_id, user_id, -left, counter)

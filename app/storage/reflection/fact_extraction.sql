@@ -1,7 +1,7 @@
 -- name: state
 -- The writes that user $2's turns made on the day that begins at $3; whether turn $5 is finished, and the results of a run that ended
--- early ($4 is the route of its keys). `bound`: the agents of the key that stored the turn.
-SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'facts'
+-- early ($4 is the route of its keys). $6 is the counter of the day. `bound`: the agents of the key that stored the turn.
+SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = $6
                                                AND at = $3), 0) AS today,
        EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND key_id = '00000000-0000-0000-0000-000000000000'
                                                 AND route = $4 AND key = $5) AS done,
@@ -12,14 +12,15 @@ SELECT coalesce((SELECT rev FROM reflections WHERE tenant_id = $1 AND user_id = 
         WHERE h.tenant_id = $1 AND h.memory_id = $5 AND h.event = 'ADD' LIMIT 1) AS bound
 
 -- name: used_writes
--- The writes that user $2's turns made on the day that begins at $3. Its row lock makes others wait. Nothing for an erased user.
+-- The writes that user $2's turns made on the day that begins at $3, by counter $4. Its row lock makes others wait. Nothing for an
+-- erased user.
 INSERT INTO reflections AS r (tenant_id, user_id, kind, thread_id, rev, at)
-SELECT $1, u.user_id, 'day', 'facts', 0, $3 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
+SELECT $1, u.user_id, 'day', $4, 0, $3 FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
 ON CONFLICT (tenant_id, user_id, kind, thread_id) DO UPDATE
     SET rev = CASE WHEN r.at < excluded.at THEN 0 ELSE r.rev END, at = greatest(r.at, excluded.at)
 RETURNING rev
 
 -- name: add_writes
--- $3 more writes; fewer if negative.
+-- $3 more writes of counter $4; fewer if negative.
 UPDATE reflections SET rev = greatest(0, rev + $3)
-WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = 'facts'
+WHERE tenant_id = $1 AND user_id = $2 AND kind = 'day' AND thread_id = $4

@@ -17,6 +17,7 @@ from app.storage.jobs.jobs import JobStorage
 from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
 from app.usecases.operations.embed_missing import EmbedMissing
+from app.usecases.reflection.capture import CaptureFacts
 from app.usecases.reflection.reflect import Reflect
 from app.usecases.retention.forgetting import ForgetMemories
 
@@ -31,12 +32,26 @@ Handler: TypeAlias = Callable[[Principal, Job], Awaitable[Mapping[str, Any]]]
 class ReflectionJobs:
     """The jobs that reflect on turns. They are separate jobs, so a chat model that hangs blocks nothing else."""
 
-    def __init__(self, reflect: Reflect, jobs: JobStorage, policy: LlmPolicy, clock: Clock, *, has_model: bool) -> None:
+    def __init__(
+        self,
+        reflect: Reflect,
+        capture: CaptureFacts,
+        jobs: JobStorage,
+        policy: LlmPolicy,
+        clock: Clock,
+        *,
+        has_model: bool,
+    ) -> None:
         self._reflect = reflect
+        self._capture = capture
         self._jobs = jobs
         self._policy = policy
         self._clock = clock
         self._has_model = has_model
+
+    async def capture_turn(self, principal: Principal, memory_id: UUID) -> Mapping[str, Any]:
+        """Store what a turn plainly states, unless a chat model is going to read it."""
+        return (await self._capture.capture_turn(principal, memory_id)).as_json()
 
     async def queue_turn(self, principal: Principal, job: Job, memory_id: UUID) -> Mapping[str, Any]:
         """Queue the reflection on the turn of `job`, once for each turn. Do nothing without a chat model."""
@@ -48,14 +63,22 @@ class ReflectionJobs:
         return {"queued": len(ids)}
 
     async def reflect_turn(self, principal: Principal, job: Job) -> Mapping[str, Any]:
-        """Reflect on one turn. Raise Deferral until the next day (UTC) if the day's tokens are spent."""
+        """Reflect on one turn. Raise Deferral until the next day (UTC) if the day's tokens are spent.
+
+        A turn that the model will not read after all is captured: it waited too long, or the day's facts are stored.
+        """
         turn = _turn_from_job(job)
         try:
-            return await self._reflect.reflect_turn(principal, *turn)
+            report = await self._reflect.reflect_turn(principal, *turn)
+            if report["multi_fact"].get("why") != "cap":
+                return report
+            captured = await self._capture.capture_turn(principal, turn[2], unread=True)
+            return {**report, "capture": captured.as_json()}
         except TokensSpent:
             wait_s = self._policy.wait_s(job.created_at, self._clock.now())
             if wait_s is None:
-                return {"why": "spent"}
+                captured = await self._capture.capture_turn(principal, turn[2], unread=True)
+                return {"why": "spent", "capture": captured.as_json()}
             why = f"{TokensSpent.code}: the job waits for the next day's tokens"
             raise Deferral(wait_s + random.uniform(0, SPREAD_S), why) from None
 
@@ -109,6 +132,7 @@ def job_handlers(
         embedded = await embed.embed_one(principal, memory_id)
         evicted = await lifecycle.evict_thread(principal, user_id, thread_id)
         report: dict[str, Any] = {"embedded": embedded, "evicted": evicted.counts["memories"]}
+        report["capture"] = await afterwards.capture_turn(principal, memory_id)
         report["reflect"] = await afterwards.queue_turn(principal, job, memory_id)
         return report if answer is None else {**report, "consent": answer}
 

@@ -31,6 +31,7 @@ from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.memory.merge import WriteResult
 from app.usecases.reflection.model_gateway import ModelGateway
 from app.usecases.reflection.reconcile import WRITE_ACTIONS, PlannedReconcile, Reconcile, ReconcileOutcome
+from app.usecases.reflection.turn_agents import visible_categories, writable_categories
 
 ROUTE = "multi_fact"
 SkipReason = Literal["no_model", "gone", "not_a_users", "somebody_else", "done", "short", "cap", "no_category", "spent"]
@@ -170,18 +171,12 @@ class ExtractFacts:
         return sorted(candidates, key=lambda candidate: -candidate.importance)[:MAX_CANDIDATES], tokens
 
     def _visible_categories(self, before: ExtractionState) -> frozenset[str] | None:
-        """Return the categories that the turn's agent, or its key's agents, may see. None means all."""
-        return None if before.agents is None else self._policies.categories.visible_to(before.agents)
+        return visible_categories(before, self._policies.categories)
 
     def _offered_categories(self, before: ExtractionState) -> Mapping[str, str]:
-        """Return the categories offered to the model, with descriptions. The turn's agent must see each of them.
-
-        An agent without an allowlist may write to all.
-        """
-        policy, visible = self._policies.categories, self._visible_categories(before)
-        if before.turn is not None and before.turn.agent_id not in (None, *policy.allowlists):
-            visible = None
-        names = [name for name in self._policy.categories if visible is None or name in visible]
+        """Return the categories offered to the model, with descriptions. The turn's agent must see each of them."""
+        policy = self._policies.categories
+        names = writable_categories(self._policy.categories, before, policy)
         return {name: policy.get_category(name).description or policy.get_category(name).label or "" for name in names}
 
     def _start_of_day(self) -> datetime:

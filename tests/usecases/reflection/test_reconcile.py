@@ -354,7 +354,9 @@ async def test_an_agents_turn_shows_and_changes_nothing_of_other_categories(
     [question] = asked_to_reconcile(llm)
     assert {one["text"] for one in question["memories"]} - set(CONTROLS) == {TWO_CATS.replace("2", "4")}
     extraction = next(one.question for one in llm.asked if one.version == EXTRACTION)
-    assert set(extraction["categories"]) <= {"goals", "tasks"}
+    assert set(extraction["categories"]) <= {"goals", "projects", "tasks"} | (
+        {"constraints", "recent_activity"} if len(agents) > 1 else set()
+    )
     assert len(await facts(sql)) == 4
 
 

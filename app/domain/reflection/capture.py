@@ -1,0 +1,218 @@
+"""Capture: facts that a user states so plainly that no model is needed to store them.
+
+A clause is captured if it discloses a fact (self_disclosure.py), is certain and complete, stays true on another day,
+can be said in the third person, and a rule of `config/capture.yaml` names the category of its words. A doubt means
+"no": a missed fact is still in its turn, a wrong one would be believed.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.domain.consent.profile_fields import ProfileField, sensitive_fields
+from app.domain.memory.memory import MemoryType
+from app.domain.reflection import disclosure_words as words_of
+from app.domain.reflection.clauses import Clause, Sentence, split_statements
+from app.domain.reflection.plain_forms import is_plain
+from app.domain.reflection.self_disclosure import FORMS, Form, classify_clause
+from app.domain.reflection.third_person import USER, rewrite_clause
+from app.domain.reflection.writing_rules import broken_rule
+from app.domain.text_rules import TextLimits
+
+MAX_PER_TURN: Final = 10
+_WORD: Final = re.compile(r"[\w'-]+")
+_GREETING: Final = re.compile(r"^(?:by the way|for the record|just so (?:we|you) know|from now on)\b")
+_TAIL_WORDS: Final = 4
+"""Maximum words of a part after a comma that belongs to the clause before it ("two daughters, Mia and Zoe")."""
+_TAIL_BARRED: Final = words_of.word_set(
+    "which who as or because if though although please right not no but he she it they"
+)
+_HEAD_ENDS: Final = words_of.word_set("to of in for with on by from who since at until and over than because than like")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRule:
+    """A rule of the table: clauses of this form, with one of these words, become facts of this category.
+
+    `words` are compared with the head of a trait, a possession or something owned, and with every word of the other
+    forms; without `words`, each clause of the form matches. `negated`: only with (or only without) a negation.
+    """
+
+    form: Form
+    category: str
+    words: tuple[str, ...] = ()
+    negated: bool | None = None
+    importance: int = 2
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise ValueError(f"unknown form {self.form!r}; it is one of {', '.join(FORMS)}")
+        if not 1 <= self.importance <= 5:
+            raise ValueError("importance must be from 1 to 5")
+        if wrong := [word for word in self.words if word != word.casefold() or not _WORD.fullmatch(word)]:
+            raise ValueError(f"words must be single words in lower case: {', '.join(wrong)}")
+
+    def applies_to(self, statement: "Statement") -> bool:
+        """Tell whether the form, the words and the negation of a statement match."""
+        if self.form != statement.form or self.negated not in (None, statement.negated):
+            return False
+        return not self.words or not statement.heads.isdisjoint(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class CapturePolicy:
+    """The table of rules, first match first, and the limits. Longer turns, or with paragraphs, are skipped.
+
+    `per_turn: 0` switches capture off.
+    """
+
+    rules: tuple[CaptureRule, ...] = ()
+    max_characters: int = 1000
+    per_turn: int = 3
+    per_user_day: int = 100
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.per_turn <= MAX_PER_TURN or self.per_user_day < 0 or self.max_characters < 1:
+            raise ValueError(f"per_turn must be from 0 to {MAX_PER_TURN}, max_characters at least 1")
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories of the rules, each once."""
+        return tuple(dict.fromkeys(rule.category for rule in self.rules))
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A certain clause. `text` is in the third person, `quote` has the user's words, `heads` decide its category."""
+
+    form: Form
+    text: str
+    quote: str
+    heads: frozenset[str]
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedFact:
+    """A statement with the category and the importance that its rule gives."""
+
+    text: str
+    quote: str
+    category: str
+    importance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The plain statements of a turn: facts, and values of fields that only the user's own decision sets."""
+
+    facts: Sequence[CapturedFact] = ()
+    fields: Sequence[ProfileField] = ()
+
+
+def capture_facts(message: str, policy: CapturePolicy, limits: TextLimits, profile: str = "profile") -> Capture:
+    """Return the facts that a message plainly states, in its order, at most `per_turn`.
+
+    A statement with a sensitive field is no fact, whatever the table says. `profile` is the category of such fields.
+    """
+    if policy.per_turn == 0:
+        return Capture()
+    facts: list[CapturedFact] = []
+    fields: list[ProfileField] = []
+    for statement in find_statements(message, policy, limits):
+        rule = next((rule for rule in policy.rules if rule.applies_to(statement)), None)
+        category = profile if rule is None else rule.category
+        about_user = statement.text.startswith(USER)  # "The project is called …" names no user
+        if sensitive := sensitive_fields(statement.text, statement.quote, category, profile) if about_user else []:
+            fields += sensitive
+        elif rule is not None:
+            facts.append(CapturedFact(statement.text, statement.quote, rule.category, rule.importance))
+    return Capture(facts[: policy.per_turn], fields)
+
+
+def find_statements(message: str, policy: CapturePolicy, limits: TextLimits) -> list[Statement]:
+    """Return the certain statements of a message, also those without a rule."""
+    if len(message) > policy.max_characters or "\n\n" in message:
+        return []
+    return [
+        statement
+        for sentence in split_statements(message)
+        if not (sentence.quotes or sentence.labels)
+        for clause in _plain_clauses(sentence)
+        if (statement := _read_statement(clause, limits)) is not None
+    ]
+
+
+def _plain_clauses(sentence: Sentence) -> Iterator[str]:
+    """Yield the clauses that nothing before them makes doubtful. A short list after a comma belongs to its clause."""
+    parts: list[Clause] = []
+    for clause in sentence.clauses:
+        if parts and _is_tail(clause, parts[-1]):
+            parts[-1] = parts[-1]._replace(text=f"{parts[-1].text}, {clause.text}")
+        else:
+            parts.append(clause)
+    clean = True
+    for part in parts:
+        text = part.text.strip()
+        form = classify_clause(text)
+        if (clean or part.joined) and form is not None:
+            yield text
+        clean = form is not None or _only_opens(text)
+
+
+def _is_tail(clause: Clause, before: Clause) -> bool:
+    words = clause.text.casefold().split()
+    if not 0 < len(words) <= _TAIL_WORDS or clause.joined or words[0] in _TAIL_BARRED | {"i", "i'm", "my", "we", "our"}:
+        return False
+    return classify_clause(before.text) is not None and classify_clause(clause.text) is None and words[0] != "the"
+
+
+def _only_opens(text: str) -> bool:
+    low = _GREETING.sub("", text.casefold())
+    return all(word in words_of.OPENERS for word in _WORD.findall(low))
+
+
+def _read_statement(clause: str, limits: TextLimits) -> Statement | None:
+    quote = _without_opening(clause)
+    form = classify_clause(quote)
+    text = None if form is None else rewrite_clause(quote, form)
+    if (
+        form is None
+        or text is None
+        or not is_plain(form, text)
+        or broken_rule(text, MemoryType.semantic, limits) is not None
+    ):
+        return None
+    negated = re.search(r"\b(?:not|no|never|cannot|longer)\b", text) is not None
+    return Statement(form, text, quote.strip(), _head_words(form, text), negated)
+
+
+def _without_opening(clause: str) -> str:
+    """Return the clause from its subject on, without greetings ("Ok, by the way")."""
+    text = clause.strip()
+    while True:
+        low = text.casefold()
+        first = _WORD.match(low)
+        if low.startswith("by the way"):
+            text = text[len("by the way") :].lstrip(" ,")
+        elif first is not None and first[0] in words_of.OPENERS:
+            text = text[first.end() :].lstrip(" ,:!")
+        else:
+            return text
+
+
+def _head_words(form: Form, text: str) -> frozenset[str]:
+    """Return the words that decide the category: the head of the complement, the thing owned, or every word."""
+    words = [word.casefold().removesuffix("'s") for word in _WORD.findall(text)]
+    rest = words[2:]
+    if form == "belonging":
+        stop = next((n for n, word in enumerate(rest) if word in words_of.POSSESSION_VERBS and n), len(rest))
+        return frozenset(rest[:stop])
+    if form not in ("trait", "possession"):
+        return frozenset(words)
+    rest = [word for word in rest if word not in {"is", "has", "does", "not", "been", "have"} | words_of.ADVERBS]
+    if rest[:1] == ["on"]:
+        return frozenset(rest)
+    stop = next((n for n, word in enumerate(rest) if word in _HEAD_ENDS and n), len(rest))
+    return frozenset(rest[:stop])

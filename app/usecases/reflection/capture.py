@@ -1,0 +1,186 @@
+"""Capture of the facts that a user's turn plainly states. It needs no chat model.
+
+One reader has each turn, so that no fact is stored twice: with a chat model, capture takes only what that does not
+read. Extraction also compares a fact with what is stored; capture could only add.
+Only a user's own turns are a source, without the text that Mnema put into them. Each fact is written like any memory,
+with the user's words as evidence. Capture is idempotent: each fact has an idempotency key, and so has the end of the
+turn.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from app.config.loader import Policies
+from app.domain.changes import Observation
+from app.domain.errors import QuotaExceeded
+from app.domain.idempotency import IdempotencyKey
+from app.domain.memory.memory import Memory, MemoryState, NewMemory
+from app.domain.principal import Principal
+from app.domain.reflection.capture import CapturedFact, capture_facts
+from app.domain.reflection.echoes import strip_echoes
+from app.ports import Clock
+from app.storage.journal import Journal, KeyRecord
+from app.storage.reflection.fact_extraction import Counter, ExtractionState, TurnFactStorage
+from app.usecases.consent.generated_proposals import ProposeProfileFields
+from app.usecases.memory.merge import WriteResult
+from app.usecases.memory.write import WriteMemories
+from app.usecases.reflection.turn_agents import visible_categories, writable_categories
+
+ROUTE = "capture"
+VERSION = "capture.v1"
+COUNTER: Counter = "captured"
+STORED = ("created", "updated")
+SkipReason = Literal["gone", "not_a_users", "done", "model", "nothing", "no_category", "cap", "quota"]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureResult:
+    """The result for one turn. `why`: the reason why nothing was stored, else None; `proposed`: fields proposed."""
+
+    why: SkipReason | None = None
+    facts: int = 0
+    proposed: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts without any text of a user, and the reason why nothing was stored."""
+        counts = {"facts": self.facts} | ({"proposed": self.proposed} if self.proposed else {})
+        return counts if self.why is None else {**({} if not self.proposed else counts), "why": self.why}
+
+
+class CaptureFacts:
+    """The use-case that captures facts from one turn."""
+
+    def __init__(
+        self,
+        write: WriteMemories,
+        storage: TurnFactStorage,
+        journal: Journal,
+        policies: Policies,
+        clock: Clock,
+        consent: ProposeProfileFields,
+        *,
+        has_model: bool,
+    ) -> None:
+        self._write = write
+        self._storage = storage
+        self._journal = journal
+        self._policies = policies
+        self._policy = policies.capture
+        self._clock = clock
+        self._consent = consent
+        self._has_model = has_model
+
+    async def capture_turn(self, principal: Principal, turn_id: UUID, *, unread: bool = False) -> CaptureResult:
+        """Store what a turn plainly states: at most `per_turn` facts, and `per_user_day` for its user and day (UTC).
+
+        Leave a turn to the chat model if that is going to read it; `unread` says that it is not.
+        Sensitive fields become proposals. Raise EmbedderUnavailable or WriteContention; a retry goes on from there.
+        """
+        state = await self._storage.load_state(principal, turn_id, self._start_of_day(), ROUTE, COUNTER)
+        turn = state.turn
+        if turn is None or turn.state is not MemoryState.active:
+            return CaptureResult("gone")
+        if not turn.is_own_turn:
+            return CaptureResult("not_a_users")
+        if state.done:
+            return CaptureResult("done")
+        message = strip_echoes(turn.text, self._policies.echo_marks)
+        if self._has_model and not unread and self._policies.multi_fact.is_worth_asking(message):
+            return CaptureResult("model")
+        limits, profile = self._policies.write.text_limits, self._policies.consent.category
+        captured = capture_facts(message, self._policy, limits, profile)
+        if not captured.facts and not captured.fields:
+            return CaptureResult("nothing")
+        proposed = 0
+        if self._consent.is_visible_in(visible_categories(state, self._policies.categories)):
+            proposed = await self._consent.propose_fields(
+                principal, turn.user_id, captured.fields, turn.id, turn.thread_id
+            )
+        why, facts = await self._store_facts(principal, turn, state, captured.facts)
+        return CaptureResult(why, facts, proposed)
+
+    async def _store_facts(
+        self, principal: Principal, turn: Memory, state: ExtractionState, facts: Sequence[CapturedFact]
+    ) -> tuple[SkipReason | None, int]:
+        """Store the facts that no earlier run stored. Return the reason if none may be stored, and how many were."""
+        if not facts:
+            return "nothing", 0
+        names = {fact.category for fact in facts}
+        allowed = set(writable_categories(names, state, self._policies.categories))
+        open_ = {n: f for n, f in enumerate(facts) if f.category in allowed and str(n) not in state.settled}
+        if not open_:
+            return "no_category" if not allowed else "done", 0
+        day, cap = self._start_of_day(), self._policy.per_user_day
+        room = await self._storage.reserve_writes(principal, turn.user_id, day, len(open_), cap, COUNTER)
+        written: dict[int, WriteResult] = {}
+        try:
+            await self._write_each(principal, turn, dict(list(open_.items())[:room]), written)
+        except QuotaExceeded:
+            return "quota", len(written)
+        finally:
+            stored = sum(result.action in STORED for result in written.values())
+            if room > stored:
+                await self._storage.return_writes(principal, turn.user_id, day, room - stored, COUNTER)
+        await self._finish_turn(principal, turn, facts, written, capped=room < len(open_))
+        return ("cap" if not room else None), stored
+
+    async def _write_each(
+        self, principal: Principal, turn: Memory, facts: Mapping[int, CapturedFact], written: dict[int, WriteResult]
+    ) -> None:
+        """Write facts as any write does, and put the results into `written`, by number."""
+        drafts = {n: self._write.check_draft(principal, _build_draft(turn, fact)) for n, fact in facts.items()}
+        embeddings = await self._write.embed_drafts(principal, list(drafts.values())) if drafts else []
+        for (number, new), embedding in zip(drafts.items(), embeddings, strict=True):
+            key = _idempotency_key(turn, f"{turn.id}:{number}")
+            written[number] = await self._write.store_or_merge(principal, new, embedding, key, None)
+
+    async def _finish_turn(
+        self,
+        principal: Principal,
+        turn: Memory,
+        facts: Sequence[CapturedFact],
+        written: Mapping[int, WriteResult],
+        *,
+        capped: bool,
+    ) -> None:
+        """Record the events of what was stored, and the end of the turn."""
+        events = [_build_event(turn, "skipped")] if capped else []
+        for number, result in written.items():
+            if result.action in STORED:
+                events.append(_build_event(turn, "ok", result, facts[number].category))
+        if events:
+            await self._journal.record_event(principal, events)
+        end = KeyRecord(_idempotency_key(turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
+        await self._journal.record(principal, [], keys=[end])
+
+    def _start_of_day(self) -> datetime:
+        return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _build_draft(turn: Memory, fact: CapturedFact) -> NewMemory:
+    return NewMemory(
+        user_id=turn.user_id,
+        category=fact.category,
+        text=fact.text,
+        importance=fact.importance,
+        thread_id=turn.thread_id,
+        agent_id=turn.agent_id,
+        run_id=turn.run_id,
+        source={"turn_id": str(turn.id), "quote": fact.quote},
+        metadata={"rule": VERSION},
+        created_at=turn.created_at,
+    )
+
+
+def _idempotency_key(turn: Memory, name: str) -> IdempotencyKey:
+    return IdempotencyKey(ROUTE, name, turn.id.bytes * 2)
+
+
+def _build_event(
+    turn: Memory, status: Literal["ok", "skipped"], result: WriteResult | None = None, category: str | None = None
+) -> Observation:
+    memory_id, sim = (result.id, result.similarity) if result else (None, None)
+    return Observation("worker", "capture", status, turn.user_id, turn.thread_id, memory_id, category, sim)
