@@ -50,7 +50,7 @@ def test_the_shipped_configuration_loads() -> None:
     assert (policies.query.top_k, policies.query.budget_tokens, policies.delta_bullets) == (5, 512, 3)
     assert (policies.write.merge_mode, policies.write.min_importance) == ("update", 1)
     assert policies.write.text_limits.semantic == 280
-    assert (policies.bands.link_min, policies.bands.auto_update_equality_only) == (0.5, True)
+    assert (policies.bands.link_min, policies.bands.auto_update_equality_only) == (0.42, True)
     assert set(policies.profiles) >= {"default", "seed002"}
     assert policies.consolidation == ConsolidationPolicy(), "the file and the defaults say the same"
 

@@ -76,11 +76,15 @@ def pair_fingerprint(a: UUID, b: UUID, score: float) -> Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two memories and the cosine of their texts."""
+    """Two memories and the cosine of their texts.
+
+    `linkable`: they are also near without what all memories of the user share.
+    """
 
     first: Memory
     second: Memory
     score: float
+    linkable: bool = True
 
     @property
     def ids(self) -> frozenset[UUID]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from app.domain.changes import Edge
-from app.domain.consolidation.comparison import Rule, Verdict, deterministic_rule
+from app.domain.consolidation.comparison import Pair, Rule, Verdict, deterministic_rule
 from app.domain.memory.memory import Memory
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.memory.same_fact import content_count
@@ -242,9 +242,13 @@ def _relation_edges(verdicts: Iterable[Verdict], merges: Iterable[Merge], link_m
             merge = merge_of.get(memory.id)
             ends.append((merge.created_at, merge.survivor.id) if merge else (memory.created_at, memory.id))
         (_, old), (_, new) = sorted(ends)
-        if old != new and verdict.pair.score >= link_min and (old, new) not in linked:
+        if old != new and _is_linkable(verdict.pair, link_min) and (old, new) not in linked:
             linked.add((old, new))
             yield Edge(new, old, verdict.pair.first.category, min(verdict.pair.score, 1.0))
+
+
+def _is_linkable(pair: Pair, link_min: float) -> bool:
+    return pair.linkable and pair.score >= link_min
 
 
 def _merge_by_memory(merges: Iterable[Merge]) -> dict[UUID, Merge]:

@@ -71,10 +71,11 @@ class ConsolidationStorage:
         *,
         low: float,
         neighbours: int,
+        link_min: float,
     ) -> list[Pair]:
         """Pair each memory in the pool with its nearest of the same user and category; each pair occurs once.
 
-        `low`: the least cosine similarity; `neighbours`: the most pairs a memory.
+        `low`: the least cosine similarity; `neighbours`: the most pairs a memory; `link_min`: of a relation.
         """
         by_category: defaultdict[tuple[str, str], dict[UUID, Memory]] = defaultdict(dict)
         for memory in memories:
@@ -93,9 +94,10 @@ class ConsolidationStorage:
                     all_ids,
                     low,
                     neighbours,
+                    link_min,
                 )
                 for row in rows:
-                    pair = Pair(members[row["low"]], members[row["high"]], float(row["score"]))
+                    pair = Pair(members[row["low"]], members[row["high"]], float(row["score"]), row["linkable"])
                     pairs[pair.ids] = pair
         return list(pairs.values())
 

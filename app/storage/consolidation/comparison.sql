@@ -20,14 +20,21 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND m.state = 'active'
 
 -- name: pairs
 -- For each of $4 the nearest $7 among $5, all of user $2 and category $3, with a cosine of at least $6. Exact; each pair once.
+-- `linkable`: the cosine is at least $8 also with the user's mean vector subtracted, as in neighbours_<space>.
 WITH mine AS MATERIALIZED (
     SELECT v.memory_id, v.embedding FROM {vec} v
     WHERE v.tenant_id = $1 AND v.user_pk = user_pk_of($1, $2) AND v.state = 'active' AND v.type = 'semantic'
-      AND v.category = $3 AND v.memory_id = ANY ($5::uuid[]))
-SELECT least(p.memory_id, o.memory_id) AS low, greatest(p.memory_id, o.memory_id) AS high, max(1 - o.distance) AS score
-FROM mine p CROSS JOIN LATERAL (
-    SELECT x.memory_id, x.distance
-    FROM (SELECT memory_id, embedding <=> p.embedding AS distance FROM mine OFFSET 0) x
+      AND v.category = $3 AND v.memory_id = ANY ($5::uuid[])),
+shared AS MATERIALIZED (
+    SELECT avg(n.embedding) AS mean FROM (
+        (SELECT v.embedding FROM {vec} v WHERE v.tenant_id = $1 AND v.user_pk = user_pk_of($1, $2) AND v.state = 'active'
+            AND v.type = 'semantic' ORDER BY v.memory_id DESC LIMIT 64)
+        UNION ALL (SELECT m.embedding - m.embedding FROM mine m CROSS JOIN generate_series(1, 10) LIMIT 10)) n)
+SELECT least(p.memory_id, o.memory_id) AS low, greatest(p.memory_id, o.memory_id) AS high, max(1 - o.distance) AS score,
+       bool_or((o.embedding - s.mean) <=> (p.embedding - s.mean) <= 1 - $8::float8) AS linkable
+FROM mine p CROSS JOIN shared s CROSS JOIN LATERAL (
+    SELECT x.memory_id, x.embedding, x.distance
+    FROM (SELECT memory_id, embedding, embedding <=> p.embedding AS distance FROM mine OFFSET 0) x
     WHERE x.memory_id <> p.memory_id AND x.distance <= 1 - $6::float8 ORDER BY x.distance, x.memory_id LIMIT $7) o
 WHERE p.memory_id = ANY ($4::uuid[]) GROUP BY 1, 2
 

@@ -151,8 +151,11 @@ class Consolidate:
             memories = await self._storage.load_memories(tx, principal, user_id, scope.ids if scope else None)
             in_pool = frozenset(scope.new) if scope else comparison_pool(memories, policy, now)
             low = self._bands.check_low if scope else self._bands.fallback_low
+            limits = {"low": low, "link_min": self._bands.link_min}
             young = comparable_memories(memories, policy, now)
-            pairs = await self._storage.find_pairs(tx, principal, young, in_pool, low=low, neighbours=policy.neighbours)
+            pairs = await self._storage.find_pairs(
+                tx, principal, young, in_pool, neighbours=policy.neighbours, **limits
+            )
             apart = await self._storage.find_restored_pairs(tx, principal, {id_ for pair in pairs for id_ in pair.ids})
         return _UserPairs(pairs, in_pool, checked, spent, apart)
 

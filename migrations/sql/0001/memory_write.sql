@@ -324,6 +324,9 @@ END $space$;
 -- Make neighbours_<space>: the memories that a new text is compared with, in one call and one scan. Semantic memories
 -- only: the best p_near of its category (for the merge bands), the best p_link of all visible categories (for
 -- relations), and the memory with the same text, whatever its vector is.
+-- All texts of a user share some meaning, such as the user's name. So a relation needs a cosine of p_link_min with the
+-- user's mean vector subtracted, and without that. The mean is that of the user's 64 newest memories and of 10 zero
+-- vectors, which keep a few memories from removing their own topic.
 CREATE FUNCTION create_neighbours(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
 BEGIN
     EXECUTE format($ddl$
@@ -344,10 +347,19 @@ BEGIN
             SELECT v.memory_id, v.category, (v.embedding <=> p_vector) AS distance FROM %2$I v
             WHERE v.tenant_id = p_tenant AND v.user_pk = v_user AND v.state = 'active' AND v.type = 'semantic'
               AND (p_categories IS NULL OR v.category = ANY (p_categories))),
+        close AS MATERIALIZED (
+            SELECT memory_id FROM scan WHERE distance <= 1 - p_link_min ORDER BY distance LIMIT 4 * p_link),
+        linkable AS (
+            SELECT c.memory_id, (v.embedding - m.mean) <=> (p_vector - m.mean) AS distance
+            FROM close c JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = c.memory_id
+            CROSS JOIN (SELECT avg(x.embedding) AS mean FROM (
+                (SELECT v.embedding FROM (SELECT memory_id FROM scan ORDER BY memory_id DESC LIMIT 64) newest
+                 JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = newest.memory_id)
+                UNION ALL SELECT p_vector - p_vector FROM generate_series(1, 10)) x) m),
         picked AS (
             (SELECT memory_id, true AS near, false AS link FROM scan WHERE category = p_category ORDER BY distance LIMIT p_near)
             UNION ALL
-            (SELECT memory_id, false, true FROM scan WHERE distance <= 1 - p_link_min ORDER BY distance LIMIT p_link)
+            (SELECT l.memory_id, false, true FROM linkable l WHERE l.distance <= 1 - p_link_min ORDER BY l.distance LIMIT p_link)
             UNION ALL
             SELECT m.id, false, false FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
                 AND m.category = p_category AND m.text_hash = p_hash AND m.type = 'semantic' AND m.state = 'active')

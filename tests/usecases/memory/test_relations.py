@@ -13,6 +13,7 @@ from app.bootstrap import Application
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType
 from app.usecases.recall.request import Query
+from bench.realistic_users import load_user
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.usecases.conftest import Configured
 from tests.usecases.stored import edges, history_of
@@ -73,6 +74,18 @@ async def test_a_changed_text_is_linked_to_its_new_neighbours(
     await app.edit.patch_memory(caller.scope, other.id, {"text": CHESS}, version=None)
     assert await edges(sql) == {(other.id, goal.id)}
     assert [row["event"] for row in await history_of(sql, other.id)] == ["ADD", "UPDATE", "LINK"]
+
+
+async def test_memories_that_share_only_the_users_name_are_not_related(app: Application, caller: Caller) -> None:
+    stored = [m for m in load_user("development").memories.values() if m.type is MemoryType.semantic][:90]
+    for memory in stored:
+        await app.write.write_memory(caller.scope, draft(memory.text, category=memory.category))
+    contract = await app.write.write_memory(caller.scope, draft("Nora must sign the contract by 19 December."))
+    assert contract.similarity is not None
+    assert contract.similarity > 0.5
+    assert contract.related == 0
+    lessons = await app.write.write_memory(caller.scope, draft("Nora's German lessons moved to Wednesday evenings."))
+    assert lessons.related >= 1
 
 
 async def strengths(sql: asyncpg.Connection) -> dict[frozenset[UUID], float]:
@@ -210,7 +223,9 @@ async def test_a_bound_key_links_only_within_its_agents_categories(
     goal = await app.write.write_memory(planner.scope, draft(GOAL, category="goals"))
     assert goal.related == 1
     assert await edges(sql) - before == {(goal.id, tasks.id)}
-    free = await app.write.write_memory(caller.scope, draft("Maya trains for a chess tournament.", category="goals"))
+    free = await app.write.write_memory(
+        caller.scope, draft("Maya plays in a chess tournament on Sundays.", category="goals")
+    )
     assert {(free.id, tasks.id), (free.id, likes.id), (free.id, goal.id)} <= await edges(sql)
 
 
