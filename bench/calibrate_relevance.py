@@ -3,15 +3,15 @@
     python -m bench.calibrate_relevance --locomo FILE           fits on all but one conversation, tries it on that one
     python -m bench.calibrate_relevance --locomo FILE --write   also fits on all and writes the coefficients
 
-The coefficients are those of a logistic regression with a small ridge penalty. They are fitted on questions of LoCoMo
-and of the realistic user `development`, whose memories are facts. Items that are stale for a question do not count.
+The coefficients are those of logistic regressions with a small ridge penalty: one of turns, fitted on questions of
+LoCoMo, and two of facts, fitted on the realistic users. Items that are stale for a question do not count.
 """
 
 import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,33 +22,22 @@ from numpy.typing import NDArray
 from app.bootstrap import Doubles, build_application
 from app.config.loader import CONFIG_DIR, load_policies
 from app.domain.filters import Filters
-from app.domain.recall.relevance import SIGNALS, RelevanceModel, estimate_relevance
+from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, estimate_relevance
 from app.usecases.recall.request import Query
 from bench import retrieval, throwaway
 from bench.answers import store_user
-from bench.realistic_users import load_user
-from bench.relevance import MIXED, RelevanceFigures, RelevanceSample, measure_relevance, sample_of
+from bench.realistic_users import USERS, load_user
+from bench.relevance import MIXED, RelevanceFigures, RelevanceSample, area_under_roc, measure_relevance, sample_of
 
 MODEL: Final = "all-MiniLM-L6-v2"
 FILE: Final = CONFIG_DIR / "models" / f"{MODEL}.relevance.yaml"
 RIDGE: Final = 1.0
 STEPS: Final = 50
+FACT_SIGNALS: Final = ("rank", "total", "context", "best_similarity")
+QUESTION_SIGNALS: Final = ("best_words", "best_similarity")
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """The coefficients of a regression."""
-
-    intercept: float
-    coefficients: NDArray[np.float64]
-
-    def apply_to(self, model: RelevanceModel) -> RelevanceModel:
-        """Return the model with these coefficients."""
-        named = dict(zip(SIGNALS, self.coefficients.tolist(), strict=True))
-        return replace(model, intercept=self.intercept, coefficients=named)
-
-
-def fit_logistic(signals: NDArray[np.float64], labels: NDArray[np.float64]) -> Fit:
+def fit_logistic(signals: NDArray[np.float64], labels: NDArray[np.bool_]) -> Regression:
     """Fit a logistic regression by Newton's method. The ridge penalty is on coefficients of standardised signals."""
     mean, deviation = signals.mean(axis=0), signals.std(axis=0)
     deviation[deviation < 1e-9] = 1.0
@@ -64,44 +53,78 @@ def fit_logistic(signals: NDArray[np.float64], labels: NDArray[np.float64]) -> F
         if np.abs(step).max() < 1e-8:
             break
     coefficients = found[1:] / deviation
-    return Fit(float(found[0] - coefficients @ mean), coefficients)
+    named = dict(zip(SIGNALS, coefficients.tolist(), strict=True))
+    return Regression(float(found[0] - coefficients @ mean), {name: value for name, value in named.items() if value})
 
 
-def fit_samples(samples: Sequence[RelevanceSample]) -> Fit:
-    """Fit the items of the mixture of LoCoMo's questions and those of realistic users."""
-    used = [s for s in samples if s.kind in MIXED or s.kind == "fact"]
-    labels = np.concatenate([s.labels for s in used]).astype(np.float64)
-    return fit_logistic(np.concatenate([s.signals for s in used]), labels)
+def fit_turns(samples: Sequence[RelevanceSample]) -> Regression:
+    """Fit the mixture of LoCoMo's questions."""
+    used = [s for s in samples if s.kind in MIXED]
+    return fit_logistic(np.concatenate([s.signals for s in used]), np.concatenate([s.labels for s in used]))
+
+
+def fit_users(model: RelevanceModel, samples: Sequence[RelevanceSample]) -> RelevanceModel:
+    """Fit facts and questions of realistic users, by few signals, because there are few questions."""
+    used = [s for s in samples if s.kind in USERS and len(s.labels)]
+    answered = [s for s in used if s.evidence]
+    facts = np.concatenate([_only(s.signals[~s.turns], FACT_SIGNALS) for s in answered])
+    questions = np.stack([_only(s.signals, QUESTION_SIGNALS)[0] for s in used])
+    return replace(
+        model,
+        facts=fit_logistic(facts, np.concatenate([s.labels[~s.turns] for s in answered])),
+        question=fit_logistic(questions, np.array([s.evidence > 0 for s in used])),
+    )
+
+
+def _only(signals: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the signals with all others set to 0, so that they get no coefficient."""
+    return signals * np.array([name in names for name in SIGNALS])
 
 
 def try_folds(samples: Sequence[RelevanceSample], model: RelevanceModel, least: float) -> RelevanceFigures:
     """Fit on all conversations but one and try it on that one, for each; return the figures of all together."""
     tried: list[RelevanceSample] = []
     told: list[NDArray[np.float64]] = []
-    for conversation in sorted({s.conversation for s in samples if s.kind != "fact"}):
-        fitted = fit_samples([s for s in samples if s.conversation != conversation]).apply_to(model)
+    for conversation in sorted({s.conversation for s in samples if s.kind not in USERS}):
+        fitted = replace(model, turns=fit_turns([s for s in samples if s.conversation != conversation]))
         for sample in (s for s in samples if s.conversation == conversation):
             tried.append(sample)
-            told.append(np.array(estimate_relevance(fitted, sample.signals), np.float64))
+            told.append(_relevances_of(sample, fitted))
     return measure_relevance(tried, least, told)
 
 
-async def ask_development_user(site: throwaway.Site) -> list[RelevanceSample]:
-    """Ask the questions of the realistic user, with ten items each, less those that are stale for the question."""
+def try_users(samples: Sequence[RelevanceSample], model: RelevanceModel) -> str:
+    """Fit on one realistic user and try it on the other; return the area under the ROC of each as text."""
+    lines = []
+    for name in USERS:
+        fitted = fit_users(model, [s for s in samples if s.kind != name])
+        tried = [(_relevances_of(s, fitted)[~s.turns], s.labels[~s.turns]) for s in samples if s.kind == name]
+        area = area_under_roc(np.concatenate([r for r, _ in tried]), np.concatenate([y for _, y in tried]))
+        lines.append(f"facts of {name}, fitted on the other user: AUROC {area:.3f}")
+    return "\n".join(lines)
+
+
+def _relevances_of(sample: RelevanceSample, model: RelevanceModel) -> NDArray[np.float64]:
+    turns = np.flatnonzero(sample.turns).tolist()
+    return np.array(estimate_relevance(model, sample.signals, turns), np.float64)
+
+
+async def ask_users(site: throwaway.Site) -> list[RelevanceSample]:
+    """Ask the questions of the realistic users, with ten items each, less those that are stale for the question."""
     clock, samples = retrieval.MovableClock(), []
-    user = load_user("development")
     async with build_application(site.home.server_settings(site.cluster), Doubles(clock=clock)) as app:
         principal = await app.tenants.authenticate(site.key)
         assert principal is not None
-        keys = await store_user(app, principal, user, clock)
-        for question in user.questions:
-            asked = Query(
-                question.agent, question.ask, question.categories, Filters(user.user_id), 10, 8192, min_relevance=0.0
-            )
-            answer = await app.query.answer_query(principal, asked)
-            answer.items = [item for item in answer.items if not keys[item.memory.id] & question.stale]
-            helpful = {id_ for id_, named in keys.items() if named & question.relevant}
-            samples.append(sample_of(answer, -1, "fact", False, helpful, len(helpful)))
+        for name in USERS:
+            user = load_user(name)
+            keys = await store_user(app, principal, user, clock)
+            for question in user.questions:
+                filters = Filters(user.user_id)
+                asked = Query(question.agent, question.ask, question.categories, filters, 10, 8192, min_relevance=0.0)
+                answer = await app.query.answer_query(principal, asked)
+                answer.items = [item for item in answer.items if not keys[item.memory.id] & question.stale]
+                helpful = {id_ for id_, named in keys.items() if named & question.relevant}
+                samples.append(sample_of(answer, -1, name, False, helpful, len(helpful)))
     return samples
 
 
@@ -110,7 +133,7 @@ def collect_samples(file: Path, conversations: Sequence[int]) -> list[RelevanceS
 
     async def ask_all(site: throwaway.Site) -> list[RelevanceSample]:
         _, samples = await retrieval.measure_profiles(site, file, conversations, [], _print_progress)
-        return samples + await ask_development_user(site)
+        return samples + await ask_users(site)
 
     with throwaway.open_site(0) as site:
         return asyncio.run(ask_all(site))
@@ -127,8 +150,9 @@ def render_model(model: RelevanceModel) -> str:
         for name in ("dense", "lexical", "late")
     }
     values: dict[str, Any] = {"profiles": list(model.profiles), "prior": model.prior, **spreads}
-    values["intercept"] = round(model.intercept, 4)
-    values["coefficients"] = {name: round(value, 4) for name, value in model.coefficients.items()}
+    for name, fitted in (("turns", model.turns), ("facts", model.facts), ("question", model.question)):
+        rounded = {signal: round(value, 4) for signal, value in fitted.coefficients.items()}
+        values[name] = {"intercept": round(fitted.intercept, 4), "coefficients": rounded}
     head = "# Relevance for this embedding model, by `python -m bench.calibrate_relevance --write`.\n"
     return head + yaml.safe_dump(values, sort_keys=False)
 
@@ -147,7 +171,8 @@ def main() -> None:
     samples = collect_samples(options.locomo, [int(part) for part in options.conversations.split(",")])
     print(f"each conversation with the coefficients of the others, min_relevance {least}:")
     print(try_folds(samples, policies.relevance, least).text)
-    fitted = fit_samples(samples).apply_to(policies.relevance)
+    print(try_users(samples, policies.relevance))
+    fitted = fit_users(replace(policies.relevance, turns=fit_turns(samples)), samples)
     print(render_model(fitted))
     if options.write:
         FILE.write_text(render_model(fitted), encoding="utf-8")

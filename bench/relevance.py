@@ -32,7 +32,8 @@ MIXED: Final = ("own", "own masked", "foreign", "foreign masked")
 
 @dataclass(frozen=True, slots=True)
 class RelevanceSample:
-    """The ranked items of one question: their signals, shape (items, signals), labels and relevances.
+    """The ranked items of one question: their signals, shape (items, signals), whether they are turns,
+    labels and relevances.
 
     `evidence` is the number of memories that help to answer. `masked`: the question has a copy without names.
     """
@@ -42,6 +43,7 @@ class RelevanceSample:
     masked: bool
     evidence: int
     signals: NDArray[np.float64]
+    turns: NDArray[np.bool_]
     labels: NDArray[np.bool_]
     relevances: NDArray[np.float64]
 
@@ -144,6 +146,7 @@ def sample_of(
         masked,
         evidence,
         np.array([s.signals for s in scored]),
+        np.array([s.candidate.seq is not None for s in scored], bool),
         np.array([s.candidate.id in helpful for s in scored], bool),
         np.array([s.relevance for s in scored], np.float64),
     )

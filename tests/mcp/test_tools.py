@@ -50,7 +50,8 @@ async def test_a_client_lists_asks_writes_and_audits(connect: Connect, server: s
 
 
 async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
-    requests: list[dict[str, Any]] = [{"min_relevance": 0.05}, {"return": "full"}, {"explain": True}, {"thread_id": "t", "since_rev": 0}]
+    requests: list[dict[str, Any]] = [{"min_relevance": 0.05}, {"return": "full"}, {"explain": True}]
+    requests.append({"thread_id": "t", "since_rev": 0})
     async with caller.client(server) as http, by_http(server, caller.key) as client:
         for sentence in ("Maya drinks oat milk.", "Maya drinks oat milk in her coffee.", "Maya owns a red kayak."):
             await calls.remember(http, sentence, thread_id="t", metadata={"nothing": None}, importance=3)

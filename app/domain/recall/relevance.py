@@ -16,7 +16,7 @@ from app.domain.recall.candidates import Candidate
 from app.domain.recall.dialogue import Dialogue, Values
 
 SIGNALS: Final = (
-    "fact",  # 1 for a memory that is no turn
+    "rank",  # ln(1 + place), places from 0
     "total",
     "best_total",
     "total_by_best",  # total · best_total
@@ -49,13 +49,34 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Regression:
+    """The intercept and the coefficients by name of a signal (`SIGNALS`); a signal without one does not count."""
+
+    intercept: float = 0.0
+    coefficients: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.coefficients) - set(SIGNALS)):
+            raise ValueError(f"unknown signals: {', '.join(unknown)}; use: {', '.join(SIGNALS)}")
+
+    def probabilities(self, signals: NDArray[np.float64]) -> Values:
+        """Return the probability of each row of signals."""
+        weights = np.array([self.coefficients.get(name, 0.0) for name in SIGNALS])
+        result: Values = 0.5 + 0.5 * np.tanh((signals @ weights + self.intercept) / 2)  # never overflows
+        return result
+
+
+@dataclass(frozen=True, slots=True)
 class RelevanceModel:
     """The calibration of one embedding model.
 
     - `profiles`: the ranking profiles whose totals the coefficients were fitted on. Others have no relevance.
     - `prior`: the number of candidates that the usual spreads count for when scores are standardised.
     - `dense`, `lexical`, `late`: the usual spread of each score.
-    - `coefficients`: by name of a signal (`SIGNALS`); a signal without one does not count.
+    - `turns`: the regression of turns. Many turns are near a question and few answer it, and turns have cues of their
+      own.
+    - `facts`, `question`: of all other memories, the probability that one helps if any does, and the probability that
+      any does. Their product is the relevance.
     """
 
     profiles: tuple[str, ...]
@@ -63,19 +84,13 @@ class RelevanceModel:
     dense: Spread
     lexical: Spread
     late: Spread
-    intercept: float = 0.0
-    coefficients: Mapping[str, float] = field(default_factory=dict)
+    turns: Regression = field(default_factory=Regression)
+    facts: Regression = field(default_factory=Regression)
+    question: Regression = field(default_factory=Regression)
 
     def __post_init__(self) -> None:
         if self.prior < 0:
             raise ValueError("prior cannot be negative")
-        if unknown := sorted(set(self.coefficients) - set(SIGNALS)):
-            raise ValueError(f"unknown signals: {', '.join(unknown)}; use: {', '.join(SIGNALS)}")
-
-    @property
-    def weights(self) -> Values:
-        """The coefficients in the order of SIGNALS."""
-        return np.array([self.coefficients.get(name, 0.0) for name in SIGNALS])
 
 
 def relevance_signals(
@@ -98,10 +113,10 @@ def relevance_signals(
     best_words = float(np.max(scores, initial=0.0, where=~np.isnan(scores)))
     best_total = float(totals[best[0]])
     best_similarity = max(candidates[at].similarity or 0.0 for at in best)
-    facts = np.ones(count)
-    facts[dialogue.turns] = 0.0
+    ranks = np.empty(count)
+    ranks[np.argsort(-totals, kind="stable")] = np.log1p(np.arange(count))
     signals = [
-        facts,
+        ranks,
         totals,
         np.full(count, best_total),
         totals * best_total,
@@ -116,10 +131,14 @@ def relevance_signals(
     return np.column_stack(signals)
 
 
-def estimate_relevance(model: RelevanceModel, signals: NDArray[np.float64]) -> list[float | None]:
-    """Return the relevance of each row of signals; None for a row with NaN: a memory that is not embedded yet."""
-    logits = signals @ model.weights + model.intercept
-    return [None if math.isnan(logit) else 0.5 + 0.5 * math.tanh(logit / 2) for logit in logits.tolist()]
+def estimate_relevance(model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]) -> list[float | None]:
+    """Return the relevance of each row of signals; None for a row with NaN: a memory that is not embedded yet.
+
+    `turns` are the indexes of the rows of turns.
+    """
+    found = model.facts.probabilities(signals) * model.question.probabilities(signals)
+    found[turns] = model.turns.probabilities(signals)[turns]
+    return [None if math.isnan(probability) else probability for probability in found.tolist()]
 
 
 def _context_scores(words: NDArray[np.float64], dialogue: Dialogue) -> Values:

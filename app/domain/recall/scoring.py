@@ -149,7 +149,7 @@ class _Ranking:
         if self._model is not None and self._profile.name in self._model.profiles:
             signals = relevance_signals(self._candidates, columns, totals, self._dialogue, self._words)
             if signals is not None:
-                return estimate_relevance(self._model, signals), signals
+                return estimate_relevance(self._model, signals, self._dialogue.turns), signals
         return [None] * len(self._candidates), None
 
     def _match_columns(self) -> dict[str, Values]:
