@@ -75,9 +75,11 @@ class MemoryChange:
 
     Set `new` for an insert, `fields` for an update, neither for a purge.
 
-    - `threads`: the deltas that show the change: of the thread that wrote it and of the memory's own thread.
+    - `threads`: the deltas that show the change: of the thread that wrote it and of the memory's own thread. The
+      database adds the threads that have told of the memory, or of one that it replaces.
     - `vector`, `tokens`: the embedding of a new or changed text.
     - `edges`: relations. With a new text they replace all relations of the memory, otherwise they are added.
+    - `replaces`: the memories that this one takes the place of.
     - `delta_meta`: data of the delta entry. A changed memory adds its text and importance.
     - `jobs`: the jobs that commit together with the change.
     - `expect_version`, `expect_states`: the version and states that the stored memory must have.
@@ -98,6 +100,13 @@ class MemoryChange:
     history_meta: Mapping[str, Any] = field(default_factory=dict)
     old_ref: str | None = None
     new_ref: str | None = None
+    replaces: tuple[UUID, ...] = ()
     edges: tuple[Edge, ...] = ()
     observations: tuple[Observation, ...] = ()
     jobs: tuple[NewJob, ...] = ()
+
+    @property
+    def delta_record(self) -> dict[str, Any]:
+        """The data of the delta entry, with the ids of the replaced memories."""
+        replaced = {"replaces": [str(memory_id) for memory_id in self.replaces]} if self.replaces else {}
+        return {**self.delta_meta, **replaced}

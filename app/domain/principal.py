@@ -28,6 +28,12 @@ class Principal:
         return self.agent or (f"key:{self.key_id}" if self.key_id else "system")
 
     @property
+    def cursor_key(self) -> UUID:
+        """The key that a delta cursor belongs to; zero for all keys that are bound to one and the same agent alone."""
+        shared = self.key_id is None or (self.agents is not None and len(self.agents) == 1)
+        return UUID(int=0) if shared or self.key_id is None else self.key_id
+
+    @property
     def category_list(self) -> list[str] | None:
         """Sorted `categories` for a database argument; None if the key is bound to no agent."""
         return None if self.categories is None else sorted(self.categories)

@@ -37,7 +37,7 @@ FROM unnest($2::text[]) AS ref
 
 @dataclass(frozen=True, slots=True)
 class RecordedChange:
-    """The result of one change. `revisions` by thread; `memory` is the row after it, None if purged."""
+    """The result of one change. `revisions` by thread of the change; `memory` is the row after it, None if purged."""
 
     memory: Memory | None
     revisions: dict[str, int]
@@ -184,6 +184,7 @@ def _change_batch(principal: Principal, changes: Sequence[MemoryChange]) -> dict
         "threads": dict(Counter(thread for _change, thread in logged)),
         "updates": [_update_row(c) for c in changes if not c.new],
         "delta": list(_delta_rows(logged)),
+        "also": [_also_row(c) for c in changes if CHANGES[c.kind].delta and c.kind is not ChangeKind.created],
         "relations": [new_relation_row(c, edge, new_ids) for c in fresh for edge in c.edges],
         "related": {str(c.memory_id): len(c.edges) for c in fresh},
         "edges": [row for c in changes if c.edges and not c.new for row in edge_rows(c.memory_id, c.actor, c.edges)],
@@ -237,8 +238,19 @@ def _delta_rows(logged: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str
             "thread_id": thread,
             "back": left[thread],
             "event": CHANGES[change.kind].delta,
-            "meta": change.delta_meta,
+            "meta": change.delta_record,
         }
+
+
+def _also_row(change: MemoryChange) -> dict[str, Any]:
+    """Return the row of a change for the threads that have told of its memories before."""
+    return {
+        "memory_id": str(change.memory_id),
+        "event": CHANGES[change.kind].delta,
+        "meta": change.delta_record,
+        "of": [str(memory_id) for memory_id in (change.memory_id, *change.replaces)],
+        "threads": change.threads,
+    }
 
 
 def _event_row(o: Observation) -> dict[str, Any]:
@@ -280,5 +292,6 @@ def _recorded_changes(changes: Sequence[MemoryChange], answer: dict[str, Any]) -
         name = str(change.memory_id)
         after = answer["rows"].get(name, {}).get("after")
         memory = change.new.to_memory(change.memory_id) if change.new else memory_from_json(after) if after else None
-        result.append(RecordedChange(memory, revisions[name], answer["related"].get(name, 0)))
+        told = {thread: rev for thread, rev in revisions[name].items() if thread in change.threads}
+        result.append(RecordedChange(memory, told, answer["related"].get(name, 0)))
     return tuple(result)

@@ -13,6 +13,7 @@ CAPABILITIES = (
     "memory",
     "memory_write",
     "recall",
+    "delta",
     "reflection",
     "consolidation",
     "consent",

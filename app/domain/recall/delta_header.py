@@ -1,10 +1,11 @@
-"""The delta header: the changes in a thread in at most three bullets (docs/contract.md, Recall)."""
+"""The delta header: the net changes in a thread in at most three bullets (docs/contract.md, Recall)."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
+from uuid import UUID
 
 from app.domain.text_rules import ELLIPSIS, cut_at_word, normalise_text, one_line
 
@@ -29,7 +30,7 @@ _SIGN: Final = re.compile(rf"(?:[-*•]\s)?[-+↑↔−~↺](?=(?:{'|'.join(SIGN
 
 @dataclass(frozen=True, slots=True)
 class DeltaEntry:
-    """One change that an agent may see.
+    """The net change of one memory since a revision, as an agent may see it. `rev` is the memory's newest.
 
     `combined` is the number of memories that a merge joined; `text` is then the text of the merged memory.
     """
@@ -41,6 +42,7 @@ class DeltaEntry:
     text: str
     importance: int
     combined: int | None = None
+    memory_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""The changes in a thread since a revision, and each agent's cursor, for all users or for one."""
+"""The net changes in a thread since a revision, and each reader's cursor, for all users or for one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from app.domain.principal import Principal
 from app.storage.statements import load_statements
@@ -12,22 +13,16 @@ _SQL = load_statements("recall/delta.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadState:
-    """A thread's revision, the agent's cursor, and the oldest revision that the log still holds (0: none)."""
+class ReaderDelta:
+    """A thread's delta for one reader.
 
+    `since` is the revision where it starts, `rev` the newest of a change in the reader's categories. `rows` are the
+    most important net changes, `total` is the number of all.
+    """
+
+    since: int
     rev: int
-    cursor: int
-    oldest: int
-
-    def is_truncated(self, since: int) -> bool:
-        """Tell whether some changes after `since` are no longer in the log."""
-        return self.rev > since and (self.oldest == 0 or self.oldest > since + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The most important changes, and the number of all visible ones."""
-
+    truncated: bool
     rows: tuple[Any, ...]
     total: int
 
@@ -35,42 +30,45 @@ class Changes:
 class DeltaStorage:
     """Statements that read the change log and move cursors."""
 
-    async def get_thread_state(
-        self, tx: ReadTx, principal: Principal, thread_id: str, agent: str | None, user_id: str | None
-    ) -> ThreadState:
-        """Return the state of the thread and the agent's cursor; both are 0 in a thread without changes."""
-        row: Any = await tx.fetchrow(_SQL["state"], principal.tenant_id, thread_id, agent, user_id)
-        return ThreadState(row["rev"], row["cursor"], row["oldest"])
-
-    async def load_changes(
+    async def read_delta(
         self,
         tx: ReadTx,
         principal: Principal,
         thread_id: str,
-        between: tuple[int, int],
+        since: int | None,
+        agent: str | None,
+        user_id: str | None,
         categories: Sequence[str] | None,
         limit: int,
-        user_id: str | None = None,
-        truncated: bool = False,
-    ) -> Changes:
-        """Return changes after the first revision of `between` up to the second, the most important first.
-
-        A change counts if its category is visible before and after it. A memory that was created and deleted in between
-        does not appear. `truncated`: the log no longer holds all changes in between.
-        """
+    ) -> ReaderDelta:
+        """Return the delta of `categories` (None: all) since a revision; None means the reader's cursor."""
         visible = None if categories is None else list(categories)
-        rows = await tx.fetch(
-            _SQL["changes"], principal.tenant_id, thread_id, between[0], visible, limit, between[1], user_id, truncated
+        rows: Any = await tx.fetch(
+            _SQL["delta"],
+            principal.tenant_id,
+            thread_id,
+            since,
+            agent,
+            user_id,
+            principal.cursor_key,
+            visible,
+            limit,
         )
-        return Changes(tuple(rows), rows[0]["total"] if rows else 0)
+        first, told = rows[0], tuple(row for row in rows if row["kind"] is not None)
+        return ReaderDelta(first["since_rev"], first["told_rev"], first["truncated"], told, first["total"])
 
     async def advance_cursor(
         self, tx: WriteTx, principal: Principal, thread_id: str, agent: str, rev: int, user_id: str | None = None
     ) -> None:
-        """Move the agent's cursor to `rev`, never back. `user_id` None: the cursor for changes of all users."""
-        await tx.execute(_SQL["advance"], principal.tenant_id, thread_id, agent, rev, user_id)
+        """Move the reader's cursor to `rev`, never back. `user_id` None: the cursor for changes of all users."""
+        await tx.execute(_SQL["advance"], principal.tenant_id, thread_id, agent, rev, user_id, principal.cursor_key)
 
 
 async def erase_cursors(tx: WriteTx, principal: Principal, user_id: str) -> int:
     """Delete the cursors that name the user, in the transaction of their erasure; return how many."""
     return int((await tx.execute(_SQL["erase"], principal.tenant_id, user_id)).rsplit(" ", 1)[-1])
+
+
+async def drop_key_cursors(tx: WriteTx, principal: Principal, key_id: UUID) -> None:
+    """Delete the cursors of an API key, in the transaction that revokes it."""
+    await tx.execute(_SQL["drop_key"], principal.tenant_id, key_id)

@@ -51,9 +51,10 @@ WHERE tenant_id = $1 AND user_pk = user_pk_of($1, $2) AND $3::text[] IS NULL
 ORDER BY low, high, score LIMIT $5
 
 -- name: cursor
-SELECT ARRAY[thread_id, agent] AS id, thread_id, agent, rev, updated_at FROM delta_cursors
+SELECT ARRAY[thread_id, agent, key_id::text] AS id, thread_id, agent, key_id, rev, updated_at FROM delta_cursors
 WHERE tenant_id = $1 AND user_id = $2 AND $3::text[] IS NULL
-  AND ($4::text[] IS NULL OR (thread_id, agent) > (($4::text[])[1], ($4::text[])[2])) ORDER BY thread_id, agent LIMIT $5
+  AND ($4::text[] IS NULL OR (thread_id, agent, key_id) > (($4::text[])[1], ($4::text[])[2], ($4::text[])[3]::uuid))
+ORDER BY thread_id, agent, key_id LIMIT $5
 
 -- name: job
 SELECT id, kind AS job, state, payload, slot, attempts, next_run, last_error, report, created_at, updated_at FROM jobs

@@ -1,6 +1,7 @@
 """The journal's tables: history, change log, revisions, events, idempotency keys, cursors; and jobs."""
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Computed,
@@ -37,7 +38,12 @@ class Xid8(UserDefinedType[int]):
 ischema_names["xid8"] = Xid8  # so that reading the schema back gives no warning
 
 thread_revision = Table(
-    "thread_revision", metadata, tenant_column(), text_column("thread_id", key=True), bigint_column("rev")
+    "thread_revision",
+    metadata,
+    tenant_column(),
+    text_column("thread_id", key=True),
+    bigint_column("rev"),
+    *(Column(name, JSONB, nullable=False) for name in ("pruned", "erased")),
 )
 change_log = Table(
     "change_log",
@@ -52,6 +58,8 @@ change_log = Table(
     text_column("category_after", null=True),
     Column("meta", JSONB, nullable=False),
     Column("ts", _time, nullable=False),
+    Column("user_pk", BigInteger),
+    *(text_column(name, null=True) for name in ("type", "state_before")),
     Index("change_log_memory", "tenant_id", "memory_id"),
 )
 Index("change_log_rev", change_log.c.tenant_id, change_log.c.thread_id, desc("rev"), unique=True)
@@ -65,6 +73,13 @@ delta_cursors = Table(
     text_column("agent", key=True),
     bigint_column("rev"),
     Column("updated_at", _time, nullable=False),
+    id_column("key_id"),
+)
+Index(
+    "delta_cursors_of_key",
+    delta_cursors.c.tenant_id,
+    delta_cursors.c.key_id,
+    postgresql_where=sql("key_id <> '00000000-0000-0000-0000-000000000000'"),
 )
 history = Table(
     "history",

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from app.domain.principal import Principal
 from app.storage.identity import new_id
+from app.storage.recall.delta import drop_key_cursors
 from app.storage.uow import UnitOfWork
 
 
@@ -123,13 +124,14 @@ class TenantStorage:
         return [_key_from_row(row) for row in rows]
 
     async def revoke_key(self, principal: Principal, key_id: UUID) -> bool:
-        """Revoke a key; return False if it does not exist or was revoked before."""
+        """Revoke a key and delete its delta cursors; return False if it does not exist or was revoked before."""
         async with self._uow.write(principal) as tx:
             tag = await tx.execute(
                 "UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL",
                 principal.tenant_id,
                 key_id,
             )
+            await drop_key_cursors(tx, principal, key_id)
         return bool(tag == "UPDATE 1")
 
 

@@ -148,6 +148,7 @@ def merge_changes(principal: Principal, merge: Merge, related: Iterable[Related]
         history_meta={"absorbed": [{"id": str(a.memory.id), **_merge_reason(a)} for a in merge.absorbed]},
         old_ref=str(merge.absorbed[0].memory.id),
         new_ref=str(survivor.id),
+        replaces=tuple(absorbed.memory.id for absorbed in merge.absorbed),
         edges=_inherited_edges(merge, related),
         observations=(_merge_event(merge, "ok"),),
     )

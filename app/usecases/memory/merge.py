@@ -153,6 +153,7 @@ def _compose_recreate(plan: WritePlan, match: ComparedMemory) -> tuple[list[Memo
         tokens=plan.embedding.tokens,
         threads=threads_of(merged.thread_id, match.thread_id),
         old_ref=str(old.id),
+        replaces=(old.id,),
         delta_meta=delta_meta(merged.text, merged.importance),
         history_meta=_incoming_meta(plan),
         edges=edges_to(memory_id, old.created_at, plan.compared, without=old.id),

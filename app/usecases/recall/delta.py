@@ -13,9 +13,10 @@ from app.storage.uow import ReadTx, UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The visible changes of a thread. `header` is None if there are none.
+    """The net changes of a thread that a reader may see. `header` is None if there are none.
 
-    `more` counts visible changes without a bullet. `truncated`: the log no longer reaches back to `since_rev`.
+    `rev` is the newest revision of a change in the reader's categories. `more` counts net changes without a bullet.
+    `truncated`: the log no longer holds all changes of these categories since `since_rev`.
     """
 
     since_rev: int
@@ -59,32 +60,25 @@ class ReadDelta:
     ) -> Delta:
         """Return the delta inside an open transaction.
 
-        It starts at `since_rev`; None means the agent's cursor for `user_id`, or for all users if that is None. With a
+        It starts at `since_rev`; None means the reader's cursor for `user_id`, or for all users if that is None. With a
         `user_id` it has that user's memories only, because two users may have threads of the same name.
         """
-        state = await self._storage.get_thread_state(tx, principal, thread_id, agent, user_id)
-        since = state.cursor if since_rev is None else since_rev
-        if state.rev <= since:
-            return Delta(since, state.rev, None, 0, False)
-        limit, truncated = self._policies.delta_bullets, state.is_truncated(since)
-        between = (since, state.rev)
-        changes = await self._storage.load_changes(
-            tx, principal, thread_id, between, categories, limit, user_id, truncated
-        )
-        entries = tuple(self._entry_from_row(row) for row in changes.rows)
-        header = render_header(since, entries, limit)
+        limit = self._policies.delta_bullets
+        read = await self._storage.read_delta(tx, principal, thread_id, since_rev, agent, user_id, categories, limit)
+        entries = tuple(self._entry_from_row(row) for row in read.rows)
+        header = render_header(read.since, entries, limit)
         shown = header.shown if header else 0
-        return Delta(since, state.rev, header, changes.total - shown, truncated, entries)
+        return Delta(read.since, read.rev, header, read.total - shown, read.truncated, entries)
 
     def _entry_from_row(self, row: Any) -> DeltaEntry:
         category = self._policies.categories.categories.get(row["category"])
-        meta = row["meta"]
         return DeltaEntry(
             rev=row["rev"],
-            kind=row["event"],
+            kind=row["kind"],
             category=row["category"],
             label=category.label if category else None,
-            text=meta.get("text", ""),
-            importance=meta.get("importance", 1),
-            combined=meta.get("combined"),
+            text=row["text"] or "",
+            importance=row["importance"],
+            combined=row["combined"],
+            memory_id=row["memory_id"],
         )

@@ -41,6 +41,7 @@ BEGIN
         PERFORM know_users(p_tenant, p_batch->'users');
     END IF;
     IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
+    IF p_batch ? 'also' THEN p_batch := tell_threads(p_tenant, p_batch, v_images); END IF;
     v_revs := record_changes_minilm_l6_v2(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
     IF v_images <> '{}' THEN
         PERFORM put_vectors_minilm_l6_v2(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));

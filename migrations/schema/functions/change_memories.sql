@@ -12,7 +12,8 @@ BEGIN
         IF c->>'op' = 'purge' THEN
             PERFORM purge_memory(v_old);
             v_images := v_images || jsonb_build_object(v_old.id,
-                jsonb_build_object('before', jsonb_build_object('category', v_old.category)));
+                jsonb_build_object('before', jsonb_build_object('category', v_old.category, 'type', v_old.type,
+                                                                'state', v_old.state, 'user_id', v_old.user_id)));
         ELSE
             v_images := v_images || jsonb_build_object(v_old.id, jsonb_build_object(
                 'before', memory_json(v_old), 'after', memory_json(update_memory(v_old, c))));

@@ -16,6 +16,13 @@ BEGIN
     -- Lock the threads in the order of writers. This waits for a concurrent write, which then counts below.
     PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads) ORDER BY thread_id FOR UPDATE;
     SELECT coalesce(jsonb_object_agg(t, 'erased:' || gen_random_uuid()), '{}') INTO v_new FROM unnest(v_threads) t;
+    UPDATE thread_revision t SET erased = t.erased || n.erased FROM (  -- so that no reader is told an older revision
+        SELECT g.thread_id, jsonb_object_agg(g.category, greatest(g.rev, (r.erased->>g.category)::bigint)) AS erased
+        FROM (SELECT thread_id, coalesce(category_after, category_before) AS category, max(rev) AS rev FROM change_log
+              WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids) GROUP BY 1, 2) g
+        JOIN thread_revision r ON r.tenant_id = p_tenant AND r.thread_id = g.thread_id
+        WHERE g.category IS NOT NULL GROUP BY g.thread_id) n
+        WHERE t.tenant_id = p_tenant AND t.thread_id = n.thread_id;
     UPDATE change_log c SET thread_id = v_new->>c.thread_id
         WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
           AND rev > (SELECT min(o.rev) FROM change_log o WHERE o.tenant_id = p_tenant AND o.thread_id = c.thread_id);

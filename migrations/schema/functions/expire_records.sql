@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION public.expire_records(p_tenant uuid, p_revisions bigi
 AS $function$
 DECLARE
     v_done jsonb := '{}';
+    v_pruned jsonb;
     v_count int;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
@@ -16,13 +17,6 @@ BEGIN
             'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
                                                                             OR state = 'dead' AND updated_at < p_events)));
     END IF;
-    DELETE FROM change_log WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
-        SELECT o.id FROM thread_revision t CROSS JOIN LATERAL (
-            SELECT c.id FROM change_log c
-            WHERE c.tenant_id = p_tenant AND c.thread_id = t.thread_id AND c.rev <= t.rev - p_revisions
-            ORDER BY c.rev LIMIT p_limit) o
-        WHERE t.tenant_id = p_tenant AND t.rev > p_revisions LIMIT p_limit));
-    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('change_log', v_count);
     DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
@@ -35,5 +29,25 @@ BEGIN
             AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_events END AND updated_at < greatest(p_keys, p_events)
         ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- skips a job that is being queued again
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
+    WITH deleted AS (
+        DELETE FROM change_log WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+            SELECT o.id FROM thread_revision t CROSS JOIN LATERAL (
+                SELECT c.id FROM change_log c
+                WHERE c.tenant_id = p_tenant AND c.thread_id = t.thread_id AND c.rev <= t.rev - p_revisions
+                ORDER BY c.rev LIMIT p_limit) o
+            WHERE t.tenant_id = p_tenant AND t.rev > p_revisions LIMIT p_limit))
+        RETURNING thread_id, rev, type, coalesce(category_after, category_before) AS category),
+    newest AS (
+        SELECT thread_id, category, max(rev) AS rev FROM deleted
+            WHERE never_told(type) IS NOT TRUE AND category IS NOT NULL GROUP BY thread_id, category
+        UNION ALL SELECT thread_id, '', max(rev) FROM deleted GROUP BY thread_id)
+    SELECT (SELECT count(*) FROM deleted), jsonb_object_agg(n.thread_id, n.pruned) INTO v_count, v_pruned
+        FROM (SELECT thread_id, jsonb_object_agg(category, rev) AS pruned FROM newest GROUP BY thread_id) n;
+    v_done := v_done || jsonb_build_object('change_log', v_count);
+    -- last and in the order of writers, because these rows are the locks of their threads
+    PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id IN (SELECT jsonb_object_keys(v_pruned))
+        ORDER BY thread_id FOR UPDATE;
+    UPDATE thread_revision SET pruned = pruned || (v_pruned->thread_id)
+        WHERE tenant_id = p_tenant AND thread_id IN (SELECT jsonb_object_keys(v_pruned));
     RETURN v_done;
 END $function$;

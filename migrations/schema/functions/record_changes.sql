@@ -55,19 +55,24 @@ BEGIN
                      THEN r.to_id ELSE purged_meanwhile() END, r.strength
             FROM jsonb_to_recordset(p_batch->'relations') AS r(id uuid, from_id text, to_id text, strength real, other uuid)),
     told AS (
-        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts)
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts,
+                user_pk, type, state_before)
             SELECT p_tenant, d.id, d.thread_id, (SELECT t.rev FROM threads t WHERE t.thread_id = d.thread_id) - d.back,
-                   d.memory_id::text, d.event, p_images#>>ARRAY[d.memory_id::text, 'before', 'category'],
-                   coalesce((SELECT f.category FROM fresh f WHERE f.id = d.memory_id LIMIT 1),
-                            p_images#>>ARRAY[d.memory_id::text, 'after', 'category']),
+                   d.memory_id::text, d.event, i.before->>'category', coalesce(f.category, i.after->>'category'),
                    -- the current text and importance: the caller may have composed the change from an older version
-                   CASE WHEN p_images->d.memory_id::text ? 'after' THEN jsonb_build_object(
-                        'text', left(p_images#>>ARRAY[d.memory_id::text, 'after', 'text'], 300),
-                        'importance', p_images#>ARRAY[d.memory_id::text, 'after', 'importance']) ELSE '{}' END
+                   CASE WHEN i.after IS NULL THEN '{}' ELSE jsonb_build_object(
+                        'text', left(i.after->>'text', 300), 'importance', i.after->'importance',
+                        'was', content_key(i.before), 'now', content_key(i.after)) END
                    || coalesce(d.meta, '{}'),
-                   clock_timestamp()
+                   clock_timestamp(),
+                   coalesce(f.user_pk, (SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant
+                                                                        AND u.user_id = i.before->>'user_id')),
+                   coalesce(f.type, i.before->>'type'), i.before->>'state'
             FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text, back bigint, event text,
                 meta jsonb)
+            LEFT JOIN LATERAL (SELECT * FROM fresh f WHERE f.id = d.memory_id LIMIT 1) f ON true
+            CROSS JOIN LATERAL (SELECT p_images#>ARRAY[d.memory_id::text, 'before'] AS before,
+                                       p_images#>ARRAY[d.memory_id::text, 'after'] AS after OFFSET 0) i
             RETURNING memory_id, thread_id, rev)
     SELECT jsonb_agg(jsonb_build_array(memory_id, thread_id, rev)) INTO v_revs FROM told;
     RETURN coalesce(v_revs, '[]');

@@ -9,6 +9,9 @@ CREATE TABLE change_log (
     category_after text,
     meta jsonb NOT NULL DEFAULT '{}'::jsonb,
     ts timestamp with time zone NOT NULL DEFAULT now(),
+    user_pk bigint,
+    type text,
+    state_before text,
     CONSTRAINT change_log_pkey PRIMARY KEY (tenant_id, id)
 );
 

@@ -77,6 +77,9 @@ CREATE TABLE thread_revision (
     tenant_id  uuid NOT NULL,
     thread_id  text NOT NULL,
     rev        bigint NOT NULL,
+    -- {category: newest revision with a change of it that expire_records deleted from the log, '': of all categories}
+    pruned     jsonb NOT NULL DEFAULT '{}',
+    erased     jsonb NOT NULL DEFAULT '{}',         -- {category: newest revision that left the log with an erased user}
     PRIMARY KEY (tenant_id, thread_id)
 ) WITH (fillfactor = 50);
 GRANT SELECT, INSERT, UPDATE ON thread_revision TO mnema_app;
@@ -92,6 +95,9 @@ CREATE TABLE change_log (
     category_after   text,
     meta             jsonb NOT NULL DEFAULT '{}',
     ts               timestamptz NOT NULL DEFAULT now(),
+    user_pk          bigint,                         -- this and the next two outlive the memory
+    type             text,
+    state_before     text,                           -- NULL: the memory did not exist
     PRIMARY KEY (tenant_id, id)
 );
 CREATE UNIQUE INDEX change_log_rev ON change_log (tenant_id, thread_id, rev DESC);

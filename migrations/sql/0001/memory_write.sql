@@ -9,6 +9,8 @@
 --   memories   [a new row]
 --   history    [{id, memory_id, event, old_ref, new_ref, actor, meta}]
 --   delta      [{id, memory_id, thread_id, back: number of later revisions of this thread, event, meta}]
+--   also       [{memory_id, event, meta, of: [ids], threads}]: a change that is also for the deltas of all other threads
+--              which have told of a memory of `of`; `threads` are in `delta` already
 --   events     [{id, user_id, thread_id, node, op, status, memory_id, category, sim}]
 --   relations  [{id, from_id, to_id, strength, other?: the memory that was stored before}] of new memories
 --   related    {memory_id: number of its new `relations`}
@@ -96,13 +98,14 @@ CREATE FUNCTION purge_memory(r memories) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM relations WHERE tenant_id = r.tenant_id AND (from_id = r.id::text OR to_id = r.id::text);
     UPDATE history SET meta = '{}' WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
-    UPDATE change_log SET meta = '{}' WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
+    UPDATE change_log SET meta = CASE WHEN meta ? 'replaces' THEN jsonb_build_object('replaces', meta->'replaces') ELSE '{}' END
+        WHERE tenant_id = r.tenant_id AND memory_id = r.id::text;
     DELETE FROM memories WHERE tenant_id = r.tenant_id AND id = r.id;
 END $$;
 GRANT EXECUTE ON FUNCTION purge_memory(memories) TO mnema_app;
 
--- Apply updates and purges one after the other. Returns {memory_id: {before, after}}; of a purged memory only the
--- category before.
+-- Apply updates and purges one after the other. Returns {memory_id: {before, after}}; of a purged memory only what
+-- outlives it: category, type, state and user before.
 CREATE FUNCTION change_memories(p_tenant uuid, p_updates jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_images jsonb := '{}';
@@ -114,7 +117,8 @@ BEGIN
         IF c->>'op' = 'purge' THEN
             PERFORM purge_memory(v_old);
             v_images := v_images || jsonb_build_object(v_old.id,
-                jsonb_build_object('before', jsonb_build_object('category', v_old.category)));
+                jsonb_build_object('before', jsonb_build_object('category', v_old.category, 'type', v_old.type,
+                                                                'state', v_old.state, 'user_id', v_old.user_id)));
         ELSE
             v_images := v_images || jsonb_build_object(v_old.id, jsonb_build_object(
                 'before', memory_json(v_old), 'after', memory_json(update_memory(v_old, c))));
@@ -123,6 +127,39 @@ BEGIN
     RETURN v_images;
 END $$;
 GRANT EXECUTE ON FUNCTION change_memories(uuid, jsonb) TO mnema_app;
+
+-- Return what a bullet of the delta shows of a memory (of memory_json) as one key: of its text, and of its importance.
+CREATE FUNCTION content_key(r jsonb) RETURNS text LANGUAGE sql IMMUTABLE
+    RETURN md5(jsonb_build_array(r->'category', r->'text', r->'steps_text')::text) || ':' || (r->>'importance');
+GRANT EXECUTE ON FUNCTION content_key(jsonb) TO mnema_app;
+
+-- Return a batch whose `delta` has a row for each thread that has told of a changed memory, or of one that it replaces:
+-- a thread that showed a memory also shows its end. A purge of a memory that was not active needs no row, because the
+-- soft delete has one. The caller holds the locks of the memories, so that no other thread can tell of them meanwhile.
+CREATE FUNCTION tell_threads(p_tenant uuid, p_batch jsonb, p_images jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_more jsonb;
+    v_threads jsonb;
+BEGIN
+    WITH missing AS MATERIALIZED (
+        SELECT DISTINCT a.place, a.memory_id, a.event, a.meta, c.thread_id
+        FROM ROWS FROM (jsonb_to_recordset(p_batch->'also') AS (memory_id text, event text, meta jsonb, of text[], threads text[]))
+            WITH ORDINALITY AS a(memory_id, event, meta, of, threads, place)
+        JOIN change_log c ON c.tenant_id = p_tenant AND c.memory_id = ANY (a.of) AND c.thread_id <> ALL (a.threads)
+        WHERE a.event <> 'deleted' OR p_images#>>ARRAY[a.memory_id, 'before', 'state'] = 'active'),
+    numbered AS (
+        SELECT m.*, coalesce((p_batch#>>ARRAY['threads', m.thread_id])::bigint, 0) AS others, count(*) OVER t AS rows,
+               row_number() OVER (t ORDER BY m.place DESC) - 1 AS later
+        FROM missing m WINDOW t AS (PARTITION BY m.thread_id))
+    SELECT jsonb_agg(jsonb_build_object('id', gen_random_uuid(), 'memory_id', n.memory_id, 'thread_id', n.thread_id,
+                                        'event', n.event, 'meta', n.meta, 'back', n.others + n.later)),
+           jsonb_object_agg(n.thread_id, n.others + n.rows)
+        INTO v_more, v_threads FROM numbered n;
+    IF v_more IS NULL THEN RETURN p_batch; END IF;
+    RETURN p_batch || jsonb_build_object('delta', v_more || coalesce(p_batch->'delta', '[]'),
+                                         'threads', coalesce(p_batch->'threads', '{}') || v_threads);
+END $$;
+GRANT EXECUTE ON FUNCTION tell_threads(uuid, jsonb, jsonb) TO mnema_app;
 
 -- Insert relations, one for each pair in either direction, and a LINK row for each memory that got one. The relations of
 -- p_retold are replaced: those that are not in p_edges go, the others get the new strength. A memory that was purged
@@ -235,19 +272,24 @@ BEGIN
                      THEN r.to_id ELSE purged_meanwhile() END, r.strength
             FROM jsonb_to_recordset(p_batch->'relations') AS r(id uuid, from_id text, to_id text, strength real, other uuid)),
     told AS (
-        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts)
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts,
+                user_pk, type, state_before)
             SELECT p_tenant, d.id, d.thread_id, (SELECT t.rev FROM threads t WHERE t.thread_id = d.thread_id) - d.back,
-                   d.memory_id::text, d.event, p_images#>>ARRAY[d.memory_id::text, 'before', 'category'],
-                   coalesce((SELECT f.category FROM fresh f WHERE f.id = d.memory_id LIMIT 1),
-                            p_images#>>ARRAY[d.memory_id::text, 'after', 'category']),
+                   d.memory_id::text, d.event, i.before->>'category', coalesce(f.category, i.after->>'category'),
                    -- the current text and importance: the caller may have composed the change from an older version
-                   CASE WHEN p_images->d.memory_id::text ? 'after' THEN jsonb_build_object(
-                        'text', left(p_images#>>ARRAY[d.memory_id::text, 'after', 'text'], 300),
-                        'importance', p_images#>ARRAY[d.memory_id::text, 'after', 'importance']) ELSE '{}' END
+                   CASE WHEN i.after IS NULL THEN '{}' ELSE jsonb_build_object(
+                        'text', left(i.after->>'text', 300), 'importance', i.after->'importance',
+                        'was', content_key(i.before), 'now', content_key(i.after)) END
                    || coalesce(d.meta, '{}'),
-                   clock_timestamp()
+                   clock_timestamp(),
+                   coalesce(f.user_pk, (SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant
+                                                                        AND u.user_id = i.before->>'user_id')),
+                   coalesce(f.type, i.before->>'type'), i.before->>'state'
             FROM jsonb_to_recordset(p_batch->'delta') AS d(id uuid, memory_id uuid, thread_id text, back bigint, event text,
                 meta jsonb)
+            LEFT JOIN LATERAL (SELECT * FROM fresh f WHERE f.id = d.memory_id LIMIT 1) f ON true
+            CROSS JOIN LATERAL (SELECT p_images#>ARRAY[d.memory_id::text, 'before'] AS before,
+                                       p_images#>ARRAY[d.memory_id::text, 'after'] AS after OFFSET 0) i
             RETURNING memory_id, thread_id, rev)
     SELECT jsonb_agg(jsonb_build_array(memory_id, thread_id, rev)) INTO v_revs FROM told;
     RETURN coalesce(v_revs, '[]');
@@ -294,6 +336,7 @@ BEGIN
         PERFORM know_users(p_tenant, p_batch->'users');
     END IF;
     IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
+    IF p_batch ? 'also' THEN p_batch := tell_threads(p_tenant, p_batch, v_images); END IF;
     v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
     IF v_images <> '{}' THEN
         PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));

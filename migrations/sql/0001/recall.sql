@@ -12,18 +12,6 @@ CREATE TABLE memory_access (                        -- a table of its own, so th
 ) WITH (fillfactor = 70);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_access TO mnema_app;
 
-CREATE TABLE delta_cursors (                        -- the revision of a thread that an agent was last told of
-    tenant_id   uuid NOT NULL,
-    thread_id   text NOT NULL,
-    agent       text NOT NULL,
-    rev         bigint NOT NULL,
-    updated_at  timestamptz NOT NULL DEFAULT now(),
-    user_id     text NOT NULL DEFAULT '',           -- the user that the delta was about; '': all users
-    -- user_id comes early, so that an erasure finds the cursors of a user
-    PRIMARY KEY (tenant_id, user_id, thread_id, agent)
-) WITH (fillfactor = 70);
-GRANT SELECT, INSERT, UPDATE, DELETE ON delta_cursors TO mnema_app;
-
 -- Return whether a memory passes the filters of a request. A missing or null key is no filter. The body is one
 -- expression, so that the planner inlines it.
 CREATE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE

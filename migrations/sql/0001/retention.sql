@@ -15,6 +15,7 @@ CREATE FUNCTION expire_records(p_tenant uuid, p_revisions bigint, p_events times
                                p_dry_run boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_done jsonb := '{}';
+    v_pruned jsonb;
     v_count int;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
@@ -27,13 +28,6 @@ BEGIN
             'jobs', (SELECT count(*) FROM jobs WHERE tenant_id = p_tenant AND (state = 'done' AND updated_at < p_keys
                                                                             OR state = 'dead' AND updated_at < p_events)));
     END IF;
-    DELETE FROM change_log WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
-        SELECT o.id FROM thread_revision t CROSS JOIN LATERAL (
-            SELECT c.id FROM change_log c
-            WHERE c.tenant_id = p_tenant AND c.thread_id = t.thread_id AND c.rev <= t.rev - p_revisions
-            ORDER BY c.rev LIMIT p_limit) o
-        WHERE t.tenant_id = p_tenant AND t.rev > p_revisions LIMIT p_limit));
-    GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('change_log', v_count);
     DELETE FROM events WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
         SELECT id FROM events WHERE tenant_id = p_tenant AND ts < p_events ORDER BY ts LIMIT p_limit));
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('events', v_count);
@@ -46,6 +40,26 @@ BEGIN
             AND updated_at < CASE state WHEN 'done' THEN p_keys ELSE p_events END AND updated_at < greatest(p_keys, p_events)
         ORDER BY updated_at LIMIT p_limit FOR UPDATE SKIP LOCKED));  -- skips a job that is being queued again
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('jobs', v_count);
+    WITH deleted AS (
+        DELETE FROM change_log WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+            SELECT o.id FROM thread_revision t CROSS JOIN LATERAL (
+                SELECT c.id FROM change_log c
+                WHERE c.tenant_id = p_tenant AND c.thread_id = t.thread_id AND c.rev <= t.rev - p_revisions
+                ORDER BY c.rev LIMIT p_limit) o
+            WHERE t.tenant_id = p_tenant AND t.rev > p_revisions LIMIT p_limit))
+        RETURNING thread_id, rev, type, coalesce(category_after, category_before) AS category),
+    newest AS (
+        SELECT thread_id, category, max(rev) AS rev FROM deleted
+            WHERE never_told(type) IS NOT TRUE AND category IS NOT NULL GROUP BY thread_id, category
+        UNION ALL SELECT thread_id, '', max(rev) FROM deleted GROUP BY thread_id)
+    SELECT (SELECT count(*) FROM deleted), jsonb_object_agg(n.thread_id, n.pruned) INTO v_count, v_pruned
+        FROM (SELECT thread_id, jsonb_object_agg(category, rev) AS pruned FROM newest GROUP BY thread_id) n;
+    v_done := v_done || jsonb_build_object('change_log', v_count);
+    -- last and in the order of writers, because these rows are the locks of their threads
+    PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id IN (SELECT jsonb_object_keys(v_pruned))
+        ORDER BY thread_id FOR UPDATE;
+    UPDATE thread_revision SET pruned = pruned || (v_pruned->thread_id)
+        WHERE tenant_id = p_tenant AND thread_id IN (SELECT jsonb_object_keys(v_pruned));
     RETURN v_done;
 END $$;
 GRANT EXECUTE ON FUNCTION expire_records(uuid, bigint, timestamptz, timestamptz, int, boolean) TO mnema_app;
@@ -69,6 +83,13 @@ BEGIN
     -- Lock the threads in the order of writers. This waits for a concurrent write, which then counts below.
     PERFORM FROM thread_revision WHERE tenant_id = p_tenant AND thread_id = ANY (v_threads) ORDER BY thread_id FOR UPDATE;
     SELECT coalesce(jsonb_object_agg(t, 'erased:' || gen_random_uuid()), '{}') INTO v_new FROM unnest(v_threads) t;
+    UPDATE thread_revision t SET erased = t.erased || n.erased FROM (  -- so that no reader is told an older revision
+        SELECT g.thread_id, jsonb_object_agg(g.category, greatest(g.rev, (r.erased->>g.category)::bigint)) AS erased
+        FROM (SELECT thread_id, coalesce(category_after, category_before) AS category, max(rev) AS rev FROM change_log
+              WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids) GROUP BY 1, 2) g
+        JOIN thread_revision r ON r.tenant_id = p_tenant AND r.thread_id = g.thread_id
+        WHERE g.category IS NOT NULL GROUP BY g.thread_id) n
+        WHERE t.tenant_id = p_tenant AND t.thread_id = n.thread_id;
     UPDATE change_log c SET thread_id = v_new->>c.thread_id
         WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
           AND rev > (SELECT min(o.rev) FROM change_log o WHERE o.tenant_id = p_tenant AND o.thread_id = c.thread_id);

@@ -1,0 +1,5 @@
+CREATE OR REPLACE FUNCTION public.content_key(r jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((md5((jsonb_build_array((r -> 'category'::text), (r -> 'text'::text), (r -> 'steps_text'::text)))::text) || ':'::text) || (r ->> 'importance'::text));
