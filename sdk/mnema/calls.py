@@ -127,7 +127,7 @@ def history(
 def delta(
     thread_id: str, *, since_rev: int | None = None, agent: str | None = None, user_id: str | None = None
 ) -> Call[models.ThreadDelta]:
-    """Return the changes in a thread since a revision, or since the agent was last shown it. Move no cursor.
+    """Return the net changes in a thread since a revision, or since the agent's last header. Move no cursor.
 
     `user_id`: only this user's memories.
     """

@@ -123,7 +123,7 @@ class Question(Sent):
     exceeded; `threshold`: the least cosine similarity, 0 to 1; `min_relevance`: the least relevance of an item, 0 to 1,
     by default the category's. `thread_id` selects the delta header and breaks near ties, but never filters. The answer
     has no turns of that thread from `before_seq` on and none of the memories `exclude_ids`. Without `since_rev` the
-    header shows the changes since this agent was last shown it, once. `timezone`: an IANA name, for words such as
+    header shows each change since this agent's last header, once a key. `timezone`: an IANA name, for words such as
     "yesterday" (default UTC).
     """
 

@@ -23,13 +23,10 @@ steps AS (
     SELECT r.memory_id, r.rev, 'superseded', 'active', r.category, r.category, r.user_pk, NULL, NULL, NULL, NULL, r.heir, false, true
     FROM replaced r),
 ends AS (  -- all aggregates read the rows in one order: one sort
-    SELECT s.memory_id::uuid AS id, min(s.rev) AS first_rev, max(s.rev) AS rev,
-           (array_agg(s.new ORDER BY s.rev))[1] AS new,
-           (array_agg(s.event ORDER BY s.rev))[1] AS event,
-           (array_agg(s.state_before ORDER BY s.rev))[1] AS state,
-           (array_agg(coalesce(s.category_before, s.category_after) ORDER BY s.rev))[1] AS category,
-           (array_agg(coalesce(s.category_after, s.category_before) ORDER BY s.rev))[count(*)::int] AS last_category,
-           (array_agg(s.importance ORDER BY s.rev))[count(*)::int]::int AS importance,
+    SELECT s.memory_id::uuid AS id, max(s.rev) AS rev,
+           array_agg(ARRAY[s.event, s.state_before, coalesce(s.category_before, s.category_after),
+                           coalesce(s.category_after, s.category_before), s.importance] ORDER BY s.rev) AS rows,
+           (array_agg(s.new ORDER BY s.rev))[1] AS new, count(*)::int AS last,
            (array_agg(s.was ORDER BY s.rev) FILTER (WHERE s.was IS NOT NULL))[1] AS was,
            (array_agg(s.now ORDER BY s.rev) FILTER (WHERE s.now IS NOT NULL))[count(s.now)::int] AS now,
            max(s.rev) FILTER (WHERE s.heir IS NOT NULL) > coalesce(max(s.rev) FILTER (WHERE s.event = 'restored'), 0) AS merged_away,
@@ -41,15 +38,16 @@ ends AS (  -- all aggregates read the rows in one order: one sort
            sum(s.combined::int - 1) FILTER (WHERE s.event = 'merged' AND (
                p_categories IS NULL OR s.category_after = ANY (p_categories))) AS told_combined
     FROM steps s GROUP BY s.memory_id),
-states AS (
-    SELECT e.*, m.id AS present, coalesce(m.state, 'purged') AS state_now, m.category AS category_now, m.text,
-           m.importance AS importance_now,
+states AS MATERIALIZED (
+    SELECT e.*, e.rows[1][1] AS event, e.rows[1][2] AS state, e.rows[1][3] AS category, e.rows[e.last][4] AS last_category,
+           e.rows[e.last][5]::int AS importance, m.id AS present, coalesce(m.state, 'purged') AS state_now,
+           m.category AS category_now, m.text, m.importance AS importance_now,
            NOT p_complete OR e.unknown OR e.was IS DISTINCT FROM e.now AS changed,
            NOT p_complete OR e.unknown OR split_part(e.was, ':', 1) IS DISTINCT FROM split_part(e.now, ':', 1) AS retold,
-           p_categories IS NULL OR e.category = ANY (p_categories) AS seen_then,
-           p_categories IS NULL OR coalesce(m.category, e.last_category) = ANY (p_categories) AS seen_now
+           p_categories IS NULL OR e.rows[1][3] = ANY (p_categories) AS seen_then,
+           p_categories IS NULL OR coalesce(m.category, e.rows[e.last][4]) = ANY (p_categories) AS seen_now
     FROM ends e LEFT JOIN memories m ON m.tenant_id = p_tenant AND m.id = e.id),
-told AS (
+told AS MATERIALIZED (  -- so that `kind` is computed once
     SELECT s.*, c.combined, CASE
         WHEN NOT s.seen_now THEN NULL
         WHEN s.state_now = 'active' THEN CASE

@@ -74,13 +74,10 @@ steps AS (
     SELECT r.memory_id, r.rev, 'superseded', 'active', r.category, r.category, r.user_pk, NULL, NULL, NULL, NULL, r.heir, false, true
     FROM replaced r),
 ends AS (  -- all aggregates read the rows in one order: one sort
-    SELECT s.memory_id::uuid AS id, min(s.rev) AS first_rev, max(s.rev) AS rev,
-           (array_agg(s.new ORDER BY s.rev))[1] AS new,
-           (array_agg(s.event ORDER BY s.rev))[1] AS event,
-           (array_agg(s.state_before ORDER BY s.rev))[1] AS state,
-           (array_agg(coalesce(s.category_before, s.category_after) ORDER BY s.rev))[1] AS category,
-           (array_agg(coalesce(s.category_after, s.category_before) ORDER BY s.rev))[count(*)::int] AS last_category,
-           (array_agg(s.importance ORDER BY s.rev))[count(*)::int]::int AS importance,
+    SELECT s.memory_id::uuid AS id, max(s.rev) AS rev,
+           array_agg(ARRAY[s.event, s.state_before, coalesce(s.category_before, s.category_after),
+                           coalesce(s.category_after, s.category_before), s.importance] ORDER BY s.rev) AS rows,
+           (array_agg(s.new ORDER BY s.rev))[1] AS new, count(*)::int AS last,
            (array_agg(s.was ORDER BY s.rev) FILTER (WHERE s.was IS NOT NULL))[1] AS was,
            (array_agg(s.now ORDER BY s.rev) FILTER (WHERE s.now IS NOT NULL))[count(s.now)::int] AS now,
            max(s.rev) FILTER (WHERE s.heir IS NOT NULL) > coalesce(max(s.rev) FILTER (WHERE s.event = 'restored'), 0) AS merged_away,
@@ -92,15 +89,16 @@ ends AS (  -- all aggregates read the rows in one order: one sort
            sum(s.combined::int - 1) FILTER (WHERE s.event = 'merged' AND (
                p_categories IS NULL OR s.category_after = ANY (p_categories))) AS told_combined
     FROM steps s GROUP BY s.memory_id),
-states AS (
-    SELECT e.*, m.id AS present, coalesce(m.state, 'purged') AS state_now, m.category AS category_now, m.text,
-           m.importance AS importance_now,
+states AS MATERIALIZED (
+    SELECT e.*, e.rows[1][1] AS event, e.rows[1][2] AS state, e.rows[1][3] AS category, e.rows[e.last][4] AS last_category,
+           e.rows[e.last][5]::int AS importance, m.id AS present, coalesce(m.state, 'purged') AS state_now,
+           m.category AS category_now, m.text, m.importance AS importance_now,
            NOT p_complete OR e.unknown OR e.was IS DISTINCT FROM e.now AS changed,
            NOT p_complete OR e.unknown OR split_part(e.was, ':', 1) IS DISTINCT FROM split_part(e.now, ':', 1) AS retold,
-           p_categories IS NULL OR e.category = ANY (p_categories) AS seen_then,
-           p_categories IS NULL OR coalesce(m.category, e.last_category) = ANY (p_categories) AS seen_now
+           p_categories IS NULL OR e.rows[1][3] = ANY (p_categories) AS seen_then,
+           p_categories IS NULL OR coalesce(m.category, e.rows[e.last][4]) = ANY (p_categories) AS seen_now
     FROM ends e LEFT JOIN memories m ON m.tenant_id = p_tenant AND m.id = e.id),
-told AS (
+told AS MATERIALIZED (  -- so that `kind` is computed once
     SELECT s.*, c.combined, CASE
         WHEN NOT s.seen_now THEN NULL
         WHEN s.state_now = 'active' THEN CASE
@@ -148,52 +146,48 @@ CREATE FUNCTION read_delta(p_tenant uuid, p_thread text, p_since bigint, p_agent
 #variable_conflict use_column
 DECLARE
     v_user bigint := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
-    v_cursor bigint := 0;
-    v_since bigint := p_since;
+    v_since bigint;
     v_told bigint;
-    v_oldest bigint;
     v_newest bigint;
+    v_oldest bigint;       -- in the log
     v_pruned bigint;       -- of the reader's categories
     v_pruned_all bigint;
-    v_erased bigint;
-    v_lost bigint;         -- the newest revision that is missing without a note, as after a restored backup
     v_truncated boolean;
 BEGIN
-    SELECT t.rev, coalesce((t.pruned->>'')::bigint, 0), coalesce((
-            SELECT max(p.value::bigint) FROM jsonb_each_text(t.pruned) p
-            WHERE p.key <> '' AND (p_categories IS NULL OR p.key = ANY (p_categories))), 0), (
-            SELECT max(e.value::bigint) FROM jsonb_each_text(t.erased) e
-            WHERE p_user IS NULL AND (p_categories IS NULL OR e.key = ANY (p_categories)))
-        INTO v_newest, v_pruned_all, v_pruned, v_erased
-        FROM thread_revision t WHERE t.tenant_id = p_tenant AND t.thread_id = p_thread;
-    IF v_since IS NULL THEN  -- changes shown for all users (user '') were also shown for each user
-        SELECT coalesce(max(c.rev), 0) INTO v_cursor FROM delta_cursors c
-            WHERE c.tenant_id = p_tenant AND c.user_id IN ('', p_user) AND c.thread_id = p_thread AND c.agent = p_agent
-              AND c.key_id = p_key;
-        v_since := v_cursor;
-    END IF;
-    IF v_newest IS NULL THEN
-        RETURN QUERY SELECT v_since, v_cursor, false, 0::bigint, NULL::bigint, NULL::uuid, NULL, NULL, NULL, NULL::int, NULL::int;
-        RETURN;
-    END IF;
-    SELECT c.rev INTO v_told FROM change_log c
-        WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND (v_user IS NULL OR c.user_pk = v_user)
-          AND (p_categories IS NULL OR coalesce(c.category_after, c.category_before) = ANY (p_categories))
-        ORDER BY c.rev DESC LIMIT 1;
-    v_told := greatest(v_told, v_pruned, v_erased, v_cursor);
-    v_oldest := (SELECT min(c.rev) FROM change_log c WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread);
-    v_lost := coalesce(v_oldest - 1, v_newest);
-    IF v_lost <= v_pruned_all THEN v_lost := 0; END IF;
-    v_truncated := v_newest > v_since AND greatest(v_pruned, v_lost) > v_since;
-    RETURN QUERY
-        SELECT v_since, v_told, v_truncated, coalesce(n.total, 0), n.rev, n.memory_id, n.kind, n.category, n.text, n.importance,
-               n.combined
-        FROM (SELECT) one LEFT JOIN (
-            SELECT c.*, count(*) OVER () AS total
+    -- changes shown for all users (user '') were also shown for each user
+    SELECT coalesce(p_since, r.cursor), greatest(n.rev, p.rev, e.rev, CASE WHEN p_since IS NULL THEN r.cursor END, 0), t.rev,
+           o.rev, coalesce(p.rev, 0), coalesce((t.pruned->>'')::bigint, 0)
+        INTO v_since, v_told, v_newest, v_oldest, v_pruned, v_pruned_all
+        FROM (SELECT coalesce(max(c.rev), 0) AS cursor FROM delta_cursors c
+              WHERE p_since IS NULL AND c.tenant_id = p_tenant AND c.user_id IN ('', p_user) AND c.thread_id = p_thread
+                AND c.agent = p_agent AND c.key_id = p_key) r
+        LEFT JOIN thread_revision t ON t.tenant_id = p_tenant AND t.thread_id = p_thread
+        LEFT JOIN LATERAL (
+            SELECT c.rev FROM change_log c
+            WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread AND (v_user IS NULL OR c.user_pk = v_user)
+              AND (p_categories IS NULL OR coalesce(c.category_after, c.category_before) = ANY (p_categories))
+            ORDER BY c.rev DESC LIMIT 1) n ON true
+        LEFT JOIN LATERAL (
+            SELECT c.rev FROM change_log c WHERE c.tenant_id = p_tenant AND c.thread_id = p_thread
+            ORDER BY c.rev LIMIT 1) o ON true
+        LEFT JOIN LATERAL (
+            SELECT max(x.value::bigint) AS rev FROM jsonb_each_text(t.pruned) x
+            WHERE x.key <> '' AND (p_categories IS NULL OR x.key = ANY (p_categories))) p ON true
+        LEFT JOIN LATERAL (
+            SELECT max(x.value::bigint) AS rev FROM jsonb_each_text(t.erased) x
+            WHERE p_user IS NULL AND (p_categories IS NULL OR x.key = ANY (p_categories))) e ON true;
+    -- rows that are missing without a note, as after a restored backup, may be of any category
+    v_truncated := v_newest IS NOT NULL AND v_newest > v_since AND greatest(v_pruned, CASE
+        WHEN coalesce(v_oldest - 1, v_newest) > v_pruned_all THEN coalesce(v_oldest - 1, v_newest) END) > v_since;
+    IF v_told > v_since THEN
+        RETURN QUERY
+            SELECT v_since, v_told, v_truncated, count(*) OVER (), c.rev, c.memory_id, c.kind, c.category, c.text, c.importance,
+                   c.combined
             FROM net_changes(p_tenant, p_thread, v_since, p_categories, v_user, NOT v_truncated, v_oldest = 1) c
-            WHERE v_told > v_since
-            ORDER BY c.importance DESC, c.rev DESC LIMIT p_limit) n ON true
-        ORDER BY n.importance DESC, n.rev DESC;
+            ORDER BY c.importance DESC, c.rev DESC LIMIT p_limit;
+        IF FOUND THEN RETURN; END IF;
+    END IF;
+    RETURN QUERY SELECT v_since, v_told, v_truncated, 0::bigint, NULL::bigint, NULL::uuid, NULL, NULL, NULL, NULL::int, NULL::int;
 END $$;
 GRANT EXECUTE ON FUNCTION never_told(text), active_heir(uuid, uuid), net_changes(uuid, text, bigint, text[], bigint, boolean, boolean),
     read_delta(uuid, text, bigint, text, text, uuid, text[], int) TO mnema_app;

@@ -27,7 +27,10 @@ async def delta(
     agent: Annotated[Identifier | None, Query()] = None,
     user_id: Annotated[Identifier | None, Query(description="only changes of this user's memories")] = None,
 ) -> ThreadDeltaOut:
-    """Return the changes in a thread since a revision, or since the agent's last header. This moves no cursor."""
+    """Return the net changes in a thread since a revision, or since the agent's last header with this key.
+
+    This moves no cursor.
+    """
     changes = await app.delta.read_delta(principal, thread_id, since_rev, agent, user_id)
     return ThreadDeltaOut(
         since_rev=changes.since_rev,

@@ -171,8 +171,8 @@ class DeltaOut(BaseModel):
     """The revisions that a delta covers."""
 
     since_rev: int
-    rev: int
-    more: int = Field(description="number of visible changes that the header does not list")
+    rev: int = Field(description="newest revision of a change that the agent may see; the next `since_rev`")
+    more: int = Field(description="number of changed memories that the header does not list")
     truncated: bool = Field(description="changes since `since_rev` are no longer stored")
 
 
