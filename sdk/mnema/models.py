@@ -164,7 +164,7 @@ class Dropped(Answered):
 
 
 class Delta(Answered):
-    """A thread's revisions. `rev`: of the newest visible change. `more`: changed memories that the header leaves out."""
+    """A thread's revisions. `rev`: of the newest visible change. `more`: changed memories without a bullet."""
 
     since_rev: int
     rev: int

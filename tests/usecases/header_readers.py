@@ -24,7 +24,7 @@ from app.storage.recall.delta import DeltaStorage
 from app.storage.rows import memory_from_json
 from app.usecases.consolidation.apply_plan import merge_changes
 from app.usecases.recall.delta import ReadDelta
-from app.usecases.recall.query import Query
+from app.usecases.recall.request import Query
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.storage.building import creation, journal_of
 
@@ -53,10 +53,10 @@ class Reader:
     categories: frozenset[str]
     rev: int = 0
     touched: bool = False
-    known: dict[UUID, str] = field(default_factory=dict)
+    known: dict[UUID, Content] = field(default_factory=dict)
     entered: dict[UUID, Content] = field(default_factory=dict)
     joined: set[UUID] = field(default_factory=set)
-    away: dict[UUID, tuple[str | Content, int]] = field(default_factory=dict)
+    away: dict[UUID, tuple[bool, Content, int]] = field(default_factory=dict)
 
     def may_see(self, memory: Memory, category: str | None = None) -> bool:
         """Return whether the reader may see the memory, in its category or in another one."""
@@ -126,15 +126,16 @@ class Changes:
     def _note_move(self, reader: Reader, before: Memory, after: Memory, rev: int) -> None:
         seen = reader.may_see(before), reader.may_see(after)
         if seen == (True, False):
-            left: str | Content | None = reader.known.pop(before.id, None) or reader.entered.pop(before.id, None)
+            known = before.id in reader.known
+            left = (reader.known if known else reader.entered).pop(before.id, None)
             if left is not None:
-                reader.away[before.id] = (left, rev)
+                reader.away[before.id] = (known, left, rev)
         elif seen == (False, True):
-            left, _ = reader.away.pop(before.id, (None, 0))
-            if isinstance(left, str):
+            known, left, _ = reader.away.pop(before.id, (False, content_of(after), 0))
+            if known:
                 reader.known[before.id] = left
             else:
-                reader.entered[before.id] = left if left and before.id in reader.joined else content_of(after)
+                reader.entered[before.id] = left if before.id in reader.joined else content_of(after)
 
     async def soft_delete(self, number: int) -> None:
         if memory := await self.pick(number):
@@ -252,16 +253,16 @@ class Readings:
             moved = bool(lines)
         if moved:
             self._apply(reader, delta.entries, memories)
-            reader.away = {id_: left for id_, left in reader.away.items() if left[1] > delta.rev}
+            reader.away = {id_: left for id_, left in reader.away.items() if left[2] > delta.rev}
             reader.rev, reader.touched = delta.rev, False
             assert reader.known == self._visible(reader, memories)
         elif not delta.entries:
-            silent = {id_: memories[id_].text for id_ in reader.entered if id_ in self._visible(reader, memories)}
-            assert reader.known | silent == self._visible(reader, memories)
+            visible = self._visible(reader, memories)
+            assert reader.known | {id_: visible[id_] for id_ in reader.entered if id_ in visible} == visible
 
-    def _visible(self, reader: Reader, memories: dict[UUID, Memory]) -> dict[UUID, str]:
+    def _visible(self, reader: Reader, memories: dict[UUID, Memory]) -> dict[UUID, Content]:
         return {
-            m.id: m.text
+            m.id: content_of(m)
             for m in memories.values()
             if m.state == "active" and m.type not in SILENT and reader.may_see(m)
             if reader.thread in self._changes.members[m.id]
@@ -277,20 +278,23 @@ class Readings:
     def _apply(self, reader: Reader, entries: Sequence[DeltaEntry], memories: dict[UUID, Memory]) -> None:
         told = {entry.memory_id: entry for entry in entries if entry.memory_id is not None}
         assert len(told) == len(entries), "one bullet a memory"
+        visible = self._visible(reader, memories)
         for memory_id, entry in told.items():
             assert reader.user in (None, memories[memory_id].user_id if memory_id in memories else reader.user)
             if entry.kind in ("deleted", "soft_deleted"):
-                known = reader.known.pop(memory_id)
+                _, known, _ = reader.known.pop(memory_id)
                 assert entry.text in ("", known), "no text is news of a memory that is gone"
+                assert self._heir_of(memory_id, memories) not in visible, "its heir tells it"
             else:
+                now = entry.category, entry.text, entry.importance
+                assert entry.kind == "merged" or reader.known.get(memory_id) != now, "a change"
                 assert entry.kind not in ("created", "restored") or memory_id not in reader.known
                 assert entry.category in reader.categories
-                reader.known[memory_id] = entry.text
-        visible = self._visible(reader, memories)
+                reader.known[memory_id] = now
         for memory_id, before in reader.entered.items():
             if memory_id not in told and memory_id in visible:
                 assert content_of(memories[memory_id]) == before, "a change in view is told"
-                reader.known[memory_id] = memories[memory_id].text
+                reader.known[memory_id] = before
         reader.entered.clear()
         reader.joined.clear()
         for memory_id in reader.known.keys() - visible.keys():
@@ -321,7 +325,7 @@ async def make_readers(app: Application, caller: Caller) -> list[Reader]:
     readers = []
     for thread, agent, user, asks in (
         ("a", "planner", None, True),
-        ("a", "planner", "maya", False),
+        ("a", "planner", "maya", True),
         ("a", "supervisor", "ben", True),
         ("a", "stylist", None, False),
         ("b", "supervisor", None, True),
