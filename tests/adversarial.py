@@ -17,7 +17,7 @@ from app.domain.errors import MnemaError
 from app.domain.memory import procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
 from app.domain.recall import delta_header as delta
-from app.domain.recall import statements, supersession
+from app.domain.recall import near_duplicates, statements, supersession
 from app.domain.recall import time_spans as dates
 from app.domain.reflection import capture, grounding, reconcile
 from app.domain.reflection import echoes as own_words
@@ -76,6 +76,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "replaces_value": lambda text: supersession.replaces_value(
         statements.parse_statement(f"{text} is open"), statements.parse_statement(f"{text} is now closed")
     ),
+    "say_the_same": lambda text: near_duplicates.say_the_same(f"Nora {text}", f"{text} Nora", 0.9, 0.9),
     "reading": consent_answers.classify_answer,
     "check_steps": procedures.check_steps,
     "check_identifier": ids.check_identifier,

@@ -1,0 +1,83 @@
+"""Relevance: signals that mean the same in every pool, and the regressions that read them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from app.config.loader import load_policies
+from app.domain.recall.late_interaction import pack_tokens
+from app.domain.recall.profiles import RankingQuery
+from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, Spread, estimate_relevance
+from app.domain.recall.scoring import ScoredCandidate, score_candidates
+from tests.domain.candidates import NOW, candidate
+
+POLICIES = load_policies("all-MiniLM-L6-v2")
+DEFAULT = POLICIES.profiles["default"]
+SHIPPED = POLICIES.relevance
+SPREAD = Spread(0.3, 0.1)
+
+
+def tokens(seed: int, count: int = 4) -> bytes:
+    """Return packed tokens that depend on the seed alone."""
+    return pack_tokens(np.random.default_rng(seed).standard_normal((count, 384)).astype(np.float32))
+
+
+def scored(*similarities: float, profile: str = "default") -> list[ScoredCandidate]:
+    """Score candidates of these similarities; the first has the words of the query, the others have not."""
+    found = [
+        candidate(n, similarity=one, lexical=0.03 * (n == 1), tokens=tokens(n)) for n, one in enumerate(similarities, 1)
+    ]
+    query = RankingQuery("coffee", tokens(1), ("coffee",) * 4)
+    return score_candidates(found, POLICIES.profiles[profile], NOW, query, SHIPPED)
+
+
+def test_the_match_is_relevant_and_the_rest_is_not_in_small_and_large_pools() -> None:
+    for others in (1, 5, 60):
+        best, *rest = scored(0.8, *[0.05] * others)
+        assert best.candidate.id.int == 1
+        assert best.relevance is not None
+        assert best.relevance > 0.5
+        assert all(one.relevance is not None and one.relevance < 0.05 for one in rest)
+
+
+def test_noise_alone_is_not_relevant() -> None:
+    query = RankingQuery("quantum", tokens(99), ("quantum",) * 4)
+    found = [candidate(n, similarity=0.05 + n / 100, tokens=tokens(n)) for n in (1, 2)]
+    assert all((one.relevance or 0) < 0.05 for one in score_candidates(found, DEFAULT, NOW, query, SHIPPED))
+
+
+def test_between_two_memories_noise_does_not_outweigh_importance() -> None:
+    query = RankingQuery("quantum", None, ())
+    weak, strong = candidate(1, similarity=0.111, importance=1), candidate(2, similarity=0.11, importance=5)
+    assert score_candidates([weak, strong], DEFAULT, NOW, query, SHIPPED)[0].candidate.id.int == 2
+    assert score_candidates([weak, strong], DEFAULT, NOW, query)[0].candidate.id.int == 1  # without the usual spread
+
+
+def test_a_memory_without_words_yet_has_no_relevance() -> None:
+    found = [candidate(1, similarity=0.8, tokens=tokens(1)), candidate(2)]
+    query = RankingQuery("coffee", tokens(1), ("coffee",) * 4)
+    known = {one.candidate.id.int: one.relevance for one in score_candidates(found, DEFAULT, NOW, query, SHIPPED)}
+    assert known[1] is not None
+    assert known[2] is None
+
+
+def test_a_profile_that_was_not_calibrated_has_no_relevance() -> None:
+    assert {one.relevance for one in scored(0.8, 0.1, profile="dense")} == {None}
+    assert all(one.relevance is not None for one in scored(0.8, 0.1, profile="seed002"))
+
+
+def test_turns_and_facts_have_regressions_of_their_own() -> None:
+    model = RelevanceModel(
+        ("default",), 10, SPREAD, SPREAD, SPREAD, Regression(0.0), Regression(math.log(3)), Regression(0.0)
+    )
+    signals = np.zeros((3, len(SIGNALS)))
+    signals[2, 0] = np.nan
+    assert estimate_relevance(model, signals, [0]) == [pytest.approx(0.5), pytest.approx(0.75 * 0.5), None]
+
+
+def test_a_coefficient_of_an_unknown_signal_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown signals: colour"):
+        Regression(0.0, {"colour": 1.0})
+    with pytest.raises(ValueError, match="deviation"):
+        Spread(0.1, 0.0)
