@@ -51,11 +51,15 @@ class AnswerLimits:
     compared: bool = True
 
     def admits(self, scored: ScoredCandidate, relevance: float | None) -> bool:
-        """Tell whether the relevance is high enough. An unknown one is."""
+        """Tell whether the relevance is high enough, or the memory is pinned and most important."""
         candidate = scored.candidate
-        if relevance is None or (candidate.pinned and candidate.importance >= EXEMPT_IMPORTANCE):
+        if candidate.pinned and candidate.importance >= EXEMPT_IMPORTANCE:
             return True
-        return relevance >= self.least.get(candidate.category, 0.0)
+        return self.is_relevant(candidate.category, relevance)
+
+    def is_relevant(self, category: str, relevance: float | None) -> bool:
+        """Tell whether the relevance is high enough for the category. An unknown one is."""
+        return relevance is None or relevance >= self.least.get(category, 0.0)
 
 
 class _Told(NamedTuple):

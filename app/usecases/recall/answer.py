@@ -8,7 +8,7 @@ from uuid import UUID
 
 from app.domain.memory.memory import Memory
 from app.domain.memory.presentation import render_bullet
-from app.domain.recall.arrangement import RankedItem
+from app.domain.recall.arrangement import AnswerLimits, RankedItem
 from app.domain.recall.delta_header import Header, shrink_header
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
@@ -72,10 +72,10 @@ class AnswerBuilder:
         """Ids of the memories in the answer."""
         return list(self._added)
 
-    @property
-    def ranked_ids(self) -> list[UUID]:
-        """Ids of the ranked memories in the answer."""
-        return [item.memory.id for item in self._answer.items if item.ranked is not None]
+    def relevant_ids(self, limits: AnswerLimits) -> list[UUID]:
+        """Return the ids of the ranked memories in the answer that are there because they are relevant."""
+        ranked = [(item.memory, item.scored) for item in self._answer.items if item.scored is not None]
+        return [memory.id for memory, scored in ranked if limits.is_relevant(memory.category, scored.relevance)]
 
     @property
     def spent_tokens(self) -> int:

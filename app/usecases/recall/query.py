@@ -226,8 +226,8 @@ class QueryMemories:
     async def _find_related(
         self, tx: ReadTx, work: QueryState, related: Sequence[Related], most: int
     ) -> Sequence[Related]:
-        """Return the memories related to ranked items of the answer; read them again if others took their places."""
-        answered = work.builder.ranked_ids
+        """Return the memories related to relevant items of the answer; read them again if others took their places."""
+        answered = work.builder.relevant_ids(work.limits)
         found = [r for r in related if r.via in answered]
         if not answered or len(found) == len(related) or len(found) >= self._policies.query.related:
             return found
