@@ -61,7 +61,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "canonical_spelling, numbers": lambda text: spellings.canonical_spelling(f"1/2 {text} 3 pm"),
     "hyphens_clash": lambda text: spellings.hyphens_clash(text, f"a-b {text}"),
     "same_fact": lambda text: same_fact.same_fact(text, f"x {text}", numeric_update=True),
-    "same_fact, compared": lambda text: same_fact.same_fact(text[:3990], f"x {text[:3990]}", numeric_update=True),
+    "same_fact, compared": lambda text: same_fact.same_fact(text[:1990], f"x {text[:1990]}", numeric_update=True),
     "own_words": lambda text: own_words.strip_echoes(f"{text}\n\n{text}", MARKS),
     "tells_of_self, a sentence": lambda text: telling.discloses_fact(f"I like {text}"),
     "capture, a sentence": lambda text: capture.capture_facts(f"I like {text}", CAPTURE, ANY),

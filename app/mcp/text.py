@@ -23,7 +23,7 @@ def written_text(written: WrittenOut) -> str:
     """Return the result of a write as one line."""
     if written.id is None:
         return f"{written.action}: {written.reason}"
-    joined = f", joined with {written.matched_id}" if written.matched_id else ""
+    joined = f", joined with {written.matched_id}" if written.matched_id not in (None, written.id) else ""
     return f"{written.action} {written.id}{joined}"
 
 

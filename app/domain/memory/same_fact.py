@@ -18,7 +18,7 @@ from app.domain.text_rules import text_key
 
 SameFact = Literal["same_words", "contains", "numeric"]
 
-_MAX_COMPARED: Final = 4000
+_MAX_COMPARED: Final = 2000
 """Maximum characters compared, as rewordings take quadratic time. A longer text matches only an equal one."""
 _MIN_CONTAINED: Final = 2
 _MAX_ADDED: Final = 4

@@ -116,9 +116,9 @@ def _told_by(memory: Memory, candidate: Candidate) -> _Told:
 def _put_newest_first(
     scored: Sequence[ScoredCandidate], told: Mapping[UUID, _Told]
 ) -> list[tuple[RankedItem, float | None]]:
-    """Return items with their relevance. A later statement comes directly before the first one that it replaces.
+    """Return items, each with the relevance that admits it; a later statement directly before the one it replaces.
 
-    It takes over that one's relevance, because it answers the same question.
+    It is admitted with that one, because it answers the same question; the relevance that it tells stays its own.
     """
     items: list[tuple[RankedItem, float | None]] = []
     for s in scored:
@@ -139,11 +139,7 @@ def _put_newest_first(
 def _drop_irrelevant(
     items: Sequence[tuple[RankedItem, float | None]], limits: AnswerLimits
 ) -> tuple[list[RankedItem], list[DroppedCandidate]]:
-    kept = [
-        replace(item, scored=item.scored._replace(relevance=relevance))
-        for item, relevance in items
-        if limits.admits(item.scored, relevance)
-    ]
+    kept = [item for item, relevance in items if limits.admits(item.scored, relevance)]
     return kept, [DroppedCandidate(i.scored, "relevance") for i, r in items if not limits.admits(i.scored, r)]
 
 

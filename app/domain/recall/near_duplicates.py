@@ -8,7 +8,7 @@ value in one frame ("drinks tea", "drinks coffee").
 from functools import lru_cache
 from typing import Final
 
-from app.domain.memory.phrases import Kind, Word, every_word, stem_of
+from app.domain.memory.phrases import GRAMMAR, Kind, Word, every_word, stem_of
 from app.domain.memory.same_fact import same_fact
 from app.domain.recall.statements import MAX_CHARACTERS
 
@@ -19,13 +19,13 @@ LEAST_MATCH: Final = 0.25
 OPPOSITE_CLOSENESS: Final = 0.75
 """Statements this close mean the opposite if only one of them has a negation."""
 SHARED_WORDS: Final = 0.75
-"""Statements that share so many content words differ by grammar, which only the rule for equal facts can read."""
+"""Statements that share so many words differ by grammar, which only the rule for equal facts can read."""
 FRAME_SHARE: Final = 0.5
 """Statements that begin and end with so many of the same words differ in a value."""
 _AMOUNTS: Final = frozenset({Kind.NUMBER, Kind.FIXED})
 _DATES: Final = frozenset({Kind.DATE})
 _NAMES: Final = frozenset({Kind.NAME})
-_CONTENT: Final = frozenset({Kind.CONTENT})
+_TELLING: Final = frozenset(Kind) - GRAMMAR - {Kind.NEGATION}
 
 
 def say_the_same(a: str, b: str, closeness: float, match: float) -> bool:
@@ -37,7 +37,7 @@ def say_the_same(a: str, b: str, closeness: float, match: float) -> bool:
         return False
     a, b = a[:MAX_CHARACTERS], b[:MAX_CHARACTERS]
     left, right = _first_words(a), _first_words(b)
-    if _shared_content(left, right) >= SHARED_WORDS:
+    if _shared_words(left, right) >= SHARED_WORDS:
         return same_fact(a, b, numeric_update=False) == "same_words"
     return not _tells_apart(left, right) and (_negates(left) == _negates(right) or closeness < OPPOSITE_CLOSENESS)
 
@@ -74,7 +74,7 @@ def _differ_in_value(a: tuple[Word, ...], b: tuple[Word, ...]) -> bool:
     return 0 < FRAME_SHARE * shortest <= start + end < shortest
 
 
-def _shared_content(a: tuple[Word, ...], b: tuple[Word, ...]) -> float:
-    """Return the share of the shorter side's content words that the other side has too."""
-    left, right = _keys_of(a, _CONTENT), _keys_of(b, _CONTENT)
+def _shared_words(a: tuple[Word, ...], b: tuple[Word, ...]) -> float:
+    """Return the share of the shorter side's telling words that the other side has too."""
+    left, right = _keys_of(a, _TELLING), _keys_of(b, _TELLING)
     return len(left & right) / max(1, min(len(left), len(right)))

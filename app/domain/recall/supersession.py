@@ -58,10 +58,23 @@ def replaces_value(older: Parsed, newer: Parsed) -> bool:
     if (older.negates and newer.negates) or older.all_words == newer.all_words:
         return False
     if _has_same_subject(older, newer):
-        return (newer.changes and _tells_change(older, newer)) or differs_in_value(older, newer)
+        changed = newer.changes and _tells_change(older, newer)
+        return changed or (differs_in_value(older, newer) and _differ_in_numbers_alone(older, newer))
     return newer.changes and (
         _changes_hands(older, newer) or (not older.names and _names_old_value(older, newer, _NAMES))
     )
+
+
+def _differ_in_numbers_alone(older: Parsed, newer: Parsed) -> bool:
+    """Refuse another amount or time with other words beside it: "5 mg for children" and "10 mg for adults"."""
+    numeric, plain = (
+        [{root_of(w.key) for w in _value_words(side.said) if is_numeric(w) == of_numbers} for side in (older, newer)]
+        for of_numbers in (True, False)
+    )
+    if not all(numeric):
+        return True
+    days = [{w.key for w in side.said if w.kind is Kind.DATE and w.key.isalpha()} for side in (older, newer)]
+    return plain[0] == plain[1] and bool(days[0]) == bool(days[1])
 
 
 def _closeness(a: Statement, b: Statement) -> float:

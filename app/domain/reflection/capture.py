@@ -60,6 +60,17 @@ class CaptureRule:
         return not self.words or not statement.heads.isdisjoint(self.words)
 
 
+_OTHER_VOICE: Final = re.compile(
+    r"\b(?:oh,? wait|just kidding|only kidding|scratch that|sorry,? i meant|i meant|or should we|should we\?)"
+    r"|\b(?:(?:that's|that is|this is) (?:what|my|from|how)|(?:in|as) character|scene \d+|e\.g\.)"
+    r"|\bfor (?:example|instance)\b"
+    r"|\b(?:(?:email|mail|message|letter|note|text) from|(?:he|she|they|somebody|someone) (?:wrote|says|said))"
+    r"|(?:^|[.!?]\s+)not\.",
+    re.IGNORECASE,
+)
+"""Words that take a statement back, or give it to another voice, anywhere in a turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class CapturePolicy:
     """The table of rules, first match first, and the limits. Longer turns, or with paragraphs, are skipped.
@@ -133,7 +144,7 @@ def capture_facts(message: str, policy: CapturePolicy, limits: TextLimits, profi
 
 def find_statements(message: str, policy: CapturePolicy, limits: TextLimits) -> list[Statement]:
     """Return the certain statements of a message, also those without a rule."""
-    if len(message) > policy.max_characters or "\n\n" in message:
+    if len(message) > policy.max_characters or "\n\n" in message or _OTHER_VOICE.search(message):
         return []
     return [
         statement

@@ -52,7 +52,13 @@ _WHEN: Final = re.compile(
 _WISH: Final = re.compile(r"\b(?:wants|hopes|intends|would like) to (?P<verb>[a-z]+) (?P<more>.+)")
 _WISHED: Final = words_of.word_set("learn become retire quit found graduate climb emigrate")
 _SECOND_VERB: Final = re.compile(r"\b(?:and|but) (\w+)")
-_DECIDED: Final = re.compile(r"\b(?:chose|picked|dropped|chosen) (?:an?|by|off|out|in|the (?:one|first|second|last))\b")
+_DECIDED: Final = re.compile(
+    r"\b(?:chose|picked|dropped|chosen) (?:an?|by|off|out|in|not|well|wisely|the (?:one|first|second|last))\b"
+)
+_GOES_WITH: Final = re.compile(r"\b(?:go|going|gone|goes) with (?:option |plan |the )?(?P<what>\S.*)")
+_FORMER: Final = re.compile(
+    r"\b(?:old|last|former|previous) (?:job|company|team|project|employer|place|time)\b", re.IGNORECASE
+)
 
 
 def is_plain(form: Form, text: str) -> bool:
@@ -123,7 +129,11 @@ def _is_lasting_plan(text: str) -> bool:
 
 
 def _is_named_decision(text: str) -> bool:
-    return _DECIDED.search(text) is None
+    """Accept a decision for something with a name or a number, now: not "the flow", not "at my old job"."""
+    if _DECIDED.search(text) is not None or _FORMER.search(text) is not None:
+        return False
+    chosen = _GOES_WITH.search(text)
+    return chosen is None or _NAMED.match(chosen["what"]) is not None or chosen["what"][0].isdigit()
 
 
 _TESTS: Final[Mapping[Form, Callable[[str], bool]]] = {

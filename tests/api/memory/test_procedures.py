@@ -42,6 +42,8 @@ def choices(chance: random.Random) -> dict[str, Any]:
         "filters": chance.choice(({}, {"user_id": "maya"}, {"pinned": True}, {"importance_min": 5})),
     }
     if chance.random() < 0.5:
+        asked["min_relevance"] = 0
+    if chance.random() < 0.5:
         asked["since_rev"] = chance.choice((0, 3))
     return asked
 

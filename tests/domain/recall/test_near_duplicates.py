@@ -10,7 +10,7 @@ from app.ports import Embedder
 
 SAME = [
     ("Nora wants summaries as bullet points.", "When something is summarised for her, Nora asks for a bulleted list."),
-    ("The user is allergic to peanuts.", "Peanuts trigger an allergic reaction in the user."),
+    ("The user collects vintage postage stamps.", "The user's hobby is collecting old stamps."),
     ("Nora wants summaries as bullet points.", "Nora wants summaries as bullet points"),
 ]
 DIFFERENT = [
@@ -22,6 +22,10 @@ DIFFERENT = [
     ("The user likes fish.", "The user does not like fish."),
     ("Nora prefers meetings before noon.", "Nora prefers to be reached by email."),
     ("Maya buys oat milk on Friday.", "Maya shares oat milk with Nadia."),
+    ("Anna likes Ben and dislikes Carl.", "Anna likes Carl and dislikes Ben."),
+    ("Nora trusts Tom but not Lisa.", "Nora trusts Lisa but not Tom."),
+    ("Invoice Acme monthly and Beta yearly.", "Invoice Beta monthly and Acme yearly."),
+    ("Red means stop and green means go.", "Green means stop and red means go."),
     ("Does Nora want bullet points?", "Nora wants bullet points."),
 ]
 
