@@ -5,7 +5,7 @@ Ranking compares each memory with the question. Arrangement compares the best me
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from app.domain.memory.memory import Memory, MemoryType
@@ -50,30 +50,50 @@ class AnswerLimits:
     least: Mapping[str, float]
     compared: bool = True
 
-    def admits(self, scored: ScoredCandidate, relevance: float | None) -> bool:
+    def admits(self, scored: ScoredCandidate) -> bool:
         """Tell whether the relevance is high enough, or the memory is pinned and most important."""
         candidate = scored.candidate
         if candidate.pinned and candidate.importance >= EXEMPT_IMPORTANCE:
             return True
-        return self.is_relevant(candidate.category, relevance)
+        return self.is_relevant(candidate.category, scored.relevance)
 
     def is_relevant(self, category: str, relevance: float | None) -> bool:
         """Tell whether the relevance is high enough for the category. An unknown one is."""
         return relevance is None or relevance >= self.least.get(category, 0.0)
 
 
-class _Told(NamedTuple):
-    """The statement of a memory, and the user that it is about."""
+class _Statements:
+    """The statements of the compared memories, with the closeness of each pair."""
 
-    user_id: str
-    statement: Statement
+    def __init__(self, scored: Sequence[ScoredCandidate], memories: Mapping[UUID, Memory]) -> None:
+        self._places = {s.candidate.id: at for at, s in enumerate(scored)}
+        self._told = [_statement_of(memories[s.candidate.id], s.candidate) for s in scored]
+        self._users = [memories[s.candidate.id].user_id for s in scored]
+        self._facts = [memories[s.candidate.id].type is not MemoryType.turn for s in scored]
+        self._close, self._lowest = pairwise_closeness([statement.tokens for statement in self._told])
 
-    def is_replaced_by(self, newer: "_Told") -> bool:
-        return self.user_id == newer.user_id and is_superseded(self.statement, newer.statement)
+    def is_replaced(self, older: UUID, newer: UUID) -> bool:
+        """Tell whether the newer memory gives another value to the attribute that the older one is about."""
+        pair = self._pair_of(older, newer)
+        return pair is not None and is_superseded(*pair, self._closeness_of(older, newer)[0])
 
-    def says_the_same(self, other: "_Told", closeness: float, match: float) -> bool:
-        texts = self.statement.text, other.statement.text
-        return self.user_id == other.user_id and say_the_same(*texts, closeness, match)
+    def are_duplicates(self, a: UUID, b: UUID) -> bool:
+        """Tell whether two facts say the same. Turns never do: each has its place in a conversation."""
+        pair = self._pair_of(a, b)
+        if pair is None or not all(self._facts[self._places[id_]] for id_ in (a, b)):
+            return False
+        return say_the_same(pair[0].text, pair[1].text, *self._closeness_of(a, b))
+
+    def _pair_of(self, a: UUID, b: UUID) -> tuple[Statement, Statement] | None:
+        """Return both statements if they are compared and about the same user."""
+        one, other = self._places.get(a), self._places.get(b)
+        if one is None or other is None or self._users[one] != self._users[other]:
+            return None
+        return self._told[one], self._told[other]
+
+    def _closeness_of(self, a: UUID, b: UUID) -> tuple[float, float]:
+        place = self._places[a], self._places[b]
+        return float(self._close[place]), float(self._lowest[place])
 
 
 def arrange_answer(
@@ -88,10 +108,8 @@ def arrange_answer(
     for s in (s for s in scored if s.candidate.id in memories):
         is_echo = _repeats_question(memories[s.candidate.id], question)
         dropped.append(DroppedCandidate(s, "question")) if is_echo else found.append(s)
-    near = found[:COMPARED] if limits.compared else []
-    told = {s.candidate.id: _told_by(memories[s.candidate.id], s.candidate) for s in near}
-    later = [(RankedItem(s), s.relevance) for s in found[len(near) :]]
-    items, irrelevant = _drop_irrelevant([*_put_newest_first(near, told), *later], limits)
+    told = _Statements(found[:COMPARED] if limits.compared else [], memories)
+    items, irrelevant = _put_newest_first(found, told, limits)
     items, repeated = _join_duplicates(items, told)
     items = _put_answers_first(items) if limits.compared else items
     dropped += [*irrelevant, *repeated, *(DroppedCandidate(item.scored, "rank") for item in items[limits.top_k :])]
@@ -104,65 +122,50 @@ def _repeats_question(memory: Memory, question: str) -> bool:
     return text_key(memory.text) == text_key(question)
 
 
-def _told_by(memory: Memory, candidate: Candidate) -> _Told:
+def _statement_of(memory: Memory, candidate: Candidate) -> Statement:
     """Return what a memory states. A turn of several sentences is about many things, so it states nothing."""
     if memory.type is not MemoryType.turn:
-        return _Told(memory.user_id, Statement(memory.text, memory.created_at, None, candidate.tokens))
+        return Statement(memory.text, memory.created_at, None, candidate.tokens)
     is_short = len(memory.text) <= MAX_CHARACTERS and len(sentence_ends(memory.text)) <= 1
-    text = memory.text if is_short else ""
-    return _Told(memory.user_id, Statement(text, memory.created_at, memory.actor_id, candidate.tokens))
+    return Statement(memory.text if is_short else "", memory.created_at, memory.actor_id, candidate.tokens)
 
 
 def _put_newest_first(
-    scored: Sequence[ScoredCandidate], told: Mapping[UUID, _Told]
-) -> list[tuple[RankedItem, float | None]]:
-    """Return items, each with the relevance that admits it; a later statement directly before the one it replaces.
+    scored: Sequence[ScoredCandidate], told: _Statements, limits: AnswerLimits
+) -> tuple[list[RankedItem], list[DroppedCandidate]]:
+    """Return the items that are relevant, and the others. A later statement comes before the one that it replaces.
 
-    It is admitted with that one, because it answers the same question; the relevance that it tells stays its own.
+    It is answered with that one, because it answers the same question; the relevance that it tells stays its own.
     """
-    items: list[tuple[RankedItem, float | None]] = []
-    for s in scored:
-        own = told[s.candidate.id]
-        newer = next((item for item, _ in items if own.is_replaced_by(told[_id_of(item)])), None)
-        items.append((RankedItem(s, superseded_by=None if newer is None else _id_of(newer)), s.relevance))
-        older = [at for at, (item, _) in enumerate(items[:-1]) if told[_id_of(item)].is_replaced_by(own)]
-        if older:
-            for at in older:
-                items[at] = (replace(items[at][0], superseded_by=s.candidate.id), items[at][1])
-            moved, relevance = items.pop()
-            first = items[older[0]][1]
-            better = relevance if first is None or relevance is None else max(first, relevance)
-            items.insert(older[0], (moved, better))
-    return items
+    admitted = {s.candidate.id for s in scored if limits.admits(s)}
+    items: list[RankedItem] = []
+    moved: set[UUID] = set()
+    for s in (s for s in scored if s.candidate.id in admitted):
+        others = (other.candidate.id for other in scored if other.candidate.id != s.candidate.id)
+        newer = next((id_ for id_ in others if told.is_replaced(s.candidate.id, id_)), None)
+        if newer is not None and newer not in moved and newer not in map(_id_of, items):
+            moved.add(newer)
+            items.append(RankedItem(next(other for other in scored if other.candidate.id == newer)))
+        if s.candidate.id not in moved:
+            items.append(RankedItem(s, superseded_by=newer))
+    kept = admitted | moved
+    return items, [DroppedCandidate(s, "relevance") for s in scored if s.candidate.id not in kept]
 
 
-def _drop_irrelevant(
-    items: Sequence[tuple[RankedItem, float | None]], limits: AnswerLimits
-) -> tuple[list[RankedItem], list[DroppedCandidate]]:
-    kept = [item for item, relevance in items if limits.admits(item.scored, relevance)]
-    return kept, [DroppedCandidate(i.scored, "relevance") for i, r in items if not limits.admits(i.scored, r)]
-
-
-def _join_duplicates(
-    items: Sequence[RankedItem], told: Mapping[UUID, _Told]
-) -> tuple[list[RankedItem], list[DroppedCandidate]]:
-    """Let the best of some near-duplicates stand for the others. Turns stay: each has its place in a conversation."""
-    kept: dict[int, RankedItem] = {}
+def _join_duplicates(items: Sequence[RankedItem], told: _Statements) -> tuple[list[RankedItem], list[DroppedCandidate]]:
+    """Let the best of some near-duplicates stand for the others."""
+    kept: list[RankedItem] = []
     dropped: list[DroppedCandidate] = []
-    facts = [i.scored.candidate.type != MemoryType.turn.value and _id_of(i) in told for i in items]
-    texts = [told[_id_of(i)].statement.tokens if fact else None for i, fact in zip(items, facts, strict=True)]
-    close, lowest = pairwise_closeness(texts)
-    for at, item in enumerate(items):
-        for place, better in kept.items() if facts[at] else ():
+    for item in items:
+        for at, better in enumerate(kept):
             rivals = item.superseded_by == _id_of(better) or better.superseded_by == _id_of(item)
-            match = close[place, at], lowest[place, at]  # 0 for what is not compared
-            if match[0] and not rivals and told[_id_of(better)].says_the_same(told[_id_of(item)], *match):
-                kept[place] = replace(better, also=(*better.also, _id_of(item)))
+            if not rivals and told.are_duplicates(_id_of(better), _id_of(item)):
+                kept[at] = replace(better, also=(*better.also, _id_of(item)))
                 dropped.append(DroppedCandidate(item.scored, "duplicate"))
                 break
         else:
-            kept[at] = item
-    return list(kept.values()), dropped
+            kept.append(item)
+    return kept, dropped
 
 
 def _put_answers_first(items: Sequence[RankedItem]) -> list[RankedItem]:

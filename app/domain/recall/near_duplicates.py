@@ -6,9 +6,9 @@ value in one frame ("drinks tea", "drinks coffee").
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from app.domain.memory.phrases import GRAMMAR, Kind, Word, every_word, stem_of
+from app.domain.memory.phrases import GRAMMAR, Kind, every_word, stem_of
 from app.domain.memory.same_fact import same_fact
 from app.domain.recall.statements import MAX_CHARACTERS
 
@@ -28,6 +28,17 @@ _NAMES: Final = frozenset({Kind.NAME})
 _TELLING: Final = frozenset(Kind) - GRAMMAR - {Kind.NEGATION}
 
 
+class _Words(NamedTuple):
+    """The keys of a text's words by what they tell, and the stems of all in order."""
+
+    amounts: frozenset[str]
+    dates: frozenset[str]
+    names: frozenset[str]
+    telling: frozenset[str]
+    stems: tuple[str, ...]
+    negates: bool
+
+
 def say_the_same(a: str, b: str, closeness: float, match: float) -> bool:
     """Tell whether both texts say the same. Symmetric; false for questions.
 
@@ -36,45 +47,38 @@ def say_the_same(a: str, b: str, closeness: float, match: float) -> bool:
     if closeness < LEAST_CLOSENESS or match < LEAST_MATCH or a.rstrip().endswith("?") or b.rstrip().endswith("?"):
         return False
     a, b = a[:MAX_CHARACTERS], b[:MAX_CHARACTERS]
-    left, right = _first_words(a), _first_words(b)
-    if _shared_words(left, right) >= SHARED_WORDS:
-        return same_fact(a, b, numeric_update=False) == "same_words"
-    return not _tells_apart(left, right) and (_negates(left) == _negates(right) or closeness < OPPOSITE_CLOSENESS)
+    left, right = _read_text(a), _read_text(b)
+    shared = len(left.telling & right.telling) / max(1, min(len(left.telling), len(right.telling)))
+    if shared >= SHARED_WORDS:
+        return left.telling == right.telling and same_fact(a, b, numeric_update=False) == "same_words"
+    return not _tells_apart(left, right) and (left.negates == right.negates or closeness < OPPOSITE_CLOSENESS)
 
 
-def _tells_apart(left: tuple[Word, ...], right: tuple[Word, ...]) -> bool:
+@lru_cache(maxsize=4096)  # an answer compares each of its candidates with many others
+def _read_text(text: str) -> _Words:
+    words = every_word(text)
+
+    def keys_of(kinds: frozenset[Kind]) -> frozenset[str]:
+        return frozenset(stem_of(word.key.removesuffix("'s")) for word in words if word.kind in kinds)
+
+    stems = tuple(stem_of(word.key) for word in words)
+    negates = any(word.kind is Kind.NEGATION for word in words)
+    amounts, dates, names, telling = (keys_of(kinds) for kinds in (_AMOUNTS, _DATES, _NAMES, _TELLING))
+    return _Words(amounts, dates, names, telling, stems, negates)
+
+
+def _tells_apart(left: _Words, right: _Words) -> bool:
     """Tell whether amounts, dates, names or the value in one frame differ."""
-    for kinds in (_AMOUNTS, _DATES):
-        one, other = _keys_of(left, kinds), _keys_of(right, kinds)
+    for one, other in ((left.amounts, right.amounts), (left.dates, right.dates)):
         if one and other and one != other:
             return True
-    one, other = _keys_of(left, _NAMES), _keys_of(right, _NAMES)
-    return not (one <= other or other <= one) or _differ_in_value(left, right)
+    related = left.names <= right.names or right.names <= left.names
+    return not related or _differ_in_value(left.stems, right.stems)
 
 
-def _negates(words: tuple[Word, ...]) -> bool:
-    return any(word.kind is Kind.NEGATION for word in words)
-
-
-@lru_cache(maxsize=512)
-def _first_words(text: str) -> tuple[Word, ...]:
-    return tuple(every_word(text))
-
-
-def _keys_of(words: tuple[Word, ...], kinds: frozenset[Kind]) -> set[str]:
-    return {stem_of(word.key.removesuffix("'s")) for word in words if word.kind in kinds}
-
-
-def _differ_in_value(a: tuple[Word, ...], b: tuple[Word, ...]) -> bool:
+def _differ_in_value(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     """Tell whether both have one frame with other words in it: the same beginning and end, and each its own middle."""
-    left, right = ([stem_of(word.key) for word in side] for side in (a, b))
     shortest = min(len(left), len(right))
     start = next((at for at in range(shortest) if left[at] != right[at]), shortest)
     end = next((at for at in range(shortest - start) if left[-1 - at] != right[-1 - at]), shortest - start)
     return 0 < FRAME_SHARE * shortest <= start + end < shortest
-
-
-def _shared_words(a: tuple[Word, ...], b: tuple[Word, ...]) -> float:
-    """Return the share of the shorter side's telling words that the other side has too."""
-    left, right = _keys_of(a, _TELLING), _keys_of(b, _TELLING)
-    return len(left & right) / max(1, min(len(left), len(right)))

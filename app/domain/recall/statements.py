@@ -57,7 +57,7 @@ def parse_statement(text: str) -> Parsed:
     return _parse_start(text[:MAX_CHARACTERS])
 
 
-@lru_cache(maxsize=1024)  # an answer compares each of its candidates with many others
+@lru_cache(maxsize=4096)  # an answer compares each of its candidates with many others
 def _parse_start(text: str) -> Parsed:
     text = _LABEL.sub("", text, count=1)
     found = every_word(text)

@@ -37,18 +37,25 @@ class Statement:
     tokens: bytes | None = None
 
 
-def is_superseded(older: Statement, newer: Statement, least: float = LEAST_CLOSENESS) -> bool:
+def is_superseded(
+    older: Statement, newer: Statement, closeness: float | None = None, least: float = LEAST_CLOSENESS
+) -> bool:
     """Tell whether `newer` replaces the value that `older` gives to an attribute of the same subject.
 
-    False unless `newer` was stated later. `least` is the minimum closeness of the packed tokens if both have some; it
-    depends on the embedding model.
+    False unless `newer` was stated later. `closeness` is that of their packed tokens, computed here if it is None;
+    `least`, its minimum if both have tokens, depends on the embedding model.
     """
     if newer.stated_at <= older.stated_at:
         return False
+    both = bool(older.tokens and newer.tokens)
+    if both and closeness is not None and closeness < least:
+        return False  # before the parsing, which takes longer
     first, second = parse_statement(older.text), parse_statement(newer.text)
     if older.speaker != newer.speaker and (first.is_own or second.is_own):
         return False
-    return replaces_value(first, second) and _closeness(older, newer) >= least
+    if not replaces_value(first, second):
+        return False
+    return not both or (_closeness(older, newer) if closeness is None else closeness) >= least
 
 
 def replaces_value(older: Parsed, newer: Parsed) -> bool:
@@ -78,9 +85,7 @@ def _differ_in_numbers_alone(older: Parsed, newer: Parsed) -> bool:
 
 
 def _closeness(a: Statement, b: Statement) -> float:
-    """Return the mean of both directions' MaxSim; 1 if a side has no tokens."""
-    if not a.tokens or not b.tokens:
-        return 1.0
+    """Return the mean of both directions' MaxSim."""
     close, _ = pairwise_closeness([a.tokens, b.tokens])
     return float(close[0, 1])
 
