@@ -3,7 +3,7 @@
 Ranking compares each memory with the question. Arrangement compares the best memories with each other, by their texts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -72,8 +72,12 @@ class _Statements:
         self._facts = [memories[s.candidate.id].type is not MemoryType.turn for s in scored]
         self._close, self._lowest = pairwise_closeness([statement.tokens for statement in self._told])
 
-    def is_replaced(self, older: UUID, newer: UUID) -> bool:
-        """Tell whether the newer memory gives another value to the attribute that the older one is about."""
+    def newest_replacing(self, older: UUID, others: Iterable[UUID]) -> UUID | None:
+        """Return the latest of the others that gives another value to the attribute that the older one is about."""
+        newer = [id_ for id_ in others if self._replaces(id_, older)]
+        return max(newer, key=lambda id_: self._told[self._places[id_]].stated_at, default=None)
+
+    def _replaces(self, newer: UUID, older: UUID) -> bool:
         pair = self._pair_of(older, newer)
         return pair is not None and is_superseded(*pair, self._closeness_of(older, newer)[0])
 
@@ -137,19 +141,24 @@ def _put_newest_first(
 
     It is answered with that one, because it answers the same question; the relevance that it tells stays its own.
     """
-    admitted = {s.candidate.id for s in scored if limits.admits(s)}
-    items: list[RankedItem] = []
-    moved: set[UUID] = set()
-    for s in (s for s in scored if s.candidate.id in admitted):
-        others = (other.candidate.id for other in scored if other.candidate.id != s.candidate.id)
-        newer = next((id_ for id_ in others if told.is_replaced(s.candidate.id, id_)), None)
-        if newer is not None and newer not in moved and newer not in map(_id_of, items):
-            moved.add(newer)
-            items.append(RankedItem(next(other for other in scored if other.candidate.id == newer)))
-        if s.candidate.id not in moved:
-            items.append(RankedItem(s, superseded_by=newer))
-    kept = admitted | moved
-    return items, [DroppedCandidate(s, "relevance") for s in scored if s.candidate.id not in kept]
+    found = {s.candidate.id: s for s in scored}
+    order = [id_ for id_, s in found.items() if limits.admits(s)]
+    newer_of: dict[UUID, UUID] = {}
+    waiting = list(order)
+    for older in waiting:  # grows by the statements that are answered only because they replace another
+        newer = told.newest_replacing(older, found)
+        if newer is None:
+            continue
+        newer_of[older] = newer
+        if newer not in order:
+            waiting.append(newer)
+        elif order.index(newer) < order.index(older):
+            continue
+        else:
+            order.remove(newer)
+        order.insert(order.index(older), newer)
+    items = [RankedItem(found[id_], superseded_by=newer_of.get(id_)) for id_ in order]
+    return items, [DroppedCandidate(s, "relevance") for id_, s in found.items() if id_ not in order]
 
 
 def _join_duplicates(items: Sequence[RankedItem], told: _Statements) -> tuple[list[RankedItem], list[DroppedCandidate]]:

@@ -1,7 +1,7 @@
 """Relevance: the calibrated probability that a candidate helps to answer (`docs/benchmarks.md`, Relevance).
 
-A logistic regression reads raw signals, so that a relevance means the same in a pool of two candidates and in one of a
-hundred. Its coefficients belong to one embedding model and are fitted by `python -m bench.calibrate_relevance`.
+Logistic regressions read raw signals, so that relevances of small and large pools can be compared. The coefficients
+belong to one embedding model and are fitted by `python -m bench.calibrate_relevance`.
 """
 
 import math

@@ -14,10 +14,8 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.config.loader import Policies
-from app.domain.changes import Observation
 from app.domain.errors import QuotaExceeded
-from app.domain.idempotency import IdempotencyKey
-from app.domain.memory.memory import Memory, MemoryState, NewMemory
+from app.domain.memory.memory import Memory, MemoryState
 from app.domain.principal import Principal
 from app.domain.reflection.capture import CapturedFact, capture_facts
 from app.domain.reflection.echoes import strip_echoes
@@ -28,6 +26,7 @@ from app.usecases.consent.generated_proposals import ProposeProfileFields
 from app.usecases.memory.merge import WriteResult
 from app.usecases.memory.write import WriteMemories
 from app.usecases.reflection.turn_agents import visible_categories, writable_categories
+from app.usecases.reflection.turn_writes import build_fact_draft, build_turn_event, turn_key
 
 ROUTE = "capture"
 VERSION = "capture.v1"
@@ -131,10 +130,13 @@ class CaptureFacts:
         self, principal: Principal, turn: Memory, facts: Mapping[int, CapturedFact], written: dict[int, WriteResult]
     ) -> None:
         """Write facts as any write does, and put the results into `written`, by number."""
-        drafts = {n: self._write.check_draft(principal, _build_draft(turn, fact)) for n, fact in facts.items()}
+        drafts = {
+            n: self._write.check_draft(principal, build_fact_draft(turn, fact, {"rule": VERSION}))
+            for n, fact in facts.items()
+        }
         embeddings = await self._write.embed_drafts(principal, list(drafts.values())) if drafts else []
         for (number, new), embedding in zip(drafts.items(), embeddings, strict=True):
-            key = _idempotency_key(turn, f"{turn.id}:{number}")
+            key = turn_key(ROUTE, turn, f"{turn.id}:{number}")
             written[number] = await self._write.store_or_merge(principal, new, embedding, key, None)
 
     async def _finish_turn(
@@ -147,40 +149,14 @@ class CaptureFacts:
         capped: bool,
     ) -> None:
         """Record the events of what was stored, and the end of the turn."""
-        events = [_build_event(turn, "skipped")] if capped else []
+        events = [build_turn_event("capture", turn, "skipped")] if capped else []
         for number, result in written.items():
             if result.action in STORED:
-                events.append(_build_event(turn, "ok", result, facts[number].category))
+                events.append(build_turn_event("capture", turn, "ok", result, facts[number].category))
         if events:
             await self._journal.record_event(principal, events)
-        end = KeyRecord(_idempotency_key(turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
+        end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
         await self._journal.record(principal, [], keys=[end])
 
     def _start_of_day(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _build_draft(turn: Memory, fact: CapturedFact) -> NewMemory:
-    return NewMemory(
-        user_id=turn.user_id,
-        category=fact.category,
-        text=fact.text,
-        importance=fact.importance,
-        thread_id=turn.thread_id,
-        agent_id=turn.agent_id,
-        run_id=turn.run_id,
-        source={"turn_id": str(turn.id), "quote": fact.quote},
-        metadata={"rule": VERSION},
-        created_at=turn.created_at,
-    )
-
-
-def _idempotency_key(turn: Memory, name: str) -> IdempotencyKey:
-    return IdempotencyKey(ROUTE, name, turn.id.bytes * 2)
-
-
-def _build_event(
-    turn: Memory, status: Literal["ok", "skipped"], result: WriteResult | None = None, category: str | None = None
-) -> Observation:
-    memory_id, sim = (result.id, result.similarity) if result else (None, None)
-    return Observation("worker", "capture", status, turn.user_id, turn.thread_id, memory_id, category, sim)

@@ -13,11 +13,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.config.loader import Policies
-from app.domain.changes import Observation
 from app.domain.consent.patches import states_field_value
 from app.domain.consent.profile_fields import ProfileField, benign_fields
-from app.domain.idempotency import IdempotencyKey
-from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
+from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.outages import TokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.echoes import strip_echoes
@@ -28,10 +26,10 @@ from app.prompts.fact_extraction import MAX_MESSAGE, VERSION, fact_extraction_pr
 from app.storage.journal import Journal, KeyRecord
 from app.storage.reflection.fact_extraction import ExtractionState, TurnFactStorage
 from app.usecases.consent.generated_proposals import ProposeProfileFields
-from app.usecases.memory.merge import WriteResult
 from app.usecases.reflection.model_gateway import ModelGateway
 from app.usecases.reflection.reconcile import WRITE_ACTIONS, PlannedReconcile, Reconcile, ReconcileOutcome
 from app.usecases.reflection.turn_agents import visible_categories, writable_categories
+from app.usecases.reflection.turn_writes import build_fact_draft, build_turn_event, turn_key
 
 ROUTE = "multi_fact"
 SkipReason = Literal["no_model", "gone", "not_a_users", "somebody_else", "done", "short", "cap", "no_category", "spent"]
@@ -112,14 +110,18 @@ class ExtractFacts:
         finished = before.done or (writes > 0 and writes >= self._policy.per_turn)
         if why := self._skip_reason(turn, message, finished, room, categories):
             if why == "cap":
-                await self._journal.record_event(principal, [_build_event(turn, "skipped")])
+                await self._journal.record_event(principal, [build_turn_event("extract", turn, "skipped")])
             return ExtractionResult(why)
         try:
             candidates, tokens = await self._find_candidates(principal, turn, message, categories)
         except TokensSpent:
             return ExtractionResult("spent")
         candidates, fields = self._split_profile_fields(turn, candidates)
-        drafts = {at: _build_draft(turn, one) for at, one in enumerate(candidates) if str(at) not in before.settled}
+        drafts = {
+            at: build_fact_draft(turn, one, {"prompt": VERSION})
+            for at, one in enumerate(candidates)
+            if str(at) not in before.settled
+        }
         planned = await self._reconcile.decide_writes(principal, turn, drafts, self._visible_categories(before), room)
         result = ExtractionResult(None, candidates, planned, tokens=tokens + planned.tokens, fields=fields)
         if dry_run:
@@ -192,44 +194,17 @@ class ExtractFacts:
         )
         planned = replace(planned, plan=plan.limit_writes(room))
         outcome = await self._reconcile.carry_out(
-            principal, turn, planned, lambda name: _idempotency_key(turn, f"{turn.id}:{name}")
+            principal, turn, planned, lambda name: turn_key(ROUTE, turn, f"{turn.id}:{name}")
         )
         if left := room - outcome.write_count:
             await self._storage.return_writes(principal, user_id, day, left)
         events = [
-            _build_event(turn, "ok", result, planned.facts[number].new.category)
+            build_turn_event("extract", turn, "ok", result, planned.facts[number].new.category)
             for number, result in outcome.written.items()
             if result.action in WRITE_ACTIONS
         ]
         if events:
             await self._journal.record_event(principal, events)
-        end = KeyRecord(_idempotency_key(turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
+        end = KeyRecord(turn_key(ROUTE, turn, str(turn.id)), {"id": str(turn.id)}, turn.user_id)
         await self._journal.record(principal, [], keys=[end])
         return outcome
-
-
-def _build_draft(turn: Memory, candidate: Candidate) -> NewMemory:
-    return NewMemory(
-        user_id=turn.user_id,
-        category=candidate.category,
-        text=candidate.text,
-        importance=candidate.importance,
-        thread_id=turn.thread_id,
-        agent_id=turn.agent_id,
-        run_id=turn.run_id,
-        source={"turn_id": str(turn.id), "quote": candidate.quote},
-        metadata={"prompt": VERSION},
-        created_at=turn.created_at,
-    )
-
-
-def _idempotency_key(turn: Memory, name: str) -> IdempotencyKey:
-    """Return a key that does not depend on the model's answer, so that the first run's writes stand."""
-    return IdempotencyKey(ROUTE, name, turn.id.bytes * 2)
-
-
-def _build_event(
-    turn: Memory, status: Literal["ok", "skipped"], result: WriteResult | None = None, category: str | None = None
-) -> Observation:
-    memory_id, sim = (result.id, result.similarity) if result else (None, None)
-    return Observation("worker", "extract", status, turn.user_id, turn.thread_id, memory_id, category, sim)

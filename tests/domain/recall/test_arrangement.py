@@ -71,6 +71,25 @@ def test_the_later_statement_comes_before_the_one_that_it_replaces_and_is_admitt
     assert dropped == []
 
 
+def test_the_newest_of_three_statements_comes_first_though_only_the_oldest_is_relevant() -> None:
+    found = Found()
+    old = found.add("Nora lives in Malmö.", 0.5, 300)
+    other = found.add("Nora owns a kayak.", 0.4)
+    middle = found.add("Nora lives in Lund.", 0.01, 200)
+    new = found.add("Nora now lives in Oslo.", 0.02, 3)
+    items, dropped = found.arrange()
+    assert [(i.scored.candidate.id, i.superseded_by) for i in items] == [(new, None), (old, new), (other, None)]
+    assert reasons(dropped) == {middle: "relevance"}
+
+
+def test_the_newest_of_three_relevant_statements_comes_first_and_replaces_both() -> None:
+    found = Found()
+    third, fifth, fourth = (found.add(f"The deadline is {day} June.", 0.5, 10 - day) for day in (3, 5, 4))
+    items, _ = found.arrange()
+    told = [(item.scored.candidate.id, item.superseded_by) for item in items]
+    assert told == [(fifth, None), (third, fifth), (fourth, fifth)]
+
+
 def test_statements_about_two_users_are_not_compared() -> None:
     found = Found()
     old = found.add("Nora drinks coffee black.", 0.5, 300)

@@ -15,8 +15,9 @@ from app.prompts.fact_extraction import VERSION as EXTRACTION
 from app.prompts.reconcile import CONTROLS, VERSION
 from app.storage.journal import Journal
 from app.storage.reflection.reconcile import ReconcileStorage
-from app.usecases.reflection.fact_extraction import _idempotency_key
+from app.usecases.reflection.fact_extraction import ROUTE
 from app.usecases.reflection.reconcile import Reconcile
+from app.usecases.reflection.turn_writes import turn_key
 from tests.factories import Caller, Clock, draft, make_caller
 from tests.fake_llm import FakeLlm, Fault
 from tests.fake_llm.prompts import Question, Script, judge
@@ -545,7 +546,7 @@ async def test_what_changed_meanwhile_is_left_alone_and_the_fact_is_written_all_
     if change is edited:
         await app.edit.patch_memory(scope, plays, {"importance": 5}, version=None)
     before = {memory_id: await row(sql, memory_id) for memory_id in (cats, plays)}
-    done = await reconcile.carry_out(scope, turn, made, lambda name: _idempotency_key(turn, f"{turn.id}:{name}"))
+    done = await reconcile.carry_out(scope, turn, made, lambda name: turn_key(ROUTE, turn, f"{turn.id}:{name}"))
     assert [one.action for one in done.written.values()] == ["created", "created"]
     assert not done.forgotten
     assert {memory_id: await row(sql, memory_id) for memory_id in (cats, plays)} == before
@@ -561,7 +562,7 @@ async def test_when_the_tokens_are_spent_everything_is_added(
     async with asker(app, llm, clock, daily_tokens=10) as way:
         poor = Reconcile(way, app.write, ReconcileStorage(app.uow, SPACE), journal, app.policies, clock)
         made = await poor.decide_writes(scope, turn, {0: new(CATS, turn), 1: new(TENNIS, turn)}, None, 3)
-        await poor.carry_out(scope, turn, made, lambda name: _idempotency_key(turn, f"{turn.id}:{name}"))
+        await poor.carry_out(scope, turn, made, lambda name: turn_key(ROUTE, turn, f"{turn.id}:{name}"))
     assert not llm.requests
     assert await facts(sql) == [TWO_CATS, PLAYS, CATS, TENNIS]
     noted = await events_of(sql)
@@ -577,7 +578,7 @@ async def test_two_workers_at_once_write_once(
     drafts = {0: new(CATS, turn), 1: new(TENNIS, turn)}
     made = [await reconcile.decide_writes(scope, turn, drafts, None, 3) for _ in range(2)]
     done = [
-        await reconcile.carry_out(scope, turn, one, lambda name: _idempotency_key(turn, f"{turn.id}:{name}"))
+        await reconcile.carry_out(scope, turn, one, lambda name: turn_key(ROUTE, turn, f"{turn.id}:{name}"))
         for one in made
     ]
     assert [len(one.forgotten) for one in done] == [1, 0]
