@@ -1,0 +1,75 @@
+"""A stored fact, what a statement does to stored facts, and what a question asks of them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+
+class FactKind(StrEnum):
+    """The kinds of facts: an entry of a ranked list, or the single value of a topic."""
+
+    ranked = "ranked"
+    single = "single"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value that a user stated about a topic. `rank` counts from 1; it is None if the kind is `single`.
+
+    `created_at` is the time of the statement, `updated_at` the time at which the row changed.
+    """
+
+    id: UUID
+    user_id: str
+    thread_id: str | None
+    topic_key: str
+    kind: FactKind
+    rank: int | None
+    value: str
+    category: str
+    source_message_id: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+Entry: TypeAlias = tuple[int | None, str]
+"""A rank (None: no rank was named) and a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactOperation:
+    """One thing that a statement does to the facts of a topic.
+
+    - `put`: set each of `entries` at its rank; without a rank it is the topic's single value.
+    - `list`: a whole list, ranks 1 to n. It replaces the topic's single value and the ranks above n.
+    - `set`: one value without a rank. It becomes rank 1 if the topic has a ranked list, else the single value.
+    - `append`: add the values of `entries` after the highest rank, except those in the list already.
+    - `remove`: remove the `ranks`, else the values of `entries`, else all facts of the topic. Other ranks stay.
+    - `swap`: exchange the values of two `ranks`.
+
+    `topic_key` None is the topic that was stated last in the thread.
+    """
+
+    op: Literal["put", "list", "set", "append", "remove", "swap"]
+    topic_key: str | None
+    entries: tuple[Entry, ...] = ()
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPart:
+    """One topic that a question asks about.
+
+    - `rank`: the value at `rank`.
+    - `list`: all values.
+    - `slice`: the values of ranks 1 to `rank`.
+    - `first`: the single value, or else rank 1.
+
+    `topic_key` None is the topic that was stated last in the thread.
+    """
+
+    kind: Literal["rank", "list", "slice", "first"]
+    topic_key: str | None
+    rank: int | None = None
