@@ -14,6 +14,9 @@ from app.domain import ids, text_rules
 from app.domain.agent_state import store_items as store
 from app.domain.consent import answers as consent_answers
 from app.domain.errors import MnemaError
+from app.domain.facts import cleaning, questions, ranked_lists
+from app.domain.facts import statements as fact_statements
+from app.domain.facts import topics as fact_topics
 from app.domain.memory import procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
 from app.domain.recall import delta_header as delta
@@ -34,6 +37,18 @@ UNITS: Final = (
     *("never ", " and I ", ", so ", "it is ", "the launch ", " on 3 May", " by the way "),
     *("no new ", "not yet ", "Goals: ", "Goals: a; ", "[M1] ", "+created: ", "(imp="),
     "Long-term memory (most relevant first)\n ",
+    *("my ", "my favorite ", "my favorite color is red and ", "my favorite colors are ", "Red is my favorite color, "),
+    *(
+        "swap #1 and ",
+        "- red\n",
+        "1) red ",
+        "first: ",
+        "My favorite colors:\n",
+        "remove #2. ",
+        " is ",
+        ", and ",
+        " lol",
+    ),
 )
 """The repeated units. Combining marks are repeated more often, because sorting them is fast."""
 
@@ -46,6 +61,7 @@ CAPTURE: Final = capture.CapturePolicy(
     tuple(capture.CaptureRule(form, "goals") for form in capture.FORMS), max_characters=1 << 40
 )
 NOW: Final = datetime(2026, 4, 1, tzinfo=UTC)
+TOPICS: Final = fact_topics.FactTopics({"favorite_colors": ("color",), "favorite_tv": ("show", "tv show")})
 
 FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "check_text": lambda text: text_rules.check_text(text, "turn", ANY, trim=True),
@@ -84,6 +100,18 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "texts_at": lambda text: list(store.texts_at({"a": {"a": "b"}}, text)),
     "texts_of": lambda text: store.indexed_texts(store.PutItem(("n",), "k", {"a": text}, ("a", "{a,a, a}", "$"))),
     "check_batch": lambda text: store.check_batch(store.Batch(puts=(store.PutItem((text,), text, {"a": text}),))),
+    "clean_message": cleaning.clean_message,
+    "extract_ranked_facts": ranked_lists.extract_ranked_facts,
+    "extract_ranked_facts, a sentence": lambda text: ranked_lists.extract_ranked_facts(f"They are {text}"),
+    "normalize_topic_key": TOPICS.normalize_topic_key,
+    "normalize_topic_key, my favorite": lambda text: TOPICS.normalize_topic_key(f"my favorite {text}"),
+    "read_statements": lambda text: fact_statements.read_statements(text, TOPICS),
+    "read_statements, values": lambda text: fact_statements.read_statements(f"My favorite colors are {text}", TOPICS),
+    "read_statements, inverted": lambda text: fact_statements.read_statements(f"{text} is my favorite color", TOPICS),
+    "read_statements, added": lambda text: fact_statements.read_statements(f"Add {text} to my favorite colors", TOPICS),
+    "read_statements, a list": lambda text: fact_statements.read_statements(f"My favorite colors:\n{text}", TOPICS),
+    "parse_question": lambda text: questions.parse_question(text, TOPICS),
+    "parse_question, a list": lambda text: questions.parse_question(f"list my favorite colors and {text}", TOPICS),
     # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
     "candidate": lambda text: multi_fact.broken_rule(

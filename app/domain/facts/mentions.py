@@ -1,0 +1,71 @@
+"""Mentions of a user's own favorites: "my second favorite color", "my top 3 movies"."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from app.domain.facts.nouns import is_plural, read_noun
+from app.domain.facts.phrases import MY_FAVORITE, NUMBERED, to_rank
+from app.domain.facts.topics import FactTopics
+
+_LATER_RANK: Final = re.compile(rf" (?P<rank>{NUMBERED})(?!\w)", re.IGNORECASE)
+_LIST: Final = re.compile(r" (?:list|ranking)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Words of a text that name favorites.
+
+    `start` and `end` are offsets. `owner` is "my", "a" ("a favorite color of mine") or nothing ("Favorite colors: …").
+    `topic` is None if the words have no noun, or one without a topic; `noun` tells which. `favorite` is False for
+    "my top 3 movies", which needs a canonical noun. `count` is the 3 of "my top 3 movies".
+    """
+
+    start: int
+    end: int
+    owner: Literal["my", "a", ""]
+    noun: tuple[str, ...]
+    topic: str | None
+    ranks: tuple[int, ...]
+    count: int | None
+    favorite: bool
+
+    @property
+    def plural(self) -> bool:
+        """Tell whether the noun is a plural."""
+        return bool(self.noun) and is_plural(self.noun[-1])
+
+
+def find_mentions(text: str, topics: FactTopics) -> Iterator[Mention]:
+    """Yield the mentions in a line with single blanks. Linear."""
+    end = 0
+    for match in MY_FAVORITE.finditer(text):
+        if match.end() > end and (mention := _read_mention(match, text, topics)):
+            end = mention.end
+            yield mention
+
+
+def _read_mention(match: re.Match[str], text: str, topics: FactTopics) -> Mention | None:
+    """Return the mention whose words before the noun `match` has found, or None if they name no favorite."""
+    favorite = match["favorite"] is not None
+    if not favorite and (not match["my"] or not (match["top"] or match["rank"] or match["number"])):
+        return None
+    # without "favorite" the match ends at the blank before the noun
+    noun, end = read_noun(text, match.end() if favorite else match.end() - 1)
+    ranks = tuple(to_rank(words) for words in (match["rank"], match["other"]) if words)
+    if not ranks and (later := _LATER_RANK.match(text, end)):
+        ranks, end = (to_rank(later["rank"]),), later.end()
+    if noun and (listed := _LIST.match(text, end)):
+        end = listed.end()
+    count = match["count"] or match["number"] or match["later"]
+    return Mention(
+        start=match.start(),
+        end=end,
+        owner="my" if match["my"] else "a" if match["a"] else "",
+        noun=noun,
+        topic=topics.find_topic(noun) if favorite else topics.find_canonical(noun),
+        ranks=ranks,
+        count=to_rank(count) if count else None,
+        favorite=favorite,
+    )

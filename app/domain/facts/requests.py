@@ -1,0 +1,105 @@
+"""Requests to change stored favorites: add, remove, change and swap."""
+
+import re
+from typing import Final
+
+from app.domain.facts.clauses import Clause, Statement
+from app.domain.facts.fact import FactOperation
+from app.domain.facts.fillers import strip_fillers
+from app.domain.facts.phrases import NUMBERED, RANK, to_rank
+from app.domain.facts.values import cut_value, read_value, split_values
+
+_PLACE: Final = rf"(?:{RANK}|\d{{1,10}})(?: ones?| entry| place| spot)?"
+_SWAP: Final = re.compile(
+    rf"(?:swap|switch|exchange) (?:the )?(?P<one>{_PLACE}) (?:and|with|&) (?:the )?(?P<other>{_PLACE})"
+    r"(?: places| entries)?(?P<of>(?: (?:of|in|on|from|among))?)",
+    re.IGNORECASE,
+)
+_SWAP_WORD: Final = re.compile(r"(?:swap|switch|exchange)(?: around)?", re.IGNORECASE)
+_REMOVE_RANK: Final = re.compile(rf"(?:remove|delete|forget|drop) (?P<rank>{NUMBERED})", re.IGNORECASE)
+_RANK_ALONE: Final = re.compile(rf"(?:the )?(?P<rank>{RANK})(?: (?:one|entry|item|place))?", re.IGNORECASE)
+_ADD: Final = re.compile(r"(?:add|include|put) (?:also )?(?P<value>.+) (?:to|in|into|on|onto)", re.IGNORECASE)
+_REMOVE_FROM: Final = re.compile(
+    r"(?:remove|delete|drop|take|forget|erase|strike|cross) (?P<value>.+?) (?:from|off|off of|out of)", re.IGNORECASE
+)
+_REMOVE: Final = re.compile(r"(?:remove|delete|drop|forget|erase|clear|wipe|reset)(?: all)?(?: of)?", re.IGNORECASE)
+_CHANGE: Final = re.compile(
+    rf"(?:change|update|set|switch|correct|edit|make)(?: (?P<rank>{RANK}) (?:of|in|on))?", re.IGNORECASE
+)
+_MAKE: Final = re.compile(r"make (?P<value>.+)", re.IGNORECASE)
+_TO: Final = re.compile(r" (?:from (?:(?! to ).){1,200} )?to(?: be)? (?=\S)", re.IGNORECASE)
+_NOT_HAVE: Final = re.compile(r"i (?:(?P<gone>no longer) have|(?:don't|do not) (?:really )?have)", re.IGNORECASE)
+_ANYMORE: Final = re.compile(r" any ?more\b", re.IGNORECASE)
+
+
+def read_request(clause: Clause) -> Statement | None:
+    """Return what a request with a mention of favorites asks for, or None if the clause is none."""
+    own = clause.own
+    if change := _CHANGE.fullmatch(own):
+        return _read_change(clause, change["rank"])
+    if not clause.ends:
+        return None
+    if clause.mention.owner == "a":
+        return _read_lack(clause)
+    if clause.mention.owner != "my":
+        return None
+    if _SWAP_WORD.fullmatch(own):
+        return clause.state("swap", ranks=clause.mention.ranks) if len(clause.mention.ranks) == 2 else None
+    if (swap := _SWAP.fullmatch(own)) and swap["of"]:
+        return clause.state("swap", ranks=(to_rank(swap["one"]), to_rank(swap["other"])))
+    if _REMOVE.fullmatch(own):
+        return clause.state("remove", ranks=clause.mention.ranks) if clause.mention.count is None else None
+    if removal := _REMOVE_FROM.fullmatch(own):
+        return _read_removal(clause, removal["value"])
+    if addition := _ADD.fullmatch(own):
+        values = split_values(addition["value"])
+        return clause.state("append", [(None, value) for value in values]) if values else None
+    if (made := _MAKE.fullmatch(own)) and (value := read_value(made["value"])):
+        return _put_value(clause, clause.mention.ranks, value, 0)
+    return None
+
+
+def read_bare_request(text: str) -> FactOperation | None:
+    """Return what a whole sentence without a topic asks for: "Swap first and second." or "Remove #2."."""
+    if len(text) > 200:
+        return None
+    opened = strip_fillers(text.rstrip(" .!"))
+    rest = re.sub(r",? (?:please|thanks|thank you)$", "", opened.rest.rstrip(" ?" if opened.asks else " "))
+    if (swap := _SWAP.fullmatch(rest)) and not swap["of"]:
+        return FactOperation("swap", None, ranks=(to_rank(swap["one"]), to_rank(swap["other"])))
+    removal = _REMOVE_RANK.fullmatch(rest)
+    return FactOperation("remove", None, ranks=(to_rank(removal["rank"]),)) if removal else None
+
+
+def _read_change(clause: Clause, place: str | None) -> Statement | None:
+    """Read "change my second favorite color to teal"."""
+    to = _TO.match(clause.after)
+    if not to or clause.mention.owner != "my" or (clause.mention.plural and not place and not clause.mention.ranks):
+        return None
+    text, rest = cut_value(clause.after[to.end() :])
+    value = read_value(text)
+    ranks = (to_rank(place),) if place else clause.mention.ranks
+    return _put_value(clause, ranks, value, len(clause.after) - len(rest)) if value else None
+
+
+def _put_value(clause: Clause, ranks: tuple[int, ...], value: str, used: int) -> Statement:
+    """Return the statement that puts a value at a rank, or states it without one."""
+    if ranks:
+        return clause.state("put", [(ranks[0], value)], used=used)
+    return clause.state("set", [(None, value)], used=used)
+
+
+def _read_lack(clause: Clause) -> Statement | None:
+    """Read "I no longer have a favorite color"."""
+    match = _NOT_HAVE.fullmatch(clause.own)
+    if not match or not (match["gone"] or _ANYMORE.match(clause.after)) or clause.mention.ranks:
+        return None
+    return clause.state("remove")
+
+
+def _read_removal(clause: Clause, words: str) -> Statement | None:
+    """Read "remove green from my favorite colors" and "remove #2 from my favorite colors"."""
+    if place := _RANK_ALONE.fullmatch(words):
+        return clause.state("remove", ranks=(to_rank(place["rank"]),))
+    values = split_values(words)
+    return clause.state("remove", [(None, value) for value in values]) if values else None

@@ -1,0 +1,88 @@
+"""Topics of facts: the canonical ones with their nouns, and those that a user names with another noun."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from app.domain.facts.nouns import EMPTY_HEADS, read_noun, to_plural, to_singular
+from app.domain.facts.phrases import MY_FAVORITE
+
+MAX_KEY: Final = 100
+READ_LIMIT: Final = 32_000
+"""The characters of a text that are read for facts or a question."""
+_PREFIX: Final = "favorite_"
+_WORD: Final = re.compile(r"[^\W_]+")
+_NO_LETTER: Final = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True)
+class FactTopics:
+    """The canonical topics: each key has the singular nouns that name it."""
+
+    topics: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        for key, nouns in self.topics.items():
+            if not key.startswith(_PREFIX) or not nouns:
+                raise ValueError(f"topic {key!r} must start with {_PREFIX!r} and have at least one noun")
+
+    @cached_property
+    def _keys(self) -> dict[tuple[str, ...], str]:
+        """The key of each noun, as words with a singular head."""
+        return {_singular_words(noun.casefold().split()): key for key, nouns in self.topics.items() for noun in nouns}
+
+    @cached_property
+    def _longest(self) -> int:
+        return max((len(words) for words in self._keys), default=0)
+
+    def find_canonical(self, noun: Sequence[str]) -> str | None:
+        """Return the canonical topic that these words in lower case name, or None."""
+        return self._keys.get(_singular_words(noun)) if noun else None
+
+    def find_topic(self, noun: Sequence[str]) -> str | None:
+        """Return the topic of "my favorite <noun>": a canonical one or the noun's own. Return None if it has none."""
+        if not noun or to_singular(noun[-1]) in EMPTY_HEADS:
+            return None
+        if canonical := self.find_canonical(noun):
+            return canonical
+        key = _PREFIX + _NO_LETTER.sub("_", "_".join((*noun[:-1], to_plural(noun[-1])))).strip("_")
+        return key if key != _PREFIX and len(key) <= MAX_KEY else None
+
+    def normalize_topic_key(self, text: str) -> str | None:
+        """Return the topic that a statement or a question names, or None.
+
+        The noun after "my … favorite" decides. Without one, the longest canonical noun anywhere does.
+        """
+        line = " ".join(text[:READ_LIMIT].split())
+        for match in MY_FAVORITE.finditer(line):
+            if match["favorite"] and (key := self.find_topic(read_noun(line, match.end())[0])):
+                return key
+        words = [word.casefold() for word in _WORD.findall(line)]
+        for length in range(self._longest, 0, -1):
+            for at in range(len(words) - length + 1):
+                if key := self.find_canonical(words[at : at + length]):
+                    return key
+        return None
+
+    def topic_name(self, key: str) -> str:
+        """Return the name of a topic for people: "favorite colors"."""
+        return f"favorite {' '.join(self._name_words(key))}"
+
+    def singular_name(self, key: str) -> str:
+        """Return the name of one entry of a topic for people: "favorite color"."""
+        return f"favorite {' '.join(_singular_words(self._name_words(key)))}"
+
+    def _name_words(self, key: str) -> list[str]:
+        """Return the words of a topic, the last one in plural: a noun of the topic if the key itself is none."""
+        words = key.removeprefix(_PREFIX).split("_")
+        nouns = [noun.split() for noun in self.topics.get(key, ())]
+        if not nouns or any(_singular_words(words) == _singular_words(noun) for noun in nouns):
+            return words
+        named = next((noun for noun in nouns if words[-1] in noun), nouns[0])
+        return [*named[:-1], to_plural(named[-1])]
+
+
+def _singular_words(words: Sequence[str]) -> tuple[str, ...]:
+    return (*words[:-1], to_singular(words[-1]))
