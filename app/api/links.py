@@ -80,3 +80,22 @@ STATE = {
 }
 JOBS = _job_links("$response.body#/items/0/id") | _next_page_link("jobs_page")
 JOB = _job_links("$response.body#/id")
+
+
+def _fact_links(at: str) -> Links:
+    """Return the links to the operations on the fact whose id is at `at`."""
+    names = ("get", "patch", "delete", "history")
+    return {key: link for name in names for key, link in _operation_link(f"facts_{name}", fact_id=at).items()}
+
+
+FACT = _fact_links("$response.body#/id")
+FACTS = _fact_links("$response.body#/items/0/id") | _next_page_link("facts_page")
+FACTS_STORED = _fact_links("$response.body#/facts/0/id") | _operation_link(
+    "facts_at_rank",
+    topic_key="$response.body#/facts/0/topic_key",
+    rank="$response.body#/facts/0/rank",
+    user_id="$request.body#/user_id",
+    thread_id="$request.body#/thread_id",
+)
+FACT_ANSWER = _fact_links("$response.body#/facts/0/id")
+FACT_HISTORY = _next_page_link("facts_history", fact_id="$request.path.fact_id")

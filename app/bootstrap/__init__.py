@@ -20,6 +20,7 @@ from app.bootstrap.adapters import (
 from app.bootstrap.agent_state import build_checkpoints, build_store_items
 from app.bootstrap.consent import build_consent
 from app.bootstrap.consolidation import build_consolidation
+from app.bootstrap.facts import FactUseCases, build_facts
 from app.bootstrap.jobs import build_job_runner, build_jobs
 from app.bootstrap.memory import build_memory
 from app.bootstrap.operations import build_operations, build_readiness
@@ -90,6 +91,7 @@ class Application:
     edit: EditMemories
     read: ReadMemories
     query: QueryMemories
+    facts: FactUseCases
     delta: ReadDelta
     history: ReadHistory
     events: CountEvents
@@ -171,18 +173,15 @@ async def _run_in_background(app: Application) -> AsyncIterator[Application]:
 def _build_use_cases(parts: SharedParts) -> Application:
     tenants, limits = build_tenancy(parts)
     memory = build_memory(parts, limits)
-    delta, query = build_recall(parts)
+    facts = build_facts(parts, limits)
+    delta, query = build_recall(parts, facts.answer)
     forgetting, export, erase = build_retention(parts)
     events, read_metrics = build_operations(parts, limits)
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
+    shared = parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access
     return Application(
-        settings=parts.settings,
-        policies=parts.policies,
-        engine=parts.engine,
-        uow=parts.uow,
-        embedder=parts.embedder,
-        access=parts.access,
+        *shared,
         tenants=tenants,
         limits=limits,
         write=memory.write,
@@ -191,6 +190,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         edit=memory.edit,
         read=memory.read,
         query=query,
+        facts=facts,
         delta=delta,
         history=memory.history,
         events=events,

@@ -3,12 +3,13 @@
 from app.bootstrap.parts import SharedParts
 from app.storage.recall.delta import DeltaStorage
 from app.storage.recall.search import SearchStorage
+from app.usecases.facts.answer import AnswerFacts
 from app.usecases.recall.candidates import Candidates
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.query import QueryMemories
 
 
-def build_recall(parts: SharedParts) -> tuple[ReadDelta, QueryMemories]:
+def build_recall(parts: SharedParts, facts: AnswerFacts) -> tuple[ReadDelta, QueryMemories]:
     """Build the use-cases that read a thread's delta and answer queries."""
     cursors, search = DeltaStorage(), SearchStorage(parts.space.name)
     delta = ReadDelta(parts.uow, cursors, parts.policies)
@@ -22,6 +23,7 @@ def build_recall(parts: SharedParts) -> tuple[ReadDelta, QueryMemories]:
         parts.embedder,
         parts.tokens,
         parts.access,
+        facts,
         parts.policies,
     )
     return delta, query

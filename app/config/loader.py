@@ -11,6 +11,8 @@ from app.domain.categories import PROCEDURAL, CategoryPolicy
 from app.domain.consent.patches import ConsentPolicy, profile_label
 from app.domain.consolidation.comparison import ConsolidationPolicy
 from app.domain.errors import ConfigError
+from app.domain.facts.policy import FactPolicy
+from app.domain.facts.topics import FactTopics
 from app.domain.jobs.job import JobPolicy
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.recall.profiles import RankingProfile
@@ -30,11 +32,11 @@ from app.domain.text_rules import TextLimits
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 SECTIONS = (
     *("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns"),
-    *("reconcile", "episodes", "summaries", "insights", "consent", "profiles"),
+    *("reconcile", "episodes", "summaries", "insights", "consent", "facts", "profiles"),
 )
 """The required sections of policies.yaml."""
 T = TypeVar("T")
-P = TypeVar("P", ConsentPolicy, EpisodePolicy, InsightPolicy)
+P = TypeVar("P", ConsentPolicy, EpisodePolicy, FactPolicy, InsightPolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Policies:
     insights: InsightPolicy
     reconcile: ReconcilePolicy
     consent: ConsentPolicy
+    facts: FactPolicy
     turn_category: str
     profiles: Mapping[str, RankingProfile]
     categories: CategoryPolicy
@@ -151,12 +154,6 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     query = build_policy(QueryPolicy, raw["query"], "query")
     build_policy(TextLimits, check_mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
     delta, turns = build_policy(DeltaPolicy, raw["delta"], "delta"), build_policy(TurnPolicy, raw["turns"], "turns")
-    profiles = {}
-    for name, body in check_mapping(raw["profiles"], "profiles").items():
-        where = f"profiles.{name}"
-        profiles[name] = build_policy(RankingProfile, {"name": name, **check_mapping(body, where)}, where)
-    if query.profile not in profiles:
-        raise ConfigError(f"query.profile {query.profile!r} is not one of {', '.join(profiles)}")
     categories = load_categories(directory / "memory_cat_config.yaml", query.rag_length)
     if turns.category not in categories.categories:
         raise ConfigError(f"turns.category {turns.category!r} is not a known category")
@@ -175,13 +172,24 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         summaries=build_policy(SummaryPolicy, raw["summaries"], "summaries"),
         insights=_load_insights(categories, raw["insights"]),
         consent=_check_category(categories, build_policy(ConsentPolicy, raw["consent"], "consent"), "consent"),
+        facts=_load_facts(categories, raw["facts"], directory / "facts.yaml"),
         reconcile=build_policy(ReconcilePolicy, raw["reconcile"], "reconcile"),
         turn_category=turns.category,
-        profiles=profiles,
+        profiles=_load_profiles(raw["profiles"], query.profile),
         categories=categories,
         bands=_load_model_file(MergeBands, directory, f"{model}.yaml") or MergeBands(),
         relevance=_load_model_file(RelevanceModel, directory, f"{model}.relevance.yaml"),
     )
+
+
+def _load_profiles(values: Any, default: str) -> dict[str, RankingProfile]:
+    profiles = {}
+    for name, body in check_mapping(values, "profiles").items():
+        where = f"profiles.{name}"
+        profiles[name] = build_policy(RankingProfile, {"name": name, **check_mapping(body, where)}, where)
+    if default not in profiles:
+        raise ConfigError(f"query.profile {default!r} is not one of {', '.join(profiles)}")
+    return profiles
 
 
 def _check_category(categories: CategoryPolicy, policy: P, section: str) -> P:
@@ -199,6 +207,11 @@ def _load_insights(categories: CategoryPolicy, values: Any) -> InsightPolicy:
     if meant := closest_name(policy.category, (*categories.categories, PROCEDURAL)):
         raise ConfigError(f"insights.category {policy.category!r} is not a known category; did you mean {meant!r}?")
     return policy
+
+
+def _load_facts(categories: CategoryPolicy, values: Any, topics: Path) -> FactPolicy:
+    policy = _check_category(categories, build_policy(FactPolicy, values, "facts"), "facts")
+    return replace(policy, topics=build_policy(FactTopics, read_yaml(topics, ("topics",)), topics.name))
 
 
 def _load_multi_fact(values: Any, categories: CategoryPolicy) -> FactExtractionPolicy:

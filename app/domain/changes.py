@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
+from app.domain.facts.fact import FactStatement
 from app.domain.jobs.job import NewJob
 from app.domain.memory.memory import NewMemory
 
@@ -82,6 +83,7 @@ class MemoryChange:
     - `replaces`: the memories that this one takes the place of.
     - `delta_meta`: data of the delta entry. A changed memory adds its text and importance.
     - `jobs`: the jobs that commit together with the change.
+    - `facts`: the statements that the new memory's text makes about its user. They commit together with it.
     - `expect_version`, `expect_states`: the version and states that the stored memory must have.
     """
 
@@ -104,6 +106,7 @@ class MemoryChange:
     edges: tuple[Edge, ...] = ()
     observations: tuple[Observation, ...] = ()
     jobs: tuple[NewJob, ...] = ()
+    facts: tuple[FactStatement, ...] = ()
 
     @property
     def delta_record(self) -> dict[str, Any]:

@@ -46,6 +46,12 @@ class TextTooLong(InvalidInput):
     code = "text_too_long"
 
 
+class RankOutOfRange(InvalidInput):
+    """The rank of a fact is out of range."""
+
+    code = "rank_out_of_range"
+
+
 class TooManyMarks(InvalidInput):
     """The text has more combining marks in a row than any script needs; leave some out or pass ?trim=true."""
 

@@ -44,6 +44,24 @@ def decode_place(cursor: str | None) -> list[str] | None:
         raise InvalidCursor() from error
 
 
+def decode_fact_place(cursor: str | None) -> list[str] | None:
+    """Return the place of a fact in a cursor: its topic, thread, rank and id. Raise InvalidCursor."""
+    if cursor is None:
+        return None
+    try:
+        topic, thread, rank, identifier = _decode_parts(cursor)
+        return [check_storable(str(topic)), check_storable(str(thread)), str(_small(rank)), str(UUID(identifier))]
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
+        raise InvalidCursor() from error
+
+
+def _small(rank: Any) -> int:
+    number = int(rank)
+    if not 0 <= number <= 1000:
+        raise ValueError(rank)
+    return number
+
+
 def decode_cursor(cursor: str | None) -> Position | None:
     """Return the position in a cursor, None if there is no cursor. Raise InvalidCursor if it is not one of ours."""
     if cursor is None:

@@ -9,11 +9,13 @@ TOO_LONG = "Memories match, but none fits the token budget."
 
 
 def answer_text(answer: Answer) -> str:
-    """Return the delta header, then the items, then the related items, one line each.
+    """Return the delta header, the answer from facts, the items and the related items, one line each.
 
     The budget has counted exactly these lines, so the text fits the budget too. If there are none, the text says why.
     """
     bullets = [item.text for item in (*answer.items, *answer.related)]
+    if answer.fact_answer is not None and answer.fact_answer.answered:
+        bullets = [answer.fact_answer.text, *bullets]
     return "\n".join([answer.header, *bullets] if answer.header else bullets) or (
         TOO_LONG if answer.left_out else NOTHING
     )

@@ -5,25 +5,27 @@ constraint trigger refuses a change that comes any other way.
 """
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.domain.changes import CHANGES, ChangeKind, Edge, MemoryChange, Observation
+from app.domain.changes import Edge, MemoryChange, Observation
 from app.domain.consent.patches import ConsentEntry
 from app.domain.errors import IdempotencyMismatch
+from app.domain.facts.fact import FactOutcome, FactStatement
 from app.domain.idempotency import IdempotencyKey
-from app.domain.memory.memory import Memory, MemoryType, NewMemory
+from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
-from app.domain.text_rules import text_key
 from app.domain.tombstones import compute_tombstones
+from app.storage.change_batch import change_batch, event_row, hex_bytes
+from app.storage.fact_rows import outcome_from_json
 from app.storage.identity import new_id
-from app.storage.relation_rows import edge_rows, link_row, new_relation_row
-from app.storage.rows import memory_from_json, new_job_row
+from app.storage.relation_rows import edge_rows
+from app.storage.rows import memory_from_json
 from app.storage.statements import load_statements
 from app.storage.uow import UnitOfWork, WriteTx
 
@@ -56,9 +58,13 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The recorded changes, or the first response given for the same idempotency key."""
+    """The recorded changes, or the first response given for the same idempotency key.
+
+    `facts` has one outcome for each statement of the changes and then for each other statement.
+    """
 
     recorded: tuple[RecordedChange, ...] = ()
+    facts: tuple[FactOutcome, ...] = ()
     replay: dict[str, Any] | None = None
 
 
@@ -76,20 +82,23 @@ class Journal:
         changes: Sequence[MemoryChange],
         *,
         keys: Sequence[KeyRecord] = (),
+        facts: Sequence[FactStatement] = (),
         tx: WriteTx | None = None,
     ) -> Outcome:
-        """Apply `changes` as one transaction in one round trip, or within an open one.
+        """Apply `changes` and statements of facts as one transaction in one round trip, or within an open one.
 
         Raise NotFound, WrongState (state), VersionConflict, DuplicateText, WriteContention, ErasedText or
         IdempotencyMismatch. Raise IdempotencyKeyUsed if one of several keys was used before; then nothing is written.
         """
         embedded = [c for c in changes if c.vector is not None]
+        statements = [*(s for c in changes for s in c.facts), *facts]
         arguments = (
-            _change_batch(principal, changes),
+            change_batch(principal, changes, statements),
             [c.memory_id for c in embedded],
             [HalfVector(c.vector) for c in embedded],
             [c.tokens for c in embedded],
-            [h for change in changes for h in self._change_tombstones(principal, change)],
+            [h for change in changes for h in self._change_tombstones(principal, change)]
+            + [h for statement in facts for h in self._statement_tombstones(principal, statement)],
             [_key_row(principal, k) for k in keys] or None,
         )
         answer = await self._apply_batch(principal, tx, *arguments)
@@ -97,7 +106,7 @@ class Journal:
             if not answer["same_body"]:
                 raise IdempotencyMismatch()
             return Outcome(replay=answer["replay"])
-        return Outcome(recorded=_recorded_changes(changes, answer))
+        return Outcome(_recorded_changes(changes, answer), tuple(map(outcome_from_json, answer["facts"] or ())))
 
     async def find_response(self, principal: Principal, key: IdempotencyKey) -> dict[str, Any] | None:
         """Return the response kept for a used key, None for a new key. Raise IdempotencyMismatch."""
@@ -121,7 +130,7 @@ class Journal:
             by_source[edge.from_id].append(edge)
         batch = {
             "history": [],
-            "events": [_event_row(o) for o in observations],
+            "events": [event_row(o) for o in observations],
             "edges": [
                 row
                 for memory_id, group in by_source.items()
@@ -149,6 +158,11 @@ class Journal:
             self._secret, principal.tenant_id, change.user_id, [text, steps], [(source or {}).get("turn_id")]
         )
 
+    def _statement_tombstones(self, principal: Principal, statement: FactStatement) -> list[bytes]:
+        """Return the hash of the message that a statement was read from: facts of an erased message stay erased."""
+        place = self._secret, principal.tenant_id, statement.user_id
+        return compute_tombstones(*place, (), [statement.source_message_id])
+
     async def record_consent(self, tx: WriteTx, principal: Principal, actor: str, entry: ConsentEntry) -> None:
         """Record an action on a proposal, in its transaction. The proposal's id stands in `memory_id`."""
         refs = (str(ref) if ref else None for ref in (entry.old_ref, entry.new_ref))
@@ -165,106 +179,8 @@ class Journal:
         async with self._uow.write(principal) as tx:
             now = time.monotonic()
             ages = [now - moment for moment in seen_at] or [0.0] * len(observations)
-            events = [_event_row(o) | {"age": age} for o, age in zip(observations, ages, strict=True)]
+            events = [event_row(o) | {"age": age} for o, age in zip(observations, ages, strict=True)]
             await tx.execute(_SQL["record_events"], principal.tenant_id, events)
-
-
-def _change_batch(principal: Principal, changes: Sequence[MemoryChange]) -> dict[str, Any]:
-    """Return the changes table by table, in the form that `apply_changes` takes."""
-    fresh = [c for c in changes if c.new and c.edges]  # a new memory has no relations yet: no need to look for them
-    new_ids = {c.memory_id for c in changes if c.new}
-    batch: dict[str, Any] = {
-        "history": [_history_row(principal, c) for c in changes] + [link_row(c) for c in fresh],
-        "events": [_event_row(o) for c in changes for o in c.observations],
-    }
-    logged = [(change, thread) for change in changes if CHANGES[change.kind].delta for thread in change.threads]
-    more = {
-        "users": sorted({c.new.user_id for c in changes if c.new}),
-        "memories": [_memory_row(c.memory_id, c.new) for c in changes if c.new],
-        "threads": dict(Counter(thread for _change, thread in logged)),
-        "updates": [_update_row(c) for c in changes if not c.new],
-        "delta": list(_delta_rows(logged)),
-        "also": [_also_row(c) for c in changes if CHANGES[c.kind].delta and c.kind is not ChangeKind.created],
-        "relations": [new_relation_row(c, edge, new_ids) for c in fresh for edge in c.edges],
-        "related": {str(c.memory_id): len(c.edges) for c in fresh},
-        "edges": [row for c in changes if c.edges and not c.new for row in edge_rows(c.memory_id, c.actor, c.edges)],
-        "retold": [str(c.memory_id) for c in changes if "text" in c.fields],
-        "jobs": [new_job_row(job) for c in changes for job in c.jobs],
-    }
-    return batch | {name: rows for name, rows in more.items() if rows}
-
-
-def _memory_row(memory_id: UUID, new: NewMemory) -> dict[str, Any]:
-    row = {name: _json_value(getattr(new, name)) for name in NewMemory.__dataclass_fields__}
-    row["updated_at"] = row["updated_at"] or row["created_at"]
-    return row | {"id": str(memory_id), "text_hash": _hex_bytes(text_key(new.text))}
-
-
-def _update_row(change: MemoryChange) -> dict[str, Any]:
-    row: dict[str, Any] = {"op": "purge" if change.kind is ChangeKind.purged else "update", "id": str(change.memory_id)}
-    row["set"] = {name: _json_value(value) for name, value in change.fields.items()}
-    if "text" in change.fields:
-        row["set"]["text_hash"] = _hex_bytes(text_key(change.fields["text"]))
-    if change.expect_version is not None:
-        row["expect_version"] = change.expect_version
-    if change.expect_states:
-        row["expect_states"] = list(change.expect_states)
-    return row
-
-
-def _history_row(principal: Principal, change: MemoryChange) -> dict[str, Any]:
-    meta = change.history_meta
-    if change.new and change.new.type is MemoryType.turn and principal.key_id:
-        meta = {**meta, "key": str(principal.key_id)}  # the caller chooses an agent's name; consent checks the key
-    return {
-        "id": str(new_id()),
-        "memory_id": str(change.memory_id),
-        "event": CHANGES[change.kind].history,
-        "old_ref": change.old_ref,
-        "new_ref": change.new_ref,
-        "actor": change.actor,
-        "meta": meta,
-    }
-
-
-def _delta_rows(logged: Sequence[tuple[MemoryChange, str]]) -> Iterator[dict[str, Any]]:
-    """Yield one row a change and thread; `back` counts from the thread's last revision."""
-    left = Counter(thread for _change, thread in logged)
-    for change, thread in logged:
-        left[thread] -= 1
-        yield {
-            "id": str(new_id()),
-            "memory_id": str(change.memory_id),
-            "thread_id": thread,
-            "back": left[thread],
-            "event": CHANGES[change.kind].delta,
-            "meta": change.delta_record,
-        }
-
-
-def _also_row(change: MemoryChange) -> dict[str, Any]:
-    """Return the row of a change for the threads that have told of its memories before."""
-    return {
-        "memory_id": str(change.memory_id),
-        "event": CHANGES[change.kind].delta,
-        "meta": change.delta_record,
-        "of": [str(memory_id) for memory_id in (change.memory_id, *change.replaces)],
-        "threads": change.threads,
-    }
-
-
-def _event_row(o: Observation) -> dict[str, Any]:
-    return {name: _json_value(getattr(o, name)) for name in Observation.__dataclass_fields__} | {"id": str(new_id())}
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, UUID):
-        return str(value)
-    return value.isoformat() if hasattr(value, "isoformat") else value
-
-
-def _hex_bytes(value: bytes) -> str:
-    return f"\\x{value.hex()}"
 
 
 def _key_id(principal: Principal) -> UUID:
@@ -276,7 +192,7 @@ def _key_row(principal: Principal, record: KeyRecord) -> dict[str, Any]:
         "key_id": str(_key_id(principal)),
         "route": record.key.route,
         "key": record.key.key,
-        "body_hash": _hex_bytes(record.key.body_hash),
+        "body_hash": hex_bytes(record.key.body_hash),
         "user_id": record.user_id,
         "memory_id": str(record.memory_id) if record.memory_id else None,
         "response": record.response,

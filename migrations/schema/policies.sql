@@ -62,6 +62,12 @@ CREATE POLICY tenant ON events AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE facts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE facts FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON facts AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON history AS PERMISSIVE FOR ALL TO PUBLIC

@@ -12,6 +12,7 @@ CAPABILITIES = (
     "tenancy",
     "memory",
     "memory_write",
+    "facts",
     "recall",
     "delta",
     "reflection",

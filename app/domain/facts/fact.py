@@ -73,3 +73,58 @@ class QuestionPart:
     kind: Literal["rank", "list", "slice", "first"]
     topic_key: str | None
     rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FactFilter:
+    """The facts to read: of a user, and of a thread, a topic and a rank (None: of any)."""
+
+    user_id: str
+    thread_id: str | None = None
+    topic_key: str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FactStatement:
+    """A statement of one message, or one request, about a user's facts.
+
+    `stated_at` is the time of the message: an older statement never overwrites a newer one. `turn` is the memory with
+    the message, if it is stored. Values above `max_rank` are not appended.
+    """
+
+    user_id: str
+    thread_id: str | None
+    category: str
+    operations: tuple[FactOperation, ...]
+    stated_at: datetime
+    source_message_id: str | None = None
+    turn: UUID | None = None
+    max_rank: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class StatedFact:
+    """A fact after a statement, and what the statement did to it.
+
+    `action` is None if the statement said the same again, or a newer statement decided the fact.
+    """
+
+    action: Literal["store", "update", "remove"] | None
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True)
+class FactOutcome:
+    """The facts that a statement named, in its order.
+
+    `revision` is the thread's new revision, None if nothing changed.
+    """
+
+    stated: tuple[StatedFact, ...] = ()
+    revision: int | None = None
+
+
+def value_key(value: str) -> str:
+    """Return the key that spellings of one value share: case and spacing do not matter."""
+    return " ".join(value.split()).casefold()

@@ -31,6 +31,10 @@ class ForgettingPolicy:
         """Return two cutoffs: of events, and of idempotency records and finished jobs. Older rows are deleted."""
         return now - timedelta(days=self.events_days), now - timedelta(days=self.idempotency_days)
 
+    def purge_before(self, now: datetime) -> datetime:
+        """Return the cutoff of removed facts: those removed before it are deleted for good."""
+        return now - timedelta(days=self.purge_after_days)
+
     def purge_at(self, now: datetime) -> datetime:
         """Return the time until which a memory that is soft-deleted at `now` can be restored."""
         return now + timedelta(days=self.purge_after_days)

@@ -10,7 +10,7 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx
 
 KINDS = {
-    **dict.fromkeys(("memory", "history", "change", "relation", "event"), 500),
+    **dict.fromkeys(("memory", "history", "change", "relation", "fact", "fact_history", "fact_change", "event"), 500),
     **dict.fromkeys(("reflection", "compared", "cursor", "job", "retry_key"), 500),
     **dict.fromkeys(("context_value", "context_patch", "context_history"), 500),
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),

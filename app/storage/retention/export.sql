@@ -32,6 +32,24 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
   AND ($3::text[] IS NULL OR (m.category = ANY ($3) AND o.category = ANY ($3)))
   AND ($4::uuid IS NULL OR r.id > $4) ORDER BY r.id LIMIT $5
 
+-- name: fact
+SELECT f.id, f.thread_id, f.topic_key, f.kind AS form, f.rank, f.value, f.category, f.source_message_id, f.list_length,
+       f.created_at, f.updated_at, f.removed_at
+FROM facts f WHERE f.tenant_id = $1 AND f.user_id = $2 AND ($3::text[] IS NULL OR f.category = ANY ($3))
+  AND ($4::uuid IS NULL OR f.id > $4) ORDER BY f.id LIMIT $5
+
+-- name: fact_history
+SELECT h.id, h.memory_id AS fact_id, h.event, h.actor, h.meta, h.ts
+FROM facts f JOIN history h ON h.tenant_id = f.tenant_id AND h.memory_id = f.id::text
+WHERE f.tenant_id = $1 AND f.user_id = $2 AND ($3::text[] IS NULL OR f.category = ANY ($3))
+  AND ($4::uuid IS NULL OR h.id > $4) ORDER BY h.id LIMIT $5
+
+-- name: fact_change
+SELECT c.id, c.thread_id, c.rev, c.memory_id AS fact_id, c.event, c.meta, c.ts
+FROM facts f JOIN change_log c ON c.tenant_id = f.tenant_id AND c.memory_id = f.id::text
+WHERE f.tenant_id = $1 AND f.user_id = $2 AND ($3::text[] IS NULL OR f.category = ANY ($3))
+  AND ($4::uuid IS NULL OR c.id > $4) ORDER BY c.id LIMIT $5
+
 -- name: event
 SELECT id, thread_id, node, op, status, memory_id, category, sim, ts FROM events
 WHERE tenant_id = $1 AND user_id = $2 AND ($3::text[] IS NULL OR category = ANY ($3))
@@ -127,7 +145,7 @@ WHERE tenant_id = $1 AND $3::text[] IS NULL AND id = ANY (ARRAY (
 
 -- name: user
 -- Includes a user who is not stored but is named by events, checkpoints, items, retry keys or jobs; created_at is then null. A key
--- bound to agents ($3) knows only users with a memory that it can see.
+-- bound to agents ($3) knows only users with a memory or a fact that it can see.
 SELECT $2::text AS user_id, (SELECT created_at FROM users WHERE tenant_id = $1 AND user_id = $2) AS created_at
 WHERE CASE WHEN $3::text[] IS NULL
     THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)
@@ -138,4 +156,5 @@ WHERE CASE WHEN $3::text[] IS NULL
         OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT items_naming($2))
     ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
-                                              AND m.category = ANY ($3)) END
+                                              AND m.category = ANY ($3))
+        OR EXISTS (SELECT 1 FROM facts f WHERE f.tenant_id = $1 AND f.user_id = $2 AND f.category = ANY ($3)) END

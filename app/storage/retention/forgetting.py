@@ -10,6 +10,7 @@ from app.domain.tombstones import compute_tombstones
 from app.storage.agent_state.store_items import ItemRecords, erase_items
 from app.storage.consent.patches import consent_texts, erase_consent
 from app.storage.engine import LONG_S
+from app.storage.facts.facts import FactStorage
 from app.storage.recall.delta import erase_cursors
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.rows import memory_columns, memory_from_row
@@ -72,7 +73,8 @@ class ForgettingStorage:
         counts: dict[str, int] = rows[0]["counts"]
         items = await ItemRecords(self._uow).expire_items(principal, now, limit, dry_run=dry_run)
         calls = await ModelCallStorage(self._uow).expire_calls(principal, events_before, limit, dry_run=dry_run)
-        return {**counts, "store_items": items, "llm_calls": calls}
+        facts = await FactStorage(self._uow).purge_removed(principal, policy.purge_before(now), limit, dry_run=dry_run)
+        return {**counts, "store_items": items, "llm_calls": calls, "facts": facts}
 
     async def erase_user(self, principal: Principal, user_id: str) -> dict[str, int] | None:
         """Delete everything of a user, including text in history and delta.

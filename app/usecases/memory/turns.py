@@ -8,6 +8,7 @@ from uuid import UUID
 from app.config.loader import Policies
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import ErasedText
+from app.domain.facts.label import MemoryActions
 from app.domain.idempotency import IdempotencyKey
 from app.domain.jobs.job import JobKind, NewJob
 from app.domain.memory.memory import NewMemory
@@ -17,6 +18,7 @@ from app.domain.principal import Principal
 from app.ports import Embedder, Embedding, JobQueue
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
+from app.usecases.facts.turns import facts_of_turn
 from app.usecases.memory.merge import write_event
 from app.usecases.memory.relations import delta_meta, threads_of
 from app.usecases.memory.write import RACE_LOST, WriteMemories
@@ -25,12 +27,16 @@ from app.usecases.tenancy.limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A stored turn: its memory, the thread's revision and the queued jobs. `id` is None if it was refused."""
+    """A stored turn: its memory, the thread's revision, the queued jobs, and what its facts did.
+
+    `id` is None if it was refused. `actions` is None if the turn states no facts.
+    """
 
     id: UUID | None
     revision: int | None = None
     jobs: tuple[UUID, ...] = ()
     reason: str | None = None
+    actions: MemoryActions | None = None
 
 
 class StoreTurn:
@@ -51,11 +57,12 @@ class StoreTurn:
         self._embedder = embedder
         self._limits = limits
         self._attempts = policies.write.attempts
+        self._facts = policies.facts
 
     async def store_turn(
         self, principal: Principal, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
     ) -> StoredTurn:
-        """Store a memory of type turn and its `after_turn` job in one transaction.
+        """Store a memory of type turn, the facts that it states and its `after_turn` job in one transaction.
 
         While the embedder is away, the turn has no vector: full-text search finds it, and its job embeds it later.
         Raise what `WriteMemories.write_memory` raises except EmbedderUnavailable. Do not store an erased text.
@@ -102,6 +109,7 @@ class StoreTurn:
             delta_meta=delta_meta(new.text, new.importance),
             observations=tuple(events),
             jobs=(NewJob(JobKind.after_turn, new.user_id, payload, job_id),),
+            facts=facts_of_turn(self._facts, principal, new, memory_id),
         )
         turn = StoredTurn(memory_id, jobs=(job_id,))
         outcome = await self._journal.record(principal, [change], keys=_key_records(key, new, turn))
@@ -133,10 +141,14 @@ def _key_records(key: IdempotencyKey | None, new: NewMemory, turn: StoredTurn) -
 def _turn_from_outcome(new: NewMemory, turn: StoredTurn, outcome: Outcome) -> StoredTurn:
     if (first := outcome.replay) is None:
         revisions = outcome.recorded[0].revisions if outcome.recorded else {}
-        return StoredTurn(turn.id, revisions.get(new.thread_id or ""), turn.jobs, turn.reason)
+        revision = max((f.revision for f in outcome.facts if f.revision), default=revisions.get(new.thread_id or ""))
+        actions = MemoryActions.from_outcomes(outcome.facts) if outcome.facts else None
+        return StoredTurn(turn.id, revision, turn.jobs, turn.reason, actions)
+    done = [action for _fact_id, action in first.get("facts") or ()]
     return StoredTurn(
         id=UUID(first["id"]) if first["id"] else None,
         revision=(first["revs"] or {}).get(new.thread_id),
         jobs=tuple(UUID(job_id) for job_id in first["jobs"]),
         reason=first["reason"],
+        actions=MemoryActions(done.count("store"), done.count("update")) if done else None,
     )

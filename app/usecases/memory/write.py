@@ -31,6 +31,7 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.access_log import AccessLog
 from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
+from app.usecases.facts.turns import facts_of_turn
 from app.usecases.memory.draft_checks import check_draft
 from app.usecases.memory.later_check import Compared, LaterCheck
 from app.usecases.memory.merge import MergeTarget, WritePlan, WriteResult, compose_write, search_event, write_event
@@ -261,7 +262,10 @@ class WriteMemories:
         if match is None and new.type is MemoryType.semantic and new.importance < self._policies.write.min_importance:
             return None
         plan = WritePlan(principal, new, embedding, compared, decision, match, self._clock.now())
-        return compose_write(plan, recreate=self._recreates)
+        changes, written = compose_write(plan, recreate=self._recreates)
+        if written.id is not None and (facts := facts_of_turn(self._policies.facts, principal, new, written.id)):
+            changes[-1] = replace(changes[-1], facts=facts)
+        return changes, written
 
     async def record_skip(
         self, principal: Principal, new: NewMemory, skipped: WriteResult, key: OptionalKey

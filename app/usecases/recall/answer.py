@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from app.domain.facts.answers import FactAnswer
 from app.domain.memory.memory import Memory
 from app.domain.memory.presentation import render_bullet
 from app.domain.recall.arrangement import AnswerLimits, RankedItem
@@ -36,6 +37,7 @@ class AnswerItem:
 class Answer:
     """The answer to a query. `tokens` never exceeds the budget; `degraded` is the code of an unavailable model.
 
+    `fact_answer` is None unless the query asks for facts of the user; its text counts against the budget.
     `answerable` is the best relevance of all candidates, in [0, 1]; None if no relevance is known. `dropped` holds
     candidates that ranked too low, `left_out` items that did not fit into the budget.
     """
@@ -47,6 +49,7 @@ class Answer:
     tokens: int = 0
     took_ms: float = 0.0
     degraded: str | None = None
+    fact_answer: FactAnswer | None = None
     answerable: float | None = None
     dropped: list[DroppedCandidate] = field(default_factory=list)
     left_out: dict[UUID, AnswerItem] = field(default_factory=dict)
@@ -81,6 +84,11 @@ class AnswerBuilder:
     def spent_tokens(self) -> int:
         """Tokens that the answer uses so far."""
         return self._budget.total - self._budget.tokens_left
+
+    def add_fact_answer(self, answer: FactAnswer) -> None:
+        """Add the answer to a question about facts; leave it out if its text does not fit."""
+        if answer.asked and (not answer.answered or self._budget.try_spend(self._line_cost(answer.text))):
+            self._answer.fact_answer = answer
 
     def add_header(self, header: Header | None) -> Header | None:
         """Add as many bullets of `header` as fit. Return the header that was added, None if no bullet fits."""

@@ -21,6 +21,7 @@ from app.storage.access_log import AccessLog
 from app.storage.recall.delta import DeltaStorage
 from app.storage.recall.search import Related, Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
+from app.usecases.facts.answer import AnswerFacts
 from app.usecases.recall.answer import Answer, AnswerBuilder
 from app.usecases.recall.candidates import Candidates
 from app.usecases.recall.delta import ReadDelta
@@ -43,6 +44,7 @@ class QueryMemories:
         embedder: Embedder,
         tokens: TokenCounter,
         access: AccessLog,
+        facts: AnswerFacts,
         policies: Policies,
     ) -> None:
         self._uow = uow
@@ -53,6 +55,7 @@ class QueryMemories:
         self._embedder = embedder
         self._tokens = tokens
         self._access = access
+        self._facts = facts
         self._policies = policies
 
     async def answer_query(self, principal: Principal, query: Query) -> Answer:
@@ -63,6 +66,7 @@ class QueryMemories:
         """
         started = time.perf_counter()
         work = await self._prepare_query(principal.speaking_as(query.agent), query)
+        await self._add_fact_answer(work)
         reranked = await self._rerank_candidates(work)
         async with self._open_transaction(work) as tx:
             await self._add_delta(tx, work)
@@ -110,6 +114,13 @@ class QueryMemories:
         compared = policies.relevance is not None and profile.name in policies.relevance.profiles
         limits = AnswerLimits(top_k, {c: self._least_relevance(query, profile, c) for c in ranked}, compared)
         return QueryState(principal, query, search, profile, ranking_query, pinned, lengths, limits, answer, builder)
+
+    async def _add_fact_answer(self, work: QueryState) -> None:
+        """Answer a question about the user's facts, if the query is one and the agent may see facts."""
+        query, category = work.query, self._policies.facts.category
+        if query.filters.user_id is not None and category in work.search.categories:
+            place = query.filters.user_id, query.thread_id
+            work.builder.add_fact_answer(await self._facts.find_answer(work.principal, *place, query.query))
 
     def _least_relevance(self, query: Query, profile: RankingProfile, category: str) -> float:
         """Return the request's limit, or else that of the category or of the configuration.

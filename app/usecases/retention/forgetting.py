@@ -87,8 +87,8 @@ class ForgetMemories:
     async def delete_old_records(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Delete records beyond their retention, batch by batch, the oldest first.
 
-        These are revisions of the change log, events, idempotency records, finished jobs, store items, model calls and
-        daily token budgets.
+        These are revisions of the change log, events, idempotency records, finished jobs, store items, model calls,
+        daily token budgets and removed facts.
         """
         now, counts = self._clock.now(), Counter[str]()
         while True:

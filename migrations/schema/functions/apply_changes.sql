@@ -8,6 +8,7 @@ DECLARE
     v_images jsonb := '{}';
     v_related jsonb := coalesce(p_batch->'related', '{}');
     v_revs jsonb;
+    v_facts jsonb;
     v_erased boolean;
     v_known boolean;
 BEGIN
@@ -42,7 +43,12 @@ BEGIN
     END IF;
     IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
     IF p_batch ? 'also' THEN p_batch := tell_threads(p_tenant, p_batch, v_images); END IF;
-    v_revs := record_changes_minilm_l6_v2(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
+    IF p_batch ? 'facts' AND p_batch->'history' = '[]' AND p_batch->'events' = '[]' THEN
+        v_revs := '[]';
+    ELSE
+        v_revs := record_changes_minilm_l6_v2(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
+    END IF;
+    IF p_batch ? 'facts' THEN v_facts := apply_facts(p_tenant, p_batch->'facts'); END IF;
     IF v_images <> '{}' THEN
         PERFORM put_vectors_minilm_l6_v2(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
     END IF;
@@ -59,8 +65,12 @@ BEGIN
                 'related', coalesce((v_related->>k.memory_id)::int, 0),
                 'revs', (SELECT jsonb_object_agg(r->>1, r->2) FROM jsonb_array_elements(v_revs) r
                          WHERE r->>0 = k.memory_id))
+                || coalesce((  -- ids of facts and what was done with them, no values
+                    SELECT jsonb_build_object('facts', jsonb_agg(jsonb_build_array(d#>'{fact,id}', d->'action')))
+                    FROM jsonb_array_elements(v_facts) f, jsonb_array_elements(f->'done') d
+                    WHERE k.memory_id IS NULL OR f->>'turn' = k.memory_id HAVING count(*) > 0), '{}')
             FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)
             WHERE i.tenant_id = p_tenant AND i.key_id = k.key_id AND i.route = k.route AND i.key = k.key;
     END IF;
-    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related);
+    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related, 'facts', v_facts);
 END $function$;

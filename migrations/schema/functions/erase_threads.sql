@@ -4,9 +4,12 @@ CREATE OR REPLACE FUNCTION public.erase_threads(p_tenant uuid, p_user text)
 AS $function$
 DECLARE
     v_pk bigint := user_pk_of(p_tenant, p_user);
-    v_ids text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk);
+    v_ids text[] := ARRAY (
+        SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk
+        UNION ALL SELECT id::text FROM facts WHERE tenant_id = p_tenant AND user_id = p_user);
     v_threads text[] := ARRAY (
         SELECT thread_id FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk AND thread_id IS NOT NULL
+        UNION SELECT thread_id FROM facts WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL
         UNION SELECT thread_id FROM change_log WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
         UNION SELECT thread_id FROM events WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL
         UNION SELECT thread_id FROM context_questions WHERE tenant_id = p_tenant AND user_id = p_user
@@ -28,6 +31,7 @@ BEGIN
           AND rev > (SELECT min(o.rev) FROM change_log o WHERE o.tenant_id = p_tenant AND o.thread_id = c.thread_id);
     SELECT coalesce(jsonb_object_agg(t, v_new->>t), '{}') INTO v_new FROM unnest(v_threads) t
         WHERE NOT EXISTS (SELECT FROM memories WHERE tenant_id = p_tenant AND thread_id = t AND user_pk IS DISTINCT FROM v_pk)
+          AND NOT EXISTS (SELECT FROM facts WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
           AND NOT EXISTS (SELECT FROM context_questions WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
           AND t NOT IN (SELECT thread_id FROM reflections WHERE tenant_id = p_tenant AND user_id <> p_user);
     v_threads := ARRAY (SELECT jsonb_object_keys(v_new));

@@ -3,8 +3,10 @@ CREATE OR REPLACE FUNCTION public.erase_user(p_tenant uuid, p_user text, p_hashe
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-    v_ids text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user));
-    v_done jsonb := jsonb_build_object('memories', cardinality(v_ids));
+    v_memories text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user));
+    v_facts text[] := ARRAY (SELECT id::text FROM facts WHERE tenant_id = p_tenant AND user_id = p_user);
+    v_ids text[] := v_memories || v_facts;
+    v_done jsonb := jsonb_build_object('memories', cardinality(v_memories), 'facts', cardinality(v_facts));
     v_count int;
 BEGIN
     INSERT INTO tombstones (tenant_id, hash) SELECT p_tenant, h FROM unnest(p_hashes) h ON CONFLICT DO NOTHING;
@@ -26,6 +28,7 @@ BEGIN
     DELETE FROM supervisor_checkpoints WHERE tenant_id = p_tenant AND user_id = p_user;
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('checkpoints', v_count);
     DELETE FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user);
+    DELETE FROM facts WHERE tenant_id = p_tenant AND user_id = p_user;
     DELETE FROM users WHERE tenant_id = p_tenant AND user_id = p_user;
     RETURN v_done;
 END $function$;

@@ -68,10 +68,12 @@ lineage AS (
 steps AS (
     SELECT l.memory_id, l.rev, l.event, l.state_before, l.category_before, l.category_after, l.user_pk,
            l.meta->>'was' AS was, l.meta->>'now' AS now, l.meta->>'importance' AS importance, l.meta->>'combined' AS combined,
-           NULL AS heir, l.event = 'created' OR l.category_before IS NULL AS new, l.event IN ('deleted', 'soft_deleted') AS gone
+           NULL AS heir, l.event = 'created' OR l.category_before IS NULL AS new, l.event IN ('deleted', 'soft_deleted') AS gone,
+           l.type
     FROM logged l
     UNION ALL
-    SELECT r.memory_id, r.rev, 'superseded', 'active', r.category, r.category, r.user_pk, NULL, NULL, NULL, NULL, r.heir, false, true
+    SELECT r.memory_id, r.rev, 'superseded', 'active', r.category, r.category, r.user_pk, NULL, NULL, NULL, NULL, r.heir, false, true,
+           NULL
     FROM replaced r),
 ends AS (  -- all aggregates read the rows in one order: one sort
     SELECT s.memory_id::uuid AS id, max(s.rev) AS rev,
@@ -82,7 +84,7 @@ ends AS (  -- all aggregates read the rows in one order: one sort
            (array_agg(s.now ORDER BY s.rev) FILTER (WHERE s.now IS NOT NULL))[count(s.now)::int] AS now,
            max(s.rev) FILTER (WHERE s.heir IS NOT NULL) > coalesce(max(s.rev) FILTER (WHERE s.event = 'restored'), 0) AS merged_away,
            (array_agg(s.heir ORDER BY s.rev) FILTER (WHERE s.heir IS NOT NULL))[count(s.heir)::int]::uuid AS heir,
-           max(s.user_pk) AS user_pk,
+           max(s.user_pk) AS user_pk, max(s.type) AS type,
            bool_or(s.was IS NULL AND s.heir IS NULL AND NOT s.new) AS unknown,
            bool_or(NOT s.gone AND s.was IS DISTINCT FROM s.now AND s.category_before = ANY (p_categories)
                    AND s.category_after = ANY (p_categories)) AS changed_in_view,
@@ -91,13 +93,17 @@ ends AS (  -- all aggregates read the rows in one order: one sort
     FROM steps s GROUP BY s.memory_id),
 states AS MATERIALIZED (
     SELECT e.*, e.rows[1][1] AS event, e.rows[1][2] AS state, e.rows[1][3] AS category, e.rows[e.last][4] AS last_category,
-           e.rows[e.last][5]::int AS importance, m.id AS present, coalesce(m.state, 'purged') AS state_now,
-           m.category AS category_now, m.text, m.importance AS importance_now,
+           e.rows[e.last][5]::int AS importance, coalesce(m.id, f.id) AS present,
+           coalesce(m.state, CASE WHEN f.id IS NULL THEN 'purged' WHEN f.removed_at IS NULL THEN 'active' ELSE 'soft_deleted' END)
+               AS state_now,
+           coalesce(m.category, f.category) AS category_now, coalesce(m.text, fact_text(f)) AS text, m.importance AS importance_now,
            NOT p_complete OR e.unknown OR e.was IS DISTINCT FROM e.now AS changed,
            NOT p_complete OR e.unknown OR split_part(e.was, ':', 1) IS DISTINCT FROM split_part(e.now, ':', 1) AS retold,
            p_categories IS NULL OR e.rows[1][3] = ANY (p_categories) AS seen_then,
-           p_categories IS NULL OR coalesce(m.category, e.rows[e.last][4]) = ANY (p_categories) AS seen_now
-    FROM ends e LEFT JOIN memories m ON m.tenant_id = p_tenant AND m.id = e.id),
+           p_categories IS NULL OR coalesce(m.category, f.category, e.rows[e.last][4]) = ANY (p_categories) AS seen_now
+    FROM ends e
+    LEFT JOIN memories m ON m.tenant_id = p_tenant AND m.id = e.id AND e.type IS DISTINCT FROM 'fact'
+    LEFT JOIN facts f ON f.tenant_id = p_tenant AND f.id = e.id AND e.type = 'fact'),
 told AS MATERIALIZED (  -- so that `kind` is computed once
     SELECT s.*, c.combined, CASE
         WHEN NOT s.seen_now THEN NULL

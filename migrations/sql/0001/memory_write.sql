@@ -17,11 +17,13 @@
 --   edges      [{id, memory_id: the changed memory, link_id, actor, from_id, to_id, category, strength}]
 --   retold     [the updated memories whose text is new]: `edges` has all relations that they keep
 --   jobs       [{id, kind, user_id, payload}]
+--   facts      [the statements that apply_facts takes]
 -- p_vectors and p_tokens belong to p_vector_ids. p_tombstones are the hashes of the new texts: an erased one is refused.
 -- p_keys are the idempotency records [{key_id, route, key, body_hash, user_id, memory_id, response}].
 --
 -- Returns {replay, same_body} if the one idempotency key was used before, else {revs: [[memory_id, thread_id, rev]],
--- rows: {memory_id: {before, after}} of updated memories, related: {memory_id: number of new relations}}.
+-- rows: {memory_id: {before, after}} of updated memories, related: {memory_id: number of new relations}, facts: [what
+-- apply_facts returns]}.
 -- Errors: MN404 not visible, MN409 wrong state, MN410 erased text, MN412 wrong version, MN425 one of several
 -- idempotency keys was used before, 40001 a related memory was purged meanwhile.
 
@@ -303,6 +305,7 @@ DECLARE
     v_images jsonb := '{}';
     v_related jsonb := coalesce(p_batch->'related', '{}');
     v_revs jsonb;
+    v_facts jsonb;
     v_erased boolean;
     v_known boolean;
 BEGIN
@@ -337,7 +340,12 @@ BEGIN
     END IF;
     IF p_batch ? 'updates' THEN v_images := change_memories(p_tenant, p_batch->'updates'); END IF;
     IF p_batch ? 'also' THEN p_batch := tell_threads(p_tenant, p_batch, v_images); END IF;
-    v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
+    IF p_batch ? 'facts' AND p_batch->'history' = '[]' AND p_batch->'events' = '[]' THEN
+        v_revs := '[]';
+    ELSE
+        v_revs := %2$I(p_tenant, p_batch, p_vector_ids, p_vectors, p_tokens, v_images);
+    END IF;
+    IF p_batch ? 'facts' THEN v_facts := apply_facts(p_tenant, p_batch->'facts'); END IF;
     IF v_images <> '{}' THEN
         PERFORM %3$I(p_tenant, p_vector_ids, p_vectors, p_tokens, ARRAY (SELECT id::uuid FROM jsonb_object_keys(v_images) id));
     END IF;
@@ -354,10 +362,14 @@ BEGIN
                 'related', coalesce((v_related->>k.memory_id)::int, 0),
                 'revs', (SELECT jsonb_object_agg(r->>1, r->2) FROM jsonb_array_elements(v_revs) r
                          WHERE r->>0 = k.memory_id))
+                || coalesce((  -- ids of facts and what was done with them, no values
+                    SELECT jsonb_build_object('facts', jsonb_agg(jsonb_build_array(d#>'{fact,id}', d->'action')))
+                    FROM jsonb_array_elements(v_facts) f, jsonb_array_elements(f->'done') d
+                    WHERE k.memory_id IS NULL OR f->>'turn' = k.memory_id HAVING count(*) > 0), '{}')
             FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)
             WHERE i.tenant_id = p_tenant AND i.key_id = k.key_id AND i.route = k.route AND i.key = k.key;
     END IF;
-    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related);
+    RETURN jsonb_build_object('revs', v_revs, 'rows', v_images, 'related', v_related, 'facts', v_facts);
 END $fn$
     $ddl$, 'apply_changes_' || p_space, 'record_changes_' || p_space, 'put_vectors_' || p_space);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'record_changes_' || p_space,

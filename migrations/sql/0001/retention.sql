@@ -71,9 +71,12 @@ GRANT EXECUTE ON FUNCTION expire_records(uuid, bigint, timestamptz, timestamptz,
 CREATE FUNCTION erase_threads(p_tenant uuid, p_user text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_pk bigint := user_pk_of(p_tenant, p_user);
-    v_ids text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk);
+    v_ids text[] := ARRAY (
+        SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk
+        UNION ALL SELECT id::text FROM facts WHERE tenant_id = p_tenant AND user_id = p_user);
     v_threads text[] := ARRAY (
         SELECT thread_id FROM memories WHERE tenant_id = p_tenant AND user_pk = v_pk AND thread_id IS NOT NULL
+        UNION SELECT thread_id FROM facts WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL
         UNION SELECT thread_id FROM change_log WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids)
         UNION SELECT thread_id FROM events WHERE tenant_id = p_tenant AND user_id = p_user AND thread_id IS NOT NULL
         UNION SELECT thread_id FROM context_questions WHERE tenant_id = p_tenant AND user_id = p_user
@@ -95,6 +98,7 @@ BEGIN
           AND rev > (SELECT min(o.rev) FROM change_log o WHERE o.tenant_id = p_tenant AND o.thread_id = c.thread_id);
     SELECT coalesce(jsonb_object_agg(t, v_new->>t), '{}') INTO v_new FROM unnest(v_threads) t
         WHERE NOT EXISTS (SELECT FROM memories WHERE tenant_id = p_tenant AND thread_id = t AND user_pk IS DISTINCT FROM v_pk)
+          AND NOT EXISTS (SELECT FROM facts WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
           AND NOT EXISTS (SELECT FROM context_questions WHERE tenant_id = p_tenant AND thread_id = t AND user_id <> p_user)
           AND t NOT IN (SELECT thread_id FROM reflections WHERE tenant_id = p_tenant AND user_id <> p_user);
     v_threads := ARRAY (SELECT jsonb_object_keys(v_new));
@@ -131,8 +135,10 @@ GRANT EXECUTE ON FUNCTION erase_consent(uuid, text, text) TO mnema_app;
 -- row, so that nothing is written for the user meanwhile. Returns the numbers of rows by table.
 CREATE FUNCTION erase_user(p_tenant uuid, p_user text, p_hashes bytea[], p_actor text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-    v_ids text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user));
-    v_done jsonb := jsonb_build_object('memories', cardinality(v_ids));
+    v_memories text[] := ARRAY (SELECT id::text FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user));
+    v_facts text[] := ARRAY (SELECT id::text FROM facts WHERE tenant_id = p_tenant AND user_id = p_user);
+    v_ids text[] := v_memories || v_facts;
+    v_done jsonb := jsonb_build_object('memories', cardinality(v_memories), 'facts', cardinality(v_facts));
     v_count int;
 BEGIN
     INSERT INTO tombstones (tenant_id, hash) SELECT p_tenant, h FROM unnest(p_hashes) h ON CONFLICT DO NOTHING;
@@ -154,6 +160,7 @@ BEGIN
     DELETE FROM supervisor_checkpoints WHERE tenant_id = p_tenant AND user_id = p_user;
     GET DIAGNOSTICS v_count = ROW_COUNT; v_done := v_done || jsonb_build_object('checkpoints', v_count);
     DELETE FROM memories WHERE tenant_id = p_tenant AND user_pk = user_pk_of(p_tenant, p_user);
+    DELETE FROM facts WHERE tenant_id = p_tenant AND user_id = p_user;
     DELETE FROM users WHERE tenant_id = p_tenant AND user_id = p_user;
     RETURN v_done;
 END $$;

@@ -1,12 +1,14 @@
 """Tenant isolation, tried on every tenant table in the catalog: no access across tenants, none without a tenant."""
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import asyncpg
 import pytest
 
 from app.domain.changes import Edge, Observation
 from app.domain.errors import ConfigError, VersionConflict
+from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.idempotency import IdempotencyKey
 from app.domain.outages import DatabaseUnavailable
 from app.domain.principal import Principal
@@ -124,6 +126,9 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
             new_id(),
         )
         await know_city(tx, scope)
+    color = FactOperation("list", "favorite_colors", ((1, "blue"),))
+    statement = FactStatement(user, "talk", "preferences", (color,), datetime.now(UTC))
+    await journal.record(scope, [], facts=[statement])
 
 
 async def know_city(tx: WriteTx, scope: Principal) -> None:

@@ -27,12 +27,11 @@ async def store(
     trim: Annotated[bool, Query(description="shorten a turn that is too long at a sentence or word end")] = False,
     idempotency_key: IdempotencyHeader = None,
 ) -> TurnOut:
-    """Store a turn. Queries find it at once; background jobs draw facts, episodes and summaries from it later.
+    """Store a turn. Queries find it at once. The user's favorites that it states are stored with it as facts
+    (`docs/facts.md`); background jobs draw memories, episodes and summaries from it later.
 
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
-    return TurnOut.model_validate(
-        await app.turns.store_turn(principal, draft, trim=trim, key=key), from_attributes=True
-    )
+    return TurnOut.from_turn(await app.turns.store_turn(principal, draft, trim=trim, key=key))

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.api.schemas.facts.facts import FactAnswerOut
 from app.api.schemas.fields import Identifier, Importance, Moment, Request, Sequence, TypeName, Whole, Zone
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
@@ -185,6 +186,9 @@ class AnswerOut(BaseModel):
     delta: DeltaOut | None = None
     tokens: int
     took_ms: float
+    fact_answer: FactAnswerOut | None = Field(
+        default=None, description="the answer from stored facts, if the query asks for facts of the filtered user"
+    )
     answerable: float | None = Field(
         default=None, description="the best relevance of all candidates: near 0, no ranked memory answers the query"
     )
@@ -204,6 +208,7 @@ class AnswerOut(BaseModel):
                 "delta": answer.delta or None,
                 "tokens": answer.tokens,
                 "took_ms": answer.took_ms,
+                "fact_answer": answer.fact_answer and FactAnswerOut.from_answer(answer.fact_answer),
                 "answerable": _rounded(answer.answerable),
                 "degraded": answer.degraded,
                 "dropped": _all_dropped(answer) if explain else None,

@@ -1,0 +1,158 @@
+"""Routes of /facts: store, read, change and answer facts without any model (`docs/facts.md`)."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Response
+
+from app.api import links
+from app.api.deps import App, Reader, Writer, require_scope
+from app.api.errors import openapi_errors
+from app.api.schemas.facts.facts import (
+    FactAnsweredOut,
+    FactOut,
+    FactPageOut,
+    FactPatchIn,
+    FactQuestionIn,
+    FactsIn,
+    FactsOut,
+    TopicKey,
+    label_and_meta,
+)
+from app.api.schemas.fields import Identifier, Limit
+from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut
+from app.api.transport.idempotency import IdempotencyHeader, retry_key
+from app.api.transport.parameters import StrictRoute
+from app.domain.facts.fact import FactFilter
+from app.domain.facts.label import MemoryActions
+from app.domain.outages import DatabaseUnavailable
+
+router = APIRouter(prefix="/facts", tags=["facts"], route_class=StrictRoute)
+Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")]
+_FACT = "/{fact_id:uuid}"
+_CHANGED = {200: {"links": links.FACT}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)}
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=FactsOut,
+    responses={201: {"links": links.FACTS_STORED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
+)
+async def store(app: App, principal: Writer, body: FactsIn, idempotency_key: IdempotencyHeader = None) -> FactsOut:
+    """Store facts of a user: those that a message of the user states, or given ones.
+
+    A message that states no facts stores nothing. Retry with the same `Idempotency-Key` and body to store once.
+    """
+    key = retry_key("POST /facts", idempotency_key, body)
+    place = body.to_place()
+    if body.text is not None:
+        outcome = await app.facts.store.store_text(principal, place, body.text, key)
+    else:
+        given = [fact.to_domain() for fact in body.facts or ()]
+        outcome = await app.facts.store.store_values(principal, place, given, key)
+    return FactsOut.from_outcome(outcome, body.model)
+
+
+@router.post(
+    "/answer",
+    response_model=FactAnsweredOut,
+    responses={200: {"links": links.FACT_ANSWER}, **openapi_errors(400, 401, 403, 413, 422, 503)},
+)
+async def answer(app: App, principal: Reader, body: FactQuestionIn) -> FactAnsweredOut:
+    """Answer an ordinal or list question, such as "What's my second favorite color?", from stored facts alone."""
+    try:
+        counted = await app.facts.answer.answer_question(principal, body.user_id, body.thread_id, body.query)
+    except DatabaseUnavailable as error:
+        error.extra |= _failure(body)
+        raise
+    return FactAnsweredOut.from_answer(counted.answer, body)
+
+
+def _failure(body: FactQuestionIn) -> dict[str, object]:
+    """Return the label and meta of a response without memory, so that a chat can go on with them."""
+    fields = label_and_meta(MemoryActions(failed=True), body)
+    return {"model_label": fields["model_label"], "meta": fields["meta"].model_dump()}
+
+
+@router.get(
+    "",
+    response_model=FactPageOut,
+    responses={200: {"links": links.FACTS}, **openapi_errors(401, 403, 422, 503)},
+)
+async def page(
+    app: App,
+    principal: Reader,
+    user_id: Annotated[Identifier, Query()],
+    thread_id: Annotated[Identifier | None, Query()] = None,
+    topic_key: Annotated[TopicKey | None, Query()] = None,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Cursor = None,
+) -> FactPageOut:
+    """List a user's facts by topic, thread and rank."""
+    found = await app.facts.read.list_facts(principal, FactFilter(user_id, thread_id, topic_key), cursor, limit)
+    return FactPageOut(items=[FactOut.from_fact(fact) for fact in found.items], next_cursor=found.next_cursor)
+
+
+@router.get(
+    _FACT, response_model=FactOut, responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)}
+)
+async def get(app: App, principal: Reader, fact_id: UUID) -> FactOut:
+    """Return one fact."""
+    return FactOut.from_fact(await app.facts.read.get_fact(principal, fact_id))
+
+
+@router.patch(_FACT, response_model=FactOut, responses=_CHANGED)
+async def patch(
+    app: App, principal: Writer, fact_id: UUID, body: FactPatchIn, idempotency_key: IdempotencyHeader = None
+) -> FactOut:
+    """Give a fact another value."""
+    key = retry_key("PATCH /facts", idempotency_key, fact_id, body)
+    return FactOut.from_fact(await app.facts.store.change_value(principal, fact_id, body.value, key))
+
+
+@router.delete(_FACT, response_model=FactOut, responses={**_CHANGED, 204: {"description": "Purged"}})
+async def delete(
+    app: App,
+    principal: Writer,
+    fact_id: UUID,
+    purge: Annotated[bool, Query(description="delete the fact and its values for good; needs scope admin")] = False,
+    idempotency_key: IdempotencyHeader = None,
+) -> FactOut | Response:
+    """Remove a fact and return it. The other ranks of its list stay as they are, and history keeps a record."""
+    key = retry_key("DELETE /facts", idempotency_key, fact_id, str(purge))
+    if not purge:
+        return FactOut.from_fact(await app.facts.store.remove_fact(principal, fact_id, key))
+    require_scope(principal, "admin")
+    await app.facts.store.purge_fact(principal, fact_id)
+    return Response(status_code=204)
+
+
+@router.get(
+    _FACT + "/history",
+    response_model=HistoryPageOut,
+    responses={200: {"links": links.FACT_HISTORY}, **openapi_errors(401, 403, 404, 422, 503)},
+)
+async def history(
+    app: App, principal: Reader, fact_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
+) -> HistoryPageOut:
+    """List every change of a fact, newest first."""
+    rows, next_cursor = await app.facts.read.list_history(principal, fact_id, cursor, limit)
+    return HistoryPageOut(items=[HistoryOut.model_validate(row) for row in rows], next_cursor=next_cursor)
+
+
+@router.get(
+    "/{topic_key}/{rank:int}",
+    response_model=FactOut,
+    responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)},
+)
+async def at_rank(
+    app: App,
+    principal: Reader,
+    topic_key: Annotated[TopicKey, Path()],
+    rank: Annotated[int, Path(ge=0, le=2**31 - 1)],
+    user_id: Annotated[Identifier, Query()],
+    thread_id: Annotated[Identifier | None, Query()] = None,
+) -> FactOut:
+    """Return the fact at a rank of a user's list in a thread; without `thread_id`, of the facts without a thread."""
+    return FactOut.from_fact(await app.facts.read.get_fact_at(principal, user_id, thread_id, topic_key, rank))

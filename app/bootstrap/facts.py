@@ -1,0 +1,29 @@
+"""The builder of the capability `facts`: store, read and answer facts."""
+
+from dataclasses import dataclass
+
+from app.bootstrap.parts import SharedParts
+from app.storage.facts.facts import FactStorage
+from app.usecases.facts.answer import AnswerFacts
+from app.usecases.facts.read import ReadFacts
+from app.usecases.facts.store import StoreFacts
+from app.usecases.tenancy.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class FactUseCases:
+    """The use-cases of one application that store, read and answer facts."""
+
+    store: StoreFacts
+    read: ReadFacts
+    answer: AnswerFacts
+
+
+def build_facts(parts: SharedParts, limits: Limits) -> FactUseCases:
+    """Build the use-cases of facts."""
+    storage, policy = FactStorage(parts.uow), parts.policies.facts
+    return FactUseCases(
+        store=StoreFacts(parts.uow, storage, parts.journal, limits, policy, parts.clock),
+        read=ReadFacts(parts.uow, storage, policy),
+        answer=AnswerFacts(storage, parts.access, policy),
+    )

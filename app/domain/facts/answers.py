@@ -1,0 +1,88 @@
+"""The answer to a question about facts: the facts that it asks for, and one sentence for each topic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.domain.facts.fact import Fact, FactKind, QuestionPart
+from app.domain.facts.topics import FactTopics
+
+NOTHING_STORED = "I don't have that stored yet."
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+@dataclass(frozen=True, slots=True)
+class FactAnswer:
+    """The answer to a question. `facts` has those that it tells, topic by topic and by rank.
+
+    `asked` is False if the text is no question about facts; `text` is then empty.
+    """
+
+    asked: bool = False
+    text: str = ""
+    facts: tuple[Fact, ...] = ()
+
+    @property
+    def answered(self) -> bool:
+        """True if at least one topic has what the question asks for."""
+        return bool(self.facts)
+
+    @property
+    def topic_keys(self) -> frozenset[str]:
+        """The topics of the facts."""
+        return frozenset(fact.topic_key for fact in self.facts)
+
+
+def compose_answer(parts: Sequence[QuestionPart], stored: Sequence[Sequence[Fact]], topics: FactTopics) -> FactAnswer:
+    """Return the answer to a question. `stored` has the facts of each part's topic, by rank."""
+    chosen = [_facts_asked_for(part, facts) for part, facts in zip(parts, stored, strict=True)]
+    if not any(chosen):
+        return FactAnswer(asked=bool(parts), text=NOTHING_STORED if parts else "")
+    sentences = [_sentence(part, facts, topics) for part, facts in zip(parts, chosen, strict=True)]
+    told = dict.fromkeys(fact for facts in chosen for fact in facts)
+    return FactAnswer(True, " ".join(dict.fromkeys(sentences)), tuple(told))
+
+
+def _facts_asked_for(part: QuestionPart, facts: Sequence[Fact]) -> list[Fact]:
+    if part.kind == "list":
+        return _latest_form(facts)
+    if part.kind == "first":
+        return _latest_form(facts)[:1] if _starts_at_one(facts) else []
+    highest = part.rank or 0
+    if part.kind == "slice":
+        return [fact for fact in facts if fact.rank is not None and fact.rank <= highest]
+    return [fact for fact in facts if fact.rank == highest]
+
+
+def _latest_form(facts: Sequence[Fact]) -> list[Fact]:
+    """Return the list or the single value of a topic, whichever was stated later."""
+    if not facts:
+        return []
+    latest = max(facts, key=lambda fact: fact.created_at).kind
+    return [fact for fact in facts if fact.kind is latest]
+
+
+def _starts_at_one(facts: Sequence[Fact]) -> bool:
+    return any(fact.rank in (None, 1) for fact in _latest_form(facts)[:1])
+
+
+def _sentence(part: QuestionPart, facts: Sequence[Fact], topics: FactTopics) -> str:
+    if not facts:
+        assert part.topic_key is not None  # a question without a topic has one part only
+        return f"I don't have your {topics.topic_name(part.topic_key)} stored yet."
+    key = facts[0].topic_key
+    if part.kind == "rank" and part.rank != 1:
+        return f"Your {ordinal_word(part.rank or 0)} {topics.singular_name(key)} is {facts[0].value}."
+    if part.kind in ("rank", "first") or facts[0].kind is FactKind.single:
+        return f"Your {topics.singular_name(key)} is {facts[0].value}."
+    values = ", ".join(f"{fact.rank}) {fact.value}" for fact in facts)
+    verb = "is" if len(facts) == 1 else "are"
+    name = topics.singular_name(key) if len(facts) == 1 else topics.topic_name(key)
+    return f"Your {name} {verb} {values}."
+
+
+def ordinal_word(rank: int) -> str:
+    """Return `second` for 2, `11th` for 11."""
+    if 1 <= rank <= len(_ORDINALS):
+        return _ORDINALS[rank - 1]
+    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{ending}"

@@ -1,0 +1,28 @@
+"""The settings of facts."""
+
+from dataclasses import dataclass, field
+
+from app.domain.facts.topics import FactTopics
+
+
+@dataclass(frozen=True, slots=True)
+class FactPolicy:
+    """The settings of facts, and the topics that have a name of their own.
+
+    - `category`: a key bound to agents needs an agent that may see this category.
+    - `across_threads`: a question may be answered from another thread of the user if its own has no such topic.
+    - `max_rank`: the highest rank of a list.
+    - `value_chars`: the longest value, in characters.
+    """
+
+    category: str = "preferences"
+    across_threads: bool = True
+    max_rank: int = 10
+    value_chars: int = 200
+    topics: FactTopics = field(default_factory=lambda: FactTopics({}))
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_rank <= 1000:
+            raise ValueError("max_rank must be from 1 to 1000")
+        if not 1 <= self.value_chars <= 1000:
+            raise ValueError("value_chars must be from 1 to 1000")

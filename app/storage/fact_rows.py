@@ -1,0 +1,60 @@
+"""Mapping of facts and statements to and from JSON."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.domain.facts.fact import Fact, FactKind, FactOperation, FactOutcome, FactStatement, StatedFact, value_key
+from app.storage.identity import new_id
+
+
+def statement_row(statement: FactStatement, actor: str) -> dict[str, Any]:
+    """Return a statement in the form that `apply_facts` takes."""
+    return {
+        "user_id": statement.user_id,
+        "thread_id": statement.thread_id,
+        "category": statement.category,
+        "actor": actor,
+        "source_message_id": statement.source_message_id,
+        "turn": str(statement.turn) if statement.turn else None,
+        "stated_at": statement.stated_at.isoformat(),
+        "max_rank": statement.max_rank,
+        "operations": [_operation_row(operation) for operation in statement.operations],
+    }
+
+
+def _operation_row(operation: FactOperation) -> dict[str, Any]:
+    entries = [
+        {"rank": rank, "value": value, "key": value_key(value), "id": str(new_id())}
+        for rank, value in operation.entries
+    ]
+    return {
+        "op": operation.op,
+        "topic_key": operation.topic_key,
+        "entries": entries,
+        "ranks": list(operation.ranks),
+    }
+
+
+def fact_from_json(row: Mapping[str, Any]) -> Fact:
+    """Build a Fact from the JSON that `fact_json` makes."""
+    return Fact(
+        id=UUID(row["id"]),
+        user_id=row["user_id"],
+        thread_id=row["thread_id"],
+        topic_key=row["topic_key"],
+        kind=FactKind(row["kind"]),
+        rank=row["rank"],
+        value=row["value"],
+        category=row["category"],
+        source_message_id=row["source_message_id"],
+        created_at=datetime.fromisoformat(row["created_at"]),
+        updated_at=datetime.fromisoformat(row["updated_at"]),
+    )
+
+
+def outcome_from_json(answer: Mapping[str, Any]) -> FactOutcome:
+    """Build the outcome of one statement from the answer of `apply_facts`."""
+    stated = tuple(StatedFact(done["action"], fact_from_json(done["fact"])) for done in answer["done"])
+    return FactOutcome(stated, answer["revision"])

@@ -1,0 +1,76 @@
+"""Read access to stored facts: by id, by rank, by page, and their history."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.domain.errors import NotFound
+from app.domain.facts.fact import Fact, FactFilter
+from app.domain.facts.policy import FactPolicy
+from app.domain.paging import decode_cursor, decode_fact_place, encode_cursor, encode_place
+from app.domain.principal import Principal
+from app.storage.facts.facts import FactStorage
+from app.storage.memory.memories import HistoryRow
+from app.storage.uow import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class FactPage:
+    """One page of facts, by topic, thread and rank. `next_cursor` is None on the last page."""
+
+    items: list[Fact]
+    next_cursor: str | None
+
+
+class ReadFacts:
+    """The use-cases that read a tenant's facts. All raise CategoryNotAllowed for a key that may not see facts."""
+
+    def __init__(self, uow: UnitOfWork, facts: FactStorage, policy: FactPolicy) -> None:
+        self._uow = uow
+        self._facts = facts
+        self._policy = policy
+
+    async def get_fact(self, principal: Principal, fact_id: UUID) -> Fact:
+        """Return the fact. Raise NotFound if there is none, or it was removed."""
+        principal.require_categories([self._policy.category])
+        async with self._uow.read(principal) as tx:
+            fact = await self._facts.get_fact(tx, principal, fact_id)
+        if fact is None:
+            raise NotFound()
+        return fact
+
+    async def get_fact_at(
+        self, principal: Principal, user_id: str, thread_id: str | None, topic_key: str, rank: int
+    ) -> Fact:
+        """Return the fact at a rank of a list of the thread. Raise NotFound."""
+        principal.require_categories([self._policy.category])
+        async with self._uow.read(principal) as tx:
+            fact = await self._facts.get_fact_at(tx, principal, user_id, thread_id, topic_key, rank)
+        if fact is None:
+            raise NotFound(f"no fact {topic_key} at rank {rank}")
+        return fact
+
+    async def list_facts(self, principal: Principal, filters: FactFilter, cursor: str | None, limit: int) -> FactPage:
+        """Return a page of at most `limit` facts. Raise InvalidCursor."""
+        principal.require_categories([self._policy.category])
+        after = decode_fact_place(cursor)
+        async with self._uow.read(principal) as tx:
+            rows = await self._facts.list_facts(tx, principal, filters, after, limit + 1)
+        items = rows[:limit]
+        return FactPage(items, encode_place(_place_of(items[-1])) if len(rows) > limit else None)
+
+    async def list_history(
+        self, principal: Principal, fact_id: UUID, cursor: str | None, limit: int
+    ) -> tuple[list[HistoryRow], str | None]:
+        """Return a page of a fact's history, newest first, and the next cursor. Raise NotFound or InvalidCursor."""
+        principal.require_categories([self._policy.category])
+        after = decode_cursor(cursor)
+        async with self._uow.read(principal) as tx:
+            rows = await self._facts.list_history(tx, principal, fact_id, after, limit + 1)
+        if not rows and after is None:
+            raise NotFound()
+        items = [HistoryRow(**row) for row in rows[:limit]]
+        return items, encode_cursor((items[-1].ts, items[-1].id)) if len(rows) > limit else None
+
+
+def _place_of(fact: Fact) -> tuple[str, str, str, str]:
+    return fact.topic_key, fact.thread_id or "", str(fact.rank or 0), str(fact.id)

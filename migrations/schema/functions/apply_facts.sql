@@ -1,0 +1,30 @@
+CREATE OR REPLACE FUNCTION public.apply_facts(p_tenant uuid, p_statements jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    v_answers jsonb := '[]';
+    v_done jsonb;
+    v_some jsonb;
+    v_topic text;
+    v_rev bigint;
+    s jsonb;
+    o jsonb;
+BEGIN
+    PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
+        SELECT x->>'user_id' FROM jsonb_array_elements(p_statements) x) ORDER BY user_id FOR NO KEY UPDATE;
+    FOR s IN SELECT value FROM jsonb_array_elements(p_statements) LOOP
+        v_done := '[]';
+        FOR o IN SELECT value FROM jsonb_array_elements(s->'operations') LOOP
+            v_topic := coalesce(o->>'topic_key', last_topic(p_tenant, s->>'user_id', s->>'thread_id', NULL));
+            CONTINUE WHEN v_topic IS NULL;
+            SELECT jsonb_agg(d) INTO v_some FROM apply_fact_operation(p_tenant, s, v_topic, o) d WHERE d IS NOT NULL;
+            v_done := v_done || coalesce(v_some, '[]');
+        END LOOP;
+        v_rev := record_facts(p_tenant, s, v_done);
+        SELECT v_answers || jsonb_build_object('turn', s->'turn', 'revision', v_rev, 'done', coalesce(jsonb_agg(
+                jsonb_build_object('action', d->>'action', 'fact', d->'after') ORDER BY n), '[]'))
+            INTO v_answers FROM jsonb_array_elements(v_done) WITH ORDINALITY x(d, n);
+    END LOOP;
+    RETURN v_answers;
+END $function$;

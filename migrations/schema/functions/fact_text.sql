@@ -1,0 +1,5 @@
+CREATE OR REPLACE FUNCTION public.fact_text(r facts)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (((replace((r).topic_key, '_'::text, ' '::text) || COALESCE((' #'::text || (r).rank), ''::text)) || ': '::text) || (r).value);

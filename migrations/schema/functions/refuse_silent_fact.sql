@@ -1,0 +1,20 @@
+CREATE OR REPLACE FUNCTION public.refuse_silent_fact()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+AS $function$
+DECLARE
+    r facts := CASE WHEN tg_op = 'DELETE' THEN old ELSE new END;
+BEGIN
+    IF tg_op = 'UPDATE' AND (old.kind, old.rank, old.value, old.removed_at)
+                            IS NOT DISTINCT FROM (new.kind, new.rank, new.value, new.removed_at) THEN
+        RETURN NULL;
+    END IF;
+    PERFORM 1 FROM history h
+      WHERE h.tenant_id = r.tenant_id AND h.memory_id = r.id::text AND h.xid = pg_current_xact_id();
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'fact % was changed (%) without a history row in the same transaction', r.id, tg_op
+            USING ERRCODE = 'MN001';
+    END IF;
+    RETURN NULL;
+END $function$;

@@ -1,0 +1,352 @@
+-- Facts: ranked lists and single values that users state. apply_facts is the only writer; apply_changes calls it, so that a
+-- turn and its facts commit together. An older statement never overwrites a newer one, in whatever order they arrive.
+
+CREATE TABLE facts (
+    tenant_id          uuid NOT NULL,
+    id                 uuid NOT NULL,
+    user_id            text NOT NULL,
+    thread_id          text,
+    topic_key          text NOT NULL CHECK (topic_key ~ '^[a-z0-9_]{1,100}$'),
+    kind               text NOT NULL CHECK (kind IN ('ranked', 'single')),
+    rank               integer,
+    value              text NOT NULL CHECK (length(value) BETWEEN 1 AND 1000),
+    value_key          text NOT NULL,                -- equal for spellings of one value
+    category           text NOT NULL,                -- a key bound to agents needs it
+    source_message_id  text,
+    list_length        integer,                      -- of the whole list that the value was stated in; NULL: stated alone
+    created_at         timestamptz NOT NULL,         -- when the value, or its removal, was stated
+    updated_at         timestamptz NOT NULL,         -- when the row changed
+    removed_at         timestamptz,                  -- the row stays, so that an older statement cannot bring the value back
+    PRIMARY KEY (tenant_id, id),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, user_id),
+    CHECK ((kind = 'ranked') = (rank IS NOT NULL)),
+    CHECK (rank >= 1)
+);
+-- One fact for each rank. Facts without a thread, and single values without a rank, are equal too.
+CREATE UNIQUE INDEX facts_place ON facts (tenant_id, user_id, topic_key, thread_id, kind, rank) NULLS NOT DISTINCT;
+CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_id, created_at DESC) WHERE removed_at IS NULL;
+CREATE INDEX facts_purgeable ON facts (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
+GRANT SELECT, INSERT, DELETE ON facts TO mnema_app;
+GRANT UPDATE (kind, rank, value, value_key, source_message_id, list_length, created_at, updated_at, removed_at)
+    ON facts TO mnema_app;
+
+-- Refuse, at commit, a change of a fact without a history row of the same transaction. The time of a statement that says
+-- the same again is no change.
+CREATE FUNCTION refuse_silent_fact() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    r facts := CASE WHEN tg_op = 'DELETE' THEN old ELSE new END;
+BEGIN
+    IF tg_op = 'UPDATE' AND (old.kind, old.rank, old.value, old.removed_at)
+                            IS NOT DISTINCT FROM (new.kind, new.rank, new.value, new.removed_at) THEN
+        RETURN NULL;
+    END IF;
+    PERFORM 1 FROM history h
+      WHERE h.tenant_id = r.tenant_id AND h.memory_id = r.id::text AND h.xid = pg_current_xact_id();
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'fact % was changed (%) without a history row in the same transaction', r.id, tg_op
+            USING ERRCODE = 'MN001';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER facts_tripwire AFTER INSERT OR UPDATE OR DELETE ON facts
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_fact();
+
+-- Return a fact as history keeps it and as the application reads it.
+CREATE FUNCTION fact_json(r facts) RETURNS jsonb LANGUAGE sql STABLE
+    RETURN jsonb_build_object('id', r.id, 'user_id', r.user_id, 'thread_id', r.thread_id, 'topic_key', r.topic_key,
+        'kind', r.kind, 'rank', r.rank, 'value', r.value, 'category', r.category,
+        'source_message_id', r.source_message_id, 'created_at', r.created_at, 'updated_at', r.updated_at,
+        'removed_at', r.removed_at);
+
+-- Return a fact as one line of a delta: `favorite colors #2: green`.
+CREATE FUNCTION fact_text(r facts) RETURNS text LANGUAGE sql STABLE
+    RETURN replace(r.topic_key, '_', ' ') || coalesce(' #' || r.rank, '') || ': ' || r.value;
+
+-- Return all facts of a topic that a statement is about, removed ones too.
+CREATE FUNCTION facts_of_topic(p_tenant uuid, p_said jsonb, p_topic text) RETURNS SETOF facts LANGUAGE sql STABLE AS $$
+SELECT * FROM facts f WHERE f.tenant_id = p_tenant AND f.user_id = p_said->>'user_id' AND f.topic_key = p_topic
+    AND (f.thread_id = p_said->>'thread_id' OR f.thread_id IS NULL AND p_said->>'thread_id' IS NULL)
+$$;
+
+-- Store a change of a fact and return {action, before, after}. The change belongs to the statement p_said.
+CREATE FUNCTION change_fact(p_said jsonb, p_action text, p_old facts, p_new facts) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+    p_new.created_at := (p_said->>'stated_at')::timestamptz;
+    p_new.updated_at := clock_timestamp();
+    p_new.source_message_id := p_said->>'source_message_id';
+    UPDATE facts f SET kind = p_new.kind, rank = p_new.rank, value = p_new.value, value_key = p_new.value_key,
+            source_message_id = p_new.source_message_id, list_length = p_new.list_length, created_at = p_new.created_at,
+            updated_at = p_new.updated_at, removed_at = p_new.removed_at
+        WHERE f.tenant_id = p_old.tenant_id AND f.id = p_old.id;
+    RETURN jsonb_build_object('action', p_action, 'before', fact_json(p_old), 'after', fact_json(p_new),
+                              'was', fact_text(p_old), 'now', fact_text(p_new));
+END $$;
+
+-- Put a value at a rank (NULL: the single value) unless a newer statement decided that place. p_entry is {value, key, id};
+-- the id is for a new row. Returns {action: store|update|null, before, after}; action null: nothing was counted.
+CREATE FUNCTION put_fact(p_tenant uuid, p_said jsonb, p_topic text, p_rank int, p_entry jsonb, p_length int)
+    RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_at timestamptz := p_said->>'stated_at';
+    v_old facts;
+    v_new facts;
+BEGIN
+    SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f
+        WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
+    IF v_old.id IS NULL THEN
+        IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
+                   WHERE f.created_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)) THEN
+            RETURN NULL;  -- a newer list has no such place
+        END IF;
+        INSERT INTO facts (tenant_id, id, user_id, thread_id, topic_key, kind, rank, value, value_key, category,
+                           source_message_id, list_length, created_at, updated_at)
+            VALUES (p_tenant, (p_entry->>'id')::uuid, p_said->>'user_id', p_said->>'thread_id', p_topic,
+                    CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END, p_rank, p_entry->>'value', p_entry->>'key',
+                    p_said->>'category', p_said->>'source_message_id', p_length, v_at, clock_timestamp())
+            RETURNING * INTO v_new;
+        RETURN jsonb_build_object('action', 'store', 'after', fact_json(v_new), 'now', fact_text(v_new));
+    END IF;
+    v_new := v_old;
+    IF v_old.created_at > v_at THEN
+        RETURN CASE WHEN v_old.removed_at IS NULL THEN jsonb_build_object('after', fact_json(v_old)) END;
+    END IF;
+    v_new.list_length := p_length;
+    IF v_old.removed_at IS NULL AND v_old.value_key = p_entry->>'key' THEN  -- stated again: only the time is new
+        UPDATE facts f SET created_at = v_at, list_length = p_length WHERE f.tenant_id = p_tenant AND f.id = v_old.id
+            RETURNING * INTO v_new;
+        RETURN jsonb_build_object('after', fact_json(v_new));
+    END IF;
+    v_new.value := p_entry->>'value';
+    v_new.value_key := p_entry->>'key';
+    v_new.removed_at := NULL;
+    RETURN change_fact(p_said, CASE WHEN v_old.removed_at IS NULL THEN 'update' ELSE 'store' END, v_old, v_new);
+END $$;
+
+-- Make the single value of a topic rank 1, unless the statement is about rank 1: then the value goes. A value that was
+-- stated later than p_said keeps its time, so that the statement cannot overwrite it.
+CREATE FUNCTION rank_single(p_tenant uuid, p_said jsonb, p_topic text, p_replaced boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_old facts;
+    v_new facts;
+    v_said jsonb;
+BEGIN
+    SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'single' AND f.removed_at IS NULL;
+    IF v_old.id IS NULL THEN RETURN NULL; END IF;
+    v_new := v_old;
+    IF v_old.created_at <= (p_said->>'stated_at')::timestamptz
+       AND (p_replaced OR EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.rank = 1)) THEN
+        v_new.removed_at := clock_timestamp();
+        RETURN change_fact(p_said, 'remove', v_old, v_new);
+    END IF;
+    IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.rank = 1) THEN RETURN NULL; END IF;
+    v_new.kind := 'ranked';
+    v_new.rank := 1;
+    v_said := p_said || jsonb_build_object('stated_at', v_old.created_at, 'source_message_id', v_old.source_message_id);
+    RETURN change_fact(v_said, NULL, v_old, v_new);
+END $$;
+
+-- Remove the facts of a topic that an operation names by rank or value, all of them if it names none. p_above: only ranks
+-- above it. A fact that was stated later stays.
+CREATE FUNCTION remove_facts(p_tenant uuid, p_said jsonb, p_topic text, p_operation jsonb, p_above int)
+    RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_old facts;
+    v_new facts;
+BEGIN
+    FOR v_old IN SELECT * FROM facts_of_topic(p_tenant, p_said, p_topic) f
+        WHERE f.removed_at IS NULL AND f.created_at <= (p_said->>'stated_at')::timestamptz
+          AND (p_above IS NULL OR f.rank > p_above)
+          AND (p_operation->'ranks' = '[]' OR p_operation->'ranks' @> to_jsonb(f.rank))
+          AND (p_operation->'entries' = '[]'
+               OR f.value_key IN (SELECT e->>'key' FROM jsonb_array_elements(p_operation->'entries') e))
+        ORDER BY f.rank
+    LOOP
+        v_new := v_old;
+        v_new.removed_at := clock_timestamp();
+        RETURN NEXT change_fact(p_said, 'remove', v_old, v_new);
+    END LOOP;
+END $$;
+
+-- Apply one operation (domain/facts/fact.py: FactOperation) and return what it did, one row a fact.
+CREATE FUNCTION apply_fact_operation(p_tenant uuid, p_said jsonb, p_topic text, o jsonb) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    e jsonb;
+    v_rank int;
+    v_two facts[];
+BEGIN
+    IF o->>'op' = 'remove' THEN
+        RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, o, NULL);
+    ELSIF o->>'op' = 'swap' THEN
+        v_two := ARRAY (SELECT f FROM facts_of_topic(p_tenant, p_said, p_topic) f
+                        WHERE f.removed_at IS NULL AND o->'ranks' @> to_jsonb(f.rank) ORDER BY f.rank);
+        IF cardinality(v_two) = 2 AND greatest(v_two[1].created_at, v_two[2].created_at) <= (p_said->>'stated_at')::timestamptz THEN
+            FOR i IN 1 .. 2 LOOP
+                RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_two[i].rank,
+                    jsonb_build_object('value', v_two[3 - i].value, 'key', v_two[3 - i].value_key), NULL);
+            END LOOP;
+        END IF;
+    ELSIF o->>'op' = 'set' THEN
+        SELECT min(1) INTO v_rank FROM facts_of_topic(p_tenant, p_said, p_topic) f
+            WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
+        RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, o#>'{entries,0}', NULL);
+    ELSIF o->>'op' = 'append' THEN
+        IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
+                   WHERE f.list_length IS NOT NULL AND f.created_at > (p_said->>'stated_at')::timestamptz) THEN
+            RETURN;  -- a newer list replaced the one that this statement adds to
+        END IF;
+        RETURN NEXT rank_single(p_tenant, p_said, p_topic, false);
+        FOR e IN SELECT * FROM jsonb_array_elements(o->'entries') LOOP
+            SELECT CASE WHEN bool_or(f.value_key = e->>'key') THEN NULL ELSE coalesce(max(f.rank), 0) + 1 END INTO v_rank
+                FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
+            IF v_rank <= (p_said->>'max_rank')::int THEN
+                RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, e, NULL);
+            END IF;
+        END LOOP;
+    ELSE  -- put, list
+        IF o @? '$.entries[*].rank ? (@ != null)' THEN
+            RETURN NEXT rank_single(p_tenant, p_said, p_topic, o @? '$.entries[*].rank ? (@ == 1)');
+        END IF;
+        FOR e IN SELECT * FROM jsonb_array_elements(o->'entries') LOOP
+            RETURN NEXT put_fact(p_tenant, p_said, p_topic, (e->>'rank')::int, e,
+                                 CASE o->>'op' WHEN 'list' THEN jsonb_array_length(o->'entries') END);
+        END LOOP;
+        IF o->>'op' = 'list' THEN
+            RETURN QUERY SELECT * FROM remove_facts(p_tenant, p_said, p_topic, '{"ranks": [], "entries": []}',
+                                                    jsonb_array_length(o->'entries'));
+        END IF;
+    END IF;
+END $$;
+
+-- Record what a statement did: history, events and the delta of its thread. Returns the thread's new revision.
+CREATE FUNCTION record_facts(p_tenant uuid, p_said jsonb, p_done jsonb) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_rev bigint;
+BEGIN
+    WITH changed AS MATERIALIZED (
+        SELECT d.*, d.place AS n, d.after->>'id' AS id,
+               CASE WHEN d.before->>'removed_at' IS NOT NULL THEN 'soft_deleted' WHEN d.before IS NOT NULL THEN 'active' END AS state
+        FROM ROWS FROM (jsonb_to_recordset(p_done) AS (action text, before jsonb, after jsonb, was text, now text))
+            WITH ORDINALITY AS d(action, before, after, was, now, place)
+        WHERE d.now IS NOT NULL),
+    named AS (
+        SELECT c.*, CASE WHEN c.before IS NULL THEN 'created' WHEN c.action = 'remove' THEN 'soft_deleted'
+                         WHEN c.state = 'soft_deleted' THEN 'restored' ELSE 'updated' END AS event FROM changed c),
+    kept AS (
+        INSERT INTO history (tenant_id, id, memory_id, event, actor, meta, ts)
+            SELECT p_tenant, gen_random_uuid(), c.id,
+                   CASE c.event WHEN 'created' THEN 'ADD' WHEN 'soft_deleted' THEN 'DELETE' WHEN 'restored' THEN 'RESTORE'
+                                ELSE 'UPDATE' END,
+                   p_said->>'actor', jsonb_strip_nulls(jsonb_build_object('before', c.before, 'after', c.after)),
+                   clock_timestamp() FROM named c),
+    noted AS (
+        INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, memory_id, category)
+            SELECT p_tenant, gen_random_uuid(), p_said->>'user_id', p_said->>'thread_id', 'hotpath', 'fact_' || c.action,
+                   'ok', c.id, p_said->>'category' FROM named c WHERE c.action IS NOT NULL),
+    thread AS (
+        INSERT INTO thread_revision AS t (tenant_id, thread_id, rev)
+            SELECT p_tenant, p_said->>'thread_id', count(*) FROM changed WHERE p_said->>'thread_id' IS NOT NULL HAVING count(*) > 0
+            ON CONFLICT (tenant_id, thread_id) DO UPDATE SET rev = t.rev + excluded.rev RETURNING rev),
+    told AS (
+        INSERT INTO change_log (tenant_id, id, thread_id, rev, memory_id, event, category_before, category_after, meta, ts,
+                                user_pk, type, state_before)
+            SELECT p_tenant, gen_random_uuid(), p_said->>'thread_id',
+                   t.rev - count(*) OVER () + row_number() OVER (ORDER BY c.n), c.id, c.event,
+                   CASE WHEN c.before IS NOT NULL THEN p_said->>'category' END, p_said->>'category',
+                   jsonb_build_object('text', left(c.now, 300), 'importance', 2, 'was', md5(c.was) || ':2', 'now', md5(c.now) || ':2'),
+                   clock_timestamp(), user_pk_of(p_tenant, p_said->>'user_id'), 'fact', c.state
+            FROM named c CROSS JOIN thread t)
+    SELECT t.rev INTO v_rev FROM thread t;
+    RETURN v_rev;
+END $$;
+
+-- Apply statements [{user_id, thread_id, category, actor, source_message_id, turn, stated_at, max_rank, operations: [{op,
+-- topic_key, entries: [{rank, value, key, id}], ranks}]}]. Returns one {turn, revision, done: [{action, fact}]} a statement;
+-- `turn` is the memory with the statement's text, if there is one.
+-- The lock of the user's row makes concurrent statements of a user one sequence.
+CREATE FUNCTION apply_facts(p_tenant uuid, p_statements jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_answers jsonb := '[]';
+    v_done jsonb;
+    v_some jsonb;
+    v_topic text;
+    v_rev bigint;
+    s jsonb;
+    o jsonb;
+BEGIN
+    PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
+        SELECT x->>'user_id' FROM jsonb_array_elements(p_statements) x) ORDER BY user_id FOR NO KEY UPDATE;
+    FOR s IN SELECT value FROM jsonb_array_elements(p_statements) LOOP
+        v_done := '[]';
+        FOR o IN SELECT value FROM jsonb_array_elements(s->'operations') LOOP
+            v_topic := coalesce(o->>'topic_key', last_topic(p_tenant, s->>'user_id', s->>'thread_id', NULL));
+            CONTINUE WHEN v_topic IS NULL;
+            SELECT jsonb_agg(d) INTO v_some FROM apply_fact_operation(p_tenant, s, v_topic, o) d WHERE d IS NOT NULL;
+            v_done := v_done || coalesce(v_some, '[]');
+        END LOOP;
+        v_rev := record_facts(p_tenant, s, v_done);
+        SELECT v_answers || jsonb_build_object('turn', s->'turn', 'revision', v_rev, 'done', coalesce(jsonb_agg(
+                jsonb_build_object('action', d->>'action', 'fact', d->'after') ORDER BY n), '[]'))
+            INTO v_answers FROM jsonb_array_elements(v_done) WITH ORDINALITY x(d, n);
+    END LOOP;
+    RETURN v_answers;
+END $$;
+
+-- Return the topic that a user stated last in a thread, in categories that the caller may see (NULL: all).
+CREATE FUNCTION last_topic(p_tenant uuid, p_user text, p_thread text, p_categories text[]) RETURNS text LANGUAGE sql STABLE AS $$
+SELECT f.topic_key FROM facts f
+WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.removed_at IS NULL
+  AND (f.thread_id = p_thread OR f.thread_id IS NULL AND p_thread IS NULL)
+  AND (p_categories IS NULL OR f.category = ANY (p_categories))
+ORDER BY f.created_at DESC, f.updated_at DESC LIMIT 1
+$$;
+
+-- Return the facts that answer a question, each topic's together and by rank: of this thread, else (p_across) of the
+-- user's other thread in which the topic was stated last. A NULL in p_topics is the topic stated last in this thread;
+-- `place` is the place of the topic in p_topics.
+CREATE FUNCTION answer_facts(p_tenant uuid, p_user text, p_thread text, p_topics text[], p_across boolean, p_categories text[])
+    RETURNS TABLE (place bigint, fact jsonb)
+    LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    RETURN QUERY
+    SELECT t.place, fact_json(f)
+    FROM unnest(p_topics) WITH ORDINALITY AS t(named, place)
+    CROSS JOIN LATERAL (SELECT coalesce(t.named, last_topic(p_tenant, p_user, p_thread, p_categories)) AS topic) k
+    CROSS JOIN LATERAL (
+        SELECT o.thread_id FROM facts o
+        WHERE o.tenant_id = p_tenant AND o.user_id = p_user AND o.topic_key = k.topic AND o.removed_at IS NULL
+          AND (p_across OR o.thread_id IS NOT DISTINCT FROM p_thread)
+          AND (p_categories IS NULL OR o.category = ANY (p_categories))
+        ORDER BY (o.thread_id IS NOT DISTINCT FROM p_thread) DESC, o.created_at DESC LIMIT 1) s
+    JOIN facts f ON f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = k.topic AND f.removed_at IS NULL
+        AND f.thread_id IS NOT DISTINCT FROM s.thread_id AND (p_categories IS NULL OR f.category = ANY (p_categories))
+    ORDER BY t.place, f.rank NULLS FIRST;
+END $$;
+-- Delete removed facts for good, with their values in history and in the change log: the fact p_id, else (NULL) the p_limit
+-- facts that were removed first, before p_before. Returns their number; with p_dry_run, the number of all that would go.
+CREATE FUNCTION purge_facts(p_tenant uuid, p_id uuid, p_before timestamptz, p_limit int, p_actor text, p_dry_run boolean)
+    RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids uuid[];
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_ids := ARRAY (SELECT id FROM facts WHERE tenant_id = p_tenant AND (p_id IS NULL OR id = p_id) AND removed_at < p_before
+                    ORDER BY removed_at LIMIT CASE WHEN NOT p_dry_run THEN p_limit END);
+    IF p_dry_run THEN RETURN cardinality(v_ids); END IF;
+    PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
+        SELECT user_id FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids)) ORDER BY user_id FOR NO KEY UPDATE;
+    -- a statement may have stored one again meanwhile
+    v_ids := ARRAY (SELECT id FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids) AND removed_at < p_before);
+    UPDATE history SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids::text[]);
+    UPDATE change_log SET meta = '{}' WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids::text[]);
+    INSERT INTO history (tenant_id, id, memory_id, event, actor)
+        SELECT p_tenant, gen_random_uuid(), i::text, 'PURGE', p_actor FROM unnest(v_ids) i;
+    DELETE FROM facts WHERE tenant_id = p_tenant AND id = ANY (v_ids);
+    RETURN cardinality(v_ids);
+END $$;
+GRANT EXECUTE ON FUNCTION purge_facts(uuid, uuid, timestamptz, int, text, boolean) TO mnema_app;
+GRANT EXECUTE ON FUNCTION fact_json(facts), fact_text(facts), facts_of_topic(uuid, jsonb, text),
+    change_fact(jsonb, text, facts, facts), put_fact(uuid, jsonb, text, int, jsonb, int),
+    rank_single(uuid, jsonb, text, boolean), remove_facts(uuid, jsonb, text, jsonb, int),
+    apply_fact_operation(uuid, jsonb, text, jsonb), record_facts(uuid, jsonb, jsonb), apply_facts(uuid, jsonb),
+    last_topic(uuid, text, text, text[]), answer_facts(uuid, text, text, text[], boolean, text[]) TO mnema_app;
