@@ -7,6 +7,7 @@ from app.usecases.facts.answer import AnswerFacts
 from app.usecases.recall.candidates import Candidates
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.query import QueryMemories
+from app.usecases.recall.ranking import RankMemories
 
 
 def build_recall(parts: SharedParts, facts: AnswerFacts) -> tuple[ReadDelta, QueryMemories]:
@@ -14,16 +15,6 @@ def build_recall(parts: SharedParts, facts: AnswerFacts) -> tuple[ReadDelta, Que
     cursors, search = DeltaStorage(), SearchStorage(parts.space.name)
     delta = ReadDelta(parts.uow, cursors, parts.policies)
     candidates = Candidates(search, parts.reranker, parts.policies.relevance, parts.clock)
-    query = QueryMemories(
-        parts.uow,
-        search,
-        candidates,
-        delta,
-        cursors,
-        parts.embedder,
-        parts.tokens,
-        parts.access,
-        facts,
-        parts.policies,
-    )
+    ranks = RankMemories(parts.uow, search, candidates, parts.embedder, parts.policies)
+    query = QueryMemories(parts.uow, search, ranks, delta, cursors, parts.tokens, parts.access, facts, parts.policies)
     return delta, query

@@ -7,12 +7,8 @@ from uuid import UUID
 
 from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
-from app.domain.principal import Principal
-from app.domain.recall.arrangement import AnswerLimits
-from app.domain.recall.profiles import RankingProfile, RankingQuery
-from app.domain.recall.scoring import ScoredCandidate
-from app.storage.recall.search import Search
 from app.usecases.recall.answer import Answer, AnswerBuilder
+from app.usecases.recall.ranking import Ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +51,18 @@ class Query:
 
 @dataclass(slots=True)
 class QueryState:
-    """The state that one query carries through its stages."""
+    """The state that one query carries through its stages. `pinned_categories` are those with context mode `all`."""
 
-    principal: Principal
     query: Query
-    search: Search
-    profile: RankingProfile
-    ranking_query: RankingQuery
+    ranking: Ranking
     pinned_categories: list[str]
-    lengths: dict[str, int]
-    limits: AnswerLimits
     answer: Answer
     builder: AnswerBuilder
-    ranked: list[ScoredCandidate] = field(default_factory=list)
+
+    def finish_answer(self) -> Answer:
+        """Return the answer with what its ranking found and what it spent."""
+        self.answer.degraded = self.ranking.degraded
+        self.answer.answerable = self.ranking.answerable
+        self.answer.dropped = self.ranking.dropped
+        self.answer.tokens = self.builder.spent_tokens
+        return self.answer

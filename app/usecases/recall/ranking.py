@@ -1,0 +1,228 @@
+"""Ranking for a caller: candidates → signals → fusion → selection, for memory.query and for the search with citations.
+
+A ranking is prepared before any transaction, because it embeds the text. A reranker reads between two transactions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from typing import Any, Protocol
+
+from app.config.loader import Policies
+from app.domain.changes import Observation
+from app.domain.errors import InvalidInput
+from app.domain.filters import Filters
+from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
+from app.domain.principal import Principal
+from app.domain.recall.arrangement import AnswerLimits
+from app.domain.recall.candidates import Candidate
+from app.domain.recall.profiles import RankingProfile, RankingQuery
+from app.domain.recall.scoring import ScoredCandidate
+from app.domain.recall.selection import (
+    DroppedCandidate,
+    cap_categories,
+    keep_relevant,
+    keep_reranked,
+    keep_similar,
+    select_best,
+)
+from app.domain.text_rules import normalise_text
+from app.ports import Embedder, Embedding
+from app.storage.recall.search import Search, SearchStorage
+from app.storage.uow import ReadTx, UnitOfWork
+from app.usecases.recall.candidates import Candidates
+
+
+class RankedRequest(Protocol):
+    """The fields of a request that ranking reads. None means the default of the configuration."""
+
+    @property
+    def query(self) -> str:
+        """The text to rank for."""
+        ...
+
+    @property
+    def filters(self) -> Filters:
+        """The conditions on memories."""
+        ...
+
+    @property
+    def left_out(self) -> dict[str, Any] | None:
+        """Further conditions for the database function `memory_matches()`."""
+        ...
+
+    @property
+    def top_k(self) -> int | None:
+        """The number of items wanted."""
+        ...
+
+    @property
+    def profile(self) -> str | None:
+        """The name of the ranking profile."""
+        ...
+
+    @property
+    def threshold(self) -> float | None:
+        """The minimum cosine similarity."""
+        ...
+
+    @property
+    def min_relevance(self) -> float | None:
+        """The minimum relevance of an item."""
+        ...
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread that decides near ties."""
+        ...
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of times that the text names."""
+        ...
+
+
+@dataclass(slots=True)
+class Ranking:
+    """The state of one ranking.
+
+    `lengths`: the maximum number of candidates by ranked category. `ranked`: all candidates, best first. `dropped`:
+    those that ranked too low. `degraded`: the code of an unavailable model. `answerable`: the best relevance of all
+    candidates; None if no relevance is known.
+    """
+
+    principal: Principal
+    search: Search
+    profile: RankingProfile
+    query: RankingQuery
+    threshold: float | None
+    lengths: dict[str, int]
+    limits: AnswerLimits
+    degraded: str | None = None
+    ranked: list[ScoredCandidate] = field(default_factory=list)
+    dropped: list[DroppedCandidate] = field(default_factory=list)
+    answerable: float | None = None
+
+    def observe_search(self, items: Sequence[ScoredCandidate | None]) -> Observation:
+        """Return the event that counts this search. `items` are the scores of what was answered."""
+        similarities = [scored.candidate.similarity for scored in items if scored is not None]
+        return Observation(
+            node="context",
+            op="search",
+            status="ok" if self.degraded is None else "error",
+            user_id=self.search.filters.user_id,
+            thread_id=self.query.thread_id,
+            category=self.search.categories[0] if len(self.search.categories) == 1 else None,
+            sim=max((s for s in similarities if s is not None), default=None),
+        )
+
+
+class RankMemories:
+    """The stages of a ranking. A use-case calls them in the order of their definitions."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        search: SearchStorage,
+        candidates: Candidates,
+        embedder: Embedder,
+        policies: Policies,
+    ) -> None:
+        self._uow = uow
+        self._search = search
+        self._candidates = candidates
+        self._embedder = embedder
+        self._policies = policies
+
+    async def prepare_ranking(
+        self, principal: Principal, request: RankedRequest, categories: Sequence[str], lengths: dict[str, int]
+    ) -> Ranking:
+        """Return the ranking of `request` in `categories`. Only those in `lengths` are ranked.
+
+        Raise InvalidInput for an empty text and an unknown profile. Without the embedder the ranking is lexical.
+        """
+        policies = self._policies
+        if not (text := normalise_text(request.query)):
+            raise InvalidInput("query is empty")
+        if (profile := policies.profiles.get(request.profile or policies.query.profile)) is None:
+            raise InvalidInput(f"unknown profile {request.profile!r}; use one of: {', '.join(policies.profiles)}")
+        embedding, degraded = await self._embed_query(text) if lengths else (None, None)
+        top_k = request.top_k or policies.query.top_k
+        search = Search(
+            filters=request.filters,
+            left_out=request.left_out,
+            categories=tuple(categories),
+            text=text,
+            vector=embedding.vector if embedding else None,
+            dense=max(profile.dense_candidates, profile.pool * top_k),
+            lexical=profile.lexical_candidates,
+            with_vectors=profile.mmr_lambda < 1.0,
+            with_strengths=profile.relation != 0,
+            with_tokens=profile.late != 0 and embedding is not None and bool(embedding.tokens),
+            beside=profile.neighbour_candidates,
+            exact=policies.query.exact_up_to,
+        )
+        word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
+        query = RankingQuery(text, *word_vectors, request.zone, request.thread_id)
+        compared = policies.relevance is not None and profile.name in policies.relevance.profiles
+        limits = AnswerLimits(top_k, {c: self._least_relevance(request, profile, c) for c in lengths}, compared)
+        return Ranking(principal, search, profile, query, request.threshold, lengths, limits, degraded)
+
+    def _least_relevance(self, request: RankedRequest, profile: RankingProfile, category: str) -> float:
+        """Return the request's limit, or else that of the category or of the configuration.
+
+        A profile with a `score_threshold` of its own has no other limit than the request's.
+        """
+        if request.min_relevance is not None or profile.score_threshold is not None:
+            return request.min_relevance or 0.0
+        own = self._policies.categories.get_category(category).min_relevance
+        return self._policies.query.min_relevance if own is None else own
+
+    async def _embed_query(self, text: str) -> tuple[Embedding | None, str | None]:
+        """Return the text's embedding and None, or None and the code of the embedder's error."""
+        try:
+            return await self._embedder.encode_query(text), None
+        except EmbedderUnavailable as error:
+            return None, error.code
+
+    async def rerank_candidates(self, ranking: Ranking) -> list[Candidate] | None:
+        """Return the reranked candidates, None if nothing needs reranking. No transaction is open meanwhile."""
+        top_k = ranking.limits.top_k
+        if not ranking.lengths or not self._candidates.needs_reranking(ranking.profile, top_k):
+            return None
+        async with self._uow.calls(ranking.principal) as tx:
+            candidates = await self._find_candidates(tx, ranking)
+            best = self._candidates.best_ids(candidates, ranking.profile, ranking.query, top_k, ranking.threshold)
+            texts = (await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=best)).chosen
+        try:
+            return await self._candidates.rerank_best(candidates, ranking.query, list(texts.values()))
+        except RerankerUnavailable as error:
+            ranking.degraded = ranking.degraded or error.code
+            return candidates
+
+    async def choose_ranked(
+        self, tx: ReadTx, ranking: Ranking, reranked: list[Candidate] | None
+    ) -> list[ScoredCandidate]:
+        """Return the best of the ranked categories, some more than `top_k`; list the others as dropped."""
+        if not ranking.lengths:
+            return []
+        if reranked is None:
+            candidates = await self._find_candidates(tx, ranking)
+        else:
+            candidates = await self._candidates.keep_visible(tx, ranking.principal, ranking.search, reranked)
+        profile, top_k = ranking.profile, ranking.limits.top_k
+        scored = self._candidates.score_candidates(candidates, profile, ranking.query)
+        ranking.ranked = scored
+        ranking.answerable = max((s.relevance for s in scored if s.relevance is not None), default=None)
+        scored, low = keep_similar(scored, ranking.threshold)
+        scored, unread = keep_reranked(scored, profile)
+        scored, irrelevant = keep_relevant(scored, profile)
+        scored, over = cap_categories(scored, ranking.lengths)
+        chosen, rest = select_best(scored, top_k + profile.spare_candidates, profile)
+        ranking.dropped = [*low, *unread, *irrelevant, *over, *rest]
+        return chosen
+
+    async def _find_candidates(self, tx: ReadTx, ranking: Ranking) -> list[Candidate]:
+        return await self._candidates.find_candidates(
+            tx, ranking.principal, ranking.search, ranking.lengths, ranking.limits.top_k
+        )
