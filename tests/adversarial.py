@@ -19,8 +19,8 @@ from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
 from app.domain.memory import procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
+from app.domain.recall import citations, near_duplicates, statements, supersession
 from app.domain.recall import delta_header as delta
-from app.domain.recall import near_duplicates, statements, supersession
 from app.domain.recall import time_spans as dates
 from app.domain.reflection import capture, grounding, reconcile
 from app.domain.reflection import echoes as own_words
@@ -94,6 +94,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "say_the_same": lambda text: near_duplicates.say_the_same(f"Nora {text}", f"{text} Nora", 0.9, 0.9),
     "reading": consent_answers.classify_answer,
+    "citation_line": lambda text: citations.citation_line(1, text),
     "check_steps": procedures.check_steps,
     "check_identifier": ids.check_identifier,
     "render_header": lambda text: delta.render_header(1, [delta.DeltaEntry(1, "updated", "goals", None, text, 3)]),

@@ -29,9 +29,10 @@ def _next_page_link(operation: str, **parameters: str) -> Links:
 
 
 def _thread_user_links(thread: str, user: str) -> Links:
-    """Return the links to the delta of the thread and to the export and erasure of the user."""
+    """Return the links to the delta and the turns of the thread and to the export and erasure of the user."""
     return (
         _operation_link("threads_delta", thread_id=thread)
+        | _operation_link("threads_turns", thread_id=thread, user_id=user)
         | _operation_link("users_export", user_id=user)
         | _operation_link("users_erase", user_id=user)
     )
@@ -45,9 +46,15 @@ MEMORIES = _memory_links("$response.body#/items/0/id") | _next_page_link("memory
 ANSWER = _memory_links("$response.body#/items/0/id") | _operation_link(
     "threads_delta", thread_id="$request.body#/thread_id", since_rev="$response.body#/delta/since_rev"
 )
+FOUND = _memory_links("$response.body#/results/0/id") | _thread_user_links(
+    "$response.body#/results/0/source/thread_id", "$response.body#/results/0/source/user_id"
+)
 HISTORY = _next_page_link("memory_history", memory_id="$request.path.memory_id")
 TURN = WRITTEN | _job_links("$response.body#/jobs/0")
 DELTA = _operation_link("threads_delta", thread_id="$request.path.thread_id", since_rev="$response.body#/rev")
+THREAD_TURNS = _memory_links("$response.body#/items/0/id") | _next_page_link(
+    "threads_turns", thread_id="$request.path.thread_id"
+)
 EXPORT = _operation_link("users_erase", user_id="$request.path.user_id")
 ERASED = _operation_link("users_export", user_id="$request.path.user_id")
 _PATH_USER_ID = "$request.path.user_id"

@@ -16,7 +16,7 @@ from app.api.routes.jobs import jobs
 from app.api.routes.memory import bulk, memories, turns
 from app.api.routes.operations import health as ops
 from app.api.routes.operations import metrics
-from app.api.routes.recall import threads
+from app.api.routes.recall import search, threads
 from app.api.routes.retention import users
 from app.api.transport.admission import Admission, PathLimits, SpecialPaths
 from app.api.transport.complexity import MAX_STATE_VALUES, MAX_VALUES
@@ -51,7 +51,7 @@ CORS: dict[str, Any] = {
 }
 """CORS without credentials: a page sends its API key in a header and never in a cookie, so the origin `*` is safe."""
 
-SERVED = (bulk, memories, turns, facts, threads, consent, users, store, checkpoints, saver, jobs, ops)
+SERVED = (bulk, memories, search, turns, facts, threads, consent, users, store, checkpoints, saver, jobs, ops)
 ROUTERS = tuple(routes.router for routes in SERVED)
 VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))
 PATHS = SpecialPaths(

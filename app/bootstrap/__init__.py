@@ -64,6 +64,8 @@ from app.usecases.operations.metrics import ReadMetrics
 from app.usecases.operations.readiness import Readiness
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.query import QueryMemories
+from app.usecases.recall.search import SearchMemories
+from app.usecases.recall.threads import ReadThreads
 from app.usecases.retention.erasure import EraseUser
 from app.usecases.retention.export import ExportUser
 from app.usecases.retention.forgetting import ForgetMemories
@@ -91,8 +93,10 @@ class Application:
     edit: EditMemories
     read: ReadMemories
     query: QueryMemories
+    search: SearchMemories
     facts: FactUseCases
     delta: ReadDelta
+    threads: ReadThreads
     history: ReadHistory
     events: CountEvents
     export: ExportUser
@@ -174,7 +178,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
     tenants, limits = build_tenancy(parts)
     memory = build_memory(parts, limits)
     facts = build_facts(parts, limits)
-    delta, query = build_recall(parts, facts.answer)
+    recall = build_recall(parts, facts.answer)
     forgetting, export, erase = build_retention(parts)
     events, read_metrics = build_operations(parts, limits)
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
@@ -189,9 +193,11 @@ def _build_use_cases(parts: SharedParts) -> Application:
         bulk=memory.bulk,
         edit=memory.edit,
         read=memory.read,
-        query=query,
+        query=recall.query,
+        search=recall.search,
         facts=facts,
-        delta=delta,
+        delta=recall.delta,
+        threads=recall.threads,
         history=memory.history,
         events=events,
         export=export,

@@ -1,20 +1,40 @@
-"""The builder of the capability `recall`: answer queries and read deltas."""
+"""The builder of the capability `recall`: answer queries, search, and read threads and their deltas."""
+
+from dataclasses import dataclass
 
 from app.bootstrap.parts import SharedParts
 from app.storage.recall.delta import DeltaStorage
 from app.storage.recall.search import SearchStorage
+from app.storage.recall.threads import ThreadStorage
 from app.usecases.facts.answer import AnswerFacts
 from app.usecases.recall.candidates import Candidates
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.query import QueryMemories
 from app.usecases.recall.ranking import RankMemories
+from app.usecases.recall.search import SearchMemories
+from app.usecases.recall.threads import ReadThreads
 
 
-def build_recall(parts: SharedParts, facts: AnswerFacts) -> tuple[ReadDelta, QueryMemories]:
-    """Build the use-cases that read a thread's delta and answer queries."""
+@dataclass(frozen=True, slots=True)
+class RecallUseCases:
+    """The use-cases of the capability."""
+
+    query: QueryMemories
+    search: SearchMemories
+    delta: ReadDelta
+    threads: ReadThreads
+
+
+def build_recall(parts: SharedParts, facts: AnswerFacts) -> RecallUseCases:
+    """Build the use-cases that answer queries, search with citations, and read a thread's turns and delta."""
+    uow, policies = parts.uow, parts.policies
     cursors, search = DeltaStorage(), SearchStorage(parts.space.name)
-    delta = ReadDelta(parts.uow, cursors, parts.policies)
-    candidates = Candidates(search, parts.reranker, parts.policies.relevance, parts.clock)
-    ranks = RankMemories(parts.uow, search, candidates, parts.embedder, parts.policies)
-    query = QueryMemories(parts.uow, search, ranks, delta, cursors, parts.tokens, parts.access, facts, parts.policies)
-    return delta, query
+    delta = ReadDelta(uow, cursors, policies)
+    candidates = Candidates(search, parts.reranker, policies.relevance, parts.clock)
+    ranks = RankMemories(uow, search, candidates, parts.embedder, policies)
+    return RecallUseCases(
+        query=QueryMemories(uow, search, ranks, delta, cursors, parts.tokens, parts.access, facts, policies),
+        search=SearchMemories(uow, search, ranks, parts.tokens, parts.access, policies),
+        delta=delta,
+        threads=ReadThreads(uow, ThreadStorage()),
+    )

@@ -56,7 +56,7 @@ class WritePolicy:
 
 @dataclass(frozen=True, slots=True)
 class QueryPolicy:
-    """The settings of memory.query."""
+    """The settings of memory.query and of the search with citations."""
 
     profile: str = "default"
     top_k: int = 5
@@ -66,6 +66,7 @@ class QueryPolicy:
     whole_limit: int = 200
     related: int = 2
     exact_up_to: int = 5000
+    snippet: int = 1000
 
     def __post_init__(self) -> None:
         _check_range(self, 1, 50, "top_k")
@@ -73,6 +74,7 @@ class QueryPolicy:
         _check_range(self, 1, 10_000, "rag_length", "whole_limit")
         _check_range(self, 0, 1, "min_relevance")
         _check_range(self, 0, 10, "related")
+        _check_range(self, 1, 32_000, "snippet")
         _check_range(self, 0, 10_000_000, "exact_up_to")
 
 

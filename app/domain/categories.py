@@ -75,6 +75,11 @@ class CategoryPolicy:
         """
         return sorted(self.agent_categories(principal, agent) - {PROCEDURAL})
 
+    def searchable_by(self, principal: Principal) -> list[str]:
+        """Return the categories that a key may search without an agent, without procedural, in configuration order."""
+        seen = self.categories if principal.categories is None else principal.categories
+        return [name for name in self.categories if name in seen and name != PROCEDURAL]
+
     def resolve_categories(
         self, principal: Principal, agent: str, requested: Iterable[str], filter_category: str | None
     ) -> list[str]:

@@ -136,6 +136,13 @@ class NotFound(MnemaError):
     status = 404
 
 
+class UnknownProject(MnemaError):
+    """`project_id` must be the id or the name of this key's tenant."""
+
+    code = "unknown_project"
+    status = 404
+
+
 class DuplicateText(MnemaError):
     """Another active memory of this user and category already has this text."""
 

@@ -3,9 +3,10 @@
 import base64
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from app.domain.errors import InvalidCursor, InvalidInput
@@ -13,6 +14,13 @@ from app.domain.ids import check_moment, check_storable
 
 Position: TypeAlias = tuple[datetime, UUID]
 """The end of a page: the last row's time and id."""
+
+TurnPosition: TypeAlias = tuple[int | None, datetime, UUID]
+"""The end of a page of turns: the last turn's place in the thread if it has one, its time and its id."""
+
+MAX_SEQ: Final = 2**62
+"""The largest place of a turn in its thread."""
+_SEQ: Final = re.compile("[0-9]{1,19}")
 
 
 def encode_place(place: Sequence[str]) -> str:
@@ -76,3 +84,30 @@ def decode_cursor(cursor: str | None) -> Position | None:
     except InvalidInput as error:
         raise InvalidCursor() from error
     return position
+
+
+def encode_turn_cursor(position: TurnPosition) -> str:
+    """Return a URL-safe cursor for `position`."""
+    seq, created_at, id_ = position
+    return encode_place(("" if seq is None else str(seq), created_at.isoformat(), str(id_)))
+
+
+def decode_turn_cursor(cursor: str | None) -> TurnPosition | None:
+    """Return the position in a cursor, None if there is no cursor. Raise InvalidCursor if it is not one of ours."""
+    if cursor is None:
+        return None
+    try:
+        seq, moment, identifier = _decode_parts(cursor)
+        place = _decode_seq(seq), check_moment(datetime.fromisoformat(moment)), UUID(identifier)
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError, InvalidInput) as error:
+        raise InvalidCursor() from error
+    return place
+
+
+def _decode_seq(seq: Any) -> int | None:
+    """Return the number, None for an empty text. Raise ValueError if it is no place in a thread."""
+    if seq == "":
+        return None
+    if not isinstance(seq, str) or not _SEQ.fullmatch(seq) or int(seq) > MAX_SEQ:
+        raise ValueError("not a place in a thread")
+    return int(seq)

@@ -16,9 +16,11 @@ READS = frozenset(
     {
         "GET /memory",
         "POST /memory/query",
+        "POST /search",
         "GET /memory/{memory_id}",
         "GET /memory/{memory_id}/history",
         "GET /threads/{thread_id}/delta",
+        "GET /threads/{thread_id}/turns",
         "GET /events/counts",
         "GET /users/{user_id}/export",
         "GET /users/{user_id}/context",

@@ -1,9 +1,7 @@
 """Keyset pages of lists and histories: every row appears once, even if rows are written between two pages."""
 
 import base64
-import json
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -13,24 +11,8 @@ from hypothesis import strategies as st
 from app.domain.errors import InvalidCursor
 from app.domain.paging import decode_cursor
 from tests.api.calls import history_of, refused, remember, verdict
+from tests.api.cursors import ID, MALFORMED, encoded, pages
 from tests.effort import tries
-
-
-async def pages(client: httpx.AsyncClient, path: str, between: Any = None, **params: Any) -> list[list[Any]]:
-    """Return all pages; await `between` after each."""
-    found: list[list[Any]] = []
-    cursor: dict[str, str] = {}
-    while len(found) < 100:
-        response = await client.get(path, params=params | cursor)
-        assert response.status_code == 200, response.text
-        page = response.json()
-        found.append(page["items"])
-        if page["next_cursor"] is None:
-            return found
-        cursor = {"cursor": page["next_cursor"]}
-        if between is not None:
-            await between(len(found))
-    raise AssertionError("the pages never end")
 
 
 async def many(client: httpx.AsyncClient, count: int, **fields: Any) -> list[str]:
@@ -115,38 +97,6 @@ async def test_a_cursor_of_one_list_is_harmless_in_another(http: httpx.AsyncClie
     cursor = (await http.get("/memory", params={"limit": 1})).json()["next_cursor"]
     for path, params in (("/memory", {"user_id": "nobody"}), (f"/memory/{ids[0]}/history", {}), ("/memory", {})):
         assert (await http.get(path, params=params | {"cursor": cursor})).status_code == 200
-
-
-def encoded(value: Any) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
-
-
-NOW, ID = "2025-01-01T00:00:00+00:00", str(uuid4())
-MALFORMED = {
-    "nothing": "",
-    "a word": "next",
-    "not base64": "%%%",
-    "not ASCII": "é",
-    "with a NUL": "\x00",
-    "blank": " ",
-    "a null": encoded(None),
-    "a number": encoded(1),
-    "a string": encoded("ab"),
-    "too few": encoded([NOW]),
-    "too many": encoded([NOW, ID, ID]),
-    "no time": encoded(["soon", ID]),
-    "a time without zone": encoded(["2025-01-01T00:00:00", ID]),
-    "no id": encoded([NOW, "x"]),
-    "numbers": encoded([1, 2]),
-    "nulls": encoded([None, None]),
-    "a list for an id": encoded([NOW, [ID]]),
-    "an object for an id": encoded([NOW, {}]),
-    "deep": encoded(json.loads("[" * 150 + "]" * 150)),
-    "not UTF-8": base64.urlsafe_b64encode(b"\xff\xfe\xfd").decode(),
-    "not JSON": base64.urlsafe_b64encode(b"[NaN").decode(),
-    "another alphabet": encoded([NOW, ID]) + "+/",
-    "cut short": encoded([NOW, ID])[:-7],
-}
 
 
 async def test_malformed_cursors_are_refused(http: httpx.AsyncClient) -> None:

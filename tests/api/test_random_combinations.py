@@ -42,6 +42,7 @@ KINDS = {
     "patch_id": "patch",
     "evidence": "memory",
     "thread_id": "thread",
+    "chat_id": "thread",
     "user_id": "user",
     "actor_id": "actor",
     "agent_id": "agent",

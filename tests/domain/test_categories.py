@@ -29,6 +29,13 @@ def test_none_requested_is_all_of_the_agents_less_procedural_in_configuration_or
     assert POLICY.resolve_categories(FREE, "idle", [], None) == []
 
 
+def test_a_search_covers_what_the_key_may_see_but_procedures() -> None:
+    assert POLICY.searchable_by(FREE) == ["profile", "goals", "tasks", "tone"]
+    assert POLICY.searchable_by(bound("planner")) == ["goals", "tasks"]
+    assert POLICY.searchable_by(bound("planner", "stylist")) == ["goals", "tasks", "tone"]
+    assert POLICY.searchable_by(bound("idle")) == []
+
+
 def test_procedural_comes_only_when_it_is_named() -> None:
     assert POLICY.resolve_categories(FREE, "planner", [PROCEDURAL], None) == [PROCEDURAL]
     assert POLICY.resolve_categories(FREE, "planner", [], PROCEDURAL) == [PROCEDURAL]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.domain.errors import InvalidCursor, InvalidInput, NulByte
 from app.domain.ids import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_LENGTH, check_identifier, check_json, check_storable
-from app.domain.paging import decode_cursor, encode_cursor
+from app.domain.paging import MAX_SEQ, decode_cursor, decode_turn_cursor, encode_cursor, encode_turn_cursor
 from app.storage.identity import new_id
 
 ZONES = st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=45)), timezone(timedelta(hours=-11))])
@@ -102,6 +102,7 @@ def test_a_cursor_comes_back_as_it_went(moment: datetime, identifier: UUID) -> N
 
 def test_no_cursor_is_the_first_page() -> None:
     assert decode_cursor(None) is None
+    assert decode_turn_cursor(None) is None
 
 
 def _encoded(value: Any) -> str:
@@ -166,6 +167,32 @@ def test_a_damaged_cursor_never_fails_otherwise(moment: datetime, identifier: UU
     except InvalidCursor:
         return
     assert isinstance(position, tuple)
+
+
+@given(st.none() | st.integers(0, MAX_SEQ), MOMENTS, st.uuids())
+def test_a_cursor_of_turns_comes_back_as_it_went(seq: int | None, moment: datetime, identifier: UUID) -> None:
+    cursor = encode_turn_cursor((seq, moment, identifier))
+    assert decode_turn_cursor(cursor) == (seq, moment, identifier)
+    with pytest.raises(InvalidCursor):
+        decode_cursor(cursor)
+    with pytest.raises(InvalidCursor):
+        decode_turn_cursor(encode_cursor((moment, identifier)))
+
+
+@given(st.text(max_size=60) | st.binary(max_size=60).map(_encoded) | JSON.map(_encoded))
+def test_whatever_is_sent_is_a_place_of_a_turn_or_an_invalid_cursor(cursor: str) -> None:
+    try:
+        position = decode_turn_cursor(cursor)
+    except InvalidCursor:
+        return
+    assert position is not None
+    assert position[1].tzinfo is not None
+
+
+@pytest.mark.parametrize("seq", [1, None, "-1", "+1", " 1", "1.0", "x", "١", str(MAX_SEQ + 1), "9" * 5_000])
+def test_what_is_no_place_in_a_thread_is_no_cursor_of_turns(seq: Any) -> None:
+    with pytest.raises(InvalidCursor):
+        decode_turn_cursor(_encoded([seq, "2026-01-01T00:00:00+00:00", ID]))
 
 
 def test_new_ids_are_of_version_seven_and_sort_by_time() -> None:

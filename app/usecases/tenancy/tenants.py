@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from app.config.loader import Policies
-from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent
+from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent, UnknownProject
 from app.domain.ids import check_identifier
 from app.domain.outages import ServerBusy
 from app.domain.principal import Principal
@@ -93,6 +93,12 @@ class Tenants:
             if name_or_id in (tenant.name, str(tenant.id)):
                 return tenant
         raise NotFound(f"no tenant {name_or_id!r}")
+
+    async def require_project(self, principal: Principal, project: str) -> None:
+        """Raise UnknownProject unless `project` is the id or the name of the principal's own tenant."""
+        if project == str(principal.tenant_id) or project == await self._storage.get_tenant_name(principal):
+            return
+        raise UnknownProject(f"no project {project!r}; project_id must be the id or the name of this key's tenant")
 
     async def create_tenant(self, name: str) -> Tenant:
         """Create a tenant; raise ConflictingName if the name is taken, InvalidInput if it is no identifier."""

@@ -21,7 +21,7 @@ CREATE FUNCTION memory_matches(m memories, f jsonb) RETURNS boolean LANGUAGE sql
         AND (f->>'actor_id' IS NULL OR m.actor_id = f->>'actor_id')
         AND (f->>'role' IS NULL OR m.role = f->>'role')
         AND (f->>'thread_id' IS NULL OR m.thread_id = f->>'thread_id')
-        AND (f->>'type' IS NULL OR m.type = f->>'type')
+        AND (f->'type' IS NULL OR f->'type' ? m.type)  -- one type, or several in an array
         AND (f->>'tag' IS NULL OR m.tags @> ARRAY[f->>'tag'])
         AND (f->>'pinned' IS NULL OR m.pinned = (f->>'pinned')::boolean)
         AND (f->>'importance_min' IS NULL OR m.importance >= (f->>'importance_min')::int)

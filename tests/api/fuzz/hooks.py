@@ -45,6 +45,7 @@ ONLY_THE_SERVER_KNOWS = {
             "filters.updated_after is later than .*",  # two fields
             "filters.importance_min is greater than .*",
             "before_seq needs thread_id",
+            ".* are names of one field and differ; .*",  # two fields
             ".*: Value error, at most [0-9]+ bytes",  # names that become keys: a pattern counts characters
             "a state is a JSON object",
             "the state holds a number or a text .*",  # outside the range of PostgreSQL's numbers

@@ -1,4 +1,4 @@
-"""Route of /threads: the delta of a thread."""
+"""Routes of /threads: the delta of a thread and its turns."""
 
 from typing import Annotated
 
@@ -7,8 +7,9 @@ from fastapi import APIRouter, Path, Query
 from app.api import links
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
-from app.api.schemas.fields import Identifier
+from app.api.schemas.fields import Identifier, Limit
 from app.api.schemas.recall.query import ThreadDeltaOut
+from app.api.schemas.recall.threads import ThreadTurnOut, ThreadTurnsOut
 from app.api.transport.parameters import StrictRoute
 
 router = APIRouter(prefix="/threads", tags=["threads"], route_class=StrictRoute)
@@ -39,3 +40,21 @@ async def delta(
         truncated=changes.truncated,
         header=changes.header.text if changes.header else "",
     )
+
+
+@router.get(
+    "/{thread_id:path}/turns",
+    response_model=ThreadTurnsOut,
+    responses={200: {"links": links.THREAD_TURNS}, **openapi_errors(401, 403, 422, 503)},
+)
+async def turns(
+    app: App,
+    principal: Reader,
+    thread_id: Annotated[Identifier, Path()],
+    user_id: Annotated[Identifier | None, Query(description="only turns of this user; absent: of all users")] = None,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
+) -> ThreadTurnsOut:
+    """Replay a thread: its turns in the order of `seq`, then those without one by time."""
+    page = await app.threads.list_turns(principal, thread_id, user_id, cursor, limit)
+    return ThreadTurnsOut(items=[ThreadTurnOut.from_memory(m) for m in page.items], next_cursor=page.next_cursor)

@@ -209,7 +209,7 @@ class AnswerOut(BaseModel):
                 "tokens": answer.tokens,
                 "took_ms": answer.took_ms,
                 "fact_answer": answer.fact_answer and FactAnswerOut.from_answer(answer.fact_answer),
-                "answerable": _rounded(answer.answerable),
+                "answerable": round_relevance(answer.answerable),
                 "degraded": answer.degraded,
                 "dropped": _all_dropped(answer) if explain else None,
             }
@@ -225,7 +225,7 @@ def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
     if full:
         values = {name: getattr(memory, name) for name in _FULL} | {"tags": list(memory.tags)}
     if (ranked := item.ranked) is not None:
-        values |= {"relevance": _rounded(ranked.scored.relevance), "also": list(ranked.also) or None}
+        values |= {"relevance": round_relevance(ranked.scored.relevance), "also": list(ranked.also) or None}
         if full or explain:
             values["score"] = _score_out(ranked.scored)
         if explain:
@@ -233,7 +233,8 @@ def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
     return values | {"strength": item.strength}
 
 
-def _rounded(relevance: float | None) -> float | None:
+def round_relevance(relevance: float | None) -> float | None:
+    """Return the relevance with four decimals, None if it is not known."""
     return None if relevance is None else round(relevance, 4)
 
 
