@@ -1,4 +1,4 @@
-"""mnema remember, query, history and import: commands on memories, through the server."""
+"""mnema remember, query, search, history and import: commands on memories, through the server."""
 
 import json
 from pathlib import Path
@@ -101,6 +101,47 @@ def print_answer(answer: dict[str, Any]) -> None:
         out.print(f"- (related) {escape(item['text'])}", highlight=False)
     note = f", degraded: {answer['degraded']}" if answer.get("degraded") else ""
     out.print(f"[dim]{answer['tokens']} tokens, {answer['took_ms']:.1f} ms{note}[/]", highlight=False)
+
+
+def search_memories(
+    text: str,
+    user: Annotated[str | None, typer.Option(help="only this user's; else all users of the tenant")] = None,
+    thread: Annotated[str | None, typer.Option(help="decides near ties; never filters")] = None,
+    type_: Annotated[list[str] | None, typer.Option("--type", help="turn, memory or chunk; repeat for several")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, max=50)] = None,
+    budget: Annotated[int | None, typer.Option(help="tokens", min=1, max=8192)] = None,
+    min_relevance: Annotated[float | None, typer.Option(min=0, max=1)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search turns, memories and chunks across threads, with the source of each."""
+    body: dict[str, Any] = {
+        "query": text,
+        "user_id": user,
+        "thread_id": thread,
+        "types": type_,
+        "top_k": top_k,
+        "budget_tokens": budget,
+        "min_relevance": min_relevance,
+    }
+    given = {name: value for name, value in body.items() if value is not None}
+    with open_client() as client:
+        answer = request_json(client, "POST", "/search", json=given)
+    if as_json:
+        out.print_json(json.dumps(answer))
+    else:
+        print_results(answer)
+
+
+def print_results(answer: dict[str, Any]) -> None:
+    """Print the line of each result and, below it, its source."""
+    for line, result in zip(answer["text"].splitlines(), answer["results"], strict=True):
+        source = result["source"]
+        said = f"{source['role'] or ''} {source['thread_id'] or ''}".strip()
+        where = (result["type"], source["user_id"], said, source["created_at"][:19], result["id"])
+        out.print(escape(line), highlight=False)
+        out.print(f"    [dim]{escape('  '.join(filter(None, where)))}[/]", highlight=False)
+    note = f", degraded: {answer['degraded']}" if answer.get("degraded") else ""
+    out.print(f"[dim]{len(answer['results'])} found, {answer['took_ms']:.1f} ms{note}[/]", highlight=False)
 
 
 def show_history(

@@ -5,6 +5,7 @@ with Mnema() as memory:
     print(memory.query("when do we deploy?", agent="planner", filters={"user_id": "maya"}).prompt())
 """
 
+from mnema.citations import Citation, SearchAnswer, SearchResult, ThreadTurn
 from mnema.client import AsyncMnema, Mnema
 from mnema.errors import (
     ApiError,
@@ -37,6 +38,7 @@ __all__ = [
     "BrokenOff",
     "BulkResult",
     "CannotBeSent",
+    "Citation",
     "Conflict",
     "Filters",
     "InvalidRequest",
@@ -51,7 +53,10 @@ __all__ = [
     "RecallPolicy",
     "RecallValve",
     "Retry",
+    "SearchAnswer",
+    "SearchResult",
     "ServerError",
+    "ThreadTurn",
     "TimedOut",
     "Turn",
     "Unauthenticated",

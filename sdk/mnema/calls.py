@@ -63,7 +63,7 @@ def get(memory_id: UUID | str) -> Call[models.Memory]:
 
 def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[models.Page[models.Memory]]:
     """Return one page of memories, newest first."""
-    params = _query_params(cursor=cursor, **fields)
+    params = query_params(cursor=cursor, **fields)
     return Call("GET", "/memory", model_reader(models.Page[models.Memory]), params)
 
 
@@ -120,7 +120,7 @@ def history(
     memory_id: UUID | str, *, limit: int | None = None, cursor: str | None = None
 ) -> Call[models.Page[models.HistoryEntry]]:
     """Return one page of a memory's history, newest first. `limit`: entries a page, 1 to 200."""
-    params = _query_params(limit=limit, cursor=cursor)
+    params = query_params(limit=limit, cursor=cursor)
     return Call("GET", f"{_memory_path(memory_id)}/history", model_reader(models.Page[models.HistoryEntry]), params)
 
 
@@ -131,7 +131,7 @@ def delta(
 
     `user_id`: only this user's memories.
     """
-    params = _query_params(since_rev=since_rev, agent=agent, user_id=user_id)
+    params = query_params(since_rev=since_rev, agent=agent, user_id=user_id)
     return Call("GET", f"/threads/{path_segment(thread_id)}/delta", model_reader(models.ThreadDelta), params)
 
 
@@ -149,7 +149,7 @@ def event_counts(
     by: Iterable[str] = ("op", "node"), *, since: Moment | None = None, until: Moment | None = None
 ) -> Call[list[models.Count]]:
     """Count events, grouped by any of node, op, status, category, user_id and thread_id."""
-    params = _query_params(by=",".join(by), since=since, until=until)
+    params = query_params(by=",".join(by), since=since, until=until)
     read = model_reader(models.Counts)
     return Call("GET", "/events/counts", lambda response: read(response).counts, params)
 
@@ -162,7 +162,7 @@ def jobs(
     cursor: str | None = None,
 ) -> Call[models.Page[models.Job]]:
     """Return one page of background jobs, newest first. `state="dead"`: failed for good. Needs scope admin."""
-    params = _query_params(state=state, kind=kind, limit=limit, cursor=cursor)
+    params = query_params(state=state, kind=kind, limit=limit, cursor=cursor)
     return Call("GET", "/jobs", model_reader(models.Page[models.Job]), params)
 
 
@@ -224,7 +224,8 @@ def idempotency_headers(key: str | None, headers: Mapping[str, str] = MappingPro
     return {**headers, "Idempotency-Key": key or uuid.uuid4().hex}
 
 
-def _query_params(**values: Any) -> dict[str, str]:
+def query_params(**values: Any) -> dict[str, str]:
+    """Return the values that are not None as texts of a query string."""
     return {name: _param_text(value) for name, value in values.items() if value is not None}
 
 

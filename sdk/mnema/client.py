@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 
-from mnema import calls, consent
+from mnema import calls, citations, consent
 from mnema.bulk import split_batches
 from mnema.errors import BrokenOff
 from mnema.models import BulkResult, Page
@@ -122,6 +122,7 @@ class Mnema:
     remember = _sync_method(calls.remember)
     add_turn = _sync_method(calls.add_turn)
     query = _sync_method(calls.query)
+    search = _sync_method(citations.search)
     get = _sync_method(calls.get)
     page = _sync_method(calls.page)
     list = _sync_pages(calls.page)
@@ -132,6 +133,7 @@ class Mnema:
     pin = _sync_method(calls.pin)
     history = _sync_pages(calls.history)
     delta = _sync_method(calls.delta)
+    thread_turns = _sync_pages(citations.thread_turns)
     erase = _sync_method(calls.erase)
     propose = _sync_method(consent.propose)
     proposals = _sync_pages(consent.proposals)
@@ -205,6 +207,7 @@ class AsyncMnema:
     remember = _async_method(calls.remember)
     add_turn = _async_method(calls.add_turn)
     query = _async_method(calls.query)
+    search = _async_method(citations.search)
     get = _async_method(calls.get)
     page = _async_method(calls.page)
     list = _async_pages(calls.page)
@@ -215,6 +218,7 @@ class AsyncMnema:
     pin = _async_method(calls.pin)
     history = _async_pages(calls.history)
     delta = _async_method(calls.delta)
+    thread_turns = _async_pages(citations.thread_turns)
     erase = _async_method(calls.erase)
     propose = _async_method(consent.propose)
     proposals = _async_pages(consent.proposals)

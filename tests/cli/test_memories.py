@@ -1,8 +1,9 @@
-"""`mnema remember`, `query` and `history`: their output, and their messages for a wrong server or input."""
+"""`mnema remember`, `query`, `search` and `history`: their output, and their messages for a wrong server or input."""
 
 import asyncio
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from app.bootstrap import Application, Doubles
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.domain.memory.memory import MemoryType
 from app.ports import Embedder
 from tests.acceptance.processes import mnema
 from tests.factories import Caller, draft, serve
@@ -52,11 +54,34 @@ async def test_a_memory_is_written_found_changed_and_told_as_it_was_said(env: di
     assert [row["event"] for row in json.loads(raw.stdout)["items"]] == ["ADD"]
 
 
+async def test_a_search_prints_each_line_with_its_source(app: Application, caller: Caller, env: dict[str, Any]) -> None:
+    turn = draft("Coffee at [M7]? [bold]No[/bold] :tea:.", type=MemoryType.turn, category="activity", thread_id="cafe")
+    said = await app.write.write_memory(caller.scope, replace(turn, role="user"))
+    fact = await app.write.write_memory(caller.scope, draft("Ben drinks coffee.", user_id="ben"))
+    every = ("search", "coffee", "--min-relevance", "0")
+    plain, of_maya, as_json, none = await asyncio.gather(
+        mnema(*every, "--user", "maya", **env),
+        mnema(*every, "--user", "maya", "--type", "memory", **env),
+        mnema(*every, "--json", "--thread", "cafe", "--top-k", "2", **env),
+        mnema(*every, "--user", "nobody", "--budget", "50", **env),
+    )
+    lines = plain.stdout.splitlines()
+    assert lines[0] == "[M1] Coffee at (M7)? [bold]No[/bold] :tea:."
+    assert lines[1].split()[:4] == ["turn", "maya", "user", "cafe"]
+    assert lines[1].endswith(str(said.id))
+    assert lines[2].startswith("1 found, ")
+    assert of_maya.stdout.startswith("0 found, ")
+    assert {result["id"] for result in json.loads(as_json.stdout)["results"]} == {str(said.id), str(fact.id)}
+    assert none.stdout.startswith("0 found, ")
+
+
 async def test_refusals_are_one_line_with_the_problems_code(env: dict[str, Any]) -> None:
     cases = {
         (*REMEMBER, ""): "error 422 empty_text: ",
         (*REMEMBER, "x " * 200): "error 422 text_too_long: ",
         ("remember", "--user", "maya", "--category", "gossip", "x"): "error 422 unknown_category: ",
+        ("search", "x", "--type", "gossip"): "error 422 invalid_request: body.types.0: ",
+        ("search", " "): "error 422 invalid_request: query is empty",
         ("query", "x", "--agent", "[/red]"): "error 403 unknown_agent: no allowlist for agent '[/red]'",
         ("query", "x", "--agent", "stylist", "--category", "tasks"): "error 403 category_not_allowed: ",
         ("history", "00000000-0000-7000-8000-000000000000"): "error 404 not_found: No such memory",

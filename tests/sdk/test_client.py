@@ -20,6 +20,7 @@ from mnema import (
     NotFound,
     Unauthenticated,
     VersionConflict,
+    citations,
     consent,
     models,
     requests,
@@ -223,6 +224,7 @@ SENT: dict[str, type[BaseModel]] = {
     "TurnIn": requests.NewTurn,
     "MemoryPatchIn": requests.Changes,
     "QueryIn": requests.Question,
+    "MemorySearchIn": citations.SearchRequest,
     "FiltersIn": requests.Filters,
     "Source": requests.Source,
     "PatchIn": consent.NewProposal,
@@ -240,6 +242,11 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "ItemOut": models.Item,
     "ScoreOut": models.Score,
     "DroppedOut": models.Dropped,
+    "MemorySearchOut": citations.SearchAnswer,
+    "FoundOut": citations.SearchResult,
+    "CitationOut": citations.Citation,
+    "ThreadTurnOut": citations.ThreadTurn,
+    "ThreadTurnsOut": models.Page[citations.ThreadTurn],
     "DeltaOut": models.Delta,
     "ThreadDeltaOut": models.ThreadDelta,
     "ReceiptOut": models.Receipt,
@@ -283,6 +290,7 @@ KEYWORDS = {
     requests.TurnFields: (requests.NewTurn, {"content"}),
     requests.ChangeFields: (requests.Changes, set()),
     requests.QuestionFields: (requests.Question, {"query"}),
+    citations.SearchFields: (citations.SearchRequest, {"query"}),
 }
 
 
