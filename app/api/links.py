@@ -104,5 +104,6 @@ FACTS_STORED = _fact_links("$response.body#/facts/0/id") | _operation_link(
     user_id="$request.body#/user_id",
     thread_id="$request.body#/thread_id",
 )
+PROJECT_FACT = _fact_links("$response.body#/fact_id")
 FACT_ANSWER = _fact_links("$response.body#/facts/0/id")
 FACT_HISTORY = _next_page_link("facts_history", fact_id="$request.path.fact_id")

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from app.api import docs, errors, openapi
 from app.api.routes.agent_state import checkpoints, saver, store
 from app.api.routes.consent import context as consent
-from app.api.routes.facts import facts
+from app.api.routes.facts import facts, projects
 from app.api.routes.jobs import jobs
 from app.api.routes.memory import bulk, memories, turns
 from app.api.routes.operations import health as ops
@@ -51,7 +51,7 @@ CORS: dict[str, Any] = {
 }
 """CORS without credentials: a page sends its API key in a header and never in a cookie, so the origin `*` is safe."""
 
-SERVED = (bulk, memories, search, turns, facts, threads, consent, users, store, checkpoints, saver, jobs, ops)
+SERVED = (bulk, memories, search, turns, facts, projects, threads, consent, users, store, checkpoints, saver, jobs, ops)
 ROUTERS = tuple(routes.router for routes in SERVED)
 VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))
 PATHS = SpecialPaths(

@@ -313,6 +313,8 @@ async def test_a_key_bound_to_agents_needs_the_category_of_facts(
             await blind.patch(f"/facts/{stored['id']}", json={"value": "blue"}),
             await blind.delete(f"/facts/{stored['id']}"),
             await blind.post("/facts/answer", json=question),
+            await blind.post("/facts/store", json=fact("blue")),
+            await blind.post("/facts/get", json={}),
         ):
             refused(response, 403, "category_not_allowed")
         turn = {"user_id": "maya", "thread_id": "talk", "role": "user", "content": LIST}

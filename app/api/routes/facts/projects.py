@@ -1,0 +1,78 @@
+"""Routes for clients that speak of projects and chats: /facts/store, /facts/get, /index-chat-message."""
+
+import hashlib
+
+from fastapi import APIRouter
+
+from app.api import links
+from app.api.deps import App, Reader, Writer
+from app.api.errors import openapi_errors
+from app.api.schemas.facts.projects import (
+    ChatMessageIn,
+    ChatMessageOut,
+    ProjectFactIn,
+    ProjectFactOut,
+    ProjectFactsIn,
+    ProjectFactsOut,
+    ProjectFactStoredOut,
+)
+from app.api.transport.idempotency import retry_key
+from app.api.transport.parameters import StrictRoute
+from app.bootstrap import Application
+from app.domain.errors import InvalidInput
+from app.domain.facts.fact import FactFilter
+from app.domain.principal import Principal
+
+router = APIRouter(tags=["facts"], route_class=StrictRoute)
+MOST = 200
+"""The most facts of one answer."""
+
+
+@router.post(
+    "/facts/store",
+    status_code=201,
+    response_model=ProjectFactStoredOut,
+    responses={201: {"links": links.PROJECT_FACT}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
+)
+async def store(app: App, principal: Writer, body: ProjectFactIn) -> ProjectFactStoredOut:
+    """Store one value of a project's chat."""
+    await _require_project(app, principal, body.project_id)
+    return ProjectFactStoredOut.from_outcome(
+        await app.facts.store.store_values(principal, body.to_place(), [body.to_domain()])
+    )
+
+
+@router.post(
+    "/facts/get",
+    response_model=ProjectFactsOut,
+    responses=openapi_errors(400, 401, 403, 404, 413, 422, 503),
+)
+async def get(app: App, principal: Reader, body: ProjectFactsIn) -> ProjectFactsOut:
+    """Return at most 200 facts of a project's chat by topic and rank."""
+    if body.rank is not None and body.topic_key is None:
+        raise InvalidInput("rank needs topic_key")
+    await _require_project(app, principal, body.project_id)
+    project = body.project_id or str(principal.tenant_id)
+    filters = FactFilter(body.user_id, body.chat_id, body.topic_key, body.rank)
+    page = await app.facts.read.list_facts(principal, filters, None, MOST)
+    return ProjectFactsOut(facts=[ProjectFactOut.from_fact(fact, project) for fact in page.items])
+
+
+@router.post(
+    "/index-chat-message",
+    status_code=201,
+    response_model=ChatMessageOut,
+    responses=openapi_errors(400, 401, 403, 404, 409, 413, 422, 503),
+)
+async def index_chat_message(app: App, principal: Writer, body: ChatMessageIn) -> ChatMessageOut:
+    """Store a message of a chat as a turn. The same message sent again is stored once."""
+    await _require_project(app, principal, body.project_id)
+    place = "\x00".join((body.user_id, body.chat_id, body.message_id))
+    key = retry_key("POST /index-chat-message", hashlib.sha256(place.encode()).hexdigest(), body)
+    draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
+    return ChatMessageOut.from_turn(await app.turns.store_turn(principal, draft, key=key), body)
+
+
+async def _require_project(app: Application, principal: Principal, project: str | None) -> None:
+    if project is not None:
+        await app.tenants.require_project(principal, project)
