@@ -19,6 +19,7 @@ from app.ports import TokenCounter
 from app.storage.access_log import AccessLog
 from app.storage.recall.search import FoundMemories, SearchStorage
 from app.storage.uow import UnitOfWork
+from app.usecases.offload import offload_if_large
 from app.usecases.recall.ranking import RankMemories
 
 EVERY: Final = sys.maxsize
@@ -123,7 +124,9 @@ class SearchMemories:
             if ids:
                 found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
         items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
-        answer = self._cite_items(items, found, query)
+        snippet = query.snippet or self._policies.query.snippet
+        size = sum(min(len(memory.text), snippet) for memory in found.chosen.values())
+        answer = await offload_if_large(size, self._cite_items, items, found, snippet, query.budget_tokens)
         answer.degraded = ranking.degraded
         scores = [result.ranked.scored for result in answer.results]
         ids = [result.memory.id for result in answer.results]
@@ -131,13 +134,15 @@ class SearchMemories:
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
 
-    def _cite_items(self, items: list[RankedItem], found: FoundMemories, query: SearchQuery) -> SearchAnswer:
+    def _cite_items(
+        self, items: list[RankedItem], found: FoundMemories, snippet: int, budget_tokens: int | None
+    ) -> SearchAnswer:
         """Return the items as numbered lines. A line that does not fit into the budget is left out whole."""
         answer = SearchAnswer([])
-        budget = None if query.budget_tokens is None else TokenBudget(query.budget_tokens)
+        budget = None if budget_tokens is None else TokenBudget(budget_tokens)
         for item in items:
             memory, number = found.chosen[item.scored.candidate.id], len(answer.results) + 1
-            text = trim_text(memory.text, query.snippet or self._policies.query.snippet)
+            text = trim_text(memory.text, snippet)
             line = citation_line(number, text)
             if budget is None or budget.try_spend(self._line_cost(line, budget.tokens_left)):
                 answer.results.append(SearchResult(citation_mark(number), memory, text, line, item))

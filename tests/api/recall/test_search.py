@@ -1,6 +1,8 @@
 """POST /search: numbered lines with their sources, from turns, memories and chunks of all threads."""
 
 import re
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -152,6 +154,31 @@ async def test_a_line_that_does_not_fit_the_budget_is_left_out_whole(http: httpx
         assert list(answer["citations"]) == [result["mark"] for result in answer["results"]]
     assert len(lines) == 6
     assert (await search(http, budget_tokens=1))["results"] == []
+
+
+async def test_much_text_is_cut_and_counted_beside_the_event_loop(
+    http: httpx.AsyncClient, app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[str] = set()
+
+    def count_tokens(text: str) -> int:
+        threads.add(threading.current_thread().name)
+        return len(text)
+
+    monkeypatch.setattr(app.search, "_tokens", SimpleNamespace(count_tokens=count_tokens))
+    for number in range(5):
+        await say(http, f"Lisbon, day {number}. " + "漢" * 15_000, seq=number)
+    answer = await search(http, snippet=32_000, budget_tokens=8192)
+    assert (answer["results"], answer["tokens"]) == ([], 0)
+    assert threads == set()  # the bytes of each line are too many
+    await search(http, snippet=1000, budget_tokens=8192)
+    assert threads == {threading.main_thread().name}
+    threads.clear()
+    for number in range(10):
+        await say(http, f"Porto, day {number}. " + "walk " * 2000, seq=number)
+    assert len((await search(http, "Porto", snippet=9_000, budget_tokens=8192, top_k=10))["results"]) == 0
+    assert threads
+    assert all(name.startswith("aside") for name in threads)
 
 
 async def test_the_older_clients_names_mean_the_same(http: httpx.AsyncClient, app: Application, caller: Caller) -> None:
