@@ -24,7 +24,7 @@ _ONE_OF: Final = re.compile(r"(?:one|another|another one|some) of", re.IGNORECAS
 _OF_MINE: Final = re.compile(r" of mine\b", re.IGNORECASE)
 _INVERTED: Final = re.compile(
     r" (?P<verb>is|are)(?P<adverbs>(?: (?:now|still|definitely|also|actually|currently|easily|both|all|no longer))*)"
-    r"(?P<of>(?: (?:one|two|three|some|among) of| among)?)$",
+    r"(?P<of>(?: (?:one|two|three|some|another|another one|among) of| among)?)$",
     re.IGNORECASE,
 )
 _ORDER: Final = r"(?:ranked )?in (?:this |that )?order(?: of preference)?"
@@ -41,7 +41,7 @@ _LEAD_IN: Final = re.compile(
 _END: Final = re.compile(
     r"(?:,? (?:too|as well|also|now|of all[- ]time|ever|by far|please|pls|thanks|any ?more|hands down|again|instead|tbh"
     r"|btw|for sure|list|then|lol)(?![\w']))*"
-    r"(?: ?$| ?[.!?,;:)…]| [-–—]|,? (?:and|but|because|so|since|cause|cuz|though|although|which|as)(?![\w'])"
+    r"(?: ?$| ?[.!?,;)…]| [-–—]|,? (?:and|but|because|so|since|cause|cuz|though|although|which|as)(?![\w'])"
     r"| ?[^\w\s'\"(/&#@%$])",
     re.IGNORECASE,
 )
@@ -129,7 +129,10 @@ def read_inverted(clause: Clause) -> Statement | None:
         clause = replace(clause, after=clause.after[mine.end() :])
     if not clause.ends or casts_doubt(text) or (mention.owner == "a" and not mine):
         return None
-    values = _inverted_values(text, several=match["verb"].lower() == "are")
+    several = match["verb"].lower() == "are"
+    if several and MARK.match(text):
+        return _store_ranks(clause, read_marks(text), 0)
+    values = _inverted_values(text, several=several)
     if not values:
         return None
     adverbs = match["adverbs"].lower()
@@ -189,8 +192,8 @@ def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | No
     if not rest.strip(" :,"):
         entries, next_line = clause.read_block()
         return replace(_store_ranks(clause, entries, len(clause.after)), next_line=next_line) if entries else None
-    if MARK.match(rest):
-        return _store_ranks(clause, read_marks(rest), len(clause.after))
+    if MARK.match(rest) and (pairs := read_marks(rest)):
+        return _store_ranks(clause, pairs, len(clause.after))
     mention = clause.mention
     one = not mention.plural and verb["be"] is not None and verb["be"].lower() == "is" and len(mention.ranks) < 2
     text, following = cut_value(rest) if one or len(mention.ranks) == 1 else cut_values(rest)

@@ -20,18 +20,19 @@ _OPENING: Final = re.compile(
     one_of(
         r"""hey|hi|hiya|hello|yo|dear|ok|okay|so|well|oh|ah|hm+|um+|uh|yes|yeah|yep|yup|also|and|but|plus|then|now
         |btw|by the way|fyi|ps|p\.s|for the record|(?:just )?so you(?:'d)? know|thought you should know
-        |to be (?:clear|honest|fair)|to clarify|notes?|reminder|remember|please|pls|kindly|any(?:way|ways|how)
-        |honestly|truthfully|frankly|personally|obviously|fun fact|quick (?:note|update|fact|one|thing)|about me
-        |as for me|for me|alright|all right|right|sure|thanks(?: (?:so much|a lot|again))?|thank you(?: so much)?
-        |cool|great|nice|perfect|good (?:morning|evening|afternoon|day|night)|morning|evening|in case it helps
-        |in case you(?:'re|are|were)? (?:wonder(?:ing)?|ask(?:ing)?|need it|care)|you know|let me (?:tell
-        |share with) you|i(?:'ve)? (?:just )?(?:decided|reali[sz]ed)|one more thing|i (?:should|must|have to
-        |want to|need to) (?:mention|say|note|add|admit|confess)|i'd say|i would say|(?:keep|bear) in mind
-        |(?:make|take) (?:a )?note|don't forget|(?:save|store) this|for your (?:information|records)
-        |i want(?:ed)? you to know|know|(?:it )?turns out|after all|these days|nowadays|lately|currently
-        |right now|today|as of (?:now|today)|in fact|basically|lol|haha+|yay|wow|first(?:ly|of all)?(?=,)
-        |secondly(?=,)|finally|lastly|next|go ahead and|i(?:'d|would) (?:like|love)(?: you)? to|i (?:want
-        |need)(?: you)? to|just|let's|that"""
+        |to be (?:clear|honest|fair)|to clarify|notes?(?: that)?|reminder|remember(?: that)?|please|pls|kindly
+        |any(?:way|ways|how)|honestly|truthfully|frankly|personally|obviously|fun fact|quick (?:note|update|fact
+        |one|thing)|about me|as for me|for me|alright|all right|right|sure|thanks(?: (?:so much|a lot|again))?
+        |thank you(?: so much)?|cool|great|nice|perfect|good (?:morning|evening|afternoon|day|night)|morning
+        |evening|in case it helps|in case you(?:'re|are|were)? (?:wonder(?:ing)?|ask(?:ing)?|need it|care)
+        |you know(?=,)|let me (?:tell|share with) you|i(?:'ve)? (?:just )?(?:decided|reali[sz]ed)(?: that)?
+        |one more thing|i (?:should|must|have to|want to|need to) (?:mention|say|note|add|admit
+        |confess)(?: that)?|i'd say(?: that)?|i would say|(?:keep|bear) in mind(?: that)?|(?:make
+        |take) (?:a )?note|don't forget(?: that)?|(?:save|store) this|for your (?:information|records)
+        |i want(?:ed)? you to know(?: that)?|please know(?: that)?|(?:it )?turns out(?: that)?|after all
+        |these days|nowadays|lately|currently|right now|today|as of (?:now|today)|in fact|basically|lol|haha+|yay
+        |wow|first(?:ly|of all)?(?=,)|secondly(?=,)|finally|lastly|next|go ahead and|i(?:'d|would) (?:like
+        |love)(?: you)? to|i (?:want|need)(?: you)? to|just|let's"""
     )
     + r"(?![\w'])",
     re.IGNORECASE,

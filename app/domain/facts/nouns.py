@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import Final
 
-from app.domain.facts.phrases import word_set
+from app.domain.facts.phrases import NUMBER, word_set
 
 MAX_NOUN_WORDS: Final = 4
 _INVARIABLE: Final = word_set("series species fish sheep deer music news software furniture clothing jewelry")
@@ -20,14 +20,16 @@ _IE: Final = word_set(
 )
 _SPELLINGS: Final = {"colour": "color", "flavour": "flavor", "colours": "colors", "flavours": "flavors"}
 _WORD: Final = re.compile(r" ?(\w[\w'/&-]{0,39})(?![\w'/&-])")
+_COUNTED: Final = re.compile(rf" {NUMBER}(?!\w)", re.IGNORECASE)
 _STOP: Final = word_set("""
     is are was were am be been being will would might may can could should must shall has have had do does did
     include includes including isn't aren't wasn't weren't won't don't doesn't changes change becomes remains
     for of to in from that on with at by about around as than into over under during after before between among
-    i you he she it we they me my your his her our their who whom which what when where while why how
-    and or but nor so because since if unless not no never always also still currently now probably maybe perhaps
-    last next yesterday today tonight tomorrow ago lately ever again growing used just really actually definitely
-    please thanks these this those right stays comes
+    i you he she it we they me my your his her our their who whom which what when where while why how and or but
+    nor so because since if unless not no never always also still currently now probably maybe perhaps last next
+    yesterday today tonight tomorrow ago lately ever again called named rated spelled pls plz thx growing
+    anymore any instead too though yet either already used just really actually definitely please thanks these
+    this those right stays comes
     """)
 """Words that end a noun phrase."""
 EMPTY_HEADS: Final = word_set("thing part one way time place memory person kind type bit aspect moment reason")
@@ -73,7 +75,7 @@ def read_noun(text: str, start: int) -> tuple[tuple[str, ...], int]:
     end = start
     while len(words) <= MAX_NOUN_WORDS and (match := _WORD.match(text, end)):
         word = _plain_word(match[1])
-        if word in _STOP:
+        if word in _STOP or (words and word == "number" and _COUNTED.match(text, match.end())):
             break
         words.append(word)
         end = match.end()

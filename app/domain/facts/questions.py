@@ -15,15 +15,16 @@ from app.domain.facts.phrases import FAVORITE, NUMBER, NUMBERED, ORDINAL, RANK, 
 from app.domain.facts.topics import READ_LIMIT, FactTopics
 from app.domain.text_rules import sentence_ends
 
-MAX_QUESTION: Final = 400
-"""The longest question in characters. A longer one tells or asks more than a rank or a list."""
+MAX_QUESTION: Final = 600
+"""The longest text in characters that is read as a question. A longer one tells or asks more than a rank or a list."""
 _HINT: Final = re.compile(
     rf"fav|\bmy\b|#|\b(?:number|{ORDINAL}|\d{{1,10}}(?:st|nd|rd|th)|list|show|name|tell|give|what)\b", re.IGNORECASE
 )
 _FILLER: Final = re.compile(
     one_of(
         r"""hey|hi|hiya|hello|yo|ok|okay|so|well|oh|ah|hm+|um+|uh|and|but|also|then|now|please|pls|btw|by the way|sorry
-        |thanks|cool|great|good (?:morning|evening|afternoon|day)|morning|evening|quick question|one more|just|remind me
+        |thanks|cool|great|good (?:morning|evening|afternoon|day)|morning|evening|quick question|one more|just
+        |remind me(?=,)
         |again|alright|right|there|just curious|out of curiosity|i forgot|i forget|help me out"""
     )
     + r"(?![\w'])[\s,:;.!…–—-]*",
@@ -35,9 +36,10 @@ _BE: Final = r"(?:is|are|was|were|'s|s|'re)"
 _ASK: Final = re.compile(
     rf"(?:(?:what ?{_BE}|which (?:ones? )?(?:is|are|was|were)|who ?{_BE})(?: again)?"
     rf"|{_POLITE}(?:(?P<request>"
-    + one_of("tell|show|give|list|remind|name|recall|display|print|repeat|read|recite|say")
-    + r"(?: (?:me|back|out|off|us))*(?: (?:all|of|again|about|what))*)"
-    r"|(?:do )?(?:you )?(?:still )?(?:remember|know|recall|have)(?: (?:what|all|of|again))*)(?: (?:is|are|was|were))?"
+    + one_of("tell|show|give|list|name|recall|display|print|repeat|recite")
+    + r"(?: (?:me|back|out|off|us))*(?: (?:all|of|again|what))*|remind me(?: (?:of|about|what|again))*)"
+    r"|(?:do )?(?:you )?(?:still )?(?:remember|know|recall)(?: (?:what|all|of|again))*)(?: (?:is|are|was|were))?"
+    r"|what did i (?:say|tell you)(?: that)?"
     r"|(?:what|how) about)(?![\w'])",
     re.IGNORECASE,
 )
@@ -59,9 +61,13 @@ _AND_BEFORE_MY: Final = re.compile(r",?(?: ?(?:and|&|plus|also|as well as))*(?: 
 _WITHOUT_MY: Final = re.compile(rf"(?:the )?(?:(?P<rank>{RANK}) )?(?:(?P<favorite>{FAVORITE}) )?(?=\w)", re.IGNORECASE)
 _OWN: Final = re.compile(r" my(?= )", re.IGNORECASE)
 _ENTRY: Final = r"(?: (?:one|entry|item|place|spot))?"
-_IN_LIST: Final = re.compile(
-    rf"(?:the |my )?(?P<rank>{RANK}){_ENTRY} (?:on|in|of|from|among)(?: the list of)?$", re.IGNORECASE
+_OF_LIST: Final = re.compile(
+    r"on|all(?: of)?|(?:the |a )?(?:(?:full|whole|complete|entire) )?(?:list|names?|ranking) of", re.IGNORECASE
 )
+_IN_LIST: Final = re.compile(
+    rf"(?:at |in )?(?:the |my )?(?P<rank>{RANK}){_ENTRY} (?:on|in|of|from|among)(?: the list of)?$", re.IGNORECASE
+)
+_COUNTED: Final = re.compile(rf"{NUMBER}$", re.IGNORECASE)
 _CHOICE: Final = re.compile(
     rf"(?:which|what)(?P<favorite> of my {FAVORITE})? (?P<noun>[\w' -]{{1,60}}?) (?:is|are|was|were|comes|ranks)"
     r"(?: in| at)? (?P<what>.{1,60})$",
@@ -76,7 +82,7 @@ _ITS_RANK: Final = re.compile(
 _NO_TOPIC: Final = re.compile(
     rf"(?:(?:my|the) top (?P<count>{NUMBER})(?: {FAVORITE})?|my (?P<own>{RANK}) {FAVORITE}(?: one)?"
     rf"|my (?P<all>(?:favou?rite|fav|fave)s)|my (?P<first>{FAVORITE})(?: one)?"
-    rf"|(?:the )?(?P<rank>{RANK})(?: favou?rite)?{_ENTRY}(?: (?:on|in) (?:my|the|that) list)?"
+    rf"|(?:the )?(?P<rank>{RANK})(?: favou?rite)?{_ENTRY}(?: (?:on|in) my list)?"
     r"|them(?: all)?|they|all of them|(?:my|the|that) (?:whole |full )?list|those)$",
     re.IGNORECASE,
 )
@@ -93,27 +99,27 @@ def parse_question(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     """Return what a text asks of stored facts; nothing if it asks anything else. Linear."""
     if not _HINT.search(text, 0, READ_LIMIT):
         return ()
-    question = _last_question(clean_message(text[:READ_LIMIT]))
-    if question is None:
-        return ()
-    rest = _strip_opening(question)
-    return _read_favorites(rest, topics) or _read_choice(rest, topics) or _read_topicless(rest)
+    parts: list[QuestionPart] = []
+    for sentence in _split_question(clean_message(text[:READ_LIMIT])):
+        rest = _strip_opening(sentence)
+        found = _read_favorites(rest, topics) or _read_choice(rest, topics) or _read_topicless(rest)
+        parts.extend(found)
+        if not found and (parts or not _TOLD_BEFORE.match(sentence) or _DEMAND.search(sentence)):
+            return ()
+    return tuple(parts)
 
 
-def _last_question(clean: str) -> str | None:
-    """Return the only question of a text. What tells of the user before it and thanks after it go."""
-    if len(clean) > 4 * MAX_QUESTION:
-        return None
+def _split_question(clean: str) -> list[str]:
+    """Return the sentences of a text without thanks at its end; nothing if the text is long."""
+    if len(clean) > MAX_QUESTION:
+        return []
     line = " ".join(clean.replace("**", "").replace("`", "").split())
     ends = sentence_ends(line)
     pieces = [line[start:end].strip() for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
     pieces = [piece for piece in pieces if piece]
     while len(pieces) > 1 and _THANKS.fullmatch(pieces[-1]):
         del pieces[-1]
-    if not pieces or len(pieces[-1]) > MAX_QUESTION:
-        return None
-    told = all(_TOLD_BEFORE.match(piece) and not _DEMAND.search(piece) for piece in pieces[:-1])
-    return pieces[-1] if told else None
+    return pieces
 
 
 def _strip_opening(question: str) -> str:
@@ -136,10 +142,11 @@ def _read_favorites(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     for at, mention in enumerate(mentions):
         between = text[end : mention.start].strip()
         place = _IN_LIST.match(between) if at == 0 and between else None
-        joined = place or not between if at == 0 else _AND_BEFORE_MY.fullmatch(between)
+        joined = place or not between or _OF_LIST.fullmatch(between) if at == 0 else _AND_BEFORE_MY.fullmatch(between)
         if not joined or mention.topic is None:
             return ()
         ranks = (to_rank(place["rank"]),) if place else mention.ranks
+        plural = plural or between.lower() == "on"
         parts.extend(_make_parts(mention, mention.topic, ranks, plural))
         further, end = _read_further(text, mention, topics)
         parts.extend(further)
@@ -194,7 +201,7 @@ def _read_choice(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     noun, end = read_noun(match["noun"], 0)
     own = _MY_RANK.match(match["what"])
     place = own or (_ITS_RANK.match(match["what"]) if match["favorite"] else None)
-    topic = topics.find_topic(noun) if end == len(match["noun"]) else None
+    topic = topics.find_topic(noun) if end == len(match["noun"]) and not _COUNTED.match(noun[0]) else None
     if not place or not topic:
         return ()
     rank = to_rank(place["rank"]) if place["rank"] else None

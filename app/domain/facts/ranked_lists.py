@@ -11,7 +11,7 @@ from app.domain.facts.values import cut_values, read_value, split_values
 
 MAX_RANK: Final = 10
 MARK: Final = re.compile(
-    r"(?:(?<![^\s,;(])|(?<=[.!]))(?P<mark>\d{1,10}(?:\)|[.:](?![\d/]))|# ?\d{1,10}[).:]?(?!\w)"
+    r"(?:(?<![^\s,;(])|(?<=[.!]))(?P<mark>(?:\d{1,10}\)|(?:\d{1,3}|^\d{4,10})[.:](?![\d/]))|# ?\d{1,10}[).:]?(?!\w)"
     rf"|(?:{ORDINAL}|\d{{1,2}}(?:st|nd|rd|th)) ?:)",
     re.IGNORECASE,
 )

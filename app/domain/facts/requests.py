@@ -7,7 +7,7 @@ from app.domain.facts.clauses import Clause, Statement
 from app.domain.facts.fact import FactOperation
 from app.domain.facts.fillers import strip_fillers
 from app.domain.facts.phrases import NUMBERED, RANK, to_rank
-from app.domain.facts.values import cut_value, read_value, split_values
+from app.domain.facts.values import cut_value, cut_values, read_value, split_values
 
 _PLACE: Final = rf"(?:{RANK}|\d{{1,10}})(?: ones?| entry| place| spot)?"
 _SWAP: Final = re.compile(
@@ -18,15 +18,27 @@ _SWAP: Final = re.compile(
 _SWAP_WORD: Final = re.compile(r"(?:swap|switch|exchange)(?: around)?", re.IGNORECASE)
 _REMOVE_RANK: Final = re.compile(rf"(?:remove|delete|forget|drop) (?P<rank>{NUMBERED})", re.IGNORECASE)
 _RANK_ALONE: Final = re.compile(rf"(?:the )?(?P<rank>{RANK})(?: (?:one|entry|item|place))?", re.IGNORECASE)
-_ADD: Final = re.compile(r"(?:add|include|put) (?:also )?(?P<value>.+) (?:to|in|into|on|onto)", re.IGNORECASE)
+_ADD: Final = re.compile(
+    r"(?:add|include|put) (?:also )?(?P<value>.+) (?:to|in|into|on|onto)(?: (?:the|my) list of)?", re.IGNORECASE
+)
 _REMOVE_FROM: Final = re.compile(
-    r"(?:remove|delete|drop|take|forget|erase|strike|cross) (?P<value>.+?) (?:from|off|off of|out of)", re.IGNORECASE
+    r"(?:remove|delete|drop|take|forget|erase|strike|cross) (?P<value>.+?) (?:from|off|off of|out of)"
+    r"(?: (?:the|my) list of)?",
+    re.IGNORECASE,
 )
 _REMOVE: Final = re.compile(r"(?:remove|delete|drop|forget|erase|clear|wipe|reset)(?: all)?(?: of)?", re.IGNORECASE)
 _CHANGE: Final = re.compile(
     rf"(?:change|update|set|switch|correct|edit|make)(?: (?P<rank>{RANK}) (?:of|in|on))?", re.IGNORECASE
 )
-_MAKE: Final = re.compile(r"make (?P<value>.+)", re.IGNORECASE)
+_ADD_THESE: Final = re.compile(
+    r"add(?: (?:this|these|the following|another one|one more))? to(?: the list of)?", re.IGNORECASE
+)
+_COLON: Final = re.compile(r" ?: ?")
+_MAKE: Final = re.compile(
+    r"(?:make (?P<made>.+)|(?:add|put|set|save|store) (?P<value>.+) as)"
+    r"(?<! about)(?<! for)(?<! from)(?<! of)(?<! with)(?<! in)(?<! to)",
+    re.IGNORECASE,
+)
 _TO: Final = re.compile(r" (?:from (?:(?! to ).){1,200} )?to(?: be)? (?=\S)", re.IGNORECASE)
 _NOT_HAVE: Final = re.compile(r"i (?:(?P<gone>no longer) have|(?:don't|do not) (?:really )?have)", re.IGNORECASE)
 _ANYMORE: Final = re.compile(r" any ?more\b", re.IGNORECASE)
@@ -35,16 +47,21 @@ _ANYMORE: Final = re.compile(r" any ?more\b", re.IGNORECASE)
 def read_request(clause: Clause) -> Statement | None:
     """Return what a request with a mention of favorites asks for, or None if the clause is none."""
     own = clause.own
-    if change := _CHANGE.fullmatch(own):
+    swaps = len(clause.mention.ranks) == 2 and _SWAP_WORD.fullmatch(own) is not None
+    if not swaps and (change := _CHANGE.fullmatch(own)):
         return _read_change(clause, change["rank"])
+    if _ADD_THESE.fullmatch(own) and (colon := _COLON.match(clause.after)):
+        text, rest = cut_values(clause.after[colon.end() :])
+        values = split_values(text)
+        return clause.state("append", [(None, value) for value in values], used=len(clause.after) - len(rest))
     if not clause.ends:
         return None
     if clause.mention.owner == "a":
         return _read_lack(clause)
     if clause.mention.owner != "my":
         return None
-    if _SWAP_WORD.fullmatch(own):
-        return clause.state("swap", ranks=clause.mention.ranks) if len(clause.mention.ranks) == 2 else None
+    if swaps:
+        return clause.state("swap", ranks=clause.mention.ranks)
     if (swap := _SWAP.fullmatch(own)) and swap["of"]:
         return clause.state("swap", ranks=(to_rank(swap["one"]), to_rank(swap["other"])))
     if _REMOVE.fullmatch(own):
@@ -54,7 +71,8 @@ def read_request(clause: Clause) -> Statement | None:
     if addition := _ADD.fullmatch(own):
         values = split_values(addition["value"])
         return clause.state("append", [(None, value) for value in values]) if values else None
-    if (made := _MAKE.fullmatch(own)) and (value := read_value(made["value"])):
+    made = None if clause.mention.plural else _MAKE.fullmatch(own)
+    if made and (value := read_value(made["value"] or made["made"])):
         return _put_value(clause, clause.mention.ranks, value, 0)
     return None
 

@@ -11,6 +11,11 @@ from app.domain.text_rules import sentence_ends
 
 _EMPHASIS: Final = re.compile(r"\*\*|(?<![\w*])[*_](?=[^\W_])|(?<=[^\W_])[*_](?![\w*])")
 _ITEM: Final = re.compile(rf"(?:[-*•–+] |{MARK.pattern})", re.IGNORECASE)
+_INITIALS: Final = re.compile(r"(?:^|[\s(\"'])(?:[^\W\d_]\.){2,8}$")
+_NEW_SUBJECT: Final = re.compile(
+    r" (?:I|My|It|He|She|We|They|You|The|This|That|And|But|Also|Now|Please|Thanks)\b| [a-z]"
+)
+_FORM_LINE: Final = re.compile(r"(?!.{0,40}(?:fav|\btop ))[^\W\d_][\w ]{0,30}: \S", re.IGNORECASE)
 _DOTTED: Final = re.compile(r"(?:^|[\s(,;:.])(\d{1,2})\.$")
 
 
@@ -20,6 +25,7 @@ class Sentence:
 
     `last` tells whether it ends its line, and `quoted` whether it begins inside quotation marks. `joke` tells whether
     it or the next sentence has a mark of a joke, `foreign` whether it belongs to a story or to a text to work on.
+    `in_form` tells whether a line such as "Name: Bob" stands before it.
     """
 
     text: str
@@ -28,6 +34,7 @@ class Sentence:
     quoted: bool
     joke: bool
     foreign: bool
+    in_form: bool
 
 
 def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
@@ -40,14 +47,15 @@ def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
         for at, piece in enumerate(pieces)
     ]
     sentences: list[Sentence] = []
-    quotes, foreign, fiction, before = 0, False, False, 0
+    quotes, foreign, fiction, form, before = 0, False, False, False, 0
     for at, (number, last, piece) in enumerate(parts):
         if number > before + 1:  # a blank line ends a story's first paragraph
-            fiction = False
+            fiction = form = False
         before = number
         fiction = fiction or opens_fiction(piece)
         joke = marks_joke(piece) or (at + 1 < len(parts) and marks_joke(parts[at + 1][2]))
-        sentences.append(Sentence(piece, number, last, quotes % 2 == 1, joke, foreign or fiction))
+        sentences.append(Sentence(piece, number, last, quotes % 2 == 1, joke, foreign or fiction, form))
+        form = form or _FORM_LINE.match(piece) is not None
         quotes += piece.count('"')
         foreign = foreign or hands_over_text(piece)
     return lines, sentences
@@ -56,10 +64,17 @@ def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
 def _split_line(line: str) -> list[str]:
     """Return the sentences of a line. The dot of a rank's mark ("1. red") ends none."""
     start, ranked, pieces = 0, False, []
+    counts_on = " 2." in line
     for end in sentence_ends(line):
         mark = _DOTTED.search(line[max(0, end - 4) : end])
-        if mark and (ranked or end - len(mark[1]) - 1 == 0 or int(mark[1]) <= 1) and end < len(line):
+        if (
+            mark
+            and end < len(line)
+            and (ranked or (int(mark[1]) <= 1 and (counts_on or line[end - 4 : end - 2] == ": ")))
+        ):
             ranked = True
+            continue
+        if _INITIALS.search(line[max(0, end - 20) : end]) and end < len(line) and not _NEW_SUBJECT.match(line, end):
             continue
         if line[end - 1] == "!" and line[end : end + 5] in {" and ", " at th"}:
             continue
@@ -70,9 +85,9 @@ def _split_line(line: str) -> list[str]:
 
 
 def _strip_item(line: str) -> str:
-    """Return a line without a bullet or a rank's mark at its start."""
+    """Return a line without a bullet or its only rank's mark at its start."""
     match = _ITEM.match(line)
-    return line[match.end() :].strip() if match else line
+    return line[match.end() :].strip() if match and not MARK.search(line, match.end()) else line
 
 
 def is_item(line: str) -> bool:
@@ -88,8 +103,12 @@ def read_block(lines: Sequence[str], start: int) -> tuple[list[str], bool, int]:
     at = start + 1 if start < len(lines) and not lines[start] else start
     ranked = at < len(lines) and MARK.match(lines[at]) is not None
     block: list[str] = []
-    while at < len(lines) and is_item(lines[at]) and (MARK.match(lines[at]) is not None) == ranked:
-        block.append(lines[at])
+    while at < len(lines) and is_item(lines[at]):
+        marked = MARK.match(lines[at]) is not None
+        if marked and not ranked:
+            break
+        if marked == ranked:  # bullets below a ranked entry tell about it
+            block.append(lines[at])
         at += 1
         if at + 1 < len(lines) and not lines[at] and is_item(lines[at + 1]):
             at += 1

@@ -12,7 +12,7 @@ from app.domain.facts.clauses import Clause, Statement, read_direct, read_invert
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation
 from app.domain.facts.fillers import strip_fillers
-from app.domain.facts.look_alikes import asks_further, casts_doubt
+from app.domain.facts.look_alikes import asks_further, casts_doubt, marks_joke
 from app.domain.facts.mentions import find_mentions
 from app.domain.facts.phrases import one_of, word_set
 from app.domain.facts.ranked_lists import MAX_RANK, first_ranks
@@ -32,6 +32,7 @@ _HINT: Final = re.compile(
 _SEPARATOR: Final = re.compile(
     r"[,;] ?(?:(?:and|but|so|also|plus) )?| [-–—]{1,3} | (?:and|but|so|plus|while|whereas) ", re.IGNORECASE
 )
+_JOINT: Final = re.compile(r"[ ,]*(?:(?:and|or|&) )?")
 _MAX_SEPARATORS: Final = 8
 _ALSO: Final = re.compile(r"(?:oh,? )?(?:and )?also[,:]? (?P<values>[^.!?]{1,200})[.!]*$", re.IGNORECASE)
 _FUNCTION_WORDS: Final = word_set(
@@ -79,7 +80,8 @@ def read_sentence(sentence: Sentence, lines: Sequence[str], topics: FactTopics) 
         lead = text[done : mention.start]
         quotes += lead.count('"')
         until = mentions[at + 1].start if at + 1 < len(mentions) else len(text)
-        clause = Clause(lead, mention, text[mention.end : until], done == 0, lambda: _read_lines(sentence, lines))
+        opens = done == 0 and not sentence.in_form
+        clause = Clause(lead, mention, text[mention.end : until], opens, lambda: _read_lines(sentence, lines))
         statement = _read_lead(clause, sentence, failed) if quotes % 2 == 0 else None
         if statement:
             yield statement
@@ -94,7 +96,8 @@ def _read_lines(sentence: Sentence, lines: Sequence[str]) -> tuple[list[tuple[in
     if not sentence.last:
         return [], 0
     block, ranked, next_line = read_block(lines, sentence.line + 1)
-    if any(line.endswith("?") for line in block):
+    after = lines[next_line] if next_line < len(lines) else ""
+    if any(line.endswith("?") for line in block) or marks_joke(after):
         return [], 0
     return read_entries(block, ranked=ranked), next_line
 
@@ -102,6 +105,8 @@ def _read_lines(sentence: Sentence, lines: Sequence[str]) -> tuple[list[tuple[in
 def _read_lead(clause: Clause, sentence: Sentence, failed: bool) -> Statement | None:
     """Read a clause whose own words are all words before its mention, or only those after a separator."""
     lead = clause.own
+    if failed and _JOINT.fullmatch(lead):
+        return None  # "my favorite color and my favorite food are …"
     if not failed and (found := _read_own(clause, sentence)):
         return found
     for separator in list(_SEPARATOR.finditer(lead))[-_MAX_SEPARATORS:]:

@@ -8,11 +8,11 @@ from app.domain.facts.phrases import one_of, word_set
 MAX_VALUE: Final = 200
 _MAX_WORDS: Final = 12
 _BREAK: Final = re.compile(
-    r"(?P<hard>;| [-–—]{1,3} |\.{2,}|…| \((?=[a-z])|,? "
+    r"(?P<hard> [-–—]{1,3} |\.{2,}|…| \((?=[a-z])|,? "
     + one_of(
         """because|cause|cuz|since|but|although|though|if|unless|when|whenever|except|instead of|rather than|not"""
     )
-    + r"\b)|(?P<so>,? (?:so|as|which|while|where)\b)|(?P<soft>,(?= )(?: and\b)?| and\b)"
+    + r"\b)|(?P<so>,? (?:so|as|which|while|where)\b)|(?P<soft>[,;](?= )(?: and\b)?| and\b)"
 )
 """Signs and words after which a new clause may begin. A capital letter marks a title: "When Harry Met Sally"."""
 _WORD: Final = re.compile(r"[\w']+")
@@ -26,6 +26,7 @@ _FINITE: Final = word_set("""
     won't i'm it's that's we're they're you're i've i'd i'll
     """)
 """Verb forms in lower case that no value has."""
+_FAVORITES: Final = word_set("favorite favourite favorites favourites fav fave")
 _REMARKS: Final = word_set("""
     thanks thank please especially mostly mainly usually always never lol haha ok okay though too just even depending
     like no yes yeah btw fyi obviously honestly sorry cheers hope by for right these at as of hands in preferably
@@ -40,7 +41,7 @@ _NO_VALUE_START: Final = word_set("""
     being becoming changing constantly hard impossible difficult tough easy unknown unclear undecided secret private
     unsure tbd tba todo n/a na null undefined blank insert different similar still various numerous too kinda sorta
     going coming playing losing winning missing doing airing sold closed based made broken amazing awesome boring
-    delicious beautiful expensive actually also
+    guess between another more favorite favourite fav delicious beautiful expensive actually also
     """)
 """Words in lower case that begin a clause, or tell about the favorite instead of naming it."""
 _NO_VALUE: Final = re.compile(
@@ -53,7 +54,7 @@ _NO_VALUE: Final = re.compile(
     )
 )
 """Words in lower case that begin no name."""
-_PLACEHOLDERS: Final = word_set("tbd tba n/a none unknown nothing blank null not todo")
+_PLACEHOLDERS: Final = word_set("tbd tba n/a none unknown nothing blank null not todo xx xxx xxxx")
 _TEMPLATE: Final = re.compile(r"[\[<{][^\]>}]{0,60}[\]>}]|_{2,}|\$\{?\w|%s\b|\?{2,}|\|")
 _LEAD: Final = re.compile(
     r"[\s:,]+|"
@@ -72,7 +73,8 @@ _TRAIL: Final = re.compile(
     )
     + r"|\s*(?::-?[)(DPp]|;-?\)|<3|\^\^|xD))[.!,]*$"
 )
-_EDGES: Final = " \t.,;:!?…\"'*_~"
+_EDGES: Final = " \t.,;:!?…\"'`*_~"
+_INITIALS: Final = re.compile(r"(?<![^\s.])[^\W\d_]\.[^\W\d_]\.$")
 _FIXED_PAIRS: Final = re.compile(
     r"\b"
     + one_of(
@@ -92,10 +94,11 @@ _FIXED_PAIRS: Final = re.compile(
 
 def cut_values(text: str) -> tuple[str, str]:
     """Return the part of `text` that names values, and the rest, which begins at the next clause."""
-    lead = _skip_lead(text)
+    view = text.lower() if text.isupper() and text.isascii() else text
+    lead = _skip_lead(view)
     end = len(text)
-    for match in _BREAK.finditer(text, lead):
-        if text[lead : match.start()].strip(_EDGES) and _ends_values(match, text):
+    for match in _BREAK.finditer(view, lead):
+        if view[lead : match.start()].strip(_EDGES) and _ends_values(match, view):
             end = match.start()
             break
     return text[lead:end].strip(), text[end:]
@@ -104,10 +107,10 @@ def cut_values(text: str) -> tuple[str, str]:
 def cut_value(text: str) -> tuple[str, str]:
     """Return the part of `text` that names one value, and the rest. "A, B and C" is one value."""
     whole, rest = cut_values(text)
-    comma = whole.find(", ")
-    if comma < 0 or re.search(r",? (?:and|&) [^,]*$", whole[comma:]):
+    comma = re.search(r"[,;] ", whole)
+    if not comma or (comma[0] == ", " and re.search(r",? (?:and|&) [^,;]*$", whole[comma.start() :])):
         return whole, rest
-    return whole[:comma], whole[comma:] + rest
+    return whole[: comma.start()], whole[comma.start() :] + rest
 
 
 def _skip_lead(text: str) -> int:
@@ -130,8 +133,8 @@ def _ends_values(match: re.Match[str], text: str) -> bool:
     subject = words[0] in _SUBJECTS or (words[0] == "I" and len(words) > 1 and words[1].islower())
     if match["so"]:
         return subject or match["so"].startswith(",") or words[0] in {"for", "my", "don't"}
-    remark = match["soft"] == "," and words[0] in _REMARKS
-    return subject or remark or not _FINITE.isdisjoint(words)
+    remark = match["soft"] in {",", ";"} and words[0] in _REMARKS
+    return subject or remark or not (_FINITE | _FAVORITES).isdisjoint(words)
 
 
 def split_values(text: str) -> list[str]:
@@ -140,10 +143,14 @@ def split_values(text: str) -> list[str]:
     After a comma before the last "and", an "and" inside a value stays. Any value that is none makes the list empty.
     """
     text = _trim_trail(text)
-    parts = [part for part in re.split(r",(?: |$)", text.replace(" as well as ", " and ")) if part.strip()]
+    if text.isupper():
+        text = text.replace(" AND ", " and ")
+    parts = [part for part in re.split(r"[,;](?: |$)", text.replace(" as well as ", " and ")) if part.strip()]
     last = parts[-1].strip() if parts else ""
     if opened := re.match(r"(?:and|&|plus)(?: also| then| finally| lastly)? ", last):
         parts[-1] = last[opened.end() :]
+        if "also" in opened[0] and len(parts) > 1:  # "red and blue, and also green"
+            parts[-2:-1] = _split_last(parts[-2].strip(), alone=len(parts) == 2)
     elif parts:
         parts[-1:] = _split_last(last, alone=len(parts) == 1)
     values = [read_value(re.sub(r"^(?:also|then|and|followed by|finally|lastly) ", "", part.strip())) for part in parts]
@@ -174,7 +181,9 @@ def read_value(text: str) -> str | None:
     """
     if len(text) > 4 * MAX_VALUE or _TEMPLATE.search(text):
         return None
-    value = _trim_trail(text).strip(_EDGES)
+    value = _trim_trail(text).strip(_EDGES).lstrip("-–—• ")
+    if _INITIALS.search(f"{value}.") and f"{value}." in text:
+        value += "."
     if value.count("(") > value.count(")"):
         value += ")" if text.rstrip(_EDGES.replace("'", "")).endswith(")") else ""
     return value if _names_thing(value) else None
@@ -194,7 +203,7 @@ def _names_thing(value: str) -> bool:
     if not words or len(value) > MAX_VALUE or len(words) > _MAX_WORDS:
         return False
     first = words[0].strip(_EDGES)
-    if first in _NO_VALUE_START or _NO_VALUE.match(value):
+    if first in _NO_VALUE_START or first == "NOT" or _NO_VALUE.match(value):
         return False
     if value.casefold() in _PLACEHOLDERS:
         return False

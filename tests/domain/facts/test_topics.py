@@ -1,0 +1,71 @@
+"""Topics of facts: the nouns that name them, and their names for people."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain.facts.nouns import to_plural, to_singular
+from app.domain.facts.topics import FactTopics
+from bench.fact_rules import load_topics
+
+TOPICS = load_topics()
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("my second favorite show", "favorite_tv"),
+        ("my favorite TV show is Alien", "favorite_tv"),
+        ("list my colors", "favorite_colors"),
+        ("my favourite colours", "favorite_colors"),
+        ("which crypto coin is number one", "favorite_cryptos"),
+        ("my favorite sports team", "favorite_teams"),
+        ("my favorite US states are Maine and Ohio", "favorite_states"),
+        ("a chocolate", "favorite_candies"),
+        ("my favorite tea", "favorite_teas"),
+        ("my favorite ice cream flavours are mint and lime", "favorite_ice_cream_flavors"),
+        ("my favorite rock songs", "favorite_rock_songs"),
+        ("my favorite hobby is chess", "favorite_hobbies"),
+        ("my favorite dish", "favorite_foods"),
+        ("list my teas", None),
+        ("my favorite thing is sleep", None),
+        ("my favorite is red", None),
+        ("my favorite 食べ物 is rice", None),
+        ("", None),
+    ],
+)
+def test_a_text_names_its_topic(text: str, key: str | None) -> None:
+    assert TOPICS.normalize_topic_key(text) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "singular"),
+    [
+        ("favorite_colors", "favorite colors", "favorite color"),
+        ("favorite_tv", "favorite tv shows", "favorite tv show"),
+        ("favorite_candies", "favorite candies", "favorite candy"),
+        ("favorite_movies", "favorite movies", "favorite movie"),
+        ("favorite_ice_cream_flavors", "favorite ice cream flavors", "favorite ice cream flavor"),
+        ("favorite_hobbies", "favorite hobbies", "favorite hobby"),
+        ("favorite_music", "favorite music", "favorite music"),
+    ],
+)
+def test_a_topic_has_a_name_for_people(key: str, name: str, singular: str) -> None:
+    assert (TOPICS.topic_name(key), TOPICS.singular_name(key)) == (name, singular)
+
+
+@given(st.text(max_size=30))
+def test_a_plural_is_the_same_whichever_form_it_comes_from(word: str) -> None:
+    word = word.casefold()
+    assert to_plural(to_singular(word)) == to_plural(word)
+
+
+@pytest.mark.parametrize("topics", [{"colors": ("color",)}, {"favorite_colors": ()}])
+def test_a_topic_needs_the_prefix_and_a_noun(topics: dict[str, tuple[str, ...]]) -> None:
+    with pytest.raises(ValueError, match="topic"):
+        FactTopics(topics)
+
+
+@given(st.text(max_size=200))
+def test_no_text_raises(text: str) -> None:
+    assert (TOPICS.normalize_topic_key(f"my favorite {text}") or "favorite_").startswith("favorite_")
