@@ -25,7 +25,7 @@ from app.domain.facts.topics import FactTopics
 
 FOLDER: Final = Path(__file__).with_name("facts")
 TOPICS_FILE: Final = Path(__file__).parents[1] / "config" / "facts.yaml"
-PARTS: Final = ("development",)
+PARTS: Final = ("development", "held_out")
 MAX_RANK: Final = 10
 SEARCH: Final = "search"
 

@@ -27,7 +27,7 @@ _INVERTED: Final = re.compile(
     r"(?P<of>(?: (?:one|two|three|some|another|another one|among) of| among)?)$",
     re.IGNORECASE,
 )
-_ORDER: Final = r"(?:ranked )?in (?:this |that )?order(?: of preference)?"
+_ORDER: Final = r"(?:ranked )?in (?:this |that |no (?:particular |special )?)?order(?: of preference)?"
 _DIRECT: Final = re.compile(
     rf"(?:,? \(?(?:{_ORDER}|of all[- ]time|ever|by far|now|currently|also|still|so far|both)\)?,?(?![\w'])){{0,3}}"
     r"(?: (?P<be>is|are)(?P<gone> no longer)?|(?P<lost> no longer)? (?P<include>include)s?)?(?![\w'])"
@@ -49,6 +49,13 @@ _CONDITION: Final = re.compile(
     r",? (?:but )?(?:only )?(?:if|unless|when|whenever)\b(?! you(?:'re)? (?:ask|must|want|need|wonder|care|curious))",
     re.IGNORECASE,
 )
+_REPORT: Final = re.compile(
+    r",? (?:or so |apparently|supposedly|allegedly|according to"
+    r"|(?:[\w']+ ){0,2}(?:says?|said|claims?|claimed|thinks?|insists?)\b)",
+    re.IGNORECASE,
+)
+_DASHES: Final = frozenset({" -", " –", " —", " --"})
+_VERB: Final = re.compile(r" (?:is|are) ")
 _MAX_INVERTED: Final = 8
 
 
@@ -197,7 +204,7 @@ def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | No
     mention = clause.mention
     one = not mention.plural and verb["be"] is not None and verb["be"].lower() == "is" and len(mention.ranks) < 2
     text, following = cut_value(rest) if one or len(mention.ranks) == 1 else cut_values(rest)
-    if _CONDITION.match(following):
+    if _CONDITION.match(following) or _REPORT.match(following) or (verb["sign"] in _DASHES and _VERB.search(rest)):
         return None
     values = [value for value in [read_value(text)] if value] if one or len(mention.ranks) == 1 else split_values(text)
     return _store_values(clause, values, len(clause.after) - len(following)) if values else None

@@ -10,7 +10,7 @@ _SIGNS: Final = re.compile(r"[\s,:;!.…()~–—-]+")
 _CORRECTING: Final = re.compile(
     one_of(
         """actually|wait|no|nope|correction|sorry|scratch that|on second thoughts?|my mistake|my bad|oops|whoops
-        |update|edit|i (?:mean|meant)|make that|rather|i(?:'ve)? changed my mind"""
+        |update(?: from me)?|edit|i (?:mean|meant)|make that|rather|i(?:'ve)? changed my mind"""
     )
     + r"(?![\w'])",
     re.IGNORECASE,
@@ -22,17 +22,17 @@ _OPENING: Final = re.compile(
         |btw|by the way|fyi|ps|p\.s|for the record|(?:just )?so you(?:'d)? know|thought you should know
         |to be (?:clear|honest|fair)|to clarify|notes?(?: that)?|reminder|remember(?: that)?|please|pls|kindly
         |any(?:way|ways|how)|honestly|truthfully|frankly|personally|obviously|fun fact|quick (?:note|update|fact
-        |one|thing)|about me|as for me|for me|alright|all right|right|sure|thanks(?: (?:so much|a lot|again))?
-        |thank you(?: so much)?|cool|great|nice|perfect|good (?:morning|evening|afternoon|day|night)|morning
-        |evening|in case it helps|in case you(?:'re|are|were)? (?:wonder(?:ing)?|ask(?:ing)?|need it|care)
-        |you know(?=,)|let me (?:tell|share with) you|i(?:'ve)? (?:just )?(?:decided|reali[sz]ed)(?: that)?
-        |one more thing|i (?:should|must|have to|want to|need to) (?:mention|say|note|add|admit
-        |confess)(?: that)?|i'd say(?: that)?|i would say|(?:keep|bear) in mind(?: that)?|(?:make
-        |take) (?:a )?note|don't forget(?: that)?|(?:save|store) this|for your (?:information|records)
-        |i want(?:ed)? you to know(?: that)?|please know(?: that)?|(?:it )?turns out(?: that)?|after all
-        |these days|nowadays|lately|currently|right now|today|as of (?:now|today)|in fact|basically|lol|haha+|yay
-        |wow|first(?:ly|of all)?(?=,)|secondly(?=,)|finally|lastly|next|go ahead and|i(?:'d|would) (?:like
-        |love)(?: you)? to|i (?:want|need)(?: you)? to|just|let's"""
+        |one|thing)|(?:(?:a bit|a little|some facts|more) )?about (?:me|myself)|as for me|for me|alright
+        |all right|right|sure|thanks(?: (?:so much|a lot|again))?|thank you(?: so much)?|cool|great|nice|perfect
+        |good (?:morning|evening|afternoon|day|night)|morning|evening|in case it helps|in case you(?:'re|are
+        |were)? (?:wonder(?:ing)?|ask(?:ing)?|need it|care)|you know(?=,)|let me (?:tell|share with) you
+        |i(?:'ve)? (?:just )?(?:decided|reali[sz]ed)(?: that)?|one more thing|i (?:should|must|have to|want to
+        |need to) (?:mention|say|note|add|admit|confess)(?: that)?|i'd say(?: that)?|i would say|(?:keep
+        |bear) in mind(?: that)?|(?:make|take) (?:a )?note|don't forget(?: that)?|(?:save|store) this
+        |for your (?:information|records)|i want(?:ed)? you to know(?: that)?|please know(?: that)?
+        |(?:it )?turns out(?: that)?|after all|these days|nowadays|lately|currently|right now|today|as of (?:now
+        |today)|in fact|basically|lol|haha+|yay|wow|first(?:ly|of all)?(?=,)|secondly(?=,)|finally|lastly|next
+        |go ahead and|i(?:'d|would) (?:like|love)(?: you)? to|i (?:want|need)(?: you)? to|just|let's"""
     )
     + r"(?![\w'])",
     re.IGNORECASE,

@@ -9,9 +9,13 @@ _JOKE: Final = re.compile(
     one_of(
         r"""\byeah,? right\b|\bas if\b(?! (?:i|you|he|she|it|we|they)\b)|(?<!\S)/s\b|\b(?:kidding|joking)\b|\bj/?k\b
         |\blol,? (?:no|not)\b|\bha(?:ha)+,? (?:no|not)\b|🙄|\bnot really\b|\bas a joke\b|\bsarcas\w+
-        |\bin your dreams\b|\bsaid no ?one\b|\bnot ?!|\(not\)|^not[.!]*$"""
+        |\bin your dreams\b|\bsaid no ?one\b|\bnot ?!|\bthat's (?:a lie|not true)\b|\bi (?:was|am) lying\b
+        |\bi'm lying\b|\(not\)|^not[.!]*$"""
     ),
     re.IGNORECASE,
+)
+_UNREAL: Final = re.compile(
+    r"\bin (?:this|the|a|my|our) (?:story|game|dream|novel|scenario|role-?play|example|hypothetical)\b", re.IGNORECASE
 )
 _DOUBT: Final = re.compile(
     r"\b"
@@ -68,8 +72,8 @@ _FURTHER_QUESTION: Final = re.compile(
 
 
 def marks_joke(sentence: str) -> bool:
-    """Tell whether a sentence has a mark of sarcasm or of a joke."""
-    return _JOKE.search(sentence) is not None
+    """Tell whether a sentence has a mark of sarcasm, of a joke or of a world that is not real."""
+    return _JOKE.search(sentence) is not None or _UNREAL.search(sentence) is not None
 
 
 def casts_doubt(words: str) -> bool:

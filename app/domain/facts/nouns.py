@@ -66,6 +66,11 @@ def is_plural(word: str) -> bool:
     return word not in _INVARIABLE and word == to_plural(word) and word != to_singular(word)
 
 
+def has_one_form(word: str) -> bool:
+    """Tell whether a noun in lower case has one form for singular and plural: "series"."""
+    return word in _INVARIABLE
+
+
 def read_noun(text: str, start: int) -> tuple[tuple[str, ...], int]:
     """Return the words of the noun phrase at `start`, in lower case, and where it ends.
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import QuestionPart
 from app.domain.facts.mentions import Mention, find_mentions
-from app.domain.facts.nouns import is_plural, read_noun
+from app.domain.facts.nouns import has_one_form, is_plural, read_noun
 from app.domain.facts.phrases import FAVORITE, NUMBER, NUMBERED, ORDINAL, RANK, one_of, to_rank
 from app.domain.facts.topics import READ_LIMIT, FactTopics
 from app.domain.text_rules import sentence_ends
@@ -44,6 +44,7 @@ _ASK: Final = re.compile(
     re.IGNORECASE,
 )
 _LIST_WORD: Final = re.compile(r"\blist\b", re.IGNORECASE)
+_SINGULAR_VERB: Final = re.compile(r"(?:\bis|\bwas|s)$", re.IGNORECASE)
 _PLURAL_VERB: Final = re.compile(r"(?:\bare|\bwere|'re)$", re.IGNORECASE)
 _TAIL: Final = re.compile(
     r"(?:[\s,]*"
@@ -137,6 +138,7 @@ def _read_favorites(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     mentions = [mention for mention in find_mentions(text, topics) if mention.owner == "my"]
     if not mentions:
         return _read_own_list(text[end:], topics) if ask and ask["request"] else ()
+    one = bool(ask and _SINGULAR_VERB.search(ask[0]))
     plural = bool(ask and (_LIST_WORD.search(ask[0]) or (len(mentions) == 1 and _PLURAL_VERB.search(ask[0]))))
     parts: list[QuestionPart] = []
     for at, mention in enumerate(mentions):
@@ -146,7 +148,7 @@ def _read_favorites(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
         if not joined or mention.topic is None:
             return ()
         ranks = (to_rank(place["rank"]),) if place else mention.ranks
-        plural = plural or between.lower() == "on"
+        plural = plural or between.lower() == "on" or (has_one_form(mention.noun[-1]) and not one)
         parts.extend(_make_parts(mention, mention.topic, ranks, plural))
         further, end = _read_further(text, mention, topics)
         parts.extend(further)

@@ -30,6 +30,7 @@ _REMOVE: Final = re.compile(r"(?:remove|delete|drop|forget|erase|clear|wipe|rese
 _CHANGE: Final = re.compile(
     rf"(?:change|update|set|switch|correct|edit|make)(?: (?P<rank>{RANK}) (?:of|in|on))?", re.IGNORECASE
 )
+_ELSEWHERE: Final = re.compile(r" to (?:my|the|our) ", re.IGNORECASE)
 _ADD_THESE: Final = re.compile(
     r"add(?: (?:this|these|the following|another one|one more))? to(?: the list of)?", re.IGNORECASE
 )
@@ -69,7 +70,7 @@ def read_request(clause: Clause) -> Statement | None:
     if removal := _REMOVE_FROM.fullmatch(own):
         return _read_removal(clause, removal["value"])
     if addition := _ADD.fullmatch(own):
-        values = split_values(addition["value"])
+        values = [] if _ELSEWHERE.search(addition["value"]) else split_values(addition["value"])
         return clause.state("append", [(None, value) for value in values]) if values else None
     made = None if clause.mention.plural else _MAKE.fullmatch(own)
     if made and (value := read_value(made["value"] or made["made"])):

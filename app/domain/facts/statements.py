@@ -30,7 +30,9 @@ _HINT: Final = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR: Final = re.compile(
-    r"[,;] ?(?:(?:and|but|so|also|plus) )?| [-–—]{1,3} | (?:and|but|so|plus|while|whereas) ", re.IGNORECASE
+    r"[,;] ?(?:(?:and|but|so|also|plus) )?| (?:and|but|so|plus|while|whereas) "
+    r"| (?:[-–—]{1,3}|:-?[)(DP]|;-?\)|<3|\^\^|[\u2600-\u27bf\U0001f300-\U0001faff]+) ",
+    re.IGNORECASE,
 )
 _JOINT: Final = re.compile(r"[ ,]*(?:(?:and|or|&) )?")
 _MAX_SEPARATORS: Final = 8
@@ -48,7 +50,16 @@ def read_statements(text: str, topics: FactTopics, max_rank: int = MAX_RANK) -> 
     """
     if not _HINT.search(text, 0, READ_LIMIT):
         return ()
-    return tuple(_settle_ranks(_read_message(clean_message(text[:READ_LIMIT]), topics), max_rank))
+    settled = list(_settle_ranks(_read_message(clean_message(text[:READ_LIMIT]), topics), max_rank))
+    ranked = {operation.topic_key for operation in settled if operation.op == "put"}
+    return tuple(_rank_first(operation) if operation.topic_key in ranked else operation for operation in settled)
+
+
+def _rank_first(operation: FactOperation) -> FactOperation:
+    """Return a value without a rank as the first one: the same message names other ranks of its topic."""
+    if operation.op != "set":
+        return operation
+    return replace(operation, op="put", entries=((1, operation.entries[0][1]),))
 
 
 def _read_message(clean: str, topics: FactTopics) -> Iterator[Statement]:
@@ -124,8 +135,9 @@ def _read_own(clause: Clause, sentence: Sentence) -> Statement | None:
     asked = sentence.text.rstrip("\"') ").endswith("?")
     if found := read_request(clause):
         return None if asked and not opened.asks else replace(found, corrects=True)
-    found = read_direct(clause) or read_inverted(clause)
-    if found is None or (asked and not asks_further(sentence.text[found.end :])):
+    direct = read_direct(clause)
+    found = direct or read_inverted(clause)
+    if found is None or (asked and not (opened.asks and direct) and not asks_further(sentence.text[found.end :])):
         return None
     return replace(found, corrects=opened.corrects)
 

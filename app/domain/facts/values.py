@@ -8,7 +8,7 @@ from app.domain.facts.phrases import one_of, word_set
 MAX_VALUE: Final = 200
 _MAX_WORDS: Final = 12
 _BREAK: Final = re.compile(
-    r"(?P<hard> [-–—]{1,3} |\.{2,}|…| \((?=[a-z])|,? "
+    r"(?P<hard> [-–—]{1,3} |\.{2,}|…| \((?=[a-z])(?![^()]{0,80}\))|,? "
     + one_of(
         """because|cause|cuz|since|but|although|though|if|unless|when|whenever|except|instead of|rather than|not"""
     )
@@ -34,23 +34,24 @@ _REMARKS: Final = word_set("""
     """)
 """Words in lower case that begin a remark after a comma."""
 _NO_VALUE_START: Final = word_set("""
-    when where what who whom how why that whether about because to for from in on at with of by than as not never so
-    too very really pretty quite rather i you he she it we they this these those there here your his her our their
-    whatever whichever whoever any anything all everything nothing none something somewhere many several probably
-    perhaps maybe possibly likely supposedly apparently allegedly either neither up out over off back gone getting
-    being becoming changing constantly hard impossible difficult tough easy unknown unclear undecided secret private
-    unsure tbd tba todo n/a na null undefined blank insert different similar still various numerous too kinda sorta
-    going coming playing losing winning missing doing airing sold closed based made broken amazing awesome boring
-    guess between another more favorite favourite fav delicious beautiful expensive actually also
-    """)
+    when where what who whom how why that whether about because to for from in on at with of by than as not
+    never so too very really pretty quite rather i you he she it we they this these those there here your his
+    her our their whatever whichever whoever any anything all everything nothing none something somewhere many
+    several probably perhaps maybe possibly likely supposedly apparently allegedly either neither up out over
+    off back gone getting being becoming changing constantly hard impossible difficult tough easy unknown
+    unclear undecided secret private unsure tbd tba todo n/a na null undefined blank insert different similar
+    still various numerous kinda sorta going coming playing losing winning missing doing airing sold closed
+    based made broken amazing awesome boring guess some sometimes usually often rarely mostly mainly almost
+    nearly prob somewhat between another more favorite favourite fav delicious beautiful expensive actually also
+""")
 """Words in lower case that begin a clause, or tell about the favorite instead of naming it."""
 _NO_VALUE: Final = re.compile(
     one_of(
-        r"""the (?:same|ones?|best|worst|way|fact|thing|most|only|first|last|following)\b
-        |an? (?:secret|mystery|lot|bit|tie|toss|tough|hard|difficult|matter|surprise|good|great|bad|nice|little|few)\b
-        |one (?:of|that|which|where|who)\b|(?:something|someone|one) (?:that|which|who|i|you|like|with)\b|no idea\b
-        |(?:kind|sort) of\b|(?:always|forever)\b|hm+\b|x{2,}\b|idk\b|dunno\b|good\b|great\b|cool\b|nice\b|bad\b|best\b
-        |better\b|fine\b|old$|ready\b|late\b|long$|open\b|available\b|on (?:hold|sale)\b|complicated\b"""
+        r"""the (?:same|ones?|best|worst|way|fact|thing|most|only|first|last|following)\b|an? (?:secret|mystery|lot
+        |bit|tie|toss|tough|hard|difficult|matter|surprise|good|great|bad|nice|little|few)\b|one (?:of|that|which
+        |where|who)\b|(?:something|someone|one) (?:that|which|who|i|you|like|with)\b|no idea\b|(?:kind|sort) of\b
+        |(?:always|forever)\b|hm+\b|x{2,}\b|idk\b|dunno\b|good\b|great\b|cool\b|nice\b|bad\b|best\b|better\b
+        |fine\b|old$|ready\b|late\b|long$|open\b|available\b|on (?:hold|sale)\b|complicated\b"""
     )
 )
 """Words in lower case that begin no name."""
@@ -68,12 +69,14 @@ _TRAIL: Final = re.compile(
     r"(?:[,\s]+"
     + one_of(
         """too|tho|though|as well|lol|lmao|ha(?:ha)+|btw|tbh|imo|by far|hands down|for sure|right now|for now
-        |at the moment|these days|nowadays|of course|obviously|honestly|thanks|thank you|thx|please|now|anymore|etc
-        |in (?:that|this) order|respectively|always|again|today|actually"""
+        |at the moment|these days|nowadays|of course|obviously|honestly|thanks|thank you|thx|please|now|anymore
+        |etc|in (?:that|this) order|respectively|always|again|today|actually|for (?:next time|later|the record
+        |(?:future )?reference)"""
     )
     + r"|\s*(?::-?[)(DPp]|;-?\)|<3|\^\^|xD))[.!,]*$"
 )
 _EDGES: Final = " \t.,;:!?…\"'`*_~"
+_ASIDE: Final = re.compile(r" \((?=[a-z])[^()]{0,80}\)?$")
 _INITIALS: Final = re.compile(r"(?<![^\s.])[^\W\d_]\.[^\W\d_]\.$")
 _FIXED_PAIRS: Final = re.compile(
     r"\b"
@@ -83,8 +86,8 @@ _FIXED_PAIRS: Final = re.compile(
     )
     + r" (?P<and>and) "
     + one_of(
-        """cheese|chips|jelly|pepper|vinegar|cream|eggs|gravy|rice|beans|waffles|tonic|roll|bass|blues|mash|dip|butter
-        |turf|squeak|crackers|meatballs|dumplings|onion"""
+        """cheese|chips|jelly|pepper|vinegar|cream|eggs|gravy|rice|beans|waffles|tonic|roll|bass|blues|mash|dip
+        |butter|turf|squeak|crackers|meatballs|dumplings|onion"""
     )
     + r"\b",
     re.IGNORECASE,
@@ -132,7 +135,7 @@ def _ends_values(match: re.Match[str], text: str) -> bool:
         return not piece.strip(_EDGES) and not following
     subject = words[0] in _SUBJECTS or (words[0] == "I" and len(words) > 1 and words[1].islower())
     if match["so"]:
-        return subject or match["so"].startswith(",") or words[0] in {"for", "my", "don't"}
+        return subject or match["so"].startswith(",") or match["so"].strip() in {"so", "which"}
     remark = match["soft"] in {",", ";"} and words[0] in _REMARKS
     return subject or remark or not (_FINITE | _FAVORITES).isdisjoint(words)
 
@@ -181,7 +184,7 @@ def read_value(text: str) -> str | None:
     """
     if len(text) > 4 * MAX_VALUE or _TEMPLATE.search(text):
         return None
-    value = _trim_trail(text).strip(_EDGES).lstrip("-–—• ")
+    value = _ASIDE.sub("", _trim_trail(text).strip(_EDGES).lstrip("-–—• "))
     if _INITIALS.search(f"{value}.") and f"{value}." in text:
         value += "."
     if value.count("(") > value.count(")"):

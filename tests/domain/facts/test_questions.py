@@ -42,6 +42,8 @@ ALL: Part = ("list", "favorite_colors", None)
         ("my top three favorite colors", ("slice", "favorite_colors", 3)),
         ("what's my favorite color?", ("first", "favorite_colors", None)),
         ("which color is my favorite?", ("first", "favorite_colors", None)),
+        ("tell me my favorite series", ("list", "favorite_tv", None)),
+        ("what's my favorite series?", ("first", "favorite_tv", None)),
         ("who is my favorite singer?", ("first", "favorite_singers", None)),
         ("what's my eleventh favorite color?".replace("eleventh", "11th"), ("rank", "favorite_colors", 11)),
     ],

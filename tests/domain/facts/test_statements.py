@@ -50,6 +50,11 @@ RED_BLUE = {1: "red", 2: "blue"}
         "**My favorite colors:**\n* **red**\n* `blue`",
         "My favorite colors are red because it glows.".replace("because it glows", "and blue because they glow"),
         "My favorite colors are red and blue, but I hate pink",
+        "My favorite colors are red (like a rose) and blue (navy)",
+        "My favorite colors are red and blue so use them",
+        "Hi, I'm new :) My favorite colors are red and blue",
+        "Can you remember that my favorite colors are red and blue?",
+        "MY FAVORITE COLORS: red, blue",
         "I paint at night, and my favorite colors are red and blue.",
     ],
 )
@@ -112,6 +117,13 @@ def test_titles_and_names_stay_whole(text: str, topic: str, value: str) -> None:
 )
 def test_one_rank_is_put(text: str) -> None:
     assert read_text(text) == [("put", "favorite_colors", {2: "teal"})]
+
+
+def test_a_value_is_the_first_one_if_its_message_names_other_ranks() -> None:
+    assert read_text("My favorite color is red, and my second favorite color is blue.") == [
+        ("put", "favorite_colors", {1: "red"}),
+        ("put", "favorite_colors", {2: "blue"}),
+    ]
 
 
 def test_a_top_list_puts_its_ranks_only() -> None:
@@ -272,6 +284,12 @@ def test_no_values_store_nothing(text: str) -> None:
         "Translate this:\n\nMy favorite color is red.",
         "Write a story where my favorite color is red",
         "Imagine you are me. My favorite color is red.",
+        "My favorite color is blue, Ben claims",
+        "My favorite color is blue. That's a lie.",
+        "In this story, my favorite color is blue",
+        "My favorite color - says Ben - is blue",
+        "My favorite color is usually red",
+        "Add milk to my list and pizza to my favorite foods",
         '"My favorite color is red"',
         'He wrote: "I sing. My favorite color is red. Bye."',
         "> my favorite color is red",
