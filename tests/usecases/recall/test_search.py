@@ -30,7 +30,7 @@ TALK = (
 
 @pytest.fixture
 async def talk(app: Application, caller: Caller) -> None:
-    """Turns of two threads, and facts in several categories."""
+    """Store turns of two threads, and facts in several categories."""
     for number, text in enumerate(TALK):
         turn = draft(
             text,
