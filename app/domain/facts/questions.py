@@ -12,11 +12,13 @@ from app.domain.facts.fact import QuestionPart
 from app.domain.facts.mentions import Mention, find_mentions
 from app.domain.facts.nouns import has_one_form, is_plural, read_noun
 from app.domain.facts.phrases import FAVORITE, NUMBER, NUMBERED, ORDINAL, RANK, one_of, to_rank
-from app.domain.facts.topics import READ_LIMIT, FactTopics
+from app.domain.facts.topics import FactTopics
 from app.domain.text_rules import sentence_ends
 
 MAX_QUESTION: Final = 600
 """The longest text in characters that is read as a question. A longer one tells or asks more than a rank or a list."""
+_RAW_FACTOR: Final = 4
+"""The factor by which a text may exceed its limit before it is cleaned."""
 _HINT: Final = re.compile(
     rf"fav|\bmy\b|#|\b(?:number|{ORDINAL}|\d{{1,10}}(?:st|nd|rd|th)|list|show|name|tell|give|what)\b", re.IGNORECASE
 )
@@ -97,11 +99,14 @@ Kind = Literal["rank", "list", "slice", "first"]
 
 
 def parse_question(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
-    """Return what a text asks of stored facts; nothing if it asks anything else. Linear."""
-    if not _HINT.search(text, 0, READ_LIMIT):
+    """Return what a text asks of stored facts; nothing if it asks anything else.
+
+    A text longer than four times MAX_QUESTION is no question. Linear.
+    """
+    if len(text) > _RAW_FACTOR * MAX_QUESTION or not _HINT.search(text):
         return ()
     parts: list[QuestionPart] = []
-    for sentence in _split_question(clean_message(text[:READ_LIMIT])):
+    for sentence in _split_question(clean_message(text)):
         rest = _strip_opening(sentence)
         found = _read_favorites(rest, topics) or _read_choice(rest, topics) or _read_topicless(rest)
         parts.extend(found)
@@ -203,7 +208,8 @@ def _read_choice(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     noun, end = read_noun(match["noun"], 0)
     own = _MY_RANK.match(match["what"])
     place = own or (_ITS_RANK.match(match["what"]) if match["favorite"] else None)
-    topic = topics.find_topic(noun) if end == len(match["noun"]) and not _COUNTED.match(noun[0]) else None
+    plain = noun and end == len(match["noun"]) and not _COUNTED.match(noun[0])
+    topic = topics.find_topic(noun) if plain else None
     if not place or not topic:
         return ()
     rank = to_rank(place["rank"]) if place["rank"] else None

@@ -106,6 +106,7 @@ def test_a_question_without_a_topic_asks_for_the_last_one(text: str, part: Part)
         "what is #3 on the agenda?",
         "list them by price",
         "second",
+        "which what's is #2?",
         "translate: what's my favorite color?",
         "my favorite color is blue",
         "",
