@@ -11,8 +11,6 @@ DECLARE
     s jsonb;
     o jsonb;
 BEGIN
-    PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
-        SELECT x->>'user_id' FROM jsonb_array_elements(p_statements) x) ORDER BY user_id FOR NO KEY UPDATE;
     FOR s IN SELECT value FROM jsonb_array_elements(p_statements) LOOP
         v_done := '[]';
         FOR o IN SELECT value FROM jsonb_array_elements(s->'operations') LOOP

@@ -262,7 +262,7 @@ END $$;
 -- Apply statements [{user_id, thread_id, category, actor, source_message_id, turn, stated_at, max_rank, operations: [{op,
 -- topic_key, entries: [{rank, value, key, id}], ranks}]}]. Returns one {turn, revision, done: [{action, fact}]} a statement;
 -- `turn` is the memory with the statement's text, if there is one.
--- The lock of the user's row makes concurrent statements of a user one sequence.
+-- The caller holds the locks of the users' rows, so that concurrent statements of a user are one sequence.
 CREATE FUNCTION apply_facts(p_tenant uuid, p_statements jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     v_answers jsonb := '[]';
@@ -273,8 +273,6 @@ DECLARE
     s jsonb;
     o jsonb;
 BEGIN
-    PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id IN (
-        SELECT x->>'user_id' FROM jsonb_array_elements(p_statements) x) ORDER BY user_id FOR NO KEY UPDATE;
     FOR s IN SELECT value FROM jsonb_array_elements(p_statements) LOOP
         v_done := '[]';
         FOR o IN SELECT value FROM jsonb_array_elements(s->'operations') LOOP
