@@ -1,19 +1,17 @@
 """The clients. Every method is a call of `mnema.calls`, sent by a synchronous or an asynchronous sender."""
 
-import functools
-import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from typing import Any, Self, TypeVar
 
 from mnema import calls, citations, consent
 from mnema.bulk import split_batches
 from mnema.errors import BrokenOff
-from mnema.models import BulkResult, Page
+from mnema.methods import async_method, async_pages, sync_method, sync_pages
+from mnema.models import BulkResult
 from mnema.requests import NewMemory
 from mnema.transport import AsyncSender, Call, Connection, Retry, Sender
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -25,78 +23,6 @@ def build_connection(
     if not url or not key:
         raise ValueError("give base_url and api_key, or set MNEMA_URL and MNEMA_API_KEY")
     return Connection(url, key, timeout_s, retry or Retry())
-
-
-def _copy_signature(method: Any, build: Callable[..., Any], owner: str, returns: Any) -> Any:
-    """Give `method` the name, docstring and arguments of `build`, with `self` in front; return it."""
-    functools.update_wrapper(method, build)
-    signature = inspect.signature(build)
-    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = [first, *signature.parameters.values()]
-    method.__signature__ = signature.replace(parameters=parameters, return_annotation=returns)
-    method.__annotations__ = {**build.__annotations__, "return": returns}
-    method.__module__, method.__qualname__ = __name__, f"{owner}.{build.__name__}"
-    return method
-
-
-def _answer_type(build: Callable[..., Any]) -> Any:
-    """Return the type of the result of the call that `build` makes."""
-    return get_args(build.__annotations__["return"])[0]
-
-
-def _iterator_type(iterator: Any, build: Callable[..., Any]) -> Any:
-    """Return the type of an iterator of the items of the pages."""
-    return iterator[get_args(_answer_type(build).model_fields["items"].annotation)[0]]
-
-
-def _sync_method(build: Callable[P, Call[T]]) -> "Callable[Concatenate[Mnema, P], T]":
-    def send_call(self: "Mnema", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.send(build(*args, **kwargs))
-
-    documented: Callable[Concatenate[Mnema, P], T] = _copy_signature(send_call, build, "Mnema", _answer_type(build))
-    return documented
-
-
-def _sync_pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[Mnema, P], Iterator[T]]":
-    def iterate_items(self: "Mnema", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        page = self.send(build(*args, **kwargs))
-        yield from page.items
-        while page.next_cursor is not None:
-            kwargs["cursor"] = page.next_cursor
-            page = self.send(build(*args, **kwargs))
-            yield from page.items
-
-    documented: Callable[Concatenate[Mnema, P], Iterator[T]] = _copy_signature(
-        iterate_items, build, "Mnema", _iterator_type(Iterator, build)
-    )
-    return documented
-
-
-def _async_method(build: Callable[P, Call[T]]) -> "Callable[Concatenate[AsyncMnema, P], Coroutine[Any, Any, T]]":
-    async def send_call(self: "AsyncMnema", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.send(build(*args, **kwargs))
-
-    documented: Callable[Concatenate[AsyncMnema, P], Coroutine[Any, Any, T]] = _copy_signature(
-        send_call, build, "AsyncMnema", _answer_type(build)
-    )
-    return documented
-
-
-def _async_pages(build: Callable[P, Call[Page[T]]]) -> "Callable[Concatenate[AsyncMnema, P], AsyncIterator[T]]":
-    async def iterate_items(self: "AsyncMnema", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        page = await self.send(build(*args, **kwargs))
-        for item in page.items:
-            yield item
-        while page.next_cursor is not None:
-            kwargs["cursor"] = page.next_cursor
-            page = await self.send(build(*args, **kwargs))
-            for item in page.items:
-                yield item
-
-    documented: Callable[Concatenate[AsyncMnema, P], AsyncIterator[T]] = _copy_signature(
-        iterate_items, build, "AsyncMnema", _iterator_type(AsyncIterator, build)
-    )
-    return documented
 
 
 class Mnema:
@@ -119,35 +45,35 @@ class Mnema:
         self.connection = build_connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
         self._sender = Sender(self.connection)
 
-    remember = _sync_method(calls.remember)
-    add_turn = _sync_method(calls.add_turn)
-    query = _sync_method(calls.query)
-    search = _sync_method(citations.search)
-    get = _sync_method(calls.get)
-    page = _sync_method(calls.page)
-    list = _sync_pages(calls.page)
-    edit = _sync_method(calls.edit)
-    delete = _sync_method(calls.delete)
-    purge = _sync_method(calls.purge)
-    restore = _sync_method(calls.restore)
-    pin = _sync_method(calls.pin)
-    history = _sync_pages(calls.history)
-    delta = _sync_method(calls.delta)
-    thread_turns = _sync_pages(citations.thread_turns)
-    erase = _sync_method(calls.erase)
-    propose = _sync_method(consent.propose)
-    proposals = _sync_pages(consent.proposals)
-    approve = _sync_method(consent.approve)
-    reject = _sync_method(consent.reject)
-    ask_consent = _sync_method(consent.ask_consent)
-    context = _sync_method(consent.context)
-    withdraw = _sync_method(consent.withdraw)
-    event_counts = _sync_method(calls.event_counts)
-    jobs = _sync_pages(calls.jobs)
-    job = _sync_method(calls.job)
-    job_counts = _sync_method(calls.job_counts)
-    health = _sync_method(calls.health)
-    ready = _sync_method(calls.ready)
+    remember = sync_method(calls.remember)
+    add_turn = sync_method(calls.add_turn)
+    query = sync_method(calls.query)
+    search = sync_method(citations.search)
+    get = sync_method(calls.get)
+    page = sync_method(calls.page)
+    list = sync_pages(calls.page)
+    edit = sync_method(calls.edit)
+    delete = sync_method(calls.delete)
+    purge = sync_method(calls.purge)
+    restore = sync_method(calls.restore)
+    pin = sync_method(calls.pin)
+    history = sync_pages(calls.history)
+    delta = sync_method(calls.delta)
+    thread_turns = sync_pages(citations.thread_turns)
+    erase = sync_method(calls.erase)
+    propose = sync_method(consent.propose)
+    proposals = sync_pages(consent.proposals)
+    approve = sync_method(consent.approve)
+    reject = sync_method(consent.reject)
+    ask_consent = sync_method(consent.ask_consent)
+    context = sync_method(consent.context)
+    withdraw = sync_method(consent.withdraw)
+    event_counts = sync_method(calls.event_counts)
+    jobs = sync_pages(calls.jobs)
+    job = sync_method(calls.job)
+    job_counts = sync_method(calls.job_counts)
+    health = sync_method(calls.health)
+    ready = sync_method(calls.ready)
 
     def remember_many(
         self, memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False
@@ -204,35 +130,35 @@ class AsyncMnema:
         self.connection = build_connection(base_url, api_key, timeout_s=timeout_s, retry=retry)
         self._sender = AsyncSender(self.connection)
 
-    remember = _async_method(calls.remember)
-    add_turn = _async_method(calls.add_turn)
-    query = _async_method(calls.query)
-    search = _async_method(citations.search)
-    get = _async_method(calls.get)
-    page = _async_method(calls.page)
-    list = _async_pages(calls.page)
-    edit = _async_method(calls.edit)
-    delete = _async_method(calls.delete)
-    purge = _async_method(calls.purge)
-    restore = _async_method(calls.restore)
-    pin = _async_method(calls.pin)
-    history = _async_pages(calls.history)
-    delta = _async_method(calls.delta)
-    thread_turns = _async_pages(citations.thread_turns)
-    erase = _async_method(calls.erase)
-    propose = _async_method(consent.propose)
-    proposals = _async_pages(consent.proposals)
-    approve = _async_method(consent.approve)
-    reject = _async_method(consent.reject)
-    ask_consent = _async_method(consent.ask_consent)
-    context = _async_method(consent.context)
-    withdraw = _async_method(consent.withdraw)
-    event_counts = _async_method(calls.event_counts)
-    jobs = _async_pages(calls.jobs)
-    job = _async_method(calls.job)
-    job_counts = _async_method(calls.job_counts)
-    health = _async_method(calls.health)
-    ready = _async_method(calls.ready)
+    remember = async_method(calls.remember)
+    add_turn = async_method(calls.add_turn)
+    query = async_method(calls.query)
+    search = async_method(citations.search)
+    get = async_method(calls.get)
+    page = async_method(calls.page)
+    list = async_pages(calls.page)
+    edit = async_method(calls.edit)
+    delete = async_method(calls.delete)
+    purge = async_method(calls.purge)
+    restore = async_method(calls.restore)
+    pin = async_method(calls.pin)
+    history = async_pages(calls.history)
+    delta = async_method(calls.delta)
+    thread_turns = async_pages(citations.thread_turns)
+    erase = async_method(calls.erase)
+    propose = async_method(consent.propose)
+    proposals = async_pages(consent.proposals)
+    approve = async_method(consent.approve)
+    reject = async_method(consent.reject)
+    ask_consent = async_method(consent.ask_consent)
+    context = async_method(consent.context)
+    withdraw = async_method(consent.withdraw)
+    event_counts = async_method(calls.event_counts)
+    jobs = async_pages(calls.jobs)
+    job = async_method(calls.job)
+    job_counts = async_method(calls.job_counts)
+    health = async_method(calls.health)
+    ready = async_method(calls.ready)
 
     async def remember_many(
         self, memories: Iterable[NewMemory | Mapping[str, Any]], *, trim: bool = False
