@@ -25,6 +25,8 @@ from mnema.errors import (
     UnexpectedAnswer,
     VersionConflict,
 )
+from mnema.fact_models import Fact, FactReply, MemoryActions, StoredFacts
+from mnema.facts import NewFact
 from mnema.models import Answer, BulkResult, Memory, Turn, Written
 from mnema.recall import AsyncRecallValve, RecallPolicy, RecallValve
 from mnema.requests import Filters, NewMemory
@@ -40,12 +42,16 @@ __all__ = [
     "CannotBeSent",
     "Citation",
     "Conflict",
+    "Fact",
+    "FactReply",
     "Filters",
     "InvalidRequest",
     "LimitReached",
     "Memory",
+    "MemoryActions",
     "Mnema",
     "MnemaError",
+    "NewFact",
     "NewMemory",
     "NoAnswer",
     "NotAllowed",
@@ -56,6 +62,7 @@ __all__ = [
     "SearchAnswer",
     "SearchResult",
     "ServerError",
+    "StoredFacts",
     "ThreadTurn",
     "TimedOut",
     "Turn",

@@ -206,7 +206,7 @@ def path_segment(name: str) -> str:
         raise CannotBeSent(f"the identifier is not text that can be sent as UTF-8: {error}") from error
 
 
-def build_body(model: type[M], **fields: Any) -> M:
+def build_body(model: type[M], /, **fields: Any) -> M:
     """Build a body from the fields that are not None."""
     return model(**{name: value for name, value in fields.items() if value is not None})
 

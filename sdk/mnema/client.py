@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
 from mnema import calls, citations, consent
+from mnema import facts as fact_calls
 from mnema.bulk import split_batches
 from mnema.errors import BrokenOff
 from mnema.methods import async_method, async_pages, sync_method, sync_pages
@@ -61,6 +62,14 @@ class Mnema:
     delta = sync_method(calls.delta)
     thread_turns = sync_pages(citations.thread_turns)
     erase = sync_method(calls.erase)
+    store_facts = sync_method(fact_calls.store_facts)
+    facts = sync_pages(fact_calls.facts)
+    fact = sync_method(fact_calls.fact)
+    fact_at = sync_method(fact_calls.fact_at)
+    set_fact = sync_method(fact_calls.set_fact)
+    delete_fact = sync_method(fact_calls.delete_fact)
+    answer_fact = sync_method(fact_calls.answer_fact)
+    fact_history = sync_pages(fact_calls.fact_history)
     propose = sync_method(consent.propose)
     proposals = sync_pages(consent.proposals)
     approve = sync_method(consent.approve)
@@ -146,6 +155,14 @@ class AsyncMnema:
     delta = async_method(calls.delta)
     thread_turns = async_pages(citations.thread_turns)
     erase = async_method(calls.erase)
+    store_facts = async_method(fact_calls.store_facts)
+    facts = async_pages(fact_calls.facts)
+    fact = async_method(fact_calls.fact)
+    fact_at = async_method(fact_calls.fact_at)
+    set_fact = async_method(fact_calls.set_fact)
+    delete_fact = async_method(fact_calls.delete_fact)
+    answer_fact = async_method(fact_calls.answer_fact)
+    fact_history = async_pages(fact_calls.fact_history)
     propose = async_method(consent.propose)
     proposals = async_pages(consent.proposals)
     approve = async_method(consent.approve)

@@ -7,13 +7,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
+from mnema.answered import Answered
+from mnema.fact_models import FactAnswer, MemoryActions
+
 T = TypeVar("T")
-
-
-class Answered(BaseModel):
-    """The base of all response models."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Written(Answered):
@@ -56,12 +53,16 @@ class BulkResult(Answered):
 
 
 class Turn(Answered):
-    """A stored turn: its memory's id (None if it was not stored; `reason` says why) and its background jobs."""
+    """A stored turn: its memory's id (None if it was not stored; `reason` says why) and its background jobs.
+
+    `memory_actions`: what the facts of the turn did, None if it states none.
+    """
 
     id: UUID | None
     revision: int | None = None
     jobs: list[UUID]
     reason: str | None = None
+    memory_actions: MemoryActions | None = None
 
 
 class Memory(Answered):
@@ -181,7 +182,8 @@ class ThreadDelta(Delta):
 class Answer(Answered):
     """The answer to a query. `tokens`: of header and items. `degraded`: the part that was not available.
 
-    `answerable`: the best relevance of all candidates, 0 to 1; near 0 nothing that was ranked answers the question.
+    `fact_answer`: the answer from stored facts, if the query asks for facts of the filtered user. `answerable`: the
+    best relevance of all candidates, 0 to 1; near 0 nothing that was ranked answers the question.
     """
 
     items: list[Item]
@@ -190,13 +192,15 @@ class Answer(Answered):
     delta: Delta | None = None
     tokens: int
     took_ms: float
+    fact_answer: FactAnswer | None = None
     answerable: float | None = None
     degraded: str | None = None
     dropped: list[Dropped] | None = None
 
     def prompt(self) -> str:
-        """Return header, items and related items as text for a prompt, one line each."""
-        lines = [item.text for item in (*self.items, *self.related)]
+        """Return header, answer from facts, items and related items as text for a prompt, one line each."""
+        told = [self.fact_answer.text] if self.fact_answer is not None and self.fact_answer.answered else []
+        lines = [*told, *(item.text for item in (*self.items, *self.related))]
         return "\n".join([self.header, *lines] if self.header else lines)
 
 

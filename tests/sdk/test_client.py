@@ -22,6 +22,8 @@ from mnema import (
     VersionConflict,
     citations,
     consent,
+    fact_models,
+    facts,
     models,
     requests,
 )
@@ -230,6 +232,12 @@ SENT: dict[str, type[BaseModel]] = {
     "PatchIn": consent.NewProposal,
     "AskIn": consent.NewQuestion,
     "WithdrawIn": consent.Withdrawal,
+    "FactIn": facts.NewFact,
+    "FactsIn": facts.Statement,
+    "FactPatchIn": facts.NewValue,
+    "FactQuestionIn": facts.FactQuestion,
+    "ActionsIn": facts.ActionsSoFar,
+    "AnswerMetaIn": facts.QuestionMeta,
 }
 ANSWERED: dict[str, type[BaseModel]] = {
     "WrittenOut": models.Written,
@@ -266,6 +274,14 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "ContextOut": consent.Context,
     "KnownOut": consent.KnownValue,
     "WithdrawnOut": consent.Withdrawn,
+    "FactOut": fact_models.Fact,
+    "StatedFactOut": fact_models.StatedFact,
+    "FactPageOut": models.Page[fact_models.Fact],
+    "FactsOut": fact_models.StoredFacts,
+    "MemoryActionsOut": fact_models.MemoryActions,
+    "FactAnswerOut": fact_models.FactAnswer,
+    "FactAnsweredOut": fact_models.FactReply,
+    "AnswerMetaOut": fact_models.ReplyMeta,
 }
 
 

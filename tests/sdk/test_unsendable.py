@@ -29,6 +29,10 @@ CALLS: list[Callable[[Mnema], object]] = [
     lambda memory: list(memory.export(HALF)),
     lambda memory: list(memory.remember_many([NewMemory(text=HALF, **MAYA)])),
     lambda memory: memory.propose("maya", field="city", value=HALF),
+    lambda memory: memory.store_facts("maya", text=HALF),
+    lambda memory: list(memory.facts("maya", thread_id=HALF)),
+    lambda memory: memory.fact_at("maya", HALF, 1),
+    lambda memory: memory.answer_fact(HALF, user_id="maya"),
 ]
 
 
