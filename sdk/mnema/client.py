@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
-from mnema import calls, citations, consent
+from mnema import calls, citations, consent, projects
 from mnema import facts as fact_calls
 from mnema.bulk import split_batches
 from mnema.errors import BrokenOff
@@ -70,6 +70,10 @@ class Mnema:
     delete_fact = sync_method(fact_calls.delete_fact)
     answer_fact = sync_method(fact_calls.answer_fact)
     fact_history = sync_pages(fact_calls.fact_history)
+    store_fact = sync_method(projects.store_fact)
+    get_facts = sync_method(projects.get_facts)
+    get_fact_by_rank = sync_method(projects.get_fact_by_rank)
+    index_chat_message = sync_method(projects.index_chat_message)
     propose = sync_method(consent.propose)
     proposals = sync_pages(consent.proposals)
     approve = sync_method(consent.approve)
@@ -106,6 +110,14 @@ class Mnema:
     def export(self, user_id: str) -> Iterator[dict[str, Any]]:
         """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete."""
         return self._sender.stream_documents(calls.export(user_id))
+
+    def is_available(self) -> bool:
+        """Tell whether the server answers GET /health. Never raise and never retry."""
+        try:
+            self.send(projects.health_once())
+        except Exception:
+            return False
+        return True
 
     def send(self, call: Call[T]) -> T:
         """Send any call and return its result. Raise MnemaError."""
@@ -163,6 +175,10 @@ class AsyncMnema:
     delete_fact = async_method(fact_calls.delete_fact)
     answer_fact = async_method(fact_calls.answer_fact)
     fact_history = async_pages(fact_calls.fact_history)
+    store_fact = async_method(projects.store_fact)
+    get_facts = async_method(projects.get_facts)
+    get_fact_by_rank = async_method(projects.get_fact_by_rank)
+    index_chat_message = async_method(projects.index_chat_message)
     propose = async_method(consent.propose)
     proposals = async_pages(consent.proposals)
     approve = async_method(consent.approve)
@@ -194,6 +210,14 @@ class AsyncMnema:
     def export(self, user_id: str) -> AsyncIterator[dict[str, Any]]:
         """Yield all records of a user as they come; each has its `kind`. BrokenOff: the export is incomplete."""
         return self._sender.stream_documents(calls.export(user_id))
+
+    async def is_available(self) -> bool:
+        """Tell whether the server answers GET /health. Never raise and never retry."""
+        try:
+            await self.send(projects.health_once())
+        except Exception:
+            return False
+        return True
 
     async def send(self, call: Call[T]) -> T:
         """Send any call and return its result. Raise MnemaError."""

@@ -90,6 +90,8 @@ class Call(Generic[T]):
     repeatable: bool = True
     accepted: frozenset[int] = frozenset()
     """Error statuses that `read` understands."""
+    once: bool = False
+    """True if a failure is never retried."""
 
     def build_request(self, client: "httpx.Client | httpx.AsyncClient") -> httpx.Request:
         """Build the request for this client. Raise CannotBeSent."""
@@ -110,7 +112,7 @@ class Call(Generic[T]):
         else:
             retryable = isinstance(failure, httpx.TransportError) and (self.repeatable or isinstance(failure, NOT_SENT))
             asked_s, error = None, error_without_response(failure, self)
-        wait_s = retry.wait_s(attempt, asked_s, spent_s) if retryable else None
+        wait_s = retry.wait_s(attempt, asked_s, spent_s) if retryable and not self.once else None
         if wait_s is None:
             raise error
         return wait_s
