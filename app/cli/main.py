@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 
 import typer
 
-from app.cli import embeddings, jobs, llm, mcp, memories, operators, people, serve, up
+from app.cli import embeddings, facts, jobs, llm, mcp, memories, operators, people, serve, up
 from app.cli.client import error_text, exit_with_error
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
@@ -25,6 +25,7 @@ app.command("remember")(memories.remember_memory)
 app.command("query")(memories.query_memory)
 app.command("search")(memories.search_memories)
 app.command("history")(memories.show_history)
+app.add_typer(facts.facts_app, name="facts")
 app.command("mcp")(mcp.serve_mcp)
 app.command("import")(memories.import_file)
 app.command("export")(people.export_user)

@@ -89,9 +89,11 @@ def query_memory(
 
 
 def print_answer(answer: dict[str, Any]) -> None:
-    """Print header, bullets and related bullets, and with explain the parts of each score."""
+    """Print header, answer from facts, bullets and related bullets, and with explain the parts of each score."""
     if answer["header"]:
         out.print(escape(answer["header"]), highlight=False)
+    if (told := answer.get("fact_answer")) and told["answered"]:
+        out.print(f"- {escape(told['text'])}", highlight=False)
     for item in answer["items"]:
         out.print(f"- {escape(item['text'])}", highlight=False)
         if "score" in item:
