@@ -81,12 +81,14 @@ class FactOut(BaseModel):
     model_config = ConfigDict(from_attributes=True)
     id: UUID
     user_id: str
-    thread_id: str | None
+    thread_id: str | None = None
     topic_key: str
     kind: Literal["ranked", "single"]
-    rank: int | None = Field(description="from 1; null if the kind is single")
+    rank: int | None = Field(default=None, description="from 1; null if the kind is single")
     value: str
-    source_message_id: str | None = Field(description="the message that stated it; of a stored turn its id")
+    source_message_id: str | None = Field(
+        default=None, description="the message that stated it; of a stored turn its id"
+    )
     created_at: datetime = Field(description="when it was stated")
     updated_at: datetime
 
