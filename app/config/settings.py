@@ -24,7 +24,7 @@ SECRET_BYTES = 32
 MAKE_SECRET = f"at least {SECRET_BYTES} bytes, the same everywhere and for ever; once: `openssl rand -hex 32`"
 NO_SECRET = f"set MNEMA_SECRET_KEY: {MAKE_SECRET}"
 SHORT_SECRET = f"MNEMA_SECRET_KEY is too short: {MAKE_SECRET}"
-ToolKind = Literal["query", "remember", "history"]
+ToolKind = Literal["query", "remember", "history", "facts"]
 Origin = Annotated[
     str, Field(pattern=r"^(\*|https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?)$")
 ]
@@ -129,6 +129,7 @@ class Settings(LayeredSettings):
             "query": ["memory.query", "memory_query"],
             "remember": ["memory.remember", "memory_remember"],
             "history": ["memory.history", "memory_history"],
+            "facts": ["memory.facts", "memory_facts"],
         }
     )
 

@@ -1,11 +1,14 @@
 """Text of the tools' answers, for models that see only text."""
 
+from app.api.schemas.facts.facts import FactAnsweredOut, FactOut, FactPageOut
 from app.api.schemas.memory.memories import HistoryPageOut, WrittenOut
 from app.domain.text_rules import one_line
 from app.usecases.recall.answer import Answer
 
 NOTHING = "No stored memory matches."
 TOO_LONG = "Memories match, but none fits the token budget."
+NO_FACTS = "No stored fact matches."
+NO_QUESTION = "This is no question about facts. Search the memories for it."
 
 
 def answer_text(answer: Answer) -> str:
@@ -39,3 +42,22 @@ def history_text(page: HistoryPageOut) -> str:
     if page.next_cursor:
         lines.append(f"more: cursor {page.next_cursor}")
     return "\n".join(lines)
+
+
+def facts_text(page: FactPageOut) -> str:
+    """Return one line for each fact, and a last line with the cursor if there are more."""
+    lines = [_fact_line(fact) for fact in page.items]
+    if page.next_cursor:
+        lines.append(f"more: cursor {page.next_cursor}")
+    return "\n".join(lines) or NO_FACTS
+
+
+def _fact_line(fact: FactOut) -> str:
+    rank = "" if fact.rank is None else f" #{fact.rank}"
+    thread = "" if fact.thread_id is None else f" (thread {fact.thread_id})"
+    return f"{fact.topic_key}{rank}: {one_line(fact.value)}{thread}"
+
+
+def fact_answer_text(answer: FactAnsweredOut) -> str:
+    """Return the answer to a question, or the way to one if it is no question about facts."""
+    return answer.text or NO_QUESTION

@@ -6,16 +6,22 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from app.api.errors import Problem
-from app.api.schemas.fields import Limit, Request
+from app.api.schemas.facts.facts import FactAnsweredOut, FactOut, FactPageOut, FactQuestionIn, TopicKey
+from app.api.schemas.fields import Identifier, Limit, Request
 from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut, MemoryIn, WrittenOut
 from app.api.schemas.recall.query import AnswerOut, QueryIn
 from app.bootstrap import Application
 from app.config.settings import ToolKind
+from app.domain.facts.fact import FactFilter
 from app.domain.principal import Principal
-from app.mcp.text import answer_text, history_text, written_text
+from app.mcp.text import answer_text, fact_answer_text, facts_text, history_text, written_text
+
+Cursor = Annotated[str, Field(max_length=500)]
+CURSOR_HELP = "`next_cursor` of the previous page"
+FactQuestion = Annotated[str, Field(min_length=1, max_length=8000)]
 
 
 class RememberIn(MemoryIn):
@@ -29,9 +35,28 @@ class HistoryIn(Request):
 
     memory_id: UUID
     limit: Limit = 50
-    cursor: Annotated[str, Field(max_length=500)] | None = Field(
-        default=None, description="`next_cursor` of the previous page"
+    cursor: Cursor | None = Field(default=None, description=CURSOR_HELP)
+
+
+class ReadFactsIn(Request):
+    """The user whose facts to list, and the page; or a question about them."""
+
+    user_id: Identifier
+    thread_id: Identifier | None = Field(
+        default=None, description="list only this thread's facts; answer from this thread first"
     )
+    topic_key: TopicKey | None = Field(default=None, description="list only this topic")
+    question: FactQuestion | None = Field(
+        default=None, description="answer this in place of a list", examples=["What's my second favorite color?"]
+    )
+    limit: Limit = 50
+    cursor: Cursor | None = Field(default=None, description=CURSOR_HELP)
+
+    @model_validator(mode="after")
+    def _check_question(self) -> "ReadFactsIn":
+        if self.question is not None and (self.topic_key is not None or self.cursor is not None):
+            raise ValueError("topic_key and cursor are for a list; leave them out with a question")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +69,14 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. `scope` is the scope that the caller's key must have."""
+    """One tool. `scope` is the scope that the caller's key must have, `answers` has its kinds of answers."""
 
     kind: ToolKind
     title: str
     description: str
     scope: str
     takes: type[Request]
-    answers: type[BaseModel]
+    answers: tuple[type[BaseModel], ...]
     annotations: ToolAnnotations
     run: Callable[[Application, Principal, Any], Awaitable[ToolOutcome]]
 
@@ -60,16 +85,17 @@ class Tool:
         return self.takes.model_json_schema(by_alias=True)
 
     def output_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the structured answer: the tool's own answer, or a problem document.
+        """Return the JSON Schema of the structured answer: one of the tool's answers, or a problem document.
 
         The problem is included because some clients also validate the structured part of an error.
         """
+        models: tuple[type[BaseModel], ...] = (*self.answers, Problem)
         definitions: dict[str, Any] = {}
-        for model in (self.answers, Problem):
+        for model in models:
             schema = model.model_json_schema(by_alias=True, mode="serialization")
             definitions |= schema.pop("$defs", {})
             definitions[model.__name__] = schema
-        either = [{"$ref": f"#/$defs/{model.__name__}"} for model in (self.answers, Problem)]
+        either = [{"$ref": f"#/$defs/{model.__name__}"} for model in models]
         return {"type": "object", "anyOf": either, "$defs": definitions}
 
 
@@ -92,6 +118,19 @@ async def _run_history(app: Application, principal: Principal, arguments: Histor
     return ToolOutcome(history_text(page), page.model_dump(mode="json"))
 
 
+async def _run_facts(app: Application, principal: Principal, arguments: ReadFactsIn) -> ToolOutcome:
+    user, thread = arguments.user_id, arguments.thread_id
+    if arguments.question is not None:
+        question = FactQuestionIn(user_id=user, thread_id=thread, query=arguments.question)
+        counted = await app.facts.answer.answer_question(principal, user, thread, question.query)
+        reply = FactAnsweredOut.from_answer(counted.answer, question)
+        return ToolOutcome(fact_answer_text(reply), reply.model_dump(mode="json"))
+    filters = FactFilter(user, thread, arguments.topic_key)
+    found = await app.facts.read.list_facts(principal, filters, arguments.cursor, arguments.limit)
+    page = FactPageOut(items=[FactOut.from_fact(fact) for fact in found.items], next_cursor=found.next_cursor)
+    return ToolOutcome(facts_text(page), page.model_dump(mode="json"))
+
+
 TOOLS = (
     Tool(
         kind="query",
@@ -101,7 +140,7 @@ TOOLS = (
         "last query come first.",
         scope="query",
         takes=QueryIn,
-        answers=AnswerOut,
+        answers=(AnswerOut,),
         # memories stay unchanged, but the delta cursor moves, so the same call may answer differently
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=False, open_world_hint=False),
         run=_run_query,
@@ -114,7 +153,7 @@ TOOLS = (
         "its history.",
         scope="write",
         takes=RememberIn,
-        answers=WrittenOut,
+        answers=(WrittenOut,),
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
         ),
@@ -126,8 +165,19 @@ TOOLS = (
         description="List every change of a memory, newest first.",
         scope="query",
         takes=HistoryIn,
-        answers=HistoryPageOut,
+        answers=(HistoryPageOut,),
         annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
         run=_run_history,
+    ),
+    Tool(
+        kind="facts",
+        title="Facts of a user",
+        description="List the ranked lists and single values that a user has stated, such as favorite colors; or, with "
+        "`question`, answer an ordinal or list question from them ('What is my second favorite color?').",
+        scope="query",
+        takes=ReadFactsIn,
+        answers=(FactPageOut, FactAnsweredOut),
+        annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+        run=_run_facts,
     ),
 )

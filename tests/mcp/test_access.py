@@ -74,7 +74,10 @@ async def test_a_key_works_until_it_is_revoked(connect: Connect, app: Applicatio
 @pytest.mark.parametrize(
     ("scopes", "listed"),
     [
-        (["query"], ["memory.query", "memory_query", "memory.history", "memory_history"]),
+        (
+            ["query"],
+            ["memory.query", "memory_query", "memory.history", "memory_history", "memory.facts", "memory_facts"],
+        ),
         (["write"], ["memory.remember", "memory_remember"]),
         (["query", "write"], None),
         (["admin"], None),
@@ -90,6 +93,7 @@ async def test_a_key_lists_what_it_may_call_and_calls_nothing_else(
         "query": {"agent": "supervisor", "query": "milk"},
         "remember": body("Maya hums while cooking."),
         "history": {"memory_id": written["id"]},
+        "facts": {"user_id": "maya"},
     }
     async with by_http(server, caller.key) as client:
         every = await names(client)

@@ -19,7 +19,7 @@ from tests.factories import Caller, Clock, serve
 from tests.mcp.connections import answered, ask, by_http, names
 
 OPENAI_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
-PLAIN = ["memory_query", "memory_remember", "memory_history"]
+PLAIN = ["memory_query", "memory_remember", "memory_history", "memory_facts"]
 
 
 class RefusedByModel(Exception):
@@ -90,7 +90,7 @@ async def test_every_dotted_name_has_a_plain_one_of_the_same_tool(server: str, c
 async def test_an_installation_may_name_its_tools(
     settings: Settings, embedder: Embedder, clock: Clock, caller: Caller
 ) -> None:
-    own = settings.model_copy(update={"mcp_tool_names": {"query": ["recall", "acme.recall"], "history": []}})
+    own = settings.model_copy(update={"mcp_tool_names": {"query": ["recall", "acme.recall"], "facts": []}})
     async with (
         serve(own, Doubles(embedder=embedder, clock=clock)) as url,
         by_http(url, caller.key) as client,

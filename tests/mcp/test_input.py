@@ -26,7 +26,9 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
-SOME_NAMES = st.sampled_from(["memory.query", "memory_remember", "memory.history", "memory.forget", "", "\ud800"])
+SOME_NAMES = st.sampled_from(
+    ["memory.query", "memory_remember", "memory.history", "memory.facts", "memory.forget", "", "\ud800"]
+)
 
 
 async def post(client: httpx.AsyncClient, content: Any, **headers: str) -> httpx.Response:

@@ -19,6 +19,8 @@ EVERY_NAME = [
     "memory_remember",
     "memory.history",
     "memory_history",
+    "memory.facts",
+    "memory_facts",
 ]
 
 
@@ -127,7 +129,11 @@ async def test_the_schema_is_the_seeds_and_the_models(server: str, caller: Calle
     filters = query.input_schema["$defs"]["FiltersIn"]["properties"]
     seed = "user_id agent_id run_id actor_id role pinned importance_min importance_max updated_after updated_before"
     assert set(seed.split()) | {"category"} == set(filters)
-    for alias, name in (("memory_query", "memory.query"), ("memory_history", "memory.history")):
+    for alias, name in (
+        ("memory_query", "memory.query"),
+        ("memory_history", "memory.history"),
+        ("memory_facts", "memory.facts"),
+    ):
         assert tools[alias].model_copy(update={"name": name}) == tools[name]
     hints = {name: tool.annotations and tool.annotations.read_only_hint for name, tool in tools.items()}
     assert hints == {name: "remember" not in name for name in EVERY_NAME}
