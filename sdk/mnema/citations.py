@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 from uuid import UUID
 
+from mnema.answered import Answered
 from mnema.calls import JSON, build_body, model_reader, path_segment, query_params
-from mnema.models import Answered, Page
+from mnema.models import Page
 from mnema.requests import Sent
 from mnema.transport import Call
 

@@ -25,6 +25,7 @@ from mnema import (
     fact_models,
     facts,
     models,
+    projects,
     requests,
 )
 from pydantic import BaseModel, ValidationError
@@ -238,6 +239,9 @@ SENT: dict[str, type[BaseModel]] = {
     "FactQuestionIn": facts.FactQuestion,
     "ActionsIn": facts.ActionsSoFar,
     "AnswerMetaIn": facts.QuestionMeta,
+    "ProjectFactIn": projects.ProjectFactIn,
+    "ProjectFactsIn": projects.ProjectFactsQuery,
+    "ChatMessageIn": projects.ChatMessage,
 }
 ANSWERED: dict[str, type[BaseModel]] = {
     "WrittenOut": models.Written,
@@ -282,6 +286,10 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "FactAnswerOut": fact_models.FactAnswer,
     "FactAnsweredOut": fact_models.FactReply,
     "AnswerMetaOut": fact_models.ReplyMeta,
+    "ProjectFactStoredOut": projects.StoredProjectFact,
+    "ProjectFactOut": projects.ProjectFact,
+    "ProjectFactsOut": projects.ProjectFacts,
+    "ChatMessageOut": projects.IndexedMessage,
 }
 
 

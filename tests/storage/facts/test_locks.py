@@ -9,7 +9,7 @@ import asyncpg
 from app.domain.facts.fact import FactOperation, FactStatement
 from app.domain.principal import Principal
 from app.storage.journal import Journal
-from tests.storage.building import bind, creation
+from tests.storage.building import Gate, bind, creation
 
 COLORS = FactOperation("list", "favorite_colors", ((1, "red"), (2, "white")))
 
@@ -24,9 +24,7 @@ async def test_a_turn_with_facts_waits_for_its_user_without_holding_its_thread(
         await bind(raw, a.tenant_id)
         await raw.fetch("SELECT FROM users WHERE tenant_id = $1 FOR NO KEY UPDATE", a.tenant_id)
         waiting = asyncio.create_task(journal.record(a, [replace(new, facts=(statement,))]))
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        while not await superuser.fetchval(waits):
-            await asyncio.sleep(0.01)
+        await Gate(superuser).waiting(1)
         threads = "SELECT thread_id FROM thread_revision WHERE tenant_id = $1 FOR UPDATE NOWAIT"
         assert [row["thread_id"] for row in await raw.fetch(threads, a.tenant_id)] == ["talk"]
     recorded = await waiting

@@ -16,7 +16,7 @@ from app.api.schemas.facts.projects import (
     ProjectFactsOut,
     ProjectFactStoredOut,
 )
-from app.api.transport.idempotency import retry_key
+from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application
 from app.domain.errors import InvalidInput
@@ -34,11 +34,14 @@ MOST = 200
     response_model=ProjectFactStoredOut,
     responses={201: {"links": links.PROJECT_FACT}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
-async def store(app: App, principal: Writer, body: ProjectFactIn) -> ProjectFactStoredOut:
-    """Store one value of a project's chat."""
+async def store(
+    app: App, principal: Writer, body: ProjectFactIn, idempotency_key: IdempotencyHeader = None
+) -> ProjectFactStoredOut:
+    """Store one value of a project's chat. Retry with the same `Idempotency-Key` and body to store once."""
     await _require_project(app, principal, body.project_id)
+    key = retry_key("POST /facts/store", idempotency_key, body)
     return ProjectFactStoredOut.from_outcome(
-        await app.facts.store.store_values(principal, body.to_place(), [body.to_domain()])
+        await app.facts.store.store_values(principal, body.to_place(), [body.to_domain()], key)
     )
 
 
