@@ -28,6 +28,12 @@ READS = frozenset(
         "GET /checkpoints/{thread_id}",
         "POST /saver/get",
         "POST /saver/list",
+        "GET /facts",
+        "GET /facts/{fact_id}",
+        "GET /facts/{fact_id}/history",
+        "GET /facts/{topic_key}/{rank}",
+        "POST /facts/answer",
+        "POST /facts/get",
     }
 )
 WRITES = frozenset(
@@ -50,6 +56,11 @@ WRITES = frozenset(
         "POST /store/batch",
         "POST /users/{user_id}/context/patches",
         "POST /users/{user_id}/context/patches/{patch_id}/ask",
+        "POST /facts",
+        "POST /facts/store",
+        "PATCH /facts/{fact_id}",
+        "DELETE /facts/{fact_id}",
+        "POST /index-chat-message",
     }
 )
 APPROVALS = frozenset(
@@ -70,6 +81,9 @@ ADMINS = frozenset(
         "POST /jobs/resume",
     }
 )
+
+ALTERNATIVES = {"facts": "text"}
+"""A field, and the field of the same body that it stands for: a request with both is refused."""
 
 
 @dataclass(frozen=True)
@@ -201,4 +215,10 @@ def _bodies(schema: dict[str, Any], sample: Any, schemas: dict[str, Any], values
         else:
             variants = _bodies(part, sample.get(name, {}), schemas, values)
         for value in itertools.islice(variants, 500):
-            yield {**sample, name: value}
+            yield replaced(sample, {name: value})
+
+
+def replaced(sample: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the sample with other values, without the fields that they stand for."""
+    gone = {ALTERNATIVES[name] for name in values if name in ALTERNATIVES} - values.keys()
+    return {name: value for name, value in sample.items() if name not in gone} | values

@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import pkgutil
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from tests.api.route_catalog import ADMINS, APPROVALS, PUBLIC, PUBLIC_PAGES, REA
 from tests.factories import Caller, make_caller
 
 THREAD = "launch"
+TOPIC = "favorite_notes"
 ASKED = ["Shall", "I", "remember", "that", "you", "live", "in", "Lisbon"]
 _RUNS = [" ".join(ASKED[at:end]) for at in range(len(ASKED)) for end in range(at + 1, len(ASKED) + 1)]
 VALUES = itertools.cycle(itertools.product(_RUNS, ("city", "language", "pronouns", "preferred_name")))
@@ -29,9 +31,22 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     turn = await say(client, text, thread_id=THREAD)
     assert (await client.put(f"/checkpoints/{THREAD}", params={"user_id": "maya"}, json={})).status_code == 200
     await say(client, " ".join(ASKED) + "?", role="assistant", thread_id=THREAD)
+    waiting = (await client.get("/users/maya/context/patches", params={"state": "pending"})).json()["items"]
+    for patch in waiting[10:]:  # a user has a limited number of open proposals
+        assert (await client.post(f"/users/maya/context/patches/{patch['id']}/reject")).status_code == 200
     patch = await propose(client, *next(VALUES))
+    told = {"user_id": "maya", "facts": [{"topic_key": TOPIC, "rank": 2, "value": text}]}
+    facts = await client.post("/facts", json=told)
+    assert facts.status_code == 201, facts.text
     places = {"memory_id": written["id"], "job_id": turn["jobs"][0], "patch_id": patch["id"]}
+    places |= {"fact_id": facts.json()["facts"][0]["id"], "topic_key": TOPIC, "rank": "2"}
     return {**places, "thread_id": THREAD, "user_id": "maya"}
+
+
+async def stored_by(client: httpx.AsyncClient, places: dict[str, str]) -> list[Any]:
+    """Return the tenant's memories and facts, and the sample's memory and history."""
+    paths = ["/memory", f"/memory/{places['memory_id']}", "/facts?user_id=maya", "/facts?user_id=default"]
+    return [(await client.get(path)).json() for path in (*paths, f"/facts/{places['fact_id']}/history")]
 
 
 def test_nothing_is_served_that_the_document_does_not_name() -> None:
@@ -79,7 +94,7 @@ async def test_no_guarded_route_answers_without_a_valid_key(app: Application, se
     wrong = {}
     async with caller.client(server) as admin:
         places = await places_of(admin, "Maya signs with a fountain pen.")
-        before = (await admin.get("/memory")).json()
+        before = await stored_by(admin, places)
     async with httpx.AsyncClient(base_url=server) as nobody:
         every = await guarded(nobody)
         for name, headers in (await bad_headers(app, caller)).items():
@@ -89,7 +104,7 @@ async def test_no_guarded_route_answers_without_a_valid_key(app: Application, se
                     wrong[name, operation.name] = response.text
     assert wrong == {}
     async with caller.client(server) as admin:
-        assert (await admin.get("/memory")).json() == before
+        assert await stored_by(admin, places) == before
 
 
 async def test_a_key_works_until_it_is_revoked(app: Application, server: str, caller: Caller) -> None:
@@ -129,12 +144,11 @@ async def test_a_refused_scope_changes_nothing(app: Application, server: str, ca
     reader = await make_caller(app, ["query"], tenant=caller)
     async with caller.client(server) as admin, reader.client(server) as client:
         places = await places_of(admin, "Maya hums while cooking.")
-        before = (await admin.get(f"/memory/{places['memory_id']}")).json(), (await admin.get("/memory")).json()
+        before = await stored_by(admin, places)
         for operation in await guarded(client):
             if operation.name in WRITES | APPROVALS | ADMINS:
                 refused(await operation.call(client, places), 403, "scope_required")
-        after = (await admin.get(f"/memory/{places['memory_id']}")).json(), (await admin.get("/memory")).json()
-    assert after == before
+        assert await stored_by(admin, places) == before
 
 
 async def test_only_an_administrator_may_purge_and_erase(app: Application, server: str, caller: Caller) -> None:
@@ -147,3 +161,8 @@ async def test_only_an_administrator_may_purge_and_erase(app: Application, serve
         assert (await client.get(url)).json()["state"] == "active"
         assert (await admin.delete(url, params={"purge": True})).status_code == 204
         refused(await client.get(url), 404, "not_found")
+        fact = f"/facts/{places['fact_id']}"
+        refused(await client.delete(fact, params={"purge": True}), 403, "scope_required")
+        assert (await client.get(fact)).status_code == 200
+        assert (await admin.delete(fact, params={"purge": True})).status_code == 204
+        refused(await client.get(fact), 404, "not_found")

@@ -34,7 +34,7 @@ MOST = 200
     response_model=ProjectFactStoredOut,
     responses={201: {"links": links.PROJECT_FACT}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
 )
-async def store(
+async def store_value(
     app: App, principal: Writer, body: ProjectFactIn, idempotency_key: IdempotencyHeader = None
 ) -> ProjectFactStoredOut:
     """Store one value of a project's chat. Retry with the same `Idempotency-Key` and body to store once."""
@@ -50,7 +50,7 @@ async def store(
     response_model=ProjectFactsOut,
     responses=openapi_errors(400, 401, 403, 404, 413, 422, 503),
 )
-async def get(app: App, principal: Reader, body: ProjectFactsIn) -> ProjectFactsOut:
+async def get_values(app: App, principal: Reader, body: ProjectFactsIn) -> ProjectFactsOut:
     """Return at most 200 facts of a project's chat by topic and rank."""
     if body.rank is not None and body.topic_key is None:
         raise InvalidInput("rank needs topic_key")

@@ -26,6 +26,9 @@ Model = Annotated[ModelName, Field(description="the name of the model in the lab
 class FactIn(Request):
     """A value to store. `ranked` needs a rank, `single` has none."""
 
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"topic_key": "favorite_colors", "rank": 1, "value": "blue"}]}
+    )
     topic_key: TopicKey
     kind: Literal["ranked", "single"] = "ranked"
     rank: Rank | None = Field(default=None, description="from 1 to 10, unless configured otherwise")
