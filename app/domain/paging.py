@@ -21,6 +21,7 @@ TurnPosition: TypeAlias = tuple[int | None, datetime, UUID]
 MAX_SEQ: Final = 2**62
 """The largest place of a turn in its thread."""
 _SEQ: Final = re.compile("[0-9]{1,19}")
+_RANK: Final = re.compile("[0-9]{1,4}")
 
 
 def encode_place(place: Sequence[str]) -> str:
@@ -64,10 +65,9 @@ def decode_fact_place(cursor: str | None) -> list[str] | None:
 
 
 def _small(rank: Any) -> int:
-    number = int(rank)
-    if not 0 <= number <= 1000:
-        raise ValueError(rank)
-    return number
+    if not isinstance(rank, str) or not _RANK.fullmatch(rank) or int(rank) > 1000:
+        raise ValueError("not a rank")
+    return int(rank)
 
 
 def decode_cursor(cursor: str | None) -> Position | None:

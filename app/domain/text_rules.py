@@ -47,6 +47,11 @@ def normalise_text(text: str, *, keep_lines: bool = False, strict: bool = False)
     return re.sub(r"\n{3,}", "\n\n", lines).strip()
 
 
+def shows_nothing(text: str) -> bool:
+    """Return True for a text without any visible character, such as one of blanks and accents alone."""
+    return all(unicodedata.category(char) in {"Zs", "Cf", "Cc", "Mn"} for char in text)
+
+
 def one_line(text: str) -> str:
     """Return `text` on one line. Each run of whitespace becomes one space."""
     return " ".join(text.split())
@@ -95,7 +100,7 @@ def check_text(text: str, type_: str, limits: TextLimits, trim: bool) -> str:
     clean = normalise_text(text[:raw_limit], keep_lines=keeps_lines(type_), strict=not trim)
     if len(clean) <= limit and len(text) > raw_limit:
         raise _too_long(type_, limit, len(text))
-    if all(unicodedata.category(char) in {"Zs", "Cf", "Cc", "Mn"} for char in clean):
+    if shows_nothing(clean):
         raise EmptyText
     if len(clean) <= limit:
         return clean

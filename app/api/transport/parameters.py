@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.convertors import Convertor, register_url_convertor
 
 from app.api.transport.direct import Decoder, Handler, direct_handler
 from app.api.transport.signature import signature_of
@@ -15,6 +16,26 @@ MAX_NAME_CHARS = 60
 """Characters of an unknown name that are compared and repeated in the answer."""
 MAX_REPORTED = 5
 """Unknown names that are reported one by one."""
+
+
+class RankConvertor(Convertor[int]):
+    """A whole number in a path, `{rank:rank}`, of at most nine digits: any longer one is a place of no route.
+
+    Starlette's `int` accepts so many digits that Python refuses to convert them.
+    """
+
+    regex = "[0-9]{1,9}"
+
+    def convert(self, value: str) -> int:
+        """Return the number."""
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        """Return the digits."""
+        return str(value)
+
+
+register_url_convertor("rank", RankConvertor())
 
 
 class StrictRoute(APIRoute):

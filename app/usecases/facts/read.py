@@ -10,7 +10,7 @@ from app.domain.paging import decode_cursor, decode_fact_place, encode_cursor, e
 from app.domain.principal import Principal
 from app.storage.facts.facts import FactStorage
 from app.storage.memory.memories import HistoryRow
-from app.storage.uow import UnitOfWork
+from app.storage.uow import ReadTx, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,15 @@ class ReadFacts:
         after = decode_cursor(cursor)
         async with self._uow.read(principal) as tx:
             rows = await self._facts.list_history(tx, principal, fact_id, after, limit + 1)
-        if not rows and after is None:
-            raise NotFound()
+            if not rows and not await self._is_visible(tx, principal, fact_id):
+                raise NotFound()
         items = [HistoryRow(**row) for row in rows[:limit]]
         return items, encode_cursor((items[-1].ts, items[-1].id)) if len(rows) > limit else None
+
+    async def _is_visible(self, tx: ReadTx, principal: Principal, fact_id: UUID) -> bool:
+        """Return whether the fact is there, removed or not, in the principal's categories."""
+        fact = (await self._facts.get_facts(tx, principal, [fact_id])).get(fact_id)
+        return fact is not None and (principal.categories is None or fact.category in principal.categories)
 
 
 def _place_of(fact: Fact) -> tuple[str, str, str, str]:

@@ -17,7 +17,7 @@ from app.domain.idempotency import OptionalKey
 from app.domain.ids import check_moment
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.domain.text_rules import normalise_text
+from app.domain.text_rules import normalise_text, shows_nothing
 from app.ports import Clock
 from app.storage.facts.facts import FactStorage
 from app.storage.journal import Journal, KeyRecord
@@ -123,7 +123,7 @@ class StoreFacts:
         longest = self._policy.value_chars
         if len(value) > 4 * longest or len(clean := normalise_text(value, strict=True)) > longest:
             raise TextTooLong(f"A value may have {longest} characters; shorten it.", limit=longest, length=len(value))
-        if not clean:
+        if shows_nothing(clean):
             raise EmptyText
         return clean
 

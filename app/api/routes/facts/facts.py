@@ -142,7 +142,7 @@ async def history(
 
 
 @router.get(
-    "/{topic_key}/{rank:int}",
+    "/{topic_key}/{rank:rank}",
     response_model=FactOut,
     responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)},
 )
@@ -150,7 +150,7 @@ async def at_rank(
     app: App,
     principal: Reader,
     topic_key: Annotated[TopicKey, Path()],
-    rank: Annotated[int, Path(ge=0, le=2**31 - 1)],
+    rank: Annotated[int, Path(ge=0, le=999_999_999)],
     user_id: Annotated[Identifier, Query()],
     thread_id: Annotated[Identifier | None, Query()] = None,
 ) -> FactOut:
