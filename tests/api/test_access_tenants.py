@@ -35,9 +35,35 @@ CHECKPOINT = {
 }
 ITEM = "Zorblax hides the second vault key in a beehive."
 STEPS = "1. Wake the zorblax engine. 2. Whisper the zorblax word."
+TOPIC = "topic_of_zorblax"
+FACT = "the second zorblax moon"
+RESTATED = "the third zorblax moon"
+DROPPED = "a bribe for zorblax"
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
 CONFIGURED = {"unknown_agent", "category_not_allowed"}  # shows the configuration, not data of a tenant
+REPEATING = "POST /facts"  # answers with facts that this caller's earlier requests may have stored
+OWNED = ("{memory_id}", "{user_id}", "{job_id}", "{fact_id}", "{topic_key}")
 PROPOSING = "POST /users/{user_id}/context/patches"  # creates the caller's own user of that name
+
+
+async def state_facts(client: httpx.AsyncClient) -> dict[str, str]:
+    """Store a corrected fact and a removed one; return their ids, the ids of their history and their secrets."""
+    facts = [{"topic_key": TOPIC, "rank": rank, "value": value} for rank, value in ((1, FACT), (2, DROPPED))]
+    place = {name: NAMES[name] for name in ("user_id", "thread_id")} | {"source_message_id": "message-of-zorblax"}
+    stored = await client.post("/facts", json=place | {"facts": facts})
+    assert stored.status_code == 201, stored.text
+    kept, gone = (fact["id"] for fact in stored.json()["facts"])
+    assert (await client.patch(f"/facts/{kept}", json={"value": RESTATED})).status_code == 200
+    assert (await client.delete(f"/facts/{gone}")).status_code == 200
+    trail = [row["id"] for row in (await client.get(f"/facts/{kept}/history")).json()["items"]]
+    secrets = {
+        "topic": TOPIC,
+        "value": FACT,
+        "new value": RESTATED,
+        "dropped": DROPPED,
+        "message": "message-of-zorblax",
+    }
+    return {"fact kept": kept, "fact gone": gone} | secrets | {f"history {id_}": id_ for id_ in trail}
 
 
 async def seed(client: httpx.AsyncClient) -> dict[str, str]:
@@ -72,6 +98,7 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     ids = {f"memory {n}": w["id"] for n, w in enumerate((first, second, third, fourth, turn))}
     trail = {f"history {row['id']}": row["id"] for row in await history_of(client, first["id"])}
     rich_values = {"turn": "turn-of-zorblax", "quote": "quote-of-zorblax", "metadata": "metadata-of-zorblax"}
+    told = await state_facts(client)
     said = {
         "said": SAID,
         "active": ACTIVE,
@@ -91,22 +118,26 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
         | ids
         | trail
         | rich_values
+        | told
         | said
         | {"tag": "tag-of-zorblax", "cursor": cursor, "job": turn["jobs"][0], "patch": waiting["id"]}
     )
 
 
 async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict[str, Any]:
-    """Return all memories that a tenant can see, without the access counts, which reading changes."""
+    """Return all memories and facts that a tenant can see, without the access counts, which reading changes."""
     seen: dict[str, Any] = {
         state: await listed(client, state=state) for state in ("active", "superseded", "soft_deleted")
     }
     for name, memory_id in secrets.items():
         if name.startswith("memory"):
             seen[name] = await history_of(client, memory_id)
+        elif name.startswith("fact"):
+            seen[name] = (await client.get(f"/facts/{memory_id}/history")).json()
     seen["jobs"] = (await client.get("/jobs")).json()
     seen["paused"] = (await client.get("/jobs/counts")).json()["paused"]
     of_user = {"user_id": NAMES["user_id"]}
+    seen["facts"] = (await client.get("/facts", params=of_user)).json()
     seen["state"] = (await client.get(f"/checkpoints/{NAMES['thread_id']}", params=of_user)).json()
     seen["checkpoints"] = (await client.post("/saver/list", json={})).json()
     seen["delta"] = (await client.get(f"/threads/{NAMES['thread_id']}/delta")).json()
@@ -119,27 +150,39 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
     return seen
 
 
-def leaked(response: httpx.Response, secrets: dict[str, str]) -> list[str]:
-    """Return the secrets in a response that its own request did not contain."""
+def leaked(response: httpx.Response, secrets: dict[str, str], said: str = "") -> list[str]:
+    """Return the secrets in a response that neither its own request nor `said` contain."""
     url = response.request.url
     content = json.loads(response.request.content or b"null")
-    sent = f"{url}{url.path}{dict(url.params)}{json.dumps(content, ensure_ascii=False)}"
+    sent = f"{said}{url}{url.path}{dict(url.params)}{json.dumps(content, ensure_ascii=False)}"
     received = response.text + str(response.headers)
     return [name for name, secret in secrets.items() if secret in received and secret not in sent]
 
 
-def places_in(secrets: dict[str, str]) -> list[dict[str, str]]:
-    ids = [secret for name, secret in secrets.items() if name.startswith("memory")]
-    more = {"job_id": secrets["job"], "patch_id": secrets["patch"]}
-    return [NAMES | more | {"memory_id": memory_id} for memory_id in ids]
+def places_in(secrets: dict[str, str], path: str) -> list[dict[str, str]]:
+    """Return the places of a path: one for each memory or each fact, if the path names one."""
+    more = {"job_id": secrets["job"], "patch_id": secrets["patch"], "topic_key": TOPIC, "rank": "1"}
+    for kind in ("memory", "fact"):
+        ids = [secret for name, secret in secrets.items() if name.startswith(f"{kind} ")]
+        if f"{{{kind}_id}}" in path:
+            return [NAMES | more | {f"{kind}_id": id_} for id_ in ids]
+    return [NAMES | more]
 
 
-def judged(operation: Operation, response: httpx.Response, secrets: dict[str, str], plain: bool) -> Any:
+def distinct(content: Any, operation: Operation, number: int) -> Any:
+    """Return a body with a message id of its own, unless it tests another one: a message is stored once."""
+    ids = operation.sample(), content
+    if not all(isinstance(body, dict) and "message_id" in body for body in ids):
+        return content
+    return content | {"message_id": f"m{number}"} if ids[0]["message_id"] == ids[1]["message_id"] else content
+
+
+def judged(operation: Operation, response: httpx.Response, secrets: dict[str, str], plain: bool, said: str = "") -> Any:
     """Return the error in an answer to the other tenant, None if there is none."""
     status, code = verdict(response)
-    if found := leaked(response, secrets):
+    if found := leaked(response, secrets, said):
         return f"leaks {found}"
-    if operation.name != PROPOSING and any(p in operation.path for p in ("{memory_id}", "{user_id}", "{job_id}")):
+    if operation.name != PROPOSING and any(place in operation.path for place in OWNED):
         return None if (status, code) == (404, "not_found") or (status == 422 and not plain) else response.text
     return None if status in (200, 201, 204, 404, 422) or code in CONFIGURED else response.text
 
@@ -159,14 +202,18 @@ async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, 
         for operation in sorted(
             every, key=lambda o: (o.name not in deciding, o.name not in READS, "{user_id}" not in o.path, o.name)
         ):
+            said = ""
             requests: list[tuple[dict[str, Any], Any]] = [({}, operation.sample())]
             requests += [(params, operation.sample()) for params in operation.variants(values)]
-            requests += [({}, content) for content in operation.bodies(values if operation.name in READS else few)]
-            for places in places_in(secrets) if "{memory_id}" in operation.path else places_in(secrets)[:1]:
+            bodies = operation.bodies(values if operation.name in READS else few)
+            requests += [({}, distinct(content, operation, number)) for number, content in enumerate(bodies)]
+            for places in places_in(secrets, operation.path):
                 for number, (params, content) in enumerate(requests):
                     response = await operation.call(client, places, content, params=params)
-                    if (problem := judged(operation, response, secrets, number == 0)) is not None:
+                    if (problem := judged(operation, response, secrets, number == 0, said)) is not None:
                         wrong[f"{operation.name} {params} {content}"] = problem
+                    if operation.name == REPEATING:
+                        said += json.dumps(content, ensure_ascii=False)
         assert await everything(owner, secrets) == before
     assert wrong == {}
 
