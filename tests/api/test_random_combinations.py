@@ -27,7 +27,7 @@ from app.domain.principal import Principal
 from app.ports import Embedder
 from tests.api.calls import ask, history_of, propose, say, sql
 from tests.api.ledger import Ledger
-from tests.api.route_catalog import Operation, guarded, resolved, sample_of, values_of
+from tests.api.route_catalog import Operation, guarded, replaced, resolved, sample_of, values_of
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 
@@ -40,6 +40,9 @@ KINDS = {
     "memory_id": "memory",
     "job_id": "job",
     "patch_id": "patch",
+    "fact_id": "fact",
+    "topic_key": "topic",
+    "project_id": "project",
     "evidence": "memory",
     "thread_id": "thread",
     "chat_id": "thread",
@@ -59,6 +62,8 @@ KINDS = {
     "tag": "tag",
     "tags": "tag",
     "turn_id": "turn",
+    "message_id": "turn",
+    "source_message_id": "turn",
     "cursor": "cursor",
     "category": "category",
     "categories": "category",
@@ -73,10 +78,13 @@ PUBLIC_NAMES = {
     "user": ["maya"],
     "thread": ["launch"],
     "agent": ["planner", "supervisor", "stylist"],
+    "topic": ["favorite_colors"],
     "category": ["tasks", "goals", "procedural", *sorted(HIDDEN)],
 }
 """Names that all tenants use."""
-PLACES = ("memory_id", "job_id", "patch_id", "thread_id", "user_id")
+PLACES = ("memory_id", "job_id", "patch_id", "fact_id", "topic_key", "thread_id", "user_id")
+RANKS = (1, 2, 3)
+OWN = ("memory_id", "patch_id", "fact_id")
 TEXTS = ("Maya books a room for the launch.", "The demo moves to Friday.", "Jonas is on leave.")
 TYPES = ("semantic", "episodic", "insight", "summary", "chunk", "turn")
 
@@ -170,9 +178,13 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
         item["value"] = {"v": f"Maya stores {ledger.mark(tenant, 'item')}."}
         assert (await admin.post("/store/batch", json={"puts": [item]})).status_code == 200
         await keep_proposals(world, admin, tenant)
+        await keep_facts(world, admin, tenant)
         await ask(admin, "Maya", thread_id="launch", filters={})
         for memory_id in ledger.names(tenant, "memory"):
             for entry in await history_of(admin, memory_id):
+                ledger.own(tenant, entry["id"], "history")
+        for fact_id in ledger.names(tenant, "fact"):
+            for entry in (await admin.get(f"/facts/{fact_id}/history")).json()["items"]:
                 ledger.own(tenant, entry["id"], "history")
         page = (await admin.get("/memory", params={"limit": 1})).json()
         ledger.own(tenant, page["next_cursor"], "cursor")
@@ -221,6 +233,28 @@ async def keep_proposals(world: World, client: httpx.AsyncClient, tenant: str) -
             turn = await say(client, question, role="assistant", thread_id="launch")
             world.ledger.own(tenant, turn["id"], "memory", "activity")
             assert (await client.post(f"{path}/ask", json=asked)).status_code == 200
+
+
+async def keep_facts(world: World, client: httpx.AsyncClient, tenant: str) -> None:
+    """Store facts of maya and of others, changed and removed ones, which no key bound to planner may see."""
+    ledger = world.ledger
+    ledger.own(tenant, str(world.keys[tenant]["admin"].scope.tenant_id), "project")
+    places = [{"user_id": "maya"}, {"user_id": "maya", "thread_id": "launch"}]
+    places += [{f"{kind}_id": ledger.mark(tenant, kind, name=True) for kind in ("user", "thread")}]
+    for place in places:
+        for topic in (PUBLIC_NAMES["topic"][0], ledger.mark(tenant, "topic", name=True)):
+            values = [ledger.mark(tenant, "fact value", "preferences") for _rank in RANKS]
+            facts = [
+                {"topic_key": topic, "rank": rank, "value": value} for rank, value in zip(RANKS, values, strict=True)
+            ]
+            message = {"source_message_id": ledger.mark(tenant, "turn", name=True)}
+            key = {"Idempotency-Key": ledger.mark(tenant, "idempotency", name=True)}
+            stored = await client.post("/facts", json={**place, **message, "facts": facts}, headers=key)
+            assert stored.status_code == 201, stored.text
+            ids = [ledger.own(tenant, fact["id"], "fact", "preferences") for fact in stored.json()["facts"]]
+            change = {"value": ledger.mark(tenant, "fact value", "preferences")}
+            assert (await client.patch(f"/facts/{ids[1]}", json=change)).status_code == 200
+            assert (await client.delete(f"/facts/{ids[2]}")).status_code == 200
 
 
 async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: dict[str, Any]) -> str:
@@ -275,7 +309,7 @@ class Choices:
         known = self._world.ledger.names(source, kind)
         if known:
             return self._random.choice(known)
-        if kind in ("memory", "job", "patch"):
+        if kind in ("memory", "job", "patch", "fact"):
             return str(UUID(int=self._random.getrandbits(128), version=4))
         return self._random.choice(PUBLIC_NAMES.get(kind, ["made-up"]))
 
@@ -285,6 +319,8 @@ class Choices:
         if schema["type"] == "object":
             chosen = self.fields(schema, operation, {})
             return chosen or {"k": self._random.choice(TEXTS)} if name == "metadata" else chosen
+        if name == "rank":
+            return self._random.choice(RANKS)
         if name in KINDS:
             word = self.name(KINDS[name])
             return [word] if schema["type"] == "array" else word
@@ -300,16 +336,17 @@ class Choices:
         """Return the sample with new values in some of its schema's fields."""
         schema = resolved(schema, operation.schemas)
         some = {n: s for n, s in schema.get("properties", {}).items() if self._random.random() < self._density}
-        return {**sample, **{name: self.value(name, part, operation) for name, part in some.items()}}
+        return replaced(sample, {name: self.value(name, part, operation) for name, part in some.items()})
 
     async def call(self, client: httpx.AsyncClient, operation: Operation) -> httpx.Response:
         """Send a generated request for one operation."""
-        unknown = [p for p in _places(operation.path) if p not in PLACES]
+        unknown = [p for p in _places(operation.path) if p not in (*PLACES, "rank")]
         assert not unknown, f"{operation.name}: what fills {unknown}?"
-        places = {place: self.name(KINDS[place]) for place in PLACES}
+        places = {place: self.name(KINDS[place]) for place in PLACES} | {"rank": str(self._random.choice(RANKS))}
         if self._random.random() < 0.4:  # otherwise hardly any request would be accepted
-            ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in ("memory_id", "patch_id")}
+            ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in OWN}
             places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
+            places["topic_key"] = PUBLIC_NAMES["topic"][0]
         if (
             operation.path.endswith("/erase") and self._random.random() < 0.9
         ):  # only of the other tenants; otherwise too little would be left
@@ -335,6 +372,17 @@ def _places(path: str) -> list[str]:
     return [part[1:-1] for part in path.split("/") if part.startswith("{")]
 
 
+def made_by(sent: dict[str, Any], answer: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return id, kind and category of everything that an accepted write stored."""
+    facts = [fact["id"] for fact in answer.get("facts", ())] + [answer.get("fact_id")]
+    made = [(fact_id, "fact", "preferences") for fact_id in facts if fact_id]
+    if answer.get("id"):
+        where = ("patch", "profile") if "field" in sent else ("memory", sent.get("category", "activity"))
+        made.append((answer["id"], *where))
+    assert made or "facts" in answer or {"id", "fact_id"} & answer.keys(), answer  # of a new kind
+    return made
+
+
 async def wander(world: World, tenant: str, count: int) -> tuple[list[str], Counter[tuple[str, int]]]:
     """Send `count` requests with one tenant's keys. Return the leaks, and the counts of the answers."""
     wrong: list[str] = []
@@ -352,10 +400,9 @@ async def wander(world: World, tenant: str, count: int) -> tuple[list[str], Coun
         operation = world.random.choice(every)
         response = await Choices(world, tenant).call(clients[kind], operation)
         answered[operation.name, response.status_code] += 1
-        if response.status_code == 201 and (memory_id := response.json()["id"]):
-            sent = json.loads(response.request.content)
-            where = ("patch", "profile") if "field" in sent else ("memory", sent.get("category", "activity"))
-            world.ledger.own(tenant, memory_id, *where)
+        if response.status_code == 201:
+            for made in made_by(json.loads(response.request.content), response.json()):
+                world.ledger.own(tenant, *made)
         found = world.ledger.leaks(tenant, response, HIDDEN if kind == "bound" else frozenset())
         if found or response.status_code >= 500:
             sent = response.request
@@ -412,7 +459,7 @@ async def test_a_changed_row_of_any_table_changes_the_digest(world: World, datab
     assert {table for table, held in before.items() if held} >= {
         *("memories", "history", "change_log", "thread_revision", "jobs", "events", "users", "tenants", "api_keys"),
         *("idempotency_keys", "memory_access", "delta_cursors", "store_items", "store_vectors"),
-        *("context_patches", "user_context", "context_questions"),
+        *("context_patches", "user_context", "context_questions", "facts"),
         *("supervisor_checkpoints", "checkpoint_lineage", "checkpoint_values", "checkpoint_writes"),
     }
     owner = world.keys["two"]["admin"].scope.tenant_id
