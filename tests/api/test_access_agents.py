@@ -1,20 +1,24 @@
 """A key bound to an agent reads and writes that agent's categories and no trace of others, on every route."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 
 from app.bootstrap import Application
 from tests.api.calls import ask, delta, history_of, listed, propose, refused, remember, say, sql, texts, verdict
-from tests.api.route_catalog import guarded
+from tests.api.route_catalog import READS, guarded
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
 
 THREAD = "launch"
 SHOWN = "Maya presents the launch plan to Victor on Monday."
+TOPIC = "favorite_hideouts"
+LIST = "My favorite hideouts are a tower in distress and a well."
 HIDDEN = "Maya presents the launch plan to Victor on Monday in secret distress."
 NEVER = ("relationships", "profile", "relationship_dynamic")
 
@@ -27,11 +31,12 @@ class Room:
     planner: httpx.AsyncClient
     shown: str
     hidden: str
+    fact: str
 
     @property
     def secrets(self) -> list[str]:
         """The texts that the planner must not see anywhere."""
-        return [self.hidden, "distress", "sleepwalks", "nadia", *NEVER]
+        return [self.hidden, "distress", "sleepwalks", "nadia", self.fact, "hideout", "cellar", "orla", *NEVER]
 
 
 @pytest.fixture
@@ -43,7 +48,17 @@ async def room(app: Application, server: str, caller: Caller) -> AsyncIterator[R
         assert shown["related"] == 1  # it links to a hidden category, so it must not show
         await remember(admin, "Nadia sleepwalks.", category="profile", user_id="nadia", thread_id=THREAD)
         await ask(admin, "distress", categories=["relationships"], filters={"user_id": "nadia"})
-        yield Room(admin, planner, shown["id"], hidden["id"])
+        fact = await stated(admin, LIST)
+        await stated(admin, "My favorite hideouts are the cellar.", user_id="orla")
+        yield Room(admin, planner, shown["id"], hidden["id"], fact)
+
+
+async def stated(client: httpx.AsyncClient, text: str, **fields: Any) -> str:
+    """State facts; return the id of the first one."""
+    response = await client.post("/facts", json={"user_id": "maya", "thread_id": THREAD, "text": text} | fields)
+    assert response.status_code == 201, response.text
+    fact_id: str = response.json()["facts"][0]["id"]
+    return fact_id
 
 
 def found_in(response: httpx.Response, secrets: list[str]) -> list[str]:
@@ -56,11 +71,10 @@ async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) ->
     values = [*room.secrets, "maya", THREAD, "supervisor", "planner", "tasks", "node,op,status,category,user_id"]
     turn = await say(room.admin, "I sleep badly, in distress.", thread_id=THREAD)
     patch = await propose(room.admin, "Distress in the cellar", user="maya")
-    ids = {"memory_id": room.shown, "job_id": turn["jobs"][0], "patch_id": patch["id"]}
-    places = {**ids, "thread_id": THREAD, "user_id": "maya"}
-    for operation in [
-        o for o in await guarded(room.planner) if o.method == "GET" or o.path.endswith(("/query", "/search"))
-    ]:
+    ids = {"memory_id": room.shown, "job_id": turn["jobs"][0], "patch_id": patch["id"], "fact_id": room.fact}
+    places = {**ids, "thread_id": THREAD, "user_id": "maya", "topic_key": TOPIC, "rank": "1"}
+    values += ["What are my favorite hideouts?", "What's my first favorite?", TOPIC]
+    for operation in [o for o in await guarded(room.planner) if o.method == "GET" or o.name in READS]:
         requests: list[tuple[Any, Any]] = [({}, operation.sample())]
         requests += [(params, operation.sample()) for params in operation.variants(values)]
         requests += [({}, content) for content in operation.bodies(values)]
@@ -81,6 +95,55 @@ async def test_every_route_that_takes_an_id_answers_not_found_for_a_hidden_memor
         response = await operation.call(room.planner, places)
         assert "distress" not in refused(response, 404, "not_found")["detail"], operation.name
     assert (await room.admin.get(f"/memory/{room.hidden}")).json() == before
+
+
+async def test_a_hidden_fact_and_one_that_does_not_exist_get_the_same_answer(room: Room) -> None:
+    before = [(await room.admin.get(f"/facts/{room.fact}{path}")).json() for path in ("", "/history")]
+    operations = [o for o in await guarded(room.planner) if "{fact_id}" in o.path or "{rank}" in o.path]
+    assert len(operations) >= 5
+    for operation in operations:
+        answers = [
+            refused(await operation.call(room.planner, {"user_id": "maya", **place}), 403, "category_not_allowed")
+            for place in (
+                {"fact_id": room.fact, "topic_key": TOPIC, "rank": "1"},
+                {"fact_id": str(uuid4()), "topic_key": "favorite_stars", "rank": "1"},
+            )
+        ]
+        assert answers[0] | {"request_id": ""} == answers[1] | {"request_id": ""}, operation.name
+    for path in (f"/memory/{room.fact}", f"/memory/{room.fact}/history"):
+        refused(await room.planner.get(path), 404, "not_found")
+    assert [(await room.admin.get(f"/facts/{room.fact}{path}")).json() for path in ("", "/history")] == before
+
+
+async def test_a_hidden_fact_answers_no_question_of_the_planner(room: Room) -> None:
+    question = "What are my favorite hideouts?"
+    for client in (room.planner, room.admin):
+        answer = await ask(client, question, agent="planner", thread_id=THREAD, explain=True)
+        assert "fact_answer" not in answer
+        assert "distress" not in str(answer)
+    seen = await ask(room.admin, question, thread_id=THREAD)
+    assert "distress" in seen["fact_answer"]["text"]
+    export = await room.planner.get("/users/maya/export")
+    assert '"kind":"fact' not in export.text
+    assert '"kind":"memory' in export.text
+    assert found_in(export, room.secrets) == []
+    refused(await room.planner.get("/users/orla/export"), 404, "not_found")
+
+
+async def test_what_the_planner_writes_states_no_fact(room: Room) -> None:
+    turn = {"category": "tasks", "type": "turn", "role": "user", "thread_id": THREAD}
+    before = (await room.admin.get("/facts", params={"user_id": "maya"})).json()
+    await remember(room.planner, "My favorite hideouts are a cave and a tree.", **turn)
+    line = json.dumps(body("My favorite hideouts are a ship and a mill.", **turn))
+    assert (await room.planner.post("/memory/bulk", content=line)).status_code == 200
+    for path, content in (
+        ("/facts", {"user_id": "maya", "text": LIST}),
+        ("/facts/store", {"user_id": "maya", "topic_key": TOPIC, "rank": 1, "value": "a cave"}),
+    ):
+        refused(await room.planner.post(path, json=content), 403, "category_not_allowed")
+    assert (await room.admin.get("/facts", params={"user_id": "maya"})).json() == before
+    await remember(room.admin, "My favorite hideouts are a ship and a barn.", **turn)
+    assert (await room.admin.get("/facts", params={"user_id": "maya"})).json() != before
 
 
 async def test_lists_hold_only_visible_categories_whatever_the_filter(room: Room) -> None:

@@ -63,14 +63,41 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"since": "soon"},
         {"until": "2025-02-30"},
     ],
+    "/facts": [
+        {},
+        {"user_id": ""},
+        {"user_id": "a\x00"},
+        {"user_id": "x" * 201},
+        *(
+            {"user_id": "maya"} | wrong
+            for wrong in (
+                {"limit": 0},
+                {"limit": 201},
+                {"limit": "many"},
+                {"topic_key": ""},
+                {"topic_key": "Colors"},
+                {"topic_key": "x" * 101},
+                {"thread_id": ""},
+                {"thread_id": "a\x00"},
+                {"cursor": "x" * 501},
+                {"colour": "red"},
+            )
+        ),
+    ],
+    "/facts/favorite_colors/1": [{}, {"user_id": ""}, {"user_id": "maya", "thread_id": "a\x00"}, {"topic_key": "x"}],
+    "/facts/Colors/1": [{"user_id": "maya"}],
+    "/facts/%00/1": [{"user_id": "maya"}],
 }
 
 
 async def test_ids_that_are_no_uuids_are_places_of_no_route(http: httpx.AsyncClient) -> None:
     wrong = {}
-    for operation in [o for o in await guarded(http) if "{memory_id}" in o.path or "{job_id}" in o.path]:
+    names = ("memory_id", "job_id", "patch_id", "fact_id")
+    tried = [o for o in await guarded(http) if any(f"{{{name}}}" in o.path for name in names)]
+    assert len(tried) >= 15
+    for operation in tried:
         for bad in BAD_UUIDS:
-            response = await operation.call(http, {"memory_id": bad, "job_id": bad})
+            response = await operation.call(http, {**dict.fromkeys(names, bad), "user_id": "maya"})
             if verdict(response) != (404, "no_such_route"):
                 wrong[operation.name, bad] = response.text
     assert wrong == {}
@@ -103,9 +130,18 @@ async def test_unknown_routes_and_wrong_methods(http: httpx.AsyncClient) -> None
         ("GET", "/memory/query"),
         ("DELETE", "/memory/bulk"),
         ("GET", "/jobs/pause"),
+        ("PUT", "/facts"),
+        ("DELETE", "/facts"),
+        ("GET", "/facts/answer"),
+        ("GET", "/facts/store"),
+        ("DELETE", "/facts/get"),
+        ("POST", f"/facts/{uuid4()}"),
+        ("PATCH", "/facts/favorite_colors/1"),
+        ("GET", "/index-chat-message"),
     ):
         refused(await http.request(method, path), 405, "method_not_allowed")
-    for path, allowed in (("/memory", "GET, POST"), (memory, "DELETE, GET, PATCH"), ("/memory/query", "POST")):
+    allowed_on = {"/memory": "GET, POST", memory: "DELETE, GET, PATCH", "/memory/query": "POST", "/facts": "GET, POST"}
+    for path, allowed in allowed_on.items():
         assert (await http.put(path)).headers["Allow"] == allowed
 
 
@@ -275,8 +311,8 @@ async def test_an_error_never_repeats_the_key(app: Application, server: str, cal
     for who in (caller, bound):
         async with who.client(server) as client:
             for operation in await guarded(client):
-                unknown = dict.fromkeys(("memory_id", "job_id", "patch_id"), str(uuid4()))
-                unknown |= {"thread_id": "t", "user_id": "nobody"}
+                unknown = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), str(uuid4()))
+                unknown |= {"thread_id": "t", "user_id": "nobody", "topic_key": "favorite_colors", "rank": "1"}
                 for places in (unknown, dict.fromkeys(unknown, "%00")):
                     response = await operation.call(client, places)
                     assert who.key not in response.text + str(response.headers)

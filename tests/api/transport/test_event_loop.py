@@ -29,8 +29,8 @@ MEMORY = 900 << 20
 FULL = 1_000_000
 NAME = 1000
 """Characters of the longest field that is not free text."""
-PLACES = dict.fromkeys(("memory_id", "job_id", "patch_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
-PLACES |= {"thread_id": "t", "user_id": "maya"}
+PLACES = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
+PLACES |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1"}
 UNITS = [
     *(
         "a",
@@ -57,6 +57,7 @@ UNITS = [
     ),
     *("`", "#", "|", "\\", "/", "\u0301", "a\u0301\u0328", "\u0f71\u0f72", "\u1100", "가", "\u200d", "\u200b"),
     *("\U000e0020", "ﷺ", "İ", "ß", "\ud83d\ude00", "не ", "is is ", "not ", "and, ", "my favorite ", "http://a"),
+    *("my favorite colors are ", "blue, ", "1) blue ", " and ", "actually ", "second ", "not red but "),
     *("2024-01-01 ", "monday ", "12:30 ", "[M1]", "Model: ", "name is ", "yes ", "1/2", "e.g. ", "\t\r", "\x00"),
 ]
 WRAPS: list[Callable[[bytes], dict[str, Any]]] = [
