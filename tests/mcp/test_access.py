@@ -135,6 +135,31 @@ async def test_allowlists_hold(connect: Connect, server: str, caller: Caller) ->
         assert "secret" not in text(seen) + str(seen.structured_content)
 
 
+async def test_stored_facts_answer_only_who_may_see_them(
+    connect: Connect, app: Application, server: str, caller: Caller
+) -> None:
+    told = {"user_id": "maya", "thread_id": "t", "text": "My favorite hideouts are a tower and a well."}
+    single = {"user_id": "maya", "text": "My favorite tea is oolong."}
+    async with caller.client(server) as http:
+        for content in (told, single):
+            assert (await http.post("/facts", json=content)).status_code == 201
+    question, of_maya = "What's my second favorite hideout?", {"filters": {"user_id": "maya"}, "thread_id": "t"}
+    async with connect(server, caller.key) as client:
+        seen = await ask(client, question, since_rev=0, **of_maya)
+        assert "Your second favorite hideout is a well." in text(seen).splitlines()
+        assert answered(seen)["fact_answer"]["facts"][0].keys() >= {"id", "thread_id", "rank", "value"}
+        alone = answered(await ask(client, "What's my favorite tea?"))["fact_answer"]["facts"][0]
+        assert alone["value"] == "oolong"
+        assert not alone.keys() & {"thread_id", "rank", "source_message_id"}, "an answer leaves out what is null"
+        hidden = await ask(client, question, agent="planner", since_rev=0, **of_maya)
+        assert "fact_answer" not in answered(hidden)
+        assert "well" not in text(hidden) + str(hidden.structured_content)
+    other = await make_caller(app)
+    async with connect(server, other.key) as client:
+        strange = await ask(client, question, since_rev=0, **of_maya)
+        assert "well" not in text(strange) + str(strange.structured_content)
+
+
 async def test_a_bound_key_is_held_to_its_agents(
     connect: Connect, app: Application, server: str, caller: Caller
 ) -> None:

@@ -199,17 +199,26 @@ class AnswerMetaOut(BaseModel):
     memory_actions: MemoryActionsOut
 
 
+class ToldFactOut(FactOut):
+    """A stored fact in an answer that leaves out what is null."""
+
+    thread_id: str | None = None
+    rank: int | None = None
+    source_message_id: str | None = None
+
+
 class FactAnswerOut(BaseModel):
     """The answer to a question about facts, as part of another answer."""
 
     answered: bool = Field(description="false: the user has not stated what the question asks for")
     text: str
-    facts: list[FactOut]
+    facts: list[ToldFactOut]
 
     @classmethod
     def from_answer(cls, answer: FactAnswer) -> "FactAnswerOut":
         """Return the body for a domain object."""
-        return cls(answered=answer.answered, text=answer.text, facts=list(map(FactOut.from_fact, answer.facts)))
+        facts = list(map(ToldFactOut.model_validate, answer.facts))
+        return cls(answered=answer.answered, text=answer.text, facts=facts)
 
 
 class FactAnsweredOut(BaseModel):
