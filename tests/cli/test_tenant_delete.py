@@ -33,7 +33,7 @@ FILLED = {
         "jobs",
     ),
     *("events", "idempotency_keys", "tombstones", "supervisor_checkpoints", "store_items", "store_vectors", "tenants"),
-    *("context_patches", "user_context", "vec_minilm_l6_v2"),
+    *("context_patches", "user_context", "vec_minilm_l6_v2", "facts"),
 }
 
 
@@ -60,6 +60,8 @@ async def live(http: httpx.AsyncClient) -> None:
     same = {"user_id": "maya", "category": "tasks", "text": "Maya deploys."}
     assert (await http.post("/memory", json=same, headers={"Idempotency-Key": "k"})).status_code == 201
     await say(http)
+    told = {"user_id": "maya", "thread_id": "t", "text": "My favorite colors are red and blue."}
+    assert (await http.post("/facts", json=told)).status_code == 201
     patch = await propose(http)
     base = f"/users/{patch['user_id']}/context/patches/{patch['id']}"
     assert (await http.post(f"{base}/approve")).status_code == 200

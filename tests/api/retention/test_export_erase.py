@@ -284,6 +284,16 @@ async def keep_items(http: httpx.AsyncClient, user: str) -> None:
     assert (await http.post("/store/batch", json={"puts": [owned, named, keyed]})).status_code == 200
 
 
+async def keep_facts(http: httpx.AsyncClient, place: dict[str, Any]) -> None:
+    """State two facts, change the first and remove the second."""
+    facts = [{"topic_key": "favorite_orris", "rank": rank, "value": v} for rank, v in ((1, "borage"), (2, "costmary"))]
+    stored = await http.post("/facts", json={**place, "facts": facts, "source_message_id": "savory"})
+    assert stored.status_code == 201, stored.text
+    kept, gone = (fact["id"] for fact in stored.json()["facts"])
+    assert (await http.patch(f"/facts/{kept}", json={"value": "elecampane"})).status_code == 200
+    assert (await http.delete(f"/facts/{gone}")).status_code == 200
+
+
 async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, str]:
     """Store a distinct word in every place that holds text; return the words by place."""
     place: dict[str, Any] = {"user_id": user, "thread_id": "t"}
@@ -298,6 +308,7 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
     plan = await remember(http, "Sow the sumac", steps_text="1. Dig for sorrel.", **steps)
     await http.patch(f"/memory/{plan['id']}", json={"steps_text": "1. Dig for chervil."})
     await keep_items(http, user)
+    await keep_facts(http, place)
     await remember(http, "Walks at dawn.", user_id=user, thread_id=f"nutmeg {user}")
     assert (await ask(http, "dawn", filters={}, thread_id=f"nutmeg {user}"))["header"], (
         "a cursor and an event that name nobody"
@@ -322,17 +333,19 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
 WORDS = [
     *("cardamom", "fenugreek", "saffron", "tamarind", "juniper", "asafoetida", "lovage", "galangal", "sumac", "sorrel"),
     *("chervil", "marjoram", "hyssop", "epazote", "annatto", "mugwort", "woodruff", "calamus", "maya"),
-    *("caraway", "dillweed", "nutmeg"),
+    *("caraway", "dillweed", "nutmeg", "orris", "borage", "costmary", "elecampane"),
 ]
 
 
 async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]:
     """Return the counts of the expected receipt from the tables, without tombstones."""
-    mine = "(SELECT id::text FROM memories WHERE tenant_id = $1 AND user_id = $2)"
+    memories = "SELECT id::text FROM memories WHERE tenant_id = $1 AND user_id = $2"
+    mine = f"({memories} UNION SELECT id::text FROM facts WHERE tenant_id = $1 AND user_id = $2)"
     parts = {
         "memories": "memories WHERE user_id = $2",
         "history_blanked": f"history WHERE memory_id IN {mine}",
         "changes_blanked": f"change_log WHERE memory_id IN {mine}",
+        "facts": "facts WHERE user_id = $2",
         "relations": f"relations WHERE (from_id IN {mine} OR to_id IN {mine})",
         "events": "events WHERE user_id = $2",
         "idempotency_keys": "idempotency_keys WHERE user_id = $2",
