@@ -87,12 +87,13 @@ class ProjectFacts(Answered):
 
 
 class IndexedMessage(Answered):
-    """A stored message. `id`: its memory's, None if it was not stored. `memory_actions`: what its facts did."""
+    """A stored message. `id`: its memory's, None if it was not stored (`reason`); `memory_actions`: of its facts."""
 
     id: UUID | None = None
     chat_id: str
     message_id: str
     revision: int | None = None
+    reason: str | None = None
     memory_actions: MemoryActions | None = None
     model_label: str
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.facts.facts import FactIn, MemoryActionsOut, Rank, TopicKey
-from app.api.schemas.fields import NOT_EMPTY, Identifier, Json, Moment, Request, Sequence, is_absent
+from app.api.schemas.fields import NOT_EMPTY, Identifier, Moment, Request, Sequence, is_absent
 from app.domain.facts.fact import Fact, FactOutcome
 from app.domain.facts.label import MemoryActions
 from app.domain.memory.memory import MemoryType, NewMemory
@@ -126,7 +126,6 @@ class ChatMessageIn(Request):
     content: Annotated[str, Field(json_schema_extra=NOT_EMPTY)]
     timestamp: Moment | None = None
     message_index: Sequence | None = None
-    metadata: Json = Field(default_factory=dict)
     user_id: Identifier = ONLY_USER
 
     def to_domain(self, category: str, importance: int) -> NewMemory:
@@ -138,7 +137,6 @@ class ChatMessageIn(Request):
             text=self.content,
             seq=self.message_index,
             created_at=self.timestamp,
-            metadata=self.metadata,
             source={"turn_id": self.message_id},
             type=MemoryType.turn,
             category=category,
