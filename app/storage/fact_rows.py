@@ -37,6 +37,23 @@ def _operation_row(operation: FactOperation) -> dict[str, Any]:
     }
 
 
+def fact_from_row(row: Mapping[str, Any]) -> Fact:
+    """Build a Fact from a row of columns."""
+    return Fact(
+        id=row["id"],
+        user_id=row["user_id"],
+        thread_id=row["thread_id"],
+        topic_key=row["topic_key"],
+        kind=FactKind(row["kind"]),
+        rank=row["rank"],
+        value=row["value"],
+        category=row["category"],
+        source_message_id=row["source_message_id"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
 def fact_from_json(row: Mapping[str, Any]) -> Fact:
     """Build a Fact from the JSON that `fact_json` makes."""
     return Fact(

@@ -8,7 +8,7 @@ from uuid import UUID
 from app.domain.facts.fact import Fact, FactFilter
 from app.domain.paging import Position
 from app.domain.principal import Principal
-from app.storage.fact_rows import fact_from_json
+from app.storage.fact_rows import fact_from_json, fact_from_row
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row, UnitOfWork
 
@@ -34,7 +34,7 @@ class FactStorage:
         )
         found: list[list[Fact]] = [[] for _topic in topics]
         for row in rows:
-            found[row["place"] - 1].append(fact_from_json(row["fact"]))
+            found[row["place"] - 1].append(fact_from_row(row))
         return found
 
     async def get_fact(self, tx: ReadTx, principal: Principal, fact_id: UUID) -> Fact | None:

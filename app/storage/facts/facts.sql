@@ -1,5 +1,8 @@
 -- name: answer
-SELECT place, fact FROM answer_facts($1, $2, $3, $4, $5, $6)
+-- Columns and not JSON: a question reads more facts than it tells.
+SELECT place, (fact).id, (fact).user_id, (fact).thread_id, (fact).topic_key, (fact).kind, (fact).rank, (fact).value,
+       (fact).category, (fact).source_message_id, (fact).created_at, (fact).updated_at
+FROM answer_facts($1, $2, $3, $4, $5, $6)
 
 -- name: get
 SELECT fact_json(f) AS fact FROM facts f
@@ -21,7 +24,7 @@ ORDER BY f.topic_key, coalesce(f.thread_id, ''), coalesce(f.rank, 0), f.id::text
 -- name: at_rank
 SELECT fact_json(f) AS fact FROM facts f
 WHERE f.tenant_id = $1 AND f.removed_at IS NULL AND ($2::text[] IS NULL OR f.category = ANY ($2))
-  AND f.user_id = $3 AND (f.thread_id = $4 OR f.thread_id IS NULL AND $4::text IS NULL) AND f.topic_key = $5 AND f.rank = $6
+  AND f.user_id = $3 AND thread_place(f.thread_id) = thread_place($4) AND f.topic_key = $5 AND f.rank = $6
 
 -- name: history
 SELECT h.id, h.memory_id, h.event, h.old_ref, h.new_ref, h.actor, h.meta, h.ts

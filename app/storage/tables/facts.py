@@ -15,6 +15,7 @@ from sqlalchemy import text as sql
 from app.storage.tables.base import id_column, metadata, tenant_column, text_column
 
 _time = DateTime(timezone=True)
+_place = sql("thread_place(thread_id)")
 
 facts = Table(
     "facts",
@@ -34,14 +35,15 @@ facts = Table(
     CheckConstraint("(kind = 'ranked') = (rank IS NOT NULL)"),
     Index(
         "facts_place",
-        *("tenant_id", "user_id", "topic_key", "thread_id", "kind", "rank"),
+        *("tenant_id", "user_id", "topic_key", _place, "kind", "rank"),
         unique=True,
         postgresql_nulls_not_distinct=True,
     ),
 )
 Index(
     "facts_by_thread",
-    *(facts.c[name] for name in ("tenant_id", "user_id", "thread_id")),
+    *(facts.c[name] for name in ("tenant_id", "user_id")),
+    _place,
     desc("created_at"),
     postgresql_where=sql("removed_at IS NULL"),
 )

@@ -4,5 +4,5 @@ CREATE OR REPLACE FUNCTION public.facts_of_topic(p_tenant uuid, p_said jsonb, p_
  STABLE
 AS $function$
 SELECT * FROM facts f WHERE f.tenant_id = p_tenant AND f.user_id = p_said->>'user_id' AND f.topic_key = p_topic
-    AND (f.thread_id = p_said->>'thread_id' OR f.thread_id IS NULL AND p_said->>'thread_id' IS NULL)
+    AND thread_place(f.thread_id) = thread_place(p_said->>'thread_id')
 $function$;

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION public.last_topic(p_tenant uuid, p_user text, p_threa
 AS $function$
 SELECT f.topic_key FROM facts f
 WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.removed_at IS NULL
-  AND (f.thread_id = p_thread OR f.thread_id IS NULL AND p_thread IS NULL)
+  AND thread_place(f.thread_id) = thread_place(p_thread)
   AND (p_categories IS NULL OR f.category = ANY (p_categories))
 ORDER BY f.created_at DESC, f.updated_at DESC LIMIT 1
 $function$;

@@ -36,7 +36,7 @@ BEGIN
                    t.rev - count(*) OVER () + row_number() OVER (ORDER BY c.n), c.id, c.event,
                    CASE WHEN c.before IS NOT NULL THEN p_said->>'category' END, p_said->>'category',
                    jsonb_build_object('text', left(c.now, 300), 'importance', 2, 'was', md5(c.was) || ':2', 'now', md5(c.now) || ':2'),
-                   clock_timestamp(), user_pk_of(p_tenant, p_said->>'user_id'), 'fact', c.state
+                   clock_timestamp(), (SELECT user_pk_of(p_tenant, p_said->>'user_id')), 'fact', c.state
             FROM named c CROSS JOIN thread t)
     SELECT t.rev INTO v_rev FROM thread t;
     RETURN v_rev;

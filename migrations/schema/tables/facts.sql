@@ -23,8 +23,8 @@ CREATE TABLE facts (
     CONSTRAINT facts_value_check CHECK (length(value) >= 1 AND length(value) <= 1000)
 );
 
-CREATE INDEX facts_by_thread ON facts USING btree (tenant_id, user_id, thread_id, created_at DESC) WHERE removed_at IS NULL;
+CREATE INDEX facts_by_thread ON facts USING btree (tenant_id, user_id, thread_place(thread_id), created_at DESC) WHERE removed_at IS NULL;
 CREATE INDEX facts_purgeable ON facts USING btree (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
-CREATE UNIQUE INDEX facts_place ON facts USING btree (tenant_id, user_id, topic_key, thread_id, kind, rank) NULLS NOT DISTINCT;
+CREATE UNIQUE INDEX facts_place ON facts USING btree (tenant_id, user_id, topic_key, thread_place(thread_id), kind, rank) NULLS NOT DISTINCT;
 
 CREATE CONSTRAINT TRIGGER facts_tripwire AFTER INSERT OR DELETE OR UPDATE ON facts DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_fact();

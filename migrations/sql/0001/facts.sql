@@ -1,6 +1,12 @@
 -- Facts: ranked lists and single values that users state. apply_facts is the only writer; apply_changes calls it, so that a
 -- turn and its facts commit together. An older statement never overwrites a newer one, in whatever order they arrive.
 
+-- Return the key of a thread; facts without a thread are together. Rows are found by its equality, because no index finds
+-- IS NOT DISTINCT FROM. It is CASE and not coalesce, which row-level security keeps out of an index's conditions.
+CREATE FUNCTION thread_place(p_thread text) RETURNS text LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN p_thread IS NULL THEN '' ELSE p_thread END;
+GRANT EXECUTE ON FUNCTION thread_place(text) TO mnema_app;
+
 CREATE TABLE facts (
     tenant_id          uuid NOT NULL,
     id                 uuid NOT NULL,
@@ -23,8 +29,8 @@ CREATE TABLE facts (
     CHECK (rank >= 1)
 );
 -- One fact for each rank. Facts without a thread, and single values without a rank, are equal too.
-CREATE UNIQUE INDEX facts_place ON facts (tenant_id, user_id, topic_key, thread_id, kind, rank) NULLS NOT DISTINCT;
-CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_id, created_at DESC) WHERE removed_at IS NULL;
+CREATE UNIQUE INDEX facts_place ON facts (tenant_id, user_id, topic_key, thread_place(thread_id), kind, rank) NULLS NOT DISTINCT;
+CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_place(thread_id), created_at DESC) WHERE removed_at IS NULL;
 CREATE INDEX facts_purgeable ON facts (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
 GRANT SELECT, INSERT, DELETE ON facts TO mnema_app;
 GRANT UPDATE (kind, rank, value, value_key, source_message_id, list_length, created_at, updated_at, removed_at)
@@ -65,7 +71,7 @@ CREATE FUNCTION fact_text(r facts) RETURNS text LANGUAGE sql STABLE
 -- Return all facts of a topic that a statement is about, removed ones too.
 CREATE FUNCTION facts_of_topic(p_tenant uuid, p_said jsonb, p_topic text) RETURNS SETOF facts LANGUAGE sql STABLE AS $$
 SELECT * FROM facts f WHERE f.tenant_id = p_tenant AND f.user_id = p_said->>'user_id' AND f.topic_key = p_topic
-    AND (f.thread_id = p_said->>'thread_id' OR f.thread_id IS NULL AND p_said->>'thread_id' IS NULL)
+    AND thread_place(f.thread_id) = thread_place(p_said->>'thread_id')
 $$;
 
 -- Store a change of a fact and return {action, before, after}. The change belongs to the statement p_said.
@@ -253,7 +259,7 @@ BEGIN
                    t.rev - count(*) OVER () + row_number() OVER (ORDER BY c.n), c.id, c.event,
                    CASE WHEN c.before IS NOT NULL THEN p_said->>'category' END, p_said->>'category',
                    jsonb_build_object('text', left(c.now, 300), 'importance', 2, 'was', md5(c.was) || ':2', 'now', md5(c.now) || ':2'),
-                   clock_timestamp(), user_pk_of(p_tenant, p_said->>'user_id'), 'fact', c.state
+                   clock_timestamp(), (SELECT user_pk_of(p_tenant, p_said->>'user_id')), 'fact', c.state
             FROM named c CROSS JOIN thread t)
     SELECT t.rev INTO v_rev FROM thread t;
     RETURN v_rev;
@@ -293,33 +299,46 @@ END $$;
 CREATE FUNCTION last_topic(p_tenant uuid, p_user text, p_thread text, p_categories text[]) RETURNS text LANGUAGE sql STABLE AS $$
 SELECT f.topic_key FROM facts f
 WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.removed_at IS NULL
-  AND (f.thread_id = p_thread OR f.thread_id IS NULL AND p_thread IS NULL)
+  AND thread_place(f.thread_id) = thread_place(p_thread)
   AND (p_categories IS NULL OR f.category = ANY (p_categories))
 ORDER BY f.created_at DESC, f.updated_at DESC LIMIT 1
 $$;
 
+-- Return the facts of a topic in a thread by rank, in categories that the caller may see (NULL: all).
+CREATE FUNCTION known_facts(p_tenant uuid, p_user text, p_thread text, p_topic text, p_categories text[])
+    RETURNS SETOF facts LANGUAGE sql STABLE AS $$
+SELECT * FROM facts f WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = p_topic
+    AND thread_place(f.thread_id) = thread_place(p_thread) AND f.removed_at IS NULL
+    AND (p_categories IS NULL OR f.category = ANY (p_categories))
+ORDER BY f.rank NULLS FIRST
+$$;
+
 -- Return the facts that answer a question, each topic's together and by rank: of this thread, else (p_across) of the
 -- user's other thread in which the topic was stated last. A NULL in p_topics is the topic stated last in this thread;
--- `place` is the place of the topic in p_topics.
+-- `place` is the place of the topic in p_topics. Sequential scans are forbidden: a cached plan that was made while the table
+-- was empty would be kept until the table is analysed.
 CREATE FUNCTION answer_facts(p_tenant uuid, p_user text, p_thread text, p_topics text[], p_across boolean, p_categories text[])
-    RETURNS TABLE (place bigint, fact jsonb)
-    LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
+    RETURNS TABLE (place int, fact facts)
+    LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_tenant text := set_config('app.tenant_id', p_tenant::text, true);
+    v_topic text;
+    v_other text;
 BEGIN
-    PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    RETURN QUERY
-    SELECT t.place, fact_json(f)
-    FROM unnest(p_topics) WITH ORDINALITY AS t(named, place)
-    CROSS JOIN LATERAL (SELECT coalesce(t.named, last_topic(p_tenant, p_user, p_thread, p_categories)) AS topic) k
-    CROSS JOIN LATERAL (
-        SELECT o.thread_id FROM facts o
-        WHERE o.tenant_id = p_tenant AND o.user_id = p_user AND o.topic_key = k.topic AND o.removed_at IS NULL
-          AND (p_across OR o.thread_id IS NOT DISTINCT FROM p_thread)
-          AND (p_categories IS NULL OR o.category = ANY (p_categories))
-        ORDER BY (o.thread_id IS NOT DISTINCT FROM p_thread) DESC, o.created_at DESC LIMIT 1) s
-    JOIN facts f ON f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = k.topic AND f.removed_at IS NULL
-        AND f.thread_id IS NOT DISTINCT FROM s.thread_id AND (p_categories IS NULL OR f.category = ANY (p_categories))
-    ORDER BY t.place, f.rank NULLS FIRST;
+    -- one small statement after the other: as one join, the planner reads all facts of the user
+    FOR v_place IN 1 .. cardinality(p_topics) LOOP
+        v_topic := coalesce(p_topics[v_place], last_topic(p_tenant, p_user, p_thread, p_categories));
+        RETURN QUERY SELECT v_place, f FROM known_facts(p_tenant, p_user, p_thread, v_topic, p_categories) f;
+        CONTINUE WHEN FOUND OR NOT p_across;
+        SELECT f.thread_id INTO v_other FROM facts f
+            WHERE f.tenant_id = p_tenant AND f.user_id = p_user AND f.topic_key = v_topic AND f.removed_at IS NULL
+              AND (p_categories IS NULL OR f.category = ANY (p_categories))
+            ORDER BY f.created_at DESC LIMIT 1;
+        CONTINUE WHEN NOT FOUND;
+        RETURN QUERY SELECT v_place, f FROM known_facts(p_tenant, p_user, v_other, v_topic, p_categories) f;
+    END LOOP;
 END $$;
+
 -- Delete removed facts for good, with their values in history and in the change log: the fact p_id, else (NULL) the p_limit
 -- facts that were removed first, before p_before. Returns their number; with p_dry_run, the number of all that would go.
 CREATE FUNCTION purge_facts(p_tenant uuid, p_id uuid, p_before timestamptz, p_limit int, p_actor text, p_dry_run boolean)
@@ -347,4 +366,5 @@ GRANT EXECUTE ON FUNCTION fact_json(facts), fact_text(facts), facts_of_topic(uui
     change_fact(jsonb, text, facts, facts), put_fact(uuid, jsonb, text, int, jsonb, int),
     rank_single(uuid, jsonb, text, boolean), remove_facts(uuid, jsonb, text, jsonb, int),
     apply_fact_operation(uuid, jsonb, text, jsonb), record_facts(uuid, jsonb, jsonb), apply_facts(uuid, jsonb),
-    last_topic(uuid, text, text, text[]), answer_facts(uuid, text, text, text[], boolean, text[]) TO mnema_app;
+    last_topic(uuid, text, text, text[]), known_facts(uuid, text, text, text, text[]),
+    answer_facts(uuid, text, text, text[], boolean, text[]) TO mnema_app;
