@@ -15,6 +15,8 @@ from app.cli.client import USAGE, err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench.answers import AnswerFigures
     from bench.http_runs import Report
     from bench.retrieval import Figures
@@ -59,6 +61,23 @@ def bench_write(
 ) -> None:
     """Measure POST /memory of new facts in threads, on disk, against the same SQL in pgbench."""
     _run_bench("write", rows, clients, (seconds, warmup), repeats, json_file, profile)
+
+
+@bench_app.command("facts")
+def bench_facts(
+    users: Annotated[int, typer.Option(min=1, max=100_000, help="users to load, each with 30 facts")] = 2000,
+    clients: Clients = "1,8",
+    seconds: Seconds = 5,
+    warmup: Warmup = 1,
+    repeats: Repeats = 1,
+    json_file: Json = None,
+    profile: Profiled = False,
+) -> None:
+    """Measure POST /facts/answer, and POST /facts of a list of three, against the same SQL in pgbench."""
+    runs, facts = _load_module("http_runs"), _load_module("fact_requests")
+    chosen = _parse_clients(clients)
+    plans = [runs.Plan(kind, users, chosen, seconds, warmup, repeats) for kind in facts.KINDS]
+    _show_reports(lambda say: facts.run(plans, profile=profile, say=say), json_file)
 
 
 @bench_app.command("retrieval")
@@ -183,17 +202,24 @@ def _run_bench(
 ) -> None:
     runs = _load_module("http_runs")
     plan = runs.Plan(kind, rows, _parse_clients(clients), *times, repeats, ranking)
+    _show_reports(lambda say: [runs.run(plan, profile=profile, say=say)], json_file)
+
+
+def _show_reports(run: "Callable[[Callable[[str], None]], list[Report]]", json_file: Path | None) -> None:
+    """Run benchmarks, show their reports and write them to a file: a list if there are several."""
     try:
-        report = runs.run(plan, profile=profile, say=lambda line: err.print(f"[dim]{line}[/]", highlight=False))
+        reports = run(lambda line: err.print(f"[dim]{line}[/]", highlight=False))
     except MnemaError as error:
         exit_with_error(f"{error.code}: {error.detail}")
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         exit_with_error(str(error))
-    _show_report(report)
-    if report.profile:
-        _show_profile(report.profile)
+    for report in reports:
+        _show_report(report)
+        if report.profile:
+            _show_profile(report.profile)
     if json_file is not None:
-        json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
+        rows: Any = [report.as_json() for report in reports]
+        json_file.write_text(json.dumps(rows if len(rows) > 1 else rows[0], indent=2) + "\n", encoding="utf-8")
 
 
 def _load_module(name: str) -> Any:
@@ -223,7 +249,8 @@ def _parse_clients(given: str) -> tuple[int, ...]:
 
 
 def _show_report(report: "Report") -> None:
-    table = Table(title=f"{report.plan.kind}: {report.plan.rows} memories, medians of {report.plan.repeats}")
+    things = "users" if report.plan.kind.startswith("facts") else "memories"
+    table = Table(title=f"{report.plan.kind}: {report.plan.rows} {things}, medians of {report.plan.repeats}")
     for name in ("clients", "", "a second", "ratio", "p50 ms", "p95 ms", "p99 ms", "p50 ratio", "CPU ms"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in report.median_lines():
@@ -233,7 +260,7 @@ def _show_report(report: "Report") -> None:
             (line.floor, ("", "floor", "", ""), (line.floor_cpu_ms,)),
         )
         for figures, (clients, side, ratio, p50_ratio), cpu in sides:
-            times = (f"{ms:.1f}" for ms in (figures.p50, figures.p95, figures.p99))
+            times = (f"{ms:.{1 if ms >= 10 else 2}f}" for ms in (figures.p50, figures.p95, figures.p99))
             spent = " + ".join("?" if ms is None else f"{ms:.2f}" for ms in cpu)
             table.add_row(clients, side, f"{figures.per_second:.1f}", ratio, *times, p50_ratio, spent)
         table.add_section()

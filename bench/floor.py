@@ -26,7 +26,7 @@ from pgvector.asyncpg import register_vector
 from app.embedded.home import DATABASE
 from bench import cpu_time
 from bench.floor_recording import Call, Recording, record_requests
-from bench.http_load import HOST
+from bench.http_load import HOST, WRITES, Load
 from bench.throwaway import Site
 
 GRACE_S = 60
@@ -90,11 +90,11 @@ class _ScriptWriter:
         if all(value == values[0] for value in values):
             self.floor.variables[name] = await self._connection.fetchval(f"SELECT $1::{type_}::text", values[0])
             return f"(:{name})::{type_}"
-        if self._kind == "write" and type_ == "bytea":
+        if self._kind in WRITES and type_ == "bytea":
             return "sha256(uuidv7()::text::bytea)"
-        if self._kind == "write" and type_ == "jsonb" and isinstance(values[0], dict):
+        if self._kind in WRITES and type_ == "jsonb" and isinstance(values[0], dict):
             return self._fresh_json(name, values)
-        if self._kind == "write" and type_ == "_uuid":
+        if self._kind in WRITES and type_ == "_uuid":
             return _NEW_IDS
         return self._look_up(name, type_, values)
 
@@ -131,7 +131,7 @@ class _JsonTemplate:
 
     def template_text(self, value: Any) -> str:
         """Return the template as text."""
-        text = value["memories"][0]["text"]
+        text = next((memory["text"] for memory in value.get("memories", ())), None)
         return re.sub(r"@@(\d+)@@", r"%\1$s", json.dumps(self._replace_fresh(value, text)).replace("%", "%%"))
 
     def _replace_fresh(self, value: Any, text: str) -> Any:
@@ -148,14 +148,14 @@ class _JsonTemplate:
         return r"\x@@1@@" if _HASH.fullmatch(value) else value
 
 
-async def build_floor(site: Site, kind: str, count: int, first: int, ranking: str) -> Floor:
-    """Record `count` real requests and return their script. Notes to write start at number `first`."""
-    recordings = await record_requests(site, kind, count, first, ranking)
+async def build_floor(site: Site, load: Load) -> Floor:
+    """Record some real requests of the load and return their script."""
+    recordings = await record_requests(site, load)
     connection = await asyncpg.connect(site.superuser_url)
     try:
         await register_vector(connection)
         await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
-        return await _ScriptWriter(connection, kind, recordings).write_script()
+        return await _ScriptWriter(connection, load.kind, recordings).write_script()
     finally:
         await connection.close()
 

@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.api.schemas.facts.facts import FactQuestionIn, FactsIn
 from app.api.schemas.memory.memories import MemoryIn
 from app.api.schemas.recall.query import QueryIn
 from app.bootstrap import Application
 from app.domain.principal import Principal
-from bench import workload
+from bench.http_load import Load
 from bench.throwaway import Site
 
 
@@ -73,22 +74,32 @@ def _record_calls(app: Application, recordings: list[Recording]) -> Iterator[Non
         del uow.call, uow.calls
 
 
-async def record_requests(site: Site, kind: str, count: int, first: int, ranking: str) -> list[Recording]:
-    """Make `count` real requests and return those of the commonest shape. Writes start at note `first`."""
+async def record_requests(site: Site, load: Load) -> list[Recording]:
+    """Make some real requests of the load and return those of the commonest shape."""
     recordings: list[Recording] = []
     async with site.open_application() as (app, scope):
         with _record_calls(app, recordings):
-            for number in range(count):
+            for number in range(load.queries):
                 recordings.append(Recording())
-                if kind == "query":
-                    await app.query.answer_query(
-                        scope, QueryIn.model_validate(workload.query_body(number, ranking)).to_domain()
-                    )
-                else:
-                    body = MemoryIn.model_validate(workload.write_body(first + number))
-                    await app.write.write_memory(scope, body.to_domain(app.policies.write.default_importance))
+                await _answer_request(app, scope, load, number)
     shapes = [recording.sql_shape for recording in recordings]
     common = max(set(shapes), key=shapes.count)
-    if shapes.count(common) < 0.9 * count:
-        raise RuntimeError(f"requests of kind {kind!r} differ too much to be replayed")
+    if shapes.count(common) < 0.9 * load.queries:
+        raise RuntimeError(f"requests of kind {load.kind!r} differ too much to be replayed")
     return [recording for recording in recordings if recording.sql_shape == common]
+
+
+async def _answer_request(app: Application, scope: Principal, load: Load, number: int) -> None:
+    """Do what the route of the load's kind does."""
+    body = load.body_of(number)
+    if load.kind == "query":
+        await app.query.answer_query(scope, QueryIn.model_validate(body).to_domain())
+    elif load.kind == "write":
+        new = MemoryIn.model_validate(body).to_domain(app.policies.write.default_importance)
+        await app.write.write_memory(scope, new)
+    elif load.kind == "facts_answer":
+        asked = FactQuestionIn.model_validate(body)
+        await app.facts.answer.answer_question(scope, asked.user_id, asked.thread_id, asked.query)
+    else:
+        stated = FactsIn.model_validate(body)
+        await app.facts.store.store_text(scope, stated.to_place(), stated.text or "")

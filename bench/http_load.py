@@ -17,11 +17,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bench import workload
+from bench import fact_workload, workload
 
 HOST = "127.0.0.1"
-MOST_A_SECOND = 2000
+MOST_A_SECOND = 5000
 SILENCE_S = 30
+PATHS = {"query": "/memory/query", "write": "/memory", "facts_answer": "/facts/answer", "facts_store": "/facts"}
+"""The path of each kind of load."""
+WRITES = frozenset({"write", "facts_store"})
+"""The kinds of which each request must be new."""
 SAMPLED = 50
 """One answer in this many is parsed as JSON."""
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -31,8 +35,8 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 class Load:
     """The parameters of a load.
 
-    `first` is the number of the first note to write, so that no two loads write the same note. `queries` is the number
-    of different queries.
+    `first` is the number of the first note or list to write, so that no two loads write the same one. `queries` is the
+    number of different queries or questions, `users` the number of users with facts.
     """
 
     port: int
@@ -44,6 +48,20 @@ class Load:
     first: int = 0
     queries: int = workload.QUERIES
     ranking: str = "default"
+    users: int = fact_workload.USERS
+
+    def body_of(self, number: int) -> dict[str, Any]:
+        """Return the body of a request. Raise ValueError for an unknown kind."""
+        match self.kind:
+            case "query":
+                return workload.query_body(number, self.ranking)
+            case "write":
+                return workload.write_body(self.first + number)
+            case "facts_answer":
+                return fact_workload.question_body(number, self.users)
+            case "facts_store":
+                return fact_workload.statement_body(self.first + number, self.users)
+        raise ValueError(f"kind is one of {', '.join(PATHS)}, not {self.kind!r}")
 
 
 @dataclass(slots=True)
@@ -92,17 +110,11 @@ class _Client:
 
 
 def build_requests(load: Load) -> Iterator[bytes]:
-    """Return the requests in order: the same queries repeatedly, or new notes up to the bound."""
+    """Return the requests in order: the same queries repeatedly, or new notes or lists up to the bound."""
     bound = round((load.warmup + load.seconds) * MOST_A_SECOND)
-    if load.kind == "query":
-        asked = [
-            _encode_request("/memory/query", load.key, workload.query_body(n, load.ranking))
-            for n in range(load.queries)
-        ]
-        return iter(asked * (bound // len(asked) + 1))
-    if load.kind == "write":
-        return iter([_encode_request("/memory", load.key, workload.write_body(load.first + n)) for n in range(bound)])
-    raise ValueError(f"kind is query or write, not {load.kind!r}")
+    count = bound if load.kind in WRITES else load.queries
+    requests = [_encode_request(PATHS.get(load.kind, ""), load.key, load.body_of(number)) for number in range(count)]
+    return iter(requests * (bound // count + (load.kind not in WRITES)))
 
 
 def _encode_request(path: str, key: str, body: dict[str, Any]) -> bytes:
@@ -161,18 +173,21 @@ def _drive_clients(
 
 
 def is_right(kind: str, status: int, body: bytes, *, thoroughly: bool) -> bool:
-    """Return True if a query was answered with items, or a write created a memory.
+    """Return True if a query was answered with items, a question with a fact, or a write created what it gave.
 
-    `thoroughly` parses the JSON; otherwise only the first bytes are checked.
+    `thoroughly` parses the JSON; otherwise only some bytes are checked.
     """
-    if kind == "write":
-        return status == 201 and b'"created"' in body
-    if status != 200 or not body.startswith(b'{"items":[{'):
+    if kind in WRITES:
+        return status == 201 and (b'"created"' if kind == "write" else b'"S":3,') in body
+    if status != 200 or not body.startswith(b'{"items":[{' if kind == "query" else b'{"answered":true,'):
         return False
     if not thoroughly:
         return True
     try:
-        items = json.loads(body)["items"]
+        answer = json.loads(body)
+        if kind == "facts_answer":
+            return all(fact["value"] in answer["text"] for fact in answer["facts"])
+        items = answer["items"]
         return 0 < len(items) <= workload.TOP_K and all(item["id"] and item["text"] for item in items)
     except (ValueError, LookupError, TypeError):
         return False

@@ -34,7 +34,10 @@ PROFILED_CLIENTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The parameters of a run. `kind` is query or write; each client count is measured `repeats` times."""
+    """The parameters of a run. Each client count is measured `repeats` times.
+
+    `kind` is a kind of `bench/http_load.py`; `rows` is the number of memories, or of users if it is about facts.
+    """
 
     kind: str
     rows: int = 20_000
@@ -48,6 +51,21 @@ class Plan:
     def query_count(self) -> int:
         """The number of different queries; a tiny run records few."""
         return min(workload.QUERIES, self.rows)
+
+    def load_of(self, port: int, key: str, clients: int, first: int) -> Load:
+        """Return the load of some clients."""
+        return Load(
+            port=port,
+            key=key,
+            kind=self.kind,
+            clients=clients,
+            seconds=self.seconds,
+            warmup=self.warmup,
+            first=first,
+            queries=self.query_count,
+            ranking=self.ranking,
+            users=self.rows,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,30 +121,25 @@ class Report:
 
 def run(plan: Plan, *, profile: bool, say: Callable[[str], None]) -> Report:
     """Run the whole benchmark and remove everything afterwards. `say` gets messages about its progress."""
-    report = Report(plan)
     say(f"loading {plan.rows} memories into a throw-away PostgreSQL")
     with open_site(plan.rows) as site:
-        floor = asyncio.run(build_floor(site, plan.kind, plan.query_count, RECORDED_FROM, plan.ranking))
-        with _running_server(site) as (process, port):
-            for number in range(plan.repeats):
-                for place, clients in enumerate(plan.clients):
-                    say(f"run {number + 1} of {plan.repeats}: {clients} clients")
-                    first = WRITTEN_FROM + (number * len(plan.clients) + place) * APART
-                    load = Load(
-                        port,
-                        site.key,
-                        plan.kind,
-                        clients,
-                        plan.seconds,
-                        plan.warmup,
-                        first,
-                        plan.query_count,
-                        plan.ranking,
-                    )
-                    report.measured.append(_measure_clients(site, process.pid, load, floor))
-        if profile:
-            say(f"profile: {PROFILED_CLIENTS} clients")
-            report.profile = _profile_server(site, plan)
+        return measure_site(site, plan, profile=profile, say=say)
+
+
+def measure_site(site: Site, plan: Plan, *, profile: bool, say: Callable[[str], None]) -> Report:
+    """Measure the server and its floor in turn on an installation with data."""
+    report = Report(plan)
+    floor = asyncio.run(build_floor(site, plan.load_of(0, site.key, 1, RECORDED_FROM)))
+    with _running_server(site) as (process, port):
+        for number in range(plan.repeats):
+            for place, clients in enumerate(plan.clients):
+                say(f"{plan.kind}, run {number + 1} of {plan.repeats}: {clients} clients")
+                first = WRITTEN_FROM + (number * len(plan.clients) + place) * APART
+                load = plan.load_of(port, site.key, clients, first)
+                report.measured.append(_measure_clients(site, process.pid, load, floor))
+    if profile:
+        say(f"{plan.kind}, profile: {PROFILED_CLIENTS} clients")
+        report.profile = _profile_server(site, plan)
     return report
 
 
@@ -179,17 +192,7 @@ def _profile_server(site: Site, plan: Plan) -> dict[str, Any]:
     with _running_server(site, "--profile", str(file)) as (process, port):
         process.send_signal(signal.SIGUSR1)
         first = WRITTEN_FROM + len(plan.clients) * plan.repeats * APART
-        load = Load(
-            port,
-            site.key,
-            plan.kind,
-            PROFILED_CLIENTS,
-            plan.seconds,
-            plan.warmup,
-            first,
-            plan.query_count,
-            plan.ranking,
-        )
+        load = plan.load_of(port, site.key, PROFILED_CLIENTS, first)
         outcome, server_cpu, _postgres = _run_load(site, process.pid, load)
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found | {"server_cpu_ms": server_cpu, "requests": outcome.requests}

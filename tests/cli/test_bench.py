@@ -45,6 +45,27 @@ def test_a_tiny_run_measures_the_server_and_its_floor(kind: str, tmp_path: Path)
     assert report["profile"]["requests"] > 0
 
 
+def test_a_tiny_run_measures_questions_and_new_facts(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ["--users", "20", "--clients", "2", "--seconds", "1", "--warmup", "0", "--json", str(file)]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", "bench", "facts", *size],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    reports = json.loads(file.read_text(encoding="utf-8"))
+    assert [report["plan"]["kind"] for report in reports] == ["facts_answer", "facts_store"]
+    for report in reports:
+        (line,) = report["medians"]
+        assert line["server"]["per_second"] > 0
+        assert line["floor"]["p50"] > 0
+        assert line["p50_ratio"] > 0
+
+
 @pytest.mark.parametrize("clients", ["many", "0", "1,65"])
 def test_numbers_of_clients_are_checked(clients: str) -> None:
     result = CliRunner().invoke(bench_app, ["query", "--clients", clients])
@@ -79,9 +100,14 @@ def test_the_workload_is_the_same_every_time_and_its_notes_differ() -> None:
 
 def test_a_load_is_bounded_in_the_number_of_requests() -> None:
     written = list(build_requests(Load(port=1, key="k", kind="write", clients=1, seconds=0.01, warmup=0, first=5)))
-    assert len(written) == 20
-    assert len(set(written)) == 20
-    with pytest.raises(ValueError, match="query or write"):
+    assert len(written) == 50
+    assert len(set(written)) == 50
+    asked = list(
+        build_requests(Load(port=1, key="k", kind="facts_answer", clients=1, seconds=0.01, warmup=0, queries=30))
+    )
+    assert len(asked) == 60
+    assert len(set(asked)) > 20
+    with pytest.raises(ValueError, match="kind is one of query, write, facts_answer, facts_store"):
         build_requests(Load(port=1, key="k", kind="delete", clients=1))
 
 
@@ -96,6 +122,12 @@ def test_an_answer_without_what_was_asked_for_is_an_error() -> None:
     assert is_right("write", 201, b'{"op":"created"}', thoroughly=True)
     assert not is_right("write", 201, b'{"op":"updated"}', thoroughly=False)
     assert not is_right("write", 200, b'{"op":"created"}', thoroughly=False)
+    told = b'{"answered":true,"text":"Your favorite color is teal.","facts":[{"value":"teal"}]}'
+    assert is_right("facts_answer", 200, told, thoroughly=True)
+    assert not is_right("facts_answer", 200, told.replace(b"true", b"false"), thoroughly=False)
+    assert not is_right("facts_answer", 200, told.replace(b'"teal"', b'"pink"'), thoroughly=True)
+    assert is_right("facts_store", 201, b'{"memory_actions":{"S":3,"U":0}}', thoroughly=True)
+    assert not is_right("facts_store", 201, b'{"memory_actions":{"S":0,"U":3}}', thoroughly=False)
 
 
 def test_a_replayed_write_gets_new_ids_text_and_hash() -> None:
@@ -109,6 +141,14 @@ def test_a_replayed_write_gets_new_ids_text_and_hash() -> None:
     assert filled["edges"][0]["to_id"] == OTHER
     assert filled["memories"][0]["text_hash"] == "\\x" + "cd" * 32
     assert filled["memories"][0]["text"] == filled["delta"][0]["meta"]["text"] == f"{text[:-40]} new"
+
+
+def test_a_replayed_statement_gets_new_ids_and_a_new_thread() -> None:
+    facts = [{"thread_id": OTHER, "operations": [{"op": "list", "entries": [{"value": "teal", "id": ID}]}]}]
+    made = _JsonTemplate(Recording()).template_text({"users": ["maya"], "facts": facts})
+    (filled,) = json.loads(made.replace("%2$s", "thread").replace("%3$s", "fact"))["facts"]
+    assert filled["thread_id"] == "thread"
+    assert filled["operations"][0]["entries"][0] == {"value": "teal", "id": "fact"}
 
 
 def test_figures_are_percentiles_and_need_an_answer() -> None:
