@@ -23,7 +23,7 @@ CONFIG = Path(__file__).with_name("fuzz") / "schemathesis.toml"
 EXAMPLES = int(os.environ.get("MNEMA_FUZZ_EXAMPLES", tries(8)))
 SEED = os.environ.get("MNEMA_FUZZ_SEED", "1")
 LONGEST_S = 120 + 30 * EXAMPLES
-STATEFUL = max(30, EXAMPLES)
+STATEFUL = max(100, EXAMPLES)
 LINKS = 12
 """Minimum number of different links that a run must follow; a run without links does not test any state."""
 
@@ -34,6 +34,7 @@ async def furnished(client: httpx.AsyncClient) -> None:
         await remember(client, f"Maya books room {number} for the launch.", category="tasks", thread_id="launch")
         await say(client, f"Is room {number} large enough?", thread_id="launch")
     await ask(client, "Which room?", thread_id="launch")
+    await say(client, "My favorite colors are red, white and blue.", thread_id="launch")
 
 
 async def schemathesis(server: str, keys: Path, *arguments: str) -> tuple[int | None, str]:
