@@ -23,7 +23,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON context_questions TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON delta_cursors TO mnema_app;
 GRANT SELECT ON embedding_spaces TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (thread_id) ON events TO mnema_app;
-GRANT DELETE, INSERT, SELECT, UPDATE (created_at, kind, list_length, rank, removed_at, source_message_id, updated_at, value, value_key) ON facts TO mnema_app;
+GRANT DELETE, INSERT, SELECT, UPDATE (created_at, kind, list_length, listed_at, rank, removed_at, source_message_id, updated_at, value, value_key) ON facts TO mnema_app;
 GRANT INSERT (actor, event, id, memory_id, meta, new_ref, old_ref, tenant_id, ts), SELECT, UPDATE (meta) ON history TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON idempotency_keys TO mnema_app;
 GRANT INSERT, SELECT ON installation TO mnema_app;

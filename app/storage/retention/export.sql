@@ -34,7 +34,7 @@ WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
 
 -- name: fact
 SELECT f.id, f.thread_id, f.topic_key, f.kind AS form, f.rank, f.value, f.category, f.source_message_id, f.list_length,
-       f.created_at, f.updated_at, f.removed_at
+       f.listed_at, f.created_at, f.updated_at, f.removed_at
 FROM facts f WHERE f.tenant_id = $1 AND f.user_id = $2 AND ($3::text[] IS NULL OR f.category = ANY ($3))
   AND ($4::uuid IS NULL OR f.id > $4) ORDER BY f.id LIMIT $5
 

@@ -29,6 +29,7 @@ facts = Table(
     *(text_column(name) for name in ("value", "value_key", "category")),
     text_column("source_message_id", null=True),
     Column("list_length", Integer),
+    Column("listed_at", _time),
     *(Column(name, _time, nullable=False) for name in ("created_at", "updated_at")),
     Column("removed_at", _time),
     ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.user_id"]),

@@ -24,7 +24,7 @@ BEGIN
         RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, o#>'{entries,0}', NULL);
     ELSIF o->>'op' = 'append' THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
-                   WHERE f.list_length IS NOT NULL AND f.created_at > (p_said->>'stated_at')::timestamptz) THEN
+                   WHERE f.listed_at > (p_said->>'stated_at')::timestamptz) THEN
             RETURN;  -- a newer list replaced the one that this statement adds to
         END IF;
         RETURN NEXT rank_single(p_tenant, p_said, p_topic, false);

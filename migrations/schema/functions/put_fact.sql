@@ -11,25 +11,31 @@ BEGIN
         WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
     IF v_old.id IS NULL THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
-                   WHERE f.created_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)) THEN
+                   WHERE f.listed_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)) THEN
             RETURN NULL;  -- a newer list has no such place
         END IF;
         INSERT INTO facts (tenant_id, id, user_id, thread_id, topic_key, kind, rank, value, value_key, category,
-                           source_message_id, list_length, created_at, updated_at)
+                           source_message_id, list_length, listed_at, created_at, updated_at)
             VALUES (p_tenant, (p_entry->>'id')::uuid, p_said->>'user_id', p_said->>'thread_id', p_topic,
                     CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END, p_rank, p_entry->>'value', p_entry->>'key',
-                    p_said->>'category', p_said->>'source_message_id', p_length, v_at, clock_timestamp())
+                    p_said->>'category', p_said->>'source_message_id', p_length,
+                    CASE WHEN p_length IS NOT NULL THEN v_at END, v_at, clock_timestamp())
             RETURNING * INTO v_new;
         RETURN jsonb_build_object('action', 'store', 'after', fact_json(v_new), 'now', fact_text(v_new));
     END IF;
     v_new := v_old;
+    IF p_length IS NOT NULL AND (v_old.listed_at IS NULL OR v_old.listed_at <= v_at) THEN
+        v_new.list_length := p_length;  -- also if the value is newer: an older list ends here too
+        v_new.listed_at := v_at;
+    END IF;
     IF v_old.created_at > v_at THEN
+        UPDATE facts f SET list_length = v_new.list_length, listed_at = v_new.listed_at
+            WHERE f.tenant_id = p_tenant AND f.id = v_old.id AND f.listed_at IS DISTINCT FROM v_new.listed_at;
         RETURN CASE WHEN v_old.removed_at IS NULL THEN jsonb_build_object('after', fact_json(v_old)) END;
     END IF;
-    v_new.list_length := p_length;
     IF v_old.removed_at IS NULL AND v_old.value_key = p_entry->>'key' THEN  -- stated again: only the time is new
-        UPDATE facts f SET created_at = v_at, list_length = p_length WHERE f.tenant_id = p_tenant AND f.id = v_old.id
-            RETURNING * INTO v_new;
+        UPDATE facts f SET created_at = v_at, list_length = v_new.list_length, listed_at = v_new.listed_at
+            WHERE f.tenant_id = p_tenant AND f.id = v_old.id RETURNING * INTO v_new;
         RETURN jsonb_build_object('after', fact_json(v_new));
     END IF;
     v_new.value := p_entry->>'value';

@@ -11,6 +11,7 @@ CREATE TABLE facts (
     category text NOT NULL,
     source_message_id text,
     list_length integer,
+    listed_at timestamp with time zone,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     removed_at timestamp with time zone,

@@ -19,7 +19,8 @@ CREATE TABLE facts (
     value_key          text NOT NULL,                -- equal for spellings of one value
     category           text NOT NULL,                -- a key bound to agents needs it
     source_message_id  text,
-    list_length        integer,                      -- of the whole list that the value was stated in; NULL: stated alone
+    list_length        integer,                      -- of the last whole list that had this place; NULL: stated alone
+    listed_at          timestamptz,                  -- when that list was stated
     created_at         timestamptz NOT NULL,         -- when the value, or its removal, was stated
     updated_at         timestamptz NOT NULL,         -- when the row changed
     removed_at         timestamptz,                  -- the row stays, so that an older statement cannot bring the value back
@@ -33,7 +34,7 @@ CREATE UNIQUE INDEX facts_place ON facts (tenant_id, user_id, topic_key, thread_
 CREATE INDEX facts_by_thread ON facts (tenant_id, user_id, thread_place(thread_id), created_at DESC) WHERE removed_at IS NULL;
 CREATE INDEX facts_purgeable ON facts (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
 GRANT SELECT, INSERT, DELETE ON facts TO mnema_app;
-GRANT UPDATE (kind, rank, value, value_key, source_message_id, list_length, created_at, updated_at, removed_at)
+GRANT UPDATE (kind, rank, value, value_key, source_message_id, list_length, listed_at, created_at, updated_at, removed_at)
     ON facts TO mnema_app;
 
 -- Refuse, at commit, a change of a fact without a history row of the same transaction. The time of a statement that says
@@ -81,8 +82,8 @@ BEGIN
     p_new.updated_at := clock_timestamp();
     p_new.source_message_id := p_said->>'source_message_id';
     UPDATE facts f SET kind = p_new.kind, rank = p_new.rank, value = p_new.value, value_key = p_new.value_key,
-            source_message_id = p_new.source_message_id, list_length = p_new.list_length, created_at = p_new.created_at,
-            updated_at = p_new.updated_at, removed_at = p_new.removed_at
+            source_message_id = p_new.source_message_id, list_length = p_new.list_length, listed_at = p_new.listed_at,
+            created_at = p_new.created_at, updated_at = p_new.updated_at, removed_at = p_new.removed_at
         WHERE f.tenant_id = p_old.tenant_id AND f.id = p_old.id;
     RETURN jsonb_build_object('action', p_action, 'before', fact_json(p_old), 'after', fact_json(p_new),
                               'was', fact_text(p_old), 'now', fact_text(p_new));
@@ -101,25 +102,31 @@ BEGIN
         WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
     IF v_old.id IS NULL THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
-                   WHERE f.created_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)) THEN
+                   WHERE f.listed_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)) THEN
             RETURN NULL;  -- a newer list has no such place
         END IF;
         INSERT INTO facts (tenant_id, id, user_id, thread_id, topic_key, kind, rank, value, value_key, category,
-                           source_message_id, list_length, created_at, updated_at)
+                           source_message_id, list_length, listed_at, created_at, updated_at)
             VALUES (p_tenant, (p_entry->>'id')::uuid, p_said->>'user_id', p_said->>'thread_id', p_topic,
                     CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END, p_rank, p_entry->>'value', p_entry->>'key',
-                    p_said->>'category', p_said->>'source_message_id', p_length, v_at, clock_timestamp())
+                    p_said->>'category', p_said->>'source_message_id', p_length,
+                    CASE WHEN p_length IS NOT NULL THEN v_at END, v_at, clock_timestamp())
             RETURNING * INTO v_new;
         RETURN jsonb_build_object('action', 'store', 'after', fact_json(v_new), 'now', fact_text(v_new));
     END IF;
     v_new := v_old;
+    IF p_length IS NOT NULL AND (v_old.listed_at IS NULL OR v_old.listed_at <= v_at) THEN
+        v_new.list_length := p_length;  -- also if the value is newer: an older list ends here too
+        v_new.listed_at := v_at;
+    END IF;
     IF v_old.created_at > v_at THEN
+        UPDATE facts f SET list_length = v_new.list_length, listed_at = v_new.listed_at
+            WHERE f.tenant_id = p_tenant AND f.id = v_old.id AND f.listed_at IS DISTINCT FROM v_new.listed_at;
         RETURN CASE WHEN v_old.removed_at IS NULL THEN jsonb_build_object('after', fact_json(v_old)) END;
     END IF;
-    v_new.list_length := p_length;
     IF v_old.removed_at IS NULL AND v_old.value_key = p_entry->>'key' THEN  -- stated again: only the time is new
-        UPDATE facts f SET created_at = v_at, list_length = p_length WHERE f.tenant_id = p_tenant AND f.id = v_old.id
-            RETURNING * INTO v_new;
+        UPDATE facts f SET created_at = v_at, list_length = v_new.list_length, listed_at = v_new.listed_at
+            WHERE f.tenant_id = p_tenant AND f.id = v_old.id RETURNING * INTO v_new;
         RETURN jsonb_build_object('after', fact_json(v_new));
     END IF;
     v_new.value := p_entry->>'value';
@@ -197,7 +204,7 @@ BEGIN
         RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, o#>'{entries,0}', NULL);
     ELSIF o->>'op' = 'append' THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
-                   WHERE f.list_length IS NOT NULL AND f.created_at > (p_said->>'stated_at')::timestamptz) THEN
+                   WHERE f.listed_at > (p_said->>'stated_at')::timestamptz) THEN
             RETURN;  -- a newer list replaced the one that this statement adds to
         END IF;
         RETURN NEXT rank_single(p_tenant, p_said, p_topic, false);
