@@ -86,6 +86,20 @@ class StoreFacts:
         operations = tuple(FactOperation("put", topic, tuple(entries)) for topic, entries in by_topic.items())
         return await self._store_statement(principal, place, operations, key)
 
+    async def store_project_fact(
+        self, principal: Principal, place: FactPlace, fact: NewFact, key: OptionalKey = None
+    ) -> tuple[UUID | None, Literal["store", "update"] | None]:
+        """Store one value. Return its fact, and `store` for a new topic and rank, `update` for another value.
+
+        The action is None if the value was stored already, or a newer statement decides its place; the fact is None if
+        a newer list has no such place. Raise as `store_values` does.
+        """
+        outcome = await self.store_values(principal, place, [fact], key)
+        if not outcome.stated:
+            return None, None
+        last = outcome.stated[-1]  # a single value that became rank 1 comes before it
+        return last.fact.id, None if last.action == "remove" else last.action
+
     async def change_value(self, principal: Principal, fact_id: UUID, value: str, key: OptionalKey = None) -> Fact:
         """Give a fact another value and return it. Raise NotFound, EmptyText or TextTooLong."""
         entry_value = self._checked_value(value)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.facts.facts import FactIn, MemoryActionsOut, Rank, TopicKey
 from app.api.schemas.fields import NOT_EMPTY, Identifier, Moment, Request, Sequence, is_absent
-from app.domain.facts.fact import Fact, FactOutcome
+from app.domain.facts.fact import Fact
 from app.domain.facts.label import MemoryActions
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.usecases.facts.store import FactPlace
@@ -56,13 +56,12 @@ class ProjectFactStoredOut(BaseModel):
     model_label: str
 
     @classmethod
-    def from_outcome(cls, outcome: FactOutcome) -> "ProjectFactStoredOut":
-        """Return the body for a domain object. The last fact that the statement named is the stored one."""
-        actions = MemoryActions.from_outcomes([outcome])
-        last = outcome.stated[-1] if outcome.stated else None
+    def from_action(cls, fact_id: UUID | None, action: Literal["store", "update"] | None) -> "ProjectFactStoredOut":
+        """Return the body for what was done to a fact."""
+        actions = MemoryActions(stored=int(action == "store"), updated=int(action == "update"))
         return cls(
-            fact_id=last.fact.id if last else None,
-            action_type=last.action if last and last.action != "remove" else None,
+            fact_id=fact_id,
+            action_type=action,
             memory_actions=MemoryActionsOut.from_actions(actions),
             model_label=actions.label(),
         )
