@@ -49,7 +49,8 @@ async def test_every_route_is_unavailable_without_the_database_and_recovers_with
     http: httpx.AsyncClient, database: Database
 ) -> None:
     written = await remember(http, thread_id="t")
-    places = dict.fromkeys(("memory_id", "job_id", "patch_id"), written["id"]) | {"thread_id": "t", "user_id": "maya"}
+    places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), written["id"])
+    places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1"}
     before = (await http.get(f"/memory/{written['id']}")).json()
     wrong = {}
     async with gone(database):
@@ -63,6 +64,23 @@ async def test_every_route_is_unavailable_without_the_database_and_recovers_with
     assert wrong == {}
     assert (await http.get(f"/memory/{written['id']}")).json() == before
     assert (await remember(http, "Maya plays chess.", thread_id="t"))["revision"] == 2
+
+
+async def test_a_question_about_facts_has_the_label_of_a_failure_without_the_database(
+    settings: Settings, embedder: Embedder, caller: Caller, database: Database
+) -> None:
+    question = {"user_id": "maya", "query": "What's my second favorite color?", "model": "tiny-1"}
+    remembering = settings.model_copy(update={"key_cache_s": 4.0})  # otherwise the key cannot be checked
+    async with serve(remembering, Doubles(embedder=embedder)) as url, caller.client(url) as http:
+        assert (await http.post("/facts/answer", json=question)).json()["model_label"] == "Model: tiny-1"
+        async with gone(database):
+            problem = refused(await http.post("/facts/answer", json=question), 503, "database_unavailable")
+    assert problem["model_label"] == "Model: Memory-F + tiny-1"
+    assert problem["meta"] == {
+        "usedWebSearch": False,
+        "usedMemory": False,
+        "memory_actions": {"S": 0, "U": 0, "R": 0, "F": True},
+    }
 
 
 async def test_the_process_lives_and_is_not_ready_without_the_database(

@@ -205,11 +205,12 @@ async def test_every_guarded_route_is_limited_and_says_so_in_the_document(
 ) -> None:
     async with site(limited, Doubles(embedder=embedder, clock=still)) as here:
         caller = await make_caller(here.apps[0])
-        places = dict.fromkeys(("memory_id", "job_id", "patch_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
+        places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
+        places |= {"thread_id": "t", "user_id": "u", "topic_key": "favorite_colors", "rank": "1"}
         async with caller.client(here.urls[0]) as client:
             await statuses(client, KEY)
             for operation in await guarded(client):
-                response = await operation.call(client, {**places, "thread_id": "t", "user_id": "u"})
+                response = await operation.call(client, places)
                 refused(response, 429, "rate_limited")
             document = (await client.get("/openapi.json")).json()
             assert (await client.get("/health")).status_code == 200
