@@ -1,7 +1,7 @@
 """Random combinations of route, tenant and id: no answer has data of another tenant, and no such data changes.
 
 Routes, parameters and bodies come from the OpenAPI document, so a new route takes part automatically, and a new path
-parameter without a value fails. MNEMA_COMBINATIONS=10000 tries that many instead of 2,000; MNEMA_COMBINATIONS_SEED
+parameter without a value fails. MNEMA_COMBINATIONS=10000 tries that many instead of 2,500; MNEMA_COMBINATIONS_SEED
 selects other ones.
 """
 
@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -31,7 +31,7 @@ from tests.api.route_catalog import Operation, guarded, replaced, resolved, samp
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 
-COMBINATIONS = int(os.environ.get("MNEMA_COMBINATIONS", "2000"))
+COMBINATIONS = int(os.environ.get("MNEMA_COMBINATIONS", "2500"))
 SEED = int(os.environ.get("MNEMA_COMBINATIONS_SEED", "1"))
 TENANTS = ("one", "two", "three")
 HIDDEN = frozenset({"relationships", "preferences", "activity", "profile"})
@@ -91,13 +91,14 @@ TYPES = ("semantic", "episodic", "insight", "summary", "chunk", "turn")
 
 @dataclass
 class World:
-    """The server, its tenants' keys by their rights, and the ledger."""
+    """The server, its tenants' keys by their rights, the ledger, and a deleted memory of each tenant."""
 
     app: Application
     transport: httpx.AsyncBaseTransport
     keys: dict[str, dict[str, Caller]]
     ledger: Ledger
     random: Random
+    deleted: dict[str, str] = field(default_factory=dict)
 
     def client(self, caller: Caller) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=self.transport, base_url="http://mnema", headers=caller.headers, timeout=60)
@@ -168,6 +169,7 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
         start = {"user_id": "maya", "category": "procedural", "text": "How the engine starts."}
         forgotten = await wrote(world, admin, tenant, start | steps)
         assert (await admin.delete(f"/memory/{forgotten}")).status_code == 200
+        world.deleted[tenant] = forgotten
         await keep_checkpoints(world, admin, tenant)
         said = {"user_id": name("user"), "thread_id": name("thread"), "role": "user"}
         said["content"] = f"I have {ledger.mark(tenant, 'turn text', 'activity')}."
@@ -347,6 +349,8 @@ class Choices:
             ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in OWN}
             places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
             places["topic_key"] = PUBLIC_NAMES["topic"][0]
+            if operation.path.endswith("/restore"):
+                places["memory_id"] = self._world.deleted[self._tenant]
         if (
             operation.path.endswith("/erase") and self._random.random() < 0.9
         ):  # only of the other tenants; otherwise too little would be left
