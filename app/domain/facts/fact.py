@@ -42,8 +42,8 @@ Entry: TypeAlias = tuple[int | None, str]
 class FactOperation:
     """One thing that a statement does to the facts of a topic.
 
-    - `put`: set each of `entries` at its rank; without a rank it is the topic's single value. A single value that is
-      stored becomes rank 1 of the list, unless an entry has that rank.
+    - `put`: set each of `entries` at its rank; without a rank as `set` does. A single value that is stored becomes
+      rank 1 of the list, unless an entry has that rank.
     - `list`: a whole list, ranks 1 to n. It replaces the topic's single value and the ranks above n.
     - `set`: one value without a rank. It becomes rank 1 if the topic has a ranked list, else the single value.
     - `append`: add the values of `entries` after the highest rank, except those in the list already.

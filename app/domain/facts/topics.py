@@ -50,6 +50,19 @@ class FactTopics:
         key = _PREFIX + _NO_LETTER.sub("_", "_".join((*noun[:-1], to_plural(noun[-1])))).strip("_")
         return key if key != _PREFIX and len(key) <= MAX_KEY else None
 
+    def canonical_key(self, key: str) -> str | None:
+        """Return the key under which a topic is stored: `favorite_colors` for `color`. Return None without a noun.
+
+        Idempotent.
+        """
+        if key in self.topics:
+            return key
+        words = _key_words(key)
+        known = self.find_topic(words)
+        if known is None or known in self.topics or self.find_topic(_key_words(known)) == known:
+            return known
+        return _PREFIX + "_".join(words)  # no English noun, whose plural has a plural again
+
     def normalize_topic_key(self, text: str) -> str | None:
         """Return the topic that a statement or a question names, or None.
 
@@ -82,6 +95,10 @@ class FactTopics:
             return words
         named = next((noun for noun in nouns if words[-1] in noun), nouns[0])
         return [*named[:-1], to_plural(named[-1])]
+
+
+def _key_words(key: str) -> list[str]:
+    return [word for word in key.casefold().removeprefix(_PREFIX).split("_") if word]
 
 
 def _singular_words(words: Sequence[str]) -> tuple[str, ...]:

@@ -1,16 +1,26 @@
 """Read access to stored facts: by id, by rank, by page, and their history."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
-from app.domain.errors import NotFound
+from app.domain.errors import InvalidInput, NotFound
 from app.domain.facts.fact import Fact, FactFilter
 from app.domain.facts.policy import FactPolicy
+from app.domain.facts.topics import FactTopics
 from app.domain.paging import decode_cursor, decode_fact_place, encode_cursor, encode_place
 from app.domain.principal import Principal
 from app.storage.facts.facts import FactStorage
 from app.storage.memory.memories import HistoryRow
 from app.storage.uow import ReadTx, UnitOfWork
+
+NO_SUCH_FACT = "No such fact."
+
+
+def known_key(topics: FactTopics, key: str) -> str:
+    """Return the key under which a topic is stored. Raise InvalidInput for a key without a noun."""
+    if (known := topics.canonical_key(key)) is None:
+        raise InvalidInput(f"topic_key {key!r} names no topic; use one such as favorite_colors")
+    return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +45,18 @@ class ReadFacts:
         async with self._uow.read(principal) as tx:
             fact = await self._facts.get_fact(tx, principal, fact_id)
         if fact is None:
-            raise NotFound()
+            raise NotFound(NO_SUCH_FACT)
         return fact
 
     async def get_fact_at(
         self, principal: Principal, user_id: str, thread_id: str | None, topic_key: str, rank: int
     ) -> Fact:
-        """Return the fact at a rank of a list of the thread. Raise NotFound."""
+        """Return the fact at a rank of a list of the thread.
+
+        Raise NotFound, or InvalidInput for a key without a topic.
+        """
         principal.require_categories([self._policy.category])
+        topic_key = known_key(self._policy.topics, topic_key)
         async with self._uow.read(principal) as tx:
             fact = await self._facts.get_fact_at(tx, principal, user_id, thread_id, topic_key, rank)
         if fact is None:
@@ -50,9 +64,11 @@ class ReadFacts:
         return fact
 
     async def list_facts(self, principal: Principal, filters: FactFilter, cursor: str | None, limit: int) -> FactPage:
-        """Return a page of at most `limit` facts. Raise InvalidCursor."""
+        """Return a page of at most `limit` facts. Raise InvalidCursor, or InvalidInput for a key without a topic."""
         principal.require_categories([self._policy.category])
         after = decode_fact_place(cursor)
+        if filters.topic_key is not None:
+            filters = replace(filters, topic_key=known_key(self._policy.topics, filters.topic_key))
         async with self._uow.read(principal) as tx:
             rows = await self._facts.list_facts(tx, principal, filters, after, limit + 1)
         items = rows[:limit]
@@ -67,7 +83,7 @@ class ReadFacts:
         async with self._uow.read(principal) as tx:
             rows = await self._facts.list_history(tx, principal, fact_id, after, limit + 1)
             if not rows and not await self._is_visible(tx, principal, fact_id):
-                raise NotFound()
+                raise NotFound(NO_SUCH_FACT)
         items = [HistoryRow(**row) for row in rows[:limit]]
         return items, encode_cursor((items[-1].ts, items[-1].id)) if len(rows) > limit else None
 

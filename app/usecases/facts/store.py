@@ -22,6 +22,7 @@ from app.ports import Clock
 from app.storage.facts.facts import FactStorage
 from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork
+from app.usecases.facts.read import NO_SUCH_FACT, known_key
 from app.usecases.tenancy.limits import Limits
 
 ATTEMPTS = 10
@@ -76,10 +77,13 @@ class StoreFacts:
     async def store_values(
         self, principal: Principal, place: FactPlace, facts: Sequence[NewFact], key: OptionalKey = None
     ) -> FactOutcome:
-        """Store given values. Raise RankOutOfRange, EmptyText, TextTooLong or InvalidInput."""
+        """Store given values. Raise RankOutOfRange, EmptyText, TextTooLong or InvalidInput.
+
+        A topic has one key: `color` and `favorite_color` are `favorite_colors`.
+        """
         by_topic: dict[str, list[Entry]] = {}
         for fact in facts:
-            entries = by_topic.setdefault(fact.topic_key, [])
+            entries = by_topic.setdefault(known_key(self._policy.topics, fact.topic_key), [])
             entry = self._checked_rank(fact), self._checked_value(fact.value)
             if all(rank != entry[0] for rank, _value in entries):  # the first value of a rank wins, as in a text
                 entries.append(entry)
@@ -124,7 +128,7 @@ class StoreFacts:
         with contextlib.suppress(NotFound):  # it may be removed already
             await self.remove_fact(principal, fact_id)
         if not await self._facts.purge_removed(principal, _FOR_EVER, 1, fact_id=fact_id):
-            raise NotFound()
+            raise NotFound(NO_SUCH_FACT)
 
     def _checked_rank(self, fact: NewFact) -> int | None:
         if (fact.kind is FactKind.ranked) != (fact.rank is not None):
@@ -149,7 +153,7 @@ class StoreFacts:
             async with self._uow.read(principal) as tx:
                 fact = await self._facts.get_fact(tx, principal, fact_id)
             if fact is None:
-                raise NotFound()
+                raise NotFound(NO_SUCH_FACT)
             moment = max(self._clock.now(), fact.created_at)  # another server's clock may be ahead
             place = FactPlace(fact.user_id, fact.thread_id, stated_at=moment)
             outcome = await self._record(principal, place, (operation(fact),), moment, key, fact_id)
@@ -162,7 +166,7 @@ class StoreFacts:
         async with self._uow.read(principal) as tx:
             found = await self._facts.get_facts(tx, principal, [fact_id])
         if fact_id not in found:
-            raise NotFound()
+            raise NotFound(NO_SUCH_FACT)
         return found[fact_id]
 
     async def _store_statement(
@@ -211,4 +215,4 @@ class StoreFacts:
         async with self._uow.read(principal) as tx:
             facts = await self._facts.get_facts(tx, principal, [UUID(fact_id) for fact_id, _action in done])
         stated = (StatedFact(action, facts[UUID(fact_id)]) for fact_id, action in done if UUID(fact_id) in facts)
-        return FactOutcome(tuple(stated))
+        return FactOutcome(tuple(stated), first.get("facts_rev"))

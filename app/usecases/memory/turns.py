@@ -147,7 +147,7 @@ def _turn_from_outcome(new: NewMemory, turn: StoredTurn, outcome: Outcome) -> St
     done = [action for _fact_id, action in first.get("facts") or ()]
     return StoredTurn(
         id=UUID(first["id"]) if first["id"] else None,
-        revision=(first["revs"] or {}).get(new.thread_id),
+        revision=first.get("facts_rev") or (first["revs"] or {}).get(new.thread_id),
         jobs=tuple(UUID(job_id) for job_id in first["jobs"]),
         reason=first["reason"],
         actions=MemoryActions(done.count("store"), done.count("update")) if done else None,

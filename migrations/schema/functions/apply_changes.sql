@@ -70,7 +70,8 @@ BEGIN
                 'revs', (SELECT jsonb_object_agg(r->>1, r->2) FROM jsonb_array_elements(v_revs) r
                          WHERE r->>0 = k.memory_id))
                 || coalesce((  -- ids of facts and what was done with them, no values
-                    SELECT jsonb_build_object('facts', jsonb_agg(jsonb_build_array(d#>'{fact,id}', d->'action')))
+                    SELECT jsonb_build_object('facts', jsonb_agg(jsonb_build_array(d#>'{fact,id}', d->'action')),
+                                              'facts_rev', max((f->>'revision')::bigint))
                     FROM jsonb_array_elements(v_facts) f, jsonb_array_elements(f->'done') d
                     WHERE k.memory_id IS NULL OR f->>'turn' = k.memory_id HAVING count(*) > 0), '{}')
             FROM jsonb_to_recordset(p_keys) AS k(key_id uuid, route text, key text, memory_id text, response jsonb)

@@ -18,10 +18,6 @@ BEGIN
                     jsonb_build_object('value', v_two[3 - i].value, 'key', v_two[3 - i].value_key), NULL);
             END LOOP;
         END IF;
-    ELSIF o->>'op' = 'set' THEN
-        SELECT min(1) INTO v_rank FROM facts_of_topic(p_tenant, p_said, p_topic) f
-            WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
-        RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, o#>'{entries,0}', NULL);
     ELSIF o->>'op' = 'append' THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
                    WHERE f.listed_at > (p_said->>'stated_at')::timestamptz) THEN
@@ -35,12 +31,14 @@ BEGIN
                 RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, e, NULL);
             END IF;
         END LOOP;
-    ELSE  -- put, list
+    ELSE  -- put, list, set; a value without a rank is rank 1 of a list
+        SELECT min(1) INTO v_rank FROM facts_of_topic(p_tenant, p_said, p_topic) f
+            WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
         IF o @? '$.entries[*].rank ? (@ != null)' THEN
             RETURN NEXT rank_single(p_tenant, p_said, p_topic, o @? '$.entries[*].rank ? (@ == 1)');
         END IF;
         FOR e IN SELECT * FROM jsonb_array_elements(o->'entries') LOOP
-            RETURN NEXT put_fact(p_tenant, p_said, p_topic, (e->>'rank')::int, e,
+            RETURN NEXT put_fact(p_tenant, p_said, p_topic, coalesce((e->>'rank')::int, v_rank), e,
                                  CASE o->>'op' WHEN 'list' THEN jsonb_array_length(o->'entries') END);
         END LOOP;
         IF o->>'op' = 'list' THEN

@@ -102,8 +102,9 @@ BEGIN
         WHERE f.kind = CASE WHEN p_rank IS NULL THEN 'single' ELSE 'ranked' END AND coalesce(f.rank, 0) = coalesce(p_rank, 0);
     IF v_old.id IS NULL THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
-                   WHERE f.listed_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)) THEN
-            RETURN NULL;  -- a newer list has no such place
+                   WHERE f.listed_at > v_at AND f.list_length < coalesce(p_rank, f.list_length + 1)
+                      OR f.kind = 'single' AND f.removed_at IS NOT NULL AND f.created_at > v_at) THEN
+            RETURN NULL;  -- a newer list has no such place, or the topic was removed later
         END IF;
         INSERT INTO facts (tenant_id, id, user_id, thread_id, topic_key, kind, rank, value, value_key, category,
                            source_message_id, list_length, listed_at, created_at, updated_at)
@@ -146,15 +147,15 @@ BEGIN
     SELECT * INTO v_old FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.kind = 'single' AND f.removed_at IS NULL;
     IF v_old.id IS NULL THEN RETURN NULL; END IF;
     v_new := v_old;
+    v_said := p_said || jsonb_build_object('stated_at', v_old.created_at, 'source_message_id', v_old.source_message_id);
     IF v_old.created_at <= (p_said->>'stated_at')::timestamptz
        AND (p_replaced OR EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.rank = 1)) THEN
         v_new.removed_at := clock_timestamp();
-        RETURN change_fact(p_said, 'remove', v_old, v_new);
+        RETURN change_fact(v_said, 'remove', v_old, v_new);  -- replaced, not taken back: it keeps its time
     END IF;
     IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f WHERE f.rank = 1) THEN RETURN NULL; END IF;
     v_new.kind := 'ranked';
     v_new.rank := 1;
-    v_said := p_said || jsonb_build_object('stated_at', v_old.created_at, 'source_message_id', v_old.source_message_id);
     RETURN change_fact(v_said, NULL, v_old, v_new);
 END $$;
 
@@ -198,10 +199,6 @@ BEGIN
                     jsonb_build_object('value', v_two[3 - i].value, 'key', v_two[3 - i].value_key), NULL);
             END LOOP;
         END IF;
-    ELSIF o->>'op' = 'set' THEN
-        SELECT min(1) INTO v_rank FROM facts_of_topic(p_tenant, p_said, p_topic) f
-            WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
-        RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, o#>'{entries,0}', NULL);
     ELSIF o->>'op' = 'append' THEN
         IF EXISTS (SELECT FROM facts_of_topic(p_tenant, p_said, p_topic) f
                    WHERE f.listed_at > (p_said->>'stated_at')::timestamptz) THEN
@@ -215,12 +212,14 @@ BEGIN
                 RETURN NEXT put_fact(p_tenant, p_said, p_topic, v_rank, e, NULL);
             END IF;
         END LOOP;
-    ELSE  -- put, list
+    ELSE  -- put, list, set; a value without a rank is rank 1 of a list
+        SELECT min(1) INTO v_rank FROM facts_of_topic(p_tenant, p_said, p_topic) f
+            WHERE f.kind = 'ranked' AND f.removed_at IS NULL;
         IF o @? '$.entries[*].rank ? (@ != null)' THEN
             RETURN NEXT rank_single(p_tenant, p_said, p_topic, o @? '$.entries[*].rank ? (@ == 1)');
         END IF;
         FOR e IN SELECT * FROM jsonb_array_elements(o->'entries') LOOP
-            RETURN NEXT put_fact(p_tenant, p_said, p_topic, (e->>'rank')::int, e,
+            RETURN NEXT put_fact(p_tenant, p_said, p_topic, coalesce((e->>'rank')::int, v_rank), e,
                                  CASE o->>'op' WHEN 'list' THEN jsonb_array_length(o->'entries') END);
         END LOOP;
         IF o->>'op' = 'list' THEN

@@ -180,11 +180,12 @@ async def test_a_turn_of_a_bulk_and_a_plain_memory_of_type_turn_store_facts(http
     assert await values(http, thread_id="talk") == {None: "teal"}
 
 
-async def test_a_retried_turn_stores_its_facts_once(http: httpx.AsyncClient) -> None:
-    turn = {"user_id": "maya", "thread_id": "talk", "role": "user", "content": LIST}
-    answers = [await http.post("/turns", json=turn, headers={"Idempotency-Key": "one"}) for _ in range(2)]
-    assert answers[0].json()["memory_actions"] == answers[1].json()["memory_actions"]
-    assert answers[0].json()["id"] == answers[1].json()["id"]
+async def test_a_retry_stores_facts_once_and_is_answered_alike(http: httpx.AsyncClient) -> None:
+    place = {"user_id": "maya", "thread_id": "talk"}
+    for path, sent in (("/turns", {"role": "user", "content": LIST}), ("/facts", {"text": "My favorite tea is mint."})):
+        answers = [await http.post(path, json=place | sent, headers={"Idempotency-Key": "one"}) for _ in range(2)]
+        assert answers[0].json() == answers[1].json()
+        assert answers[0].json()["revision"] == (await delta(http, "talk", since_rev=0))["rev"]
 
 
 async def test_an_old_import_does_not_undo_a_newer_correction(http: httpx.AsyncClient) -> None:
@@ -232,6 +233,24 @@ async def test_a_request_with_one_key_acts_once(http: httpx.AsyncClient) -> None
     assert [p.json()["value"] for p in patches] == ["pink", "pink", "grey"]
     removals = [await http.delete(path, headers={"Idempotency-Key": "d"}) for _ in range(2)]
     assert [r.status_code for r in removals] == [200, 200]
+
+
+@pytest.mark.parametrize("key", ["color", "colors", "favorite_color", "favorite_colors", "colour"])
+async def test_a_topic_has_one_key(http: httpx.AsyncClient, key: str) -> None:
+    [stored] = (await put(http, fact("teal", None, key)))["facts"]
+    assert stored["topic_key"] == COLORS
+    assert (await answered(http, "What's my favorite color?"))["text"] == "Your favorite color is teal."
+    assert await values(http, key) == {None: "teal"}
+
+
+@pytest.mark.parametrize("key", ["favorite_", "_", "favorite_things"])
+async def test_a_key_without_a_topic_is_refused(http: httpx.AsyncClient, key: str) -> None:
+    body = {"user_id": "maya", "facts": [fact("teal", None, key)]}
+    for response in (
+        await http.post("/facts", json=body),
+        await http.get("/facts", params={"user_id": "maya", "topic_key": key}),
+    ):
+        assert "names no topic" in refused(response, 422, "invalid_request")["detail"]
 
 
 async def test_a_list_is_paged_by_topic_and_rank(http: httpx.AsyncClient) -> None:

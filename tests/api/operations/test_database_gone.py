@@ -74,12 +74,13 @@ async def test_a_question_about_facts_has_the_label_of_a_failure_without_the_dat
     async with serve(remembering, Doubles(embedder=embedder)) as url, caller.client(url) as http:
         assert (await http.post("/facts/answer", json=question)).json()["model_label"] == "Model: tiny-1"
         async with gone(database):
-            problem = refused(await http.post("/facts/answer", json=question), 503, "database_unavailable")
+            before = {"memory_actions": {"S": 2}}
+            problem = refused(await http.post("/facts/answer", json=question | before), 503, "database_unavailable")
     assert problem["model_label"] == "Model: Memory-F + tiny-1"
     assert problem["meta"] == {
         "usedWebSearch": False,
         "usedMemory": False,
-        "memory_actions": {"S": 0, "U": 0, "R": 0, "F": True},
+        "memory_actions": {"S": 2, "U": 0, "R": 0, "F": True},
     }
 
 

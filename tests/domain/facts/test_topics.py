@@ -69,3 +69,9 @@ def test_a_topic_needs_the_prefix_and_a_noun(topics: dict[str, tuple[str, ...]])
 @given(st.text(max_size=200))
 def test_no_text_raises(text: str) -> None:
     assert (TOPICS.normalize_topic_key(f"my favorite {text}") or "favorite_").startswith("favorite_")
+
+
+@given(st.from_regex(r"[a-z0-9_]{1,60}", fullmatch=True))
+def test_a_canonical_key_is_its_own_canonical_key(key: str) -> None:
+    if (known := TOPICS.canonical_key(key)) is not None:
+        assert TOPICS.canonical_key(known) == known

@@ -168,6 +168,28 @@ async def test_an_older_statement_does_not_bring_back_what_was_removed(talk: Tal
     assert await talk.facts() == {1: "red"}
 
 
+async def test_an_older_list_does_not_bring_back_a_topic_whose_single_value_was_removed(talk: Talk) -> None:
+    await talk.state(1, first("teal"))
+    await talk.state(5, remove())
+    assert await talk.state(3, a_list("red", "white")) == []
+    assert await talk.state(3, put(2, "white")) == []
+    assert await talk.facts() == {}
+    assert await talk.state(6, a_list("red", "white")) == ["store", "store"]
+
+
+async def test_a_single_value_that_a_rank_replaced_leaves_room_for_older_ranks(talk: Talk) -> None:
+    await talk.state(1, first("teal"))
+    assert await talk.state(3, put(1, "red")) == ["remove", "store"]
+    assert await talk.state(2, put(2, "white")) == ["store"]
+    assert await talk.facts() == {1: "red", 2: "white"}
+
+
+async def test_a_given_single_value_is_rank_one_of_a_list(talk: Talk) -> None:
+    await talk.state(1, a_list("red", "white"))
+    assert await talk.state(2, put(None, "pink")) == ["update"]
+    assert await talk.facts() == {1: "pink", 2: "white"}
+
+
 async def test_an_older_list_fills_the_ranks_that_a_newer_value_left(talk: Talk) -> None:
     await talk.state(5, first("teal"))
     assert await talk.state(1, a_list("red", "white")) == [None, None, "store"]

@@ -1,5 +1,6 @@
 """Routes of /facts: store, read, change and answer facts without any model (`docs/facts.md`)."""
 
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from app.api import links
 from app.api.deps import App, Reader, Writer, require_scope
 from app.api.errors import openapi_errors
 from app.api.schemas.facts.facts import (
+    ActionsIn,
     FactAnsweredOut,
     FactOut,
     FactPageOut,
@@ -24,7 +26,6 @@ from app.api.schemas.memory.memories import HistoryOut, HistoryPageOut
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.facts.fact import FactFilter
-from app.domain.facts.label import MemoryActions
 from app.domain.outages import DatabaseUnavailable
 
 router = APIRouter(prefix="/facts", tags=["facts"], route_class=StrictRoute)
@@ -70,8 +71,9 @@ async def answer(app: App, principal: Reader, body: FactQuestionIn) -> FactAnswe
 
 
 def _failure(body: FactQuestionIn) -> dict[str, object]:
-    """Return the label and meta of a response without memory, so that a chat can go on with them."""
-    fields = label_and_meta(MemoryActions(failed=True), body)
+    """Return the label and meta of a response without memory, with the counts so far: a chat can go on with them."""
+    actions = replace((body.memory_actions or ActionsIn()).to_domain(), failed=True)
+    fields = label_and_meta(actions, body)
     return {"model_label": fields["model_label"], "meta": fields["meta"].model_dump()}
 
 
