@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from app.domain.facts.fact import Entry, FactOperation
 from app.domain.facts.fillers import is_blank
-from app.domain.facts.look_alikes import casts_doubt
+from app.domain.facts.look_alikes import casts_doubt, tells_state
 from app.domain.facts.mentions import Mention
 from app.domain.facts.ranked_lists import MARK, read_marks
 from app.domain.facts.values import cut_value, cut_values, read_value, split_values
@@ -207,6 +207,9 @@ def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | No
     if _CONDITION.match(following) or _REPORT.match(following) or (verb["sign"] in _DASHES and _VERB.search(rest)):
         return None
     values = [value for value in [read_value(text)] if value] if one or len(mention.ranks) == 1 else split_values(text)
+    named = rest[:1] not in {'"', "'"}
+    if one and verb["be"] and named and any(tells_state(value, mention.noun) for value in values):
+        return None
     return _store_values(clause, values, len(clause.after) - len(following)) if values else None
 
 

@@ -1,9 +1,10 @@
 """Signs that a sentence about favorites states nothing of its user: jokes, conditions, reports, texts to work on."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-from app.domain.facts.phrases import one_of
+from app.domain.facts.phrases import NUMBER, one_of, word_set
 
 _JOKE: Final = re.compile(
     one_of(
@@ -69,6 +70,101 @@ _FURTHER_QUESTION: Final = re.compile(
     + r" (?:\w[\w'-]*\W+){2}",
     re.IGNORECASE,
 )
+
+_ACTIVITIES: Final = word_set("""
+    hobby sport activity exercise pastime subject chore skill workout discipline class course event stroke interest
+    habit ritual technique method style genre dance verb word art
+""")
+"""Nouns whose values may end in "-ing" or "-ed" and have a place: "hiking with my dog"."""
+_QUALITIES: Final = word_set("""
+    taste flavor texture mood emotion feeling word adjective weather temperature vibe look mode level size season
+    finish style shape number distance length price age score date diet setting
+""")
+"""Nouns whose values are adjectives or measures: "my favorite taste is sour"."""
+_TITLED: Final = word_set("movie film book novel song track show series tv album game")
+_DISHES: Final = word_set(
+    "food dish meal snack breakfast lunch dinner dessert drink sandwich burger pizza salad cocktail"
+)
+_PEOPLE: Final = word_set("""
+    author teacher actor actress singer player artist writer band musician director poet composer comedian rapper
+    youtuber streamer athlete coach chef painter celebrity professor scientist wrestler driver team club squad person
+""")
+_DEMONYMS: Final = word_set("""
+    American British English Canadian Australian Irish Scottish Welsh French German Italian Spanish Portuguese Russian
+    Polish Dutch Swedish Norwegian Danish Finnish Chinese Japanese Korean Indian Mexican Brazilian Argentinian Turkish
+    Greek Swiss African Nigerian Israeli Egyptian Ukrainian Vietnamese Thai Colombian Cuban Jamaican Austrian Belgian
+    Czech Hungarian Romanian European Asian
+""")
+_NAMES_IN_ING: Final = word_set("""
+    pudding icing frosting stuffing dressing dumpling evening morning wedding ceiling building sibling duckling earring
+    sterling herring viking clothing lightning sapling
+""")
+_NAMES_IN_ED: Final = word_set("wicked tangled cursed weed seaweed flaxseed aniseed steed breed speed multicolored")
+_STATES: Final = word_set("""
+    sick ill injured hurt dead pregnant lost gone stuck stolen broken dirty spicy salty hot cold warm slow fast laggy
+    buggy uncomfortable comfortable comfy bankrupt full empty busy free cheap rare popular famous old new short long
+    tall big small large tiny huge heavy happy sad funny scary weird healthy tasty yummy offline online single married
+    alive asleep awake away hungry thirsty angry mad worn torn shut unavailable rainy noisy loud quiet soft hard down
+    near far close next beside behind inside outside within without across along beyond under around below above
+    yours mine hers ours theirs obvious clear
+""")
+"""Adjectives and adverbs that tell about a thing and do not name it."""
+_LINKS: Final = word_set("""
+    in on at to from with for by of about around near next as and or but until till since during after before because
+    now today right again lately soon currently this last next tomorrow tonight yesterday these all every too so very
+    the a an my your his her our their its down up out off over away back into through under against than like
+    worse better me us them ever anymore here there everywhere
+""")
+_INTENSIVE: Final = word_set("super extra half all way bit totally overly fully")
+_MEASURE: Final = re.compile(
+    rf"(?:(?:{NUMBER}|an?)[\d.,]{{0,9}}[ -]?(?:pages?|hours?|hrs?|minutes?|mins?|miles?|km|kilomet(?:er|re)s?"
+    r"|met(?:er|re)s?|feet|foot|ft|years?|days?|weeks?|months?|blocks?|seconds?) (?:long|away|old|tall|high|deep|wide"
+    r"|from|ago|off|thick)\b|\d[\d.,]{0,9} ?(?:%|pages?$|bucks$|dollars$|percent\b)|[-+]\d+(?:\.\d+)? ?%)",
+    re.IGNORECASE,
+)
+_SCORE: Final = re.compile(r"\d{1,3}-\d{1,3}(?:-\d{1,3})?(?: |$)")
+_DESCRIBED: Final = re.compile(r"an? [\w' -]{1,60}? (?:about|that|which|who)\b")
+_WITH: Final = re.compile(r"an? [\w' -]{1,60}? with\b")
+_PLACED: Final = re.compile(
+    r"(?!(?:the|an?|my) )[^\W\d_].{0,80}? (?:in|on|at|near|from|with|for|by|around|inside|behind|of|to)"
+    r" (?:my|your|his|our|their|this) "
+)
+
+
+def tells_state(value: str, noun: Sequence[str]) -> bool:
+    """Tell whether words after "my favorite … is" tell how or where the thing is, and do not name it."""
+    words = re.findall(r"[\w'%-]+", value[:200])
+    if not words or not noun:
+        return False
+    head = noun[-1]
+    if words[0] in _DEMONYMS:
+        return len(words) == 1 and head in _PEOPLE | _TITLED
+    if _SCORE.match(value):
+        return head in _PEOPLE
+    if head in _QUALITIES:
+        return False
+    if _MEASURE.match(value):
+        return True
+    if not words[0].islower():
+        return False
+    if _DESCRIBED.match(value) or (head not in _DISHES and _WITH.match(value)):
+        return True
+    if words[-1] == "free" and len(words) == 2:
+        return True
+    return head not in _ACTIVITIES and (_PLACED.match(f"{value} ") is not None or _opens_state(words))
+
+
+def _opens_state(words: Sequence[str]) -> bool:
+    """Tell whether a participle or an adjective that nothing is named by opens these words."""
+    if len(words) > 1 and (words[0] in _INTENSIVE or words[0].endswith("ly")):
+        words = words[1:]
+    first, following = words[0], words[1] if len(words) > 1 else ""
+    participle = (first.endswith("ing") and len(first) > 5 and first not in _NAMES_IN_ING) or first == "dying"
+    if participle and following[:1].isupper():
+        return True
+    past = first.endswith("ed") and len(first) > 4 and first not in _NAMES_IN_ED
+    alone = not following or following in _LINKS or following[0].isdigit()
+    return alone and (participle or past or first in _STATES)
 
 
 def marks_joke(sentence: str) -> bool:

@@ -316,6 +316,96 @@ def test_look_alikes_store_nothing(text: str) -> None:
     assert read_text(text) == []
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        "teacher is sick",
+        "player is injured",
+        "coin is down 20%",
+        "token is pumping",
+        "song is stuck in my head",
+        "food is spicy",
+        "author is American",
+        "book is 500 pages long",
+        "film is streaming on Netflix",
+        "city is 3 hours away",
+        "park is near my house",
+        "bar is next to the station",
+        "cafe is around the corner from my office",
+        "restaurant is closing down next week",
+        "restaurant is hiring",
+        "color is used in your logo",
+        "team is 3-0",
+        "show is a comedy about doctors",
+        "shirt is dirty",
+        "player is retiring",
+        "player is leaving",
+        "teacher is pregnant",
+        "plant is dying",
+        "plant is dead",
+        "toy is lost",
+        "game is crashing",
+        "game is laggy",
+        "website is slow",
+        "library is deprecated",
+        "bike is stolen",
+        "park is full of dogs",
+        "chair is uncomfortable",
+        "snack is discontinued",
+        "brand is bankrupt",
+        "hotel is fully booked",
+        "beach is crowded",
+        "drink is cold",
+        "candy is sugar free",
+        "band is touring Europe",
+        "city is an hour away",
+        "coffee shop is two blocks from here",
+        "token is up 5%",
+    ],
+)
+def test_a_state_of_the_thing_is_no_value(state: str) -> None:
+    assert read_text(f"My favorite {state}") == []
+
+
+@pytest.mark.parametrize(
+    ("noun", "value"),
+    [
+        ("color", "blue"),
+        ("food", "pizza"),
+        ("tea", "Earl Grey"),
+        ("ice cream flavor", "mint chocolate chip"),
+        ("coffee", "cold brew"),
+        ("drink", "hot chocolate"),
+        ("hobby", "swimming"),
+        ("color", "dark red"),
+        ("hobby", "hiking in the mountains"),
+        ("food", "fried rice"),
+        ("show", "breaking bad"),
+        ("drink", "sparkling water"),
+        ("taste", "sour"),
+        ("movie", "127 hours"),
+        ("food", "a burger with fries"),
+        ("dessert", "bread pudding"),
+        ("season", "spring"),
+        ("color", "red"),
+        ("sport", "boxing"),
+        ("pastime", "reading"),
+        ("cuisine", "Italian"),
+        ("store", "7-11"),
+        ("book", "a tale of two cities"),
+        ("movie", "the girl with the dragon tattoo"),
+        ("color", "navy blue"),
+        ("drink", "iced coffee"),
+        ("candy", "salted caramel"),
+        ("number", "7"),
+        ("food", "hot dogs"),
+        ("animal", "big cats"),
+    ],
+)
+def test_a_name_that_resembles_a_state_is_stored(noun: str, value: str) -> None:
+    assert [operation[2] for operation in read_text(f"My favorite {noun} is {value}.")] == [[value]]
+
+
 def test_only_the_first_characters_are_read() -> None:
     text = "My favorite color is red. "
     assert read_text(text.ljust(40_000, "x") + " My favorite food is pizza.") == [("set", "favorite_colors", ["red"])]
