@@ -9,7 +9,7 @@ from app.domain.facts.fact import Entry, FactOperation
 from app.domain.facts.fillers import is_blank
 from app.domain.facts.look_alikes import casts_doubt, tells_state
 from app.domain.facts.mentions import Mention
-from app.domain.facts.ranked_lists import MARK, read_marks
+from app.domain.facts.ranked_lists import MARK, mark_ranks, read_marks
 from app.domain.facts.values import cut_value, cut_values, read_value, split_values
 
 Op = Literal["put", "list", "set", "append", "remove", "swap"]
@@ -23,7 +23,8 @@ _OWN_OPENING: Final = re.compile(
 _ONE_OF: Final = re.compile(r"(?:one|another|another one|some) of", re.IGNORECASE)
 _OF_MINE: Final = re.compile(r" of mine\b", re.IGNORECASE)
 _INVERTED: Final = re.compile(
-    r" (?P<verb>is|are)(?P<adverbs>(?: (?:now|still|definitely|also|actually|currently|easily|both|all|no longer))*)"
+    r" (?P<verb>is|are)(?P<lost>n't| not)?"
+    r"(?P<adverbs>(?: (?:now|still|definitely|also|actually|currently|easily|both|all|no longer))*)"
     r"(?P<of>(?: (?:one|two|three|some|another|another one|among) of| among)?)$",
     re.IGNORECASE,
 )
@@ -51,9 +52,18 @@ _CONDITION: Final = re.compile(
 )
 _REPORT: Final = re.compile(
     r",? (?:or so |apparently|supposedly|allegedly|according to"
+    r"|as a (?:child|kid|teen|teenager|boy|girl|baby)"
     r"|(?:[\w']+ ){0,2}(?:says?|said|claims?|claimed|thinks?|insists?)\b)",
     re.IGNORECASE,
 )
+_ANYMORE: Final = re.compile(r" any ?more\b", re.IGNORECASE)
+_CORRECTED: Final = re.compile(
+    r"[\s,.;–—-]+(?:or )?(?:(?:no|wait|sorry|oops|scratch that|strike that|i mean|i meant|rather|make that|actually"
+    r"|correction)\b[\s,.:;–—-]*){1,4}(?=\S)(?!doubt|question)",
+    re.IGNORECASE,
+)
+"""Words after which the values before them are taken back: "red, no wait, blue"."""
+_MAX_CORRECTIONS: Final = 4
 _DASHES: Final = frozenset({" -", " –", " —", " --"})
 _VERB: Final = re.compile(r" (?:is|are) ")
 _MAX_INVERTED: Final = 8
@@ -134,6 +144,8 @@ def read_inverted(clause: Clause) -> Statement | None:
     mine = _OF_MINE.match(clause.after) if mention.owner == "a" else None
     if mine:
         clause = replace(clause, after=clause.after[mine.end() :])
+    if match["lost"] and not _ANYMORE.match(clause.after):
+        return None
     if not clause.ends or casts_doubt(text) or (mention.owner == "a" and not mine):
         return None
     several = match["verb"].lower() == "are"
@@ -143,7 +155,7 @@ def read_inverted(clause: Clause) -> Statement | None:
     if not values:
         return None
     adverbs = match["adverbs"].lower()
-    if "no longer" in adverbs:
+    if "no longer" in adverbs or match["lost"]:
         return clause.state("remove", _unranked(values))
     if mention.ranks:
         return clause.state("put", tuple(zip(mention.ranks, values, strict=False)))
@@ -195,7 +207,7 @@ def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | No
     """Read the ranks or values after "is", "are" or a colon."""
     while lead_in := _LEAD_IN.match(rest):
         rest = rest[lead_in.end() :]
-    rest = rest.strip()
+    rest = mark_ranks(rest.strip())
     if not rest.strip(" :,"):
         entries, next_line = clause.read_block()
         return replace(_store_ranks(clause, entries, len(clause.after)), next_line=next_line) if entries else None
@@ -203,10 +215,16 @@ def _read_list(clause: Clause, verb: re.Match[str], rest: str) -> Statement | No
         return _store_ranks(clause, pairs, len(clause.after))
     mention = clause.mention
     one = not mention.plural and verb["be"] is not None and verb["be"].lower() == "is" and len(mention.ranks) < 2
-    text, following = cut_value(rest) if one or len(mention.ranks) == 1 else cut_values(rest)
+    single = one or len(mention.ranks) == 1
+    text, following = cut_value(rest) if single else cut_values(rest)
+    for _ in range(_MAX_CORRECTIONS):
+        if not (corrected := _CORRECTED.match(following)):
+            break
+        rest = following[corrected.end() :]
+        text, following = cut_value(rest) if single else cut_values(rest)
     if _CONDITION.match(following) or _REPORT.match(following) or (verb["sign"] in _DASHES and _VERB.search(rest)):
         return None
-    values = [value for value in [read_value(text)] if value] if one or len(mention.ranks) == 1 else split_values(text)
+    values = [value for value in [read_value(text)] if value] if single else split_values(text)
     named = rest[:1] not in {'"', "'"}
     if one and verb["be"] and named and any(tells_state(value, mention.noun) for value in values):
         return None

@@ -56,12 +56,18 @@ _FICTION: Final = re.compile(
     r"\W{0,9}(?:(?:ok|okay|so|now|please|hey|just)\W{1,9}){0,4}"
     + one_of(
         r"""imagine|pretend|suppose|supposing|assume|hypothetically|let's (?:say|pretend|play|imagine|assume
-        |role-?play)|role-?play|act as|you are now|(?:write|tell|make up|invent|compose|draft|create
+        |role-?play)|role-?play
+        |two truths and (?:a|one) lie|act as|you are now|(?:write|tell|make up|invent|compose|draft|create
         |generate)\b[^.!?]{0,60}\b(?:story|poem|song|character|persona|dialogue|script|monologue|scene|novel
         |essay|letter|speech|lyrics|bio|email|post|tweet|rap|limerick|haiku|joke|profile|diary|paragraph
         |sentences?)"""
     )
     + r"\b",
+    re.IGNORECASE,
+)
+_TAKEN_BACK: Final = re.compile(
+    r"(?:oh,? )?(?:(?:scratch|strike) that|wait,? no\b|no,? wait\b|correction\b|i mean[,:]? |i meant |make that "
+    r"|on second thoughts?\b|(?:wait|no|nope|sorry|actually|oops)[,:] (?:[^\s.!?]+ ?){1,3}[.!]*$)",
     re.IGNORECASE,
 )
 _FURTHER_QUESTION: Final = re.compile(
@@ -181,6 +187,11 @@ def hands_over_text(sentence: str) -> bool:
     """Tell whether what follows a sentence is a text to work on, or the text of somebody else."""
     opens = sentence.rstrip(" \"'").endswith((":", "-", "–", "—"))
     return (opens and _GIVEN_TEXT.search(sentence) is not None) or _TEXT_TASK.search(sentence) is not None
+
+
+def takes_back(sentence: str) -> bool:
+    """Tell whether a sentence without a favorite takes back the sentence before it: "Scratch that, blue."."""
+    return _TAKEN_BACK.match(sentence) is not None and "fav" not in sentence.lower()
 
 
 def opens_fiction(sentence: str) -> bool:

@@ -11,11 +11,15 @@ from app.domain.facts.values import cut_values, read_value, split_values
 
 MAX_RANK: Final = 10
 MARK: Final = re.compile(
-    r"(?:(?<![^\s,;(])|(?<=[.!]))(?P<mark>(?:\d{1,10}\)|(?:\d{1,3}|^\d{4,10})[.:](?![\d/]))|# ?\d{1,10}[).:]?(?!\w)"
+    r"(?:(?<![^\s,;(])|(?<=[.!]))(?P<mark>(?:\(\d{1,2}\)|(?<!\()\d{1,10}\)|(?:\d{1,3}|^\d{4,10})[.:](?![\d/]))"
+    r"|# ?\d{1,10}[).:]?(?!\w)"
     rf"|(?:{ORDINAL}|\d{{1,2}}(?:st|nd|rd|th)) ?:)",
     re.IGNORECASE,
 )
 """A rank's mark before its value: `1)`, `1.`, `1:`, `#1` or `first:`."""
+_LETTERED: Final = re.compile(r"(?<!\S)(?P<letter>[a-j])\) ?")
+_ORDINAL_MARK: Final = re.compile(r"(?<!\S)(?P<rank>\d{1,2})(?:st|nd|rd|th) ")
+_BARE_MARK: Final = re.compile(r"(?:^|(?<=[,;] ))(?P<rank>\d{1,2}) (?=\D)")
 _BULLET: Final = re.compile(r"[-*•–+] ")
 _ENUMERATION: Final = re.compile(r"\bare:? ")
 _JOINT: Final = re.compile(r"[\s,;]+(?:and )?$|[\s,;]and $")
@@ -39,6 +43,17 @@ def extract_ranked_facts(text: str, max_rank: int = MAX_RANK) -> list[tuple[int,
             values = split_values(cut_values(line[match.end() :])[0])
             return first_ranks(enumerate(values, 1), max_rank) if len(values) > 1 else []
     return []
+
+
+def mark_ranks(text: str) -> str:
+    """Return a text whose list counts by "a) b)", "1st 2nd" or "1 x, 2 y" with marks such as `1)`. Linear."""
+    if text.startswith("a)") and " b)" in text:
+        return _LETTERED.sub(lambda match: f"{ord(match['letter']) - 96}) ", text)
+    if text.startswith("1st ") and " 2nd " in text:
+        return _ORDINAL_MARK.sub(r"\g<rank>) ", text)
+    if text.startswith("1 ") and (", 2 " in text or "; 2 " in text):
+        return _BARE_MARK.sub(r"\g<rank>) ", text)
+    return text
 
 
 def read_marks(line: str) -> list[tuple[int, str]]:

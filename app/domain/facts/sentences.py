@@ -16,6 +16,7 @@ _NEW_SUBJECT: Final = re.compile(
     r" (?:I|My|It|He|She|We|They|You|The|This|That|And|But|Also|Now|Please|Thanks)\b| [a-z]"
 )
 _FORM_LINE: Final = re.compile(r"(?!.{0,40}(?:fav|\btop ))[^\W\d_][\w ]{0,30}: \S", re.IGNORECASE)
+_MAIL_HEADER: Final = re.compile(r"(?:subject: |(?:from|to|cc): .{0,80}@)", re.IGNORECASE)
 _DOTTED: Final = re.compile(r"(?:^|[\s(,;:.])(\d{1,2})\.$")
 
 
@@ -57,7 +58,7 @@ def split_message(clean: str) -> tuple[list[str], list[Sentence]]:
         sentences.append(Sentence(piece, number, last, quotes % 2 == 1, joke, foreign or fiction, form))
         form = form or _FORM_LINE.match(piece) is not None
         quotes += piece.count('"')
-        foreign = foreign or hands_over_text(piece)
+        foreign = foreign or hands_over_text(piece) or _MAIL_HEADER.match(piece) is not None
     return lines, sentences
 
 

@@ -12,7 +12,7 @@ from app.domain.facts.clauses import Clause, Statement, read_direct, read_invert
 from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import FactOperation
 from app.domain.facts.fillers import strip_fillers
-from app.domain.facts.look_alikes import asks_further, casts_doubt, marks_joke
+from app.domain.facts.look_alikes import asks_further, casts_doubt, marks_joke, takes_back
 from app.domain.facts.mentions import find_mentions
 from app.domain.facts.phrases import one_of, word_set
 from app.domain.facts.ranked_lists import MAX_RANK, first_ranks
@@ -66,11 +66,13 @@ def _read_message(clean: str, topics: FactTopics) -> Iterator[Statement]:
     """Yield the statements of a clean message."""
     lines, sentences = split_message(clean)
     next_line, before = 0, None
-    for sentence in sentences:
+    for at, sentence in enumerate(sentences):
         if sentence.line < next_line:
             continue
         also = _read_also(sentence, before)
         before = None
+        if at + 1 < len(sentences) and takes_back(sentences[at + 1].text):
+            continue
         for statement in also or read_sentence(sentence, lines, topics):
             next_line = max(next_line, statement.next_line)
             if statement.operation:

@@ -10,7 +10,8 @@ _MAX_WORDS: Final = 12
 _BREAK: Final = re.compile(
     r"(?P<hard> [-–—]{1,3} |\.{2,}|…| \((?=[a-z])(?![^()]{0,80}\))|,? "
     + one_of(
-        """because|cause|cuz|since|but|although|though|if|unless|when|whenever|except|instead of|rather than|not"""
+        """because|cause|cuz|since|but|although|though|if|unless|when|whenever|except|instead of|rather than|not
+        |according to|now that|as a (?:child|kid|teen|teenager|boy|girl|baby)"""
     )
     + r"\b)|(?P<so>,? (?:so|as|which|while|where)\b)|(?P<soft>[,;](?= )(?: and\b)?| and\b)"
 )
@@ -43,6 +44,7 @@ _NO_VALUE_START: Final = word_set("""
     still various numerous kinda sorta going coming playing losing winning missing doing airing sold closed
     based made broken amazing awesome boring guess some sometimes usually often rarely mostly mainly almost
     nearly prob somewhat between another more favorite favourite fav delicious beautiful expensive actually also
+    above below yours mine hers ours theirs obvious
 """)
 """Words in lower case that begin a clause, or tell about the favorite instead of naming it."""
 _NO_VALUE: Final = re.compile(
@@ -61,7 +63,7 @@ _LEAD: Final = re.compile(
     r"[\s:,]+|"
     + one_of(
         """definitely|still|now|currently|just|simply|obviously|clearly|always|of course|absolutely|honestly|easily
-        |without a doubt|hands down|by far|undoubtedly|actually|also|surely|certainly"""
+        |drumroll(?: please)?|without a doubt|hands down|by far|undoubtedly|actually|also|surely|certainly"""
     )
     + r"\b(?=[ ,:]),?"
 )
@@ -70,12 +72,18 @@ _TRAIL: Final = re.compile(
     + one_of(
         """too|tho|though|as well|lol|lmao|ha(?:ha)+|btw|tbh|imo|by far|hands down|for sure|right now|for now
         |at the moment|these days|nowadays|of course|obviously|honestly|thanks|thank you|thx|please|now|anymore
-        |etc|in (?:that|this) order|respectively|always|again|today|actually|for (?:next time|later|the record
+        |etc|in (?:that|this|no)(?: particular| special| specific)? order|and so (?:on|forth)
+        |respectively|always|again|today|actually|for (?:next time|later|the record
         |(?:future )?reference)"""
     )
     + r"|\s*(?::-?[)(DPp]|;-?\)|<3|\^\^|xD))[.!,]*$"
 )
 _EDGES: Final = " \t.,;:!?…\"'`*_~"
+_DANGLING: Final = re.compile(r"[\s,]+(?:and|or|&)$")
+_COMMA: Final = re.compile(r"[,;](?! D\.? ?C\b)(?: |$)")
+_SEMICOLON: Final = re.compile(r";(?: |$)")
+_CHAIN: Final = re.compile(r" > | then (?=[\w\"'])")
+_SLASHED: Final = re.compile(r"[a-z]{2,30}(?: ?/ ?[a-z]{2,30}){1,20}")
 _ASIDE: Final = re.compile(r" \((?=[a-z])[^()]{0,80}\)?$")
 _INITIALS: Final = re.compile(r"(?<![^\s.])[^\W\d_]\.[^\W\d_]\.$")
 _FIXED_PAIRS: Final = re.compile(
@@ -99,18 +107,18 @@ def cut_values(text: str) -> tuple[str, str]:
     """Return the part of `text` that names values, and the rest, which begins at the next clause."""
     view = text.lower() if text.isupper() and text.isascii() else text
     lead = _skip_lead(view)
-    end = len(text)
     for match in _BREAK.finditer(view, lead):
         if view[lead : match.start()].strip(_EDGES) and _ends_values(match, view):
             end = match.start()
-            break
-    return text[lead:end].strip(), text[end:]
+            dangling = _DANGLING.search(text, max(lead, end - 8), end)
+            return text[lead : dangling.start() if dangling else end].strip(), text[end:]
+    return text[lead:].strip(), ""
 
 
 def cut_value(text: str) -> tuple[str, str]:
     """Return the part of `text` that names one value, and the rest. "A, B and C" is one value."""
     whole, rest = cut_values(text)
-    comma = re.search(r"[,;] ", whole)
+    comma = _COMMA.search(whole)
     if not comma or (comma[0] == ", " and re.search(r",? (?:and|&) [^,;]*$", whole[comma.start() :])):
         return whole, rest
     return whole[: comma.start()], whole[comma.start() :] + rest
@@ -148,7 +156,11 @@ def split_values(text: str) -> list[str]:
     text = _trim_trail(text)
     if text.isupper():
         text = text.replace(" AND ", " and ")
-    parts = [part for part in re.split(r"[,;](?: |$)", text.replace(" as well as ", " and ")) if part.strip()]
+    text = text.replace(" as well as ", " and ")
+    if "," not in text and ";" not in text:
+        text = _CHAIN.sub(", ", text.replace("/", ", ") if _SLASHED.fullmatch(text) else text)
+    separator = _SEMICOLON if "; " in text else _COMMA
+    parts = [part for part in separator.split(text) if part.strip()]
     last = parts[-1].strip() if parts else ""
     if opened := re.match(r"(?:and|&|plus)(?: also| then| finally| lastly)? ", last):
         parts[-1] = last[opened.end() :]
@@ -189,6 +201,8 @@ def read_value(text: str) -> str | None:
         value += "."
     if value.count("(") > value.count(")"):
         value += ")" if text.rstrip(_EDGES.replace("'", "")).endswith(")") else ""
+    if value.count('"') % 2:  # '"Hey Jude" (The Beatles)' lost its first quote
+        value = value.replace('"', "")
     return value if _names_thing(value) else None
 
 
@@ -212,6 +226,6 @@ def _names_thing(value: str) -> bool:
         return False
     if first == "I" and (len(words) == 1 or words[1].islower()):
         return False
-    return (
-        _FINITE.isdisjoint(words) and "or" not in words and any(char.isalnum() or ord(char) > 0x2190 for char in value)
-    )
+    if not (_FINITE | _FAVORITES).isdisjoint(words) or "or" in words:
+        return False
+    return any(char.isalnum() or ord(char) > 0x2190 for char in value)

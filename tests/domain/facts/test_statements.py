@@ -406,6 +406,70 @@ def test_a_name_that_resembles_a_state_is_stored(noun: str, value: str) -> None:
     assert [operation[2] for operation in read_text(f"My favorite {noun} is {value}.")] == [[value]]
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("My favorite movies are:\n1. Alien (1979)\n2. Heat (1995)", ["Alien (1979)", "Heat (1995)"]),
+        ("My favorite color is red and so is my car", ["red"]),
+        ("My favorite colors are red, blue, and so on", ["red", "blue"]),
+        ('My favorite song is "Hey Jude" (The Beatles)', ["Hey Jude (The Beatles)"]),
+        ("My favorite colors are, drumroll, red and blue", ["red", "blue"]),
+        ("My favorite colors are red and blue in no particular order", ["red", "blue"]),
+        ("My favorite color is green now that I moved", ["green"]),
+        ("My favorite cities are Paris, France; Rome, Italy", ["Paris, France", "Rome, Italy"]),
+        ("My favorite city is Washington, D.C.", ["Washington, D.C."]),
+        ("My favorite colors are 1st red 2nd blue 3rd green", ["red", "blue", "green"]),
+        ("My favorite foods are (1) pizza (2) sushi", ["pizza", "sushi"]),
+        ("My favorite foods are a) pizza b) sushi", ["pizza", "sushi"]),
+        ("My favorite foods are 1 pizza, 2 sushi, 3 pho", ["pizza", "sushi", "pho"]),
+        ("My favorite fruits: mango > banana > apple", ["mango", "banana", "apple"]),
+        ("My favorite colors are red/blue/green", ["red", "blue", "green"]),
+        ("My favorite colors are red then blue then green", ["red", "blue", "green"]),
+        ("My favorite bands are AC/DC and Queen", ["AC/DC", "Queen"]),
+    ],
+)
+def test_values_end_where_the_user_ends_them(text: str, values: list[str]) -> None:
+    assert [value for _, value in read_statements(text, TOPICS)[0].entries] == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My favorite food is pizza, no wait, sushi",
+        "My favorite food is pizza, I mean sushi",
+        "My favorite food is pizza, or rather sushi",
+        "My favorite food is pizza - sorry, sushi",
+    ],
+)
+def test_a_correction_within_a_sentence_stores_the_later_value(text: str) -> None:
+    assert read_text(text) == [("set", "favorite_foods", ["sushi"])]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My favorite color is red. Scratch that, blue.",
+        "My favorite food is pizza. Wait, no. It's sushi.",
+        "My favorite tea isn't Earl Grey anymore, it's Assam",
+        "Subject: hello\nFrom: bob@example.org\n\nMy favorite color is red.",
+        "My favorite color is my mom's favorite color",
+        "My favorite color is yours",
+        "My favorite color is obvious",
+        "My favorite colors are above",
+        "My favorite color is blue according to Ben",
+        "My favorite color is blue as a child",
+        "Two truths and a lie. My favorite color is red.",
+    ],
+)
+def test_what_is_taken_back_or_not_said_of_oneself_stores_nothing(text: str) -> None:
+    assert read_text(text) == []
+
+
+def test_a_value_that_is_not_a_favorite_anymore_is_removed() -> None:
+    assert read_text("green isn't one of my favorite colors anymore") == [("remove", "favorite_colors", ["green"])]
+    assert read_text("green isn't one of my favorite colors") == []
+
+
 def test_only_the_first_characters_are_read() -> None:
     text = "My favorite color is red. "
     assert read_text(text.ljust(40_000, "x") + " My favorite food is pizza.") == [("set", "favorite_colors", ["red"])]
