@@ -29,7 +29,7 @@ _STOP: Final = word_set("""
     nor so because since if unless not no never always also still currently now probably maybe perhaps last next
     yesterday today tonight tomorrow ago lately ever again called named rated spelled pls plz thx growing
     anymore any instead too though yet either already used just really actually definitely please thanks these
-    this those right stays comes
+    this those right stays comes except excluding besides minus
     """)
 """Words that end a noun phrase."""
 EMPTY_HEADS: Final = word_set("thing part one way time place memory person kind type bit aspect moment reason")

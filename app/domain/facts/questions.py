@@ -11,7 +11,7 @@ from app.domain.facts.cleaning import clean_message
 from app.domain.facts.fact import QuestionPart
 from app.domain.facts.mentions import Mention, find_mentions
 from app.domain.facts.nouns import has_one_form, is_plural, read_noun
-from app.domain.facts.phrases import FAVORITE, NUMBER, NUMBERED, ORDINAL, RANK, one_of, to_rank
+from app.domain.facts.phrases import FAVORITE, NUMBER, NUMBERED, ORDINAL, RANK, one_of, to_rank, word_set
 from app.domain.facts.topics import FactTopics
 from app.domain.text_rules import sentence_ends
 
@@ -20,7 +20,8 @@ MAX_QUESTION: Final = 600
 _RAW_FACTOR: Final = 4
 """The factor by which a text may exceed its limit before it is cleaned."""
 _HINT: Final = re.compile(
-    rf"fav|\bmy\b|#|\b(?:number|{ORDINAL}|\d{{1,10}}(?:st|nd|rd|th)|list|show|name|tell|give|what)\b", re.IGNORECASE
+    rf"fav|\bmy\b|#|\btop\b|\b(?:number|{ORDINAL}|\d{{1,10}}(?:st|nd|rd|th)|list|show|name|tell|give|what)\b",
+    re.IGNORECASE,
 )
 _FILLER: Final = re.compile(
     one_of(
@@ -33,7 +34,7 @@ _FILLER: Final = re.compile(
     re.IGNORECASE,
 )
 _NAME_CALL: Final = re.compile(r"(?:hey|hi|hello|ok) [\w'-]{1,30}, ", re.IGNORECASE)
-_POLITE: Final = r"(?:(?:can|could|would|will) you (?:please |kindly )?|(?:i'?d like|i want) (?:you )?to )?"
+_POLITE: Final = r"(?:(?:can|could|would|will) (?:you|u|ya) (?:please |kindly )?|(?:i'?d like|i want) (?:you )?to )?"
 _BE: Final = r"(?:is|are|was|were|'s|s|'re)"
 _ASK: Final = re.compile(
     rf"(?:(?:what ?{_BE}|which (?:ones? )?(?:is|are|was|were)|who ?{_BE})(?: again)?"
@@ -52,16 +53,26 @@ _TAIL: Final = re.compile(
     r"(?:[\s,]*"
     + one_of(
         r"""again|please|pls|plz|thanks|thank you|now|right now|currently|so far|then|is|are|was|were|for me|to me
-        |at the moment|these days|in (?:(?:the )?(?:right|correct) )?order|by rank|ranked|(?:by|from) memory
+        |at the moment|these days|what (?:is|was) (?:it|that)|what (?:are|were) they
+        |in (?:(?:the )?(?:right|correct) )?order|by rank|ranked|(?:by|from) memory
         |that i (?:told|gave) you|you have (?:stored|saved|on file)|if you (?:remember|know|can)|btw|by the way
         |do you (?:remember|know)|from (?:first|top) to (?:last|bottom)"""
     )
-    + r"(?![\w']))*[\s?.!,…:)(-]*$",
+    + r"(?![\w']))*[^\w\"'#@%$&+/<>=*]*$",
     re.IGNORECASE,
 )
 _AND: Final = re.compile(r",? (?:and|&|plus|as well as)(?: also| then)? |, ", re.IGNORECASE)
 _AND_BEFORE_MY: Final = re.compile(r",?(?: ?(?:and|&|plus|also|as well as))*(?: what(?: is|'s| are|s))?", re.IGNORECASE)
 _WITHOUT_MY: Final = re.compile(rf"(?:the )?(?:(?P<rank>{RANK}) )?(?:(?P<favorite>{FAVORITE}) )?(?=\w)", re.IGNORECASE)
+_BARE_TOP: Final = re.compile(rf"top (?P<count>{NUMBER})(?= \w)", re.IGNORECASE)
+_MY_TOP: Final = re.compile(rf"what ?{_BE} my top(?= \w)", re.IGNORECASE)
+_PERSONAL: Final = word_set("name names age birthday address email phone number job height weight house car")
+"""Nouns of what a user has one of: "my favorite color and birthday" asks for no favorite birthday."""
+_GREETING: Final = re.compile(
+    r"(?:i )?hope (?:you|all|this|your)\b[\w\s',]{0,60}[.!]*|(?:how are you|how's it going)[\w\s]{0,20}[?.!]*"
+    r"|nice to (?:see|meet) you[\w\s]{0,20}[.!]*",
+    re.IGNORECASE,
+)
 _OWN: Final = re.compile(r" my(?= )", re.IGNORECASE)
 _ENTRY: Final = r"(?: (?:one|entry|item|place|spot))?"
 _OF_LIST: Final = re.compile(
@@ -93,6 +104,7 @@ _TOLD_BEFORE: Final = re.compile(
     r"(?:i|i'm|i've|im|we|we're|my|it's|just|sorry|thanks|hello|hi|hey|good|ok|okay|so|well|quick)\b", re.IGNORECASE
 )
 _DEMAND: Final = re.compile(r"\?|\b(?:please|can you|could you|would you|need you|want you|help me)\b", re.IGNORECASE)
+_WORD: Final = re.compile(r"\w")
 _THANKS: Final = re.compile(r"(?:thanks|thank you|thx|cheers|please|ta)\b[\w\s,]{0,30}\W*", re.IGNORECASE)
 
 Kind = Literal["rank", "list", "slice", "first"]
@@ -108,7 +120,8 @@ def parse_question(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     parts: list[QuestionPart] = []
     for sentence in _split_question(clean_message(text)):
         rest = _strip_opening(sentence)
-        found = _read_favorites(rest, topics) or _read_choice(rest, topics) or _read_topicless(rest)
+        found = _read_favorites(rest, topics) or _read_choice(rest, topics) or _read_top(rest, topics)
+        found = found or _read_topicless(rest)
         parts.extend(found)
         if not found and (parts or not _TOLD_BEFORE.match(sentence) or _DEMAND.search(sentence)):
             return ()
@@ -123,6 +136,10 @@ def _split_question(clean: str) -> list[str]:
     ends = sentence_ends(line)
     pieces = [line[start:end].strip() for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
     pieces = [piece for piece in pieces if piece]
+    while len(pieces) > 1 and (_GREETING.fullmatch(pieces[0]) or not _WORD.search(pieces[0])):
+        del pieces[0]
+    if len(pieces) > 2 and _FILLER.fullmatch(pieces[0]) and _GREETING.fullmatch(pieces[1]):
+        del pieces[:2]
     while len(pieces) > 1 and _THANKS.fullmatch(pieces[-1]):
         del pieces[-1]
     return pieces
@@ -175,7 +192,9 @@ def _read_further(text: str, mention: Mention, topics: FactTopics) -> tuple[list
     end = mention.end
     while (joint := _AND.match(text, end)) and (opened := _WITHOUT_MY.match(text, joint.end())):
         noun, noun_end = read_noun(text, opened.end())
-        topic = topics.find_topic(noun) if opened["favorite"] else topics.find_canonical(noun)
+        topic = topics.find_topic(noun) if opened["favorite"] or mention.favorite else topics.find_canonical(noun)
+        if not opened["favorite"] and noun and noun[-1] in _PERSONAL:
+            break
         if topic is None or mention.count is not None or (opened["rank"] and not opened["favorite"]):
             break
         rank = to_rank(opened["rank"]) if opened["rank"] else None
@@ -198,6 +217,20 @@ def _read_own_list(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
     noun, end = read_noun(text, opened.end())
     topic = topics.find_canonical(noun)
     return (QuestionPart("list", topic),) if topic and is_plural(noun[-1]) and _TAIL.match(text, end) else ()
+
+
+def _read_top(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:
+    """Read "top 2 movies?" and "what's my top color": a canonical topic without the word favorite."""
+    opened = _BARE_TOP.match(text) or _MY_TOP.match(text)
+    if not opened:
+        return ()
+    noun, end = read_noun(text, opened.end())
+    topic = topics.find_canonical(noun)
+    if not topic or not _TAIL.match(text, end):
+        return ()
+    if "count" in opened.re.groupindex:
+        return (QuestionPart("slice", topic, to_rank(opened["count"])),) if "?" in text[end:] else ()
+    return (QuestionPart(_kind_of(noun, None), topic),)
 
 
 def _read_choice(text: str, topics: FactTopics) -> tuple[QuestionPart, ...]:

@@ -128,3 +128,33 @@ _PIECES = st.sampled_from(
 def test_no_text_raises_and_every_part_is_valid(text: str) -> None:
     for part in parse_question(f"what's my favorite {text}", TOPICS) + parse_question(text, TOPICS):
         assert (part.rank is None) == (part.kind in {"list", "first"})
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("can u list my fav movies plz", ["list"]),
+        ("top 2 movies?", ["slice"]),
+        ("what's my top color", ["first"]),
+        ("I forgot my favorite color, what was it?", ["first"]),
+        ("what is my favorite color 🎨?", ["first"]),
+        ("Hi! Hope you are well. What is my favorite color? Thanks!", ["first"]),
+        ("what's my favorite food and tea?", ["first", "first"]),
+        ("Hi. What's my favorite color? What's my second favorite movie? Thanks", ["first", "rank"]),
+    ],
+)
+def test_a_casual_question_is_answered(text: str, kinds: list[str]) -> None:
+    assert [part.kind for part in parse_question(text, load_topics())] == kinds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what are all my favorite colors except blue?",
+        "what are the top 10 movies?",
+        "top 10 movies of 1999?",
+        "what's my favorite color and birthday?",
+    ],
+)
+def test_a_question_with_another_condition_falls_through(text: str) -> None:
+    assert parse_question(text, load_topics()) == ()
