@@ -70,7 +70,7 @@ async def test_json_is_the_servers_answer(env: dict[str, Any]) -> None:
         ("Colours", "favorite_colors"),
         ("my favorite  show", "favorite_tv"),
         ("ice cream", "favorite_ice_creams"),
-        ("pet_names", "pet_names"),
+        ("pet_names", "favorite_pet_names"),
     ],
 )
 async def test_a_topic_is_named_by_key_or_noun(env: dict[str, Any], topic: str, key: str) -> None:
@@ -105,7 +105,7 @@ async def test_wrong_arguments_and_refusals_are_one_line(app: Application, calle
 
 
 async def test_a_list_has_all_pages(app: Application, caller: Caller, env: dict[str, Any]) -> None:
-    topics = [f"favorite_{n:03}" for n in range(PAGE + 1)]
+    topics = [f"favorite_{n:03}_teas" for n in range(PAGE + 1)]
     for start in range(0, len(topics), 100):
         new = [NewFact(topic, FactKind.single, None, "x") for topic in topics[start : start + 100]]
         await app.facts.store.store_values(caller.scope, FactPlace("maya"), new)

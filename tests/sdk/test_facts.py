@@ -55,7 +55,7 @@ async def test_given_facts_are_stored_changed_and_removed_with_a_record(either: 
     stored = await either.store_facts("maya", facts=given)
     assert [(fact.topic_key, fact.kind, fact.rank) for fact in stored.facts] == [
         ("favorite_teas", "ranked", 1),
-        ("favorite_city", "single", None),
+        ("favorite_cities", "single", None),
     ]
     tea = stored.facts[0].id
     assert (await either.fact(tea)).value == "oolong"

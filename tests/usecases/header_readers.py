@@ -275,6 +275,13 @@ class Readings:
             heir = self._changes.heirs.get(heir)
         return heir
 
+    def _present_heir_of(self, memory_id: UUID, memories: dict[UUID, Memory]) -> UUID | None:
+        """Return the same, but None if a memory between the two was purged: nothing leads past it any more."""
+        heir = self._changes.heirs.get(memory_id)
+        while heir in memories and memories[heir].state != "active":
+            heir = self._changes.heirs.get(heir)
+        return heir if heir in memories else None
+
     def _apply(self, reader: Reader, entries: Sequence[DeltaEntry], memories: dict[UUID, Memory]) -> None:
         told = {entry.memory_id: entry for entry in entries if entry.memory_id is not None}
         assert len(told) == len(entries), "one bullet a memory"
@@ -284,7 +291,7 @@ class Readings:
             if entry.kind in ("deleted", "soft_deleted"):
                 _, known, _ = reader.known.pop(memory_id)
                 assert entry.text in ("", known), "no text is news of a memory that is gone"
-                assert self._heir_of(memory_id, memories) not in visible, "its heir tells it"
+                assert self._present_heir_of(memory_id, memories) not in visible, "its heir tells it"
             else:
                 now = entry.category, entry.text, entry.importance
                 assert entry.kind == "merged" or reader.known.get(memory_id) != now, "a change"
