@@ -1,7 +1,7 @@
 """Checks of the caller's identifiers, times and JSON: PostgreSQL and a log can hold what passes."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from app.domain.errors import InvalidInput, NulByte
@@ -35,6 +35,19 @@ def check_moment(moment: datetime) -> datetime:
     if moment.tzinfo is None or not _CALENDAR[0] <= moment <= _CALENDAR[1]:
         raise InvalidInput("a time needs a zone and a year from 1 to 9999")
     return moment
+
+
+CLOCK_SKEW = timedelta(seconds=5)
+"""The time by which a caller's clock may be ahead."""
+
+
+def past_moment(moment: datetime | None, now: datetime) -> datetime:
+    """Return a caller's time, at most `now`; None is `now`. Raise InvalidInput if it lies in the future."""
+    if moment is None:
+        return now
+    if check_moment(moment) > now + CLOCK_SKEW:
+        raise InvalidInput("created_at lies in the future")
+    return min(moment, now)
 
 
 MAX_JSON_BYTES = 16_384

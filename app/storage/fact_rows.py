@@ -56,19 +56,8 @@ def fact_from_row(row: Mapping[str, Any]) -> Fact:
 
 def fact_from_json(row: Mapping[str, Any]) -> Fact:
     """Build a Fact from the JSON that `fact_json` makes."""
-    return Fact(
-        id=UUID(row["id"]),
-        user_id=row["user_id"],
-        thread_id=row["thread_id"],
-        topic_key=row["topic_key"],
-        kind=FactKind(row["kind"]),
-        rank=row["rank"],
-        value=row["value"],
-        category=row["category"],
-        source_message_id=row["source_message_id"],
-        created_at=datetime.fromisoformat(row["created_at"]),
-        updated_at=datetime.fromisoformat(row["updated_at"]),
-    )
+    times = {name: datetime.fromisoformat(row[name]) for name in ("created_at", "updated_at")}
+    return fact_from_row({**row, "id": UUID(row["id"]), **times})
 
 
 def outcome_from_json(answer: Mapping[str, Any]) -> FactOutcome:

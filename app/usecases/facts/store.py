@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from app.domain.facts.fact import Entry, Fact, FactKind, FactOperation, FactOutc
 from app.domain.facts.policy import FactPolicy
 from app.domain.facts.statements import read_statements
 from app.domain.idempotency import OptionalKey
-from app.domain.ids import check_moment
+from app.domain.ids import past_moment
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.domain.text_rules import normalise_text, shows_nothing
@@ -26,7 +26,6 @@ from app.usecases.facts.read import NO_SUCH_FACT, known_key
 from app.usecases.tenancy.limits import Limits
 
 ATTEMPTS = 10
-CLOCK_SKEW = timedelta(seconds=5)
 _FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -145,7 +144,9 @@ class StoreFacts:
             raise EmptyText
         return clean
 
-    async def _change_fact(self, principal: Principal, fact_id: UUID, operation: Any, key: OptionalKey) -> Fact:
+    async def _change_fact(
+        self, principal: Principal, fact_id: UUID, operation: Callable[[Fact], FactOperation], key: OptionalKey
+    ) -> Fact:
         principal.require_categories([self._policy.category])
         if key is not None and await self._journal.find_response(principal, key) is not None:
             return await self._load_any(principal, fact_id)
@@ -173,13 +174,11 @@ class StoreFacts:
         self, principal: Principal, place: FactPlace, operations: tuple[FactOperation, ...], key: OptionalKey
     ) -> FactOutcome:
         principal.require_categories([self._policy.category])
-        now = self._clock.now()
-        if place.stated_at is not None and check_moment(place.stated_at) > now + CLOCK_SKEW:
-            raise InvalidInput("created_at lies in the future")
+        moment = past_moment(place.stated_at, self._clock.now())
         if not operations and key is None:
             return FactOutcome()
         async with self._limits.reserve_write(principal):
-            return await self._record(principal, place, operations, min(place.stated_at or now, now), key)
+            return await self._record(principal, place, operations, moment, key)
 
     async def _record(
         self,

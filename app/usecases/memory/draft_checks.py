@@ -1,17 +1,15 @@
 """The checks of a new memory that need no database."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from app.config.loader import Policies
 from app.domain.errors import AgentNotAllowed, InvalidInput
-from app.domain.ids import check_moment
+from app.domain.ids import past_moment
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.memory.procedures import check_steps
 from app.domain.principal import Principal
 from app.domain.text_rules import check_text
-
-CLOCK_SKEW = timedelta(seconds=5)
 
 
 def check_draft(policies: Policies, principal: Principal, draft: NewMemory, now: datetime, trim: bool) -> NewMemory:
@@ -26,13 +24,12 @@ def check_draft(policies: Policies, principal: Principal, draft: NewMemory, now:
     procedural = draft.type is MemoryType.procedural
     if {draft.category == "procedural", draft.steps_text is not None} != {procedural}:
         raise InvalidInput("type procedural, category procedural and steps_text go together")
-    if draft.created_at is not None and check_moment(draft.created_at) > now + CLOCK_SKEW:
-        raise InvalidInput("created_at lies in the future")
+    moment = past_moment(draft.created_at, now)
     limits, steps = policies.write.text_limits, draft.steps_text
     return replace(
         draft,
         text=check_text(draft.text, MemoryType.semantic if procedural else draft.type, limits, trim),
         steps_text=None if steps is None else check_steps(check_text(steps, draft.type, limits, trim)),
         agent_id=draft.agent_id or principal.agent,
-        created_at=min(draft.created_at or now, now),
+        created_at=moment,
     )
