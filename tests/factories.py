@@ -37,6 +37,10 @@ class Clock:
         """Move the clock by a timedelta's arguments."""
         self._offset += timedelta(**by)
 
+    def move_to_noon(self) -> None:
+        """Move the clock forward to the next noon (UTC), so that a test of hours stays within one day."""
+        self.move(hours=(36 - self.now().hour) % 24)
+
 
 class KeepOpen:
     """An embedder shared by many applications, which cannot close it. `failing` makes it fail."""

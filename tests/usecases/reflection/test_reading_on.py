@@ -73,6 +73,7 @@ async def test_of_an_agents_work_every_turn_of_the_user_is_read(
 async def test_a_backlog_is_read_from_its_beginning_within_rounds_a_cap_and_days(
     app: Application, scope: Principal, llm: FakeLlm, clock: Clock
 ) -> None:
+    clock.move_to_noon()  # an hour and a half later it is still the same day
     talk = [f"On day {n} I saw the {word}{n} of town {n}." for n, word in enumerate(["sea", "mill", "cave"] * 20)]
     await say(app, scope, *talk)
     [first, *_] = await due(app, "after_turn")
