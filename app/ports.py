@@ -3,7 +3,7 @@
 Adapters are in `app.storage` and `app.providers`.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +13,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.chat.upstream import Upstream
 from app.domain.consolidation.comparison import Judgement, Pair
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import Usage
@@ -164,6 +165,51 @@ class ChatModel(Protocol):
 
     async def check_health(self) -> None:
         """Raise ChatModelUnavailable if the model cannot be reached. The check costs no tokens."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class UpstreamReply(Protocol):
+    """An answer of a chat endpoint whose body is still to be read. Close it, also after an error."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """The headers that may be passed on to the caller, with names in lower case."""
+        ...
+
+    def stream_body(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives.
+
+        Raise UpstreamTimeout (phase `idle`) if nothing arrives for too long, UpstreamBroken if the connection ends too
+        early, UpstreamUnusable beyond the size limit of an answer.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End the call. The endpoint sees at once that nobody reads any more."""
+        ...
+
+
+class UpstreamClient(Protocol):
+    """A client of chat endpoints, with bounded pools and time-outs."""
+
+    async def open_call(
+        self, upstream: Upstream, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes = b""
+    ) -> UpstreamReply:
+        """Send a request to `path` below the endpoint's base URL; return when the head of the answer has arrived.
+
+        `headers` are sent as given, with Authorization added from the endpoint's key unless they have one. Redirects
+        are not followed. Raise UpstreamTimeout (phase `connect` or `first_byte`), UpstreamUnreachable,
+        UpstreamUnusable, UpstreamNotAllowed, or RuntimeError inside a transaction.
+        """
         ...
 
     async def close(self) -> None:

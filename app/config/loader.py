@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 from app.config.categories import closest_name, load_categories
 from app.config.yaml_files import build_policy, check_list, check_mapping, read_yaml
 from app.domain.categories import PROCEDURAL, CategoryPolicy
+from app.domain.chat.policy import ChatPolicy
 from app.domain.consent.patches import ConsentPolicy, profile_label
 from app.domain.consolidation.comparison import ConsolidationPolicy
 from app.domain.errors import ConfigError
@@ -32,7 +33,7 @@ from app.domain.text_rules import TextLimits
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 SECTIONS = (
     *("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns"),
-    *("reconcile", "episodes", "summaries", "insights", "consent", "facts", "profiles"),
+    *("reconcile", "episodes", "summaries", "insights", "consent", "facts", "chat", "profiles"),
 )
 """The required sections of policies.yaml."""
 T = TypeVar("T")
@@ -121,6 +122,7 @@ class Policies:
     reconcile: ReconcilePolicy
     consent: ConsentPolicy
     facts: FactPolicy
+    chat: ChatPolicy
     turn_category: str
     profiles: Mapping[str, RankingProfile]
     categories: CategoryPolicy
@@ -156,6 +158,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     query = build_policy(QueryPolicy, raw["query"], "query")
     build_policy(TextLimits, check_mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
     delta, turns = build_policy(DeltaPolicy, raw["delta"], "delta"), build_policy(TurnPolicy, raw["turns"], "turns")
+    chat = build_policy(ChatPolicy, raw["chat"], "chat")
     categories = load_categories(directory / "memory_cat_config.yaml", query.rag_length)
     if turns.category not in categories.categories:
         raise ConfigError(f"turns.category {turns.category!r} is not a known category")
@@ -175,22 +178,24 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         insights=_load_insights(categories, raw["insights"]),
         consent=_check_category(categories, build_policy(ConsentPolicy, raw["consent"], "consent"), "consent"),
         facts=_load_facts(categories, raw["facts"], directory / "facts.yaml"),
+        chat=chat,
         reconcile=build_policy(ReconcilePolicy, raw["reconcile"], "reconcile"),
         turn_category=turns.category,
-        profiles=_load_profiles(raw["profiles"], query.profile),
+        profiles=_load_profiles(raw["profiles"], query.profile, chat.profile),
         categories=categories,
         bands=_load_model_file(MergeBands, directory, f"{model}.yaml") or MergeBands(),
         relevance=_load_model_file(RelevanceModel, directory, f"{model}.relevance.yaml"),
     )
 
 
-def _load_profiles(values: Any, default: str) -> dict[str, RankingProfile]:
+def _load_profiles(values: Any, default: str, chat: str) -> dict[str, RankingProfile]:
     profiles = {}
     for name, body in check_mapping(values, "profiles").items():
         where = f"profiles.{name}"
         profiles[name] = build_policy(RankingProfile, {"name": name, **check_mapping(body, where)}, where)
-    if default not in profiles:
-        raise ConfigError(f"query.profile {default!r} is not one of {', '.join(profiles)}")
+    for where, name in (("query", default), ("chat", chat)):
+        if name not in profiles:
+            raise ConfigError(f"{where}.profile {name!r} is not one of {', '.join(profiles)}")
     return profiles
 
 

@@ -76,6 +76,12 @@ class UnknownCategory(InvalidInput):
     code = "unknown_category"
 
 
+class UpstreamNotAllowed(InvalidInput):
+    """This installation does not allow chat endpoints at this address."""
+
+    code = "upstream_not_allowed"
+
+
 class UnknownField(InvalidInput):
     """A user's context has no such field."""
 

@@ -75,6 +75,40 @@ class TokensSpent(LimitReached):
     code = "tokens_spent"
 
 
+class NoUpstream(MnemaError):
+    """No chat endpoint is configured for this tenant; an operator sets one with `mnema tenant upstream set`."""
+
+    code = "no_upstream"
+    status = 503
+
+
+class UpstreamTimeout(MnemaError):
+    """The chat endpoint did not answer in time. `extra` says in which `phase`: connect, first_byte or idle."""
+
+    code = "upstream_timeout"
+    status = 504
+
+
+class UpstreamUnreachable(MnemaError):
+    """The chat endpoint cannot be reached."""
+
+    code = "upstream_unreachable"
+    status = 502
+
+
+class UpstreamBroken(UpstreamUnreachable):
+    """The chat endpoint ended its answer before it was complete."""
+
+    code = "upstream_broken"
+
+
+class UpstreamUnusable(MnemaError):
+    """The chat endpoint gave an answer that cannot be passed on."""
+
+    code = "upstream_unusable"
+    status = 502
+
+
 class DatabaseUnavailable(MnemaError):
     """The database does not answer; try again."""
 

@@ -1,0 +1,1 @@
+"""Chat with memory: an OpenAI-compatible endpoint that remembers (`docs/chat.md`)."""

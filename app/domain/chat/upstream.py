@@ -1,0 +1,16 @@
+"""The chat endpoint that a tenant's conversations are forwarded to."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """An OpenAI-compatible endpoint: the URL before `/chat/completions`, and the key.
+
+    `api_key` is empty if the endpoint needs none. `trusted`: the operator set it for the whole installation, so private
+    addresses are allowed.
+    """
+
+    base_url: str
+    api_key: str = field(default="", repr=False)
+    trusted: bool = False
