@@ -15,6 +15,8 @@ from app.providers.chat_models import ChatModelSettings
 from app.providers.embeddings import EmbedderSettings
 from app.providers.rerankers import RerankerSettings
 from app.providers.shared_counters import RedisCounters
+from app.providers.upstreams import UpstreamSettings
+from app.providers.upstreams.client import UpstreamBounds
 from app.storage.engine import LONG_S
 
 log = structlog.get_logger(__name__)
@@ -107,6 +109,23 @@ def chat_model_settings(settings: Settings) -> ChatModelSettings:
         model=settings.llm_model,
         api_key=settings.llm_api_key.get_secret_value(),
         timeout_s=settings.llm_timeout_s,
+    )
+
+
+def upstream_settings(settings: Settings) -> UpstreamSettings:
+    """Return the share of the settings that chat endpoints have."""
+    return UpstreamSettings(
+        url=settings.chat_upstream_url,
+        key=settings.chat_upstream_key.get_secret_value(),
+        hosts=tuple(settings.chat_upstream_hosts),
+        private=settings.chat_private_upstreams,
+        bounds=UpstreamBounds(
+            connect_timeout_s=settings.chat_connect_timeout_s,
+            first_byte_timeout_s=settings.chat_first_byte_timeout_s,
+            idle_timeout_s=settings.chat_idle_timeout_s,
+            max_connections=settings.chat_max_connections,
+            max_answer_bytes=settings.chat_max_answer_bytes,
+        ),
     )
 
 

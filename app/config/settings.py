@@ -28,6 +28,7 @@ ToolKind = Literal["query", "remember", "history", "facts"]
 Origin = Annotated[
     str, Field(pattern=r"^(\*|https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?)$")
 ]
+HostRule = Annotated[str, Field(pattern=r"^((\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9a-f:.]+)$")]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
@@ -103,6 +104,15 @@ class Settings(LayeredSettings):
     llm_model: str = ""
     llm_api_key: SecretStr = SecretStr("")
     llm_timeout_s: float = Field(default=60.0, gt=0)
+    chat_upstream_url: str = ""
+    chat_upstream_key: SecretStr = SecretStr("")
+    chat_upstream_hosts: list[HostRule] = Field(default=[])
+    chat_private_upstreams: bool = False
+    chat_connect_timeout_s: float = Field(default=5.0, gt=0)
+    chat_first_byte_timeout_s: float = Field(default=120.0, gt=0)
+    chat_idle_timeout_s: float = Field(default=60.0, gt=0)
+    chat_max_connections: int = Field(default=100, ge=1)
+    chat_max_answer_bytes: int = Field(default=32 << 20, ge=1024)
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
     database_timeout_s: float = Field(default=15.0, gt=0)

@@ -12,8 +12,13 @@ def check_endpoint(prefix: str, what: str, base_url: str, api_key: str) -> None:
     """
     if not is_http(base_url):
         raise ConfigError(f"{prefix}_BASE_URL: must be the http:// or https:// URL before {what}")
-    if not (api_key.isascii() and api_key.isprintable()):
+    if not is_printable_ascii(api_key):
         raise ConfigError(f"{prefix}_API_KEY: must be printable ASCII characters only")
+
+
+def is_printable_ascii(value: str) -> bool:
+    """Tell whether a header can carry `value`, such as a key."""
+    return value.isascii() and value.isprintable()
 
 
 def is_http(url: str) -> bool:

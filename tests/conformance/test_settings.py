@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from app.bootstrap.adapters import upstream_settings
 from app.config.settings import AdminSettings, Settings
 
 URL = "postgresql://mnema_app:hidden@host/mnema"
@@ -68,3 +69,17 @@ def test_what_migrates_has_its_passwords_from_the_same_places(folder: Path, monk
     (folder / "mnema_backup_password").write_text("three")
     assert AdminSettings().role_passwords() == {"mnema_admin": "one", "mnema_app": "two", "mnema_backup": "three"}
     assert not {"one", "two", "three"} & set(repr(AdminSettings()).replace("'", " ").split())
+
+
+def test_the_settings_of_chat_endpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "mnema_chat_upstream_key").write_text("sk-hidden")
+    monkeypatch.setenv("MNEMA_CHAT_UPSTREAM_HOSTS", '["api.openai.com", "*.example.com", "10.0.0.1", "fd00::1"]')
+    monkeypatch.setenv("MNEMA_CHAT_IDLE_TIMEOUT_S", "7")
+    share = upstream_settings(Settings())
+    assert share.hosts == ("api.openai.com", "*.example.com", "10.0.0.1", "fd00::1")
+    assert (share.key, share.private, share.bounds.idle_timeout_s) == ("sk-hidden", False, 7)
+    assert "hidden" not in repr(Settings()) + repr(share)
+    for wrong in ("https://api.openai.com", "*", "api.*.com", "a/b", "Host:80 "):
+        monkeypatch.setenv("MNEMA_CHAT_UPSTREAM_HOSTS", f'["{wrong}"]')
+        with pytest.raises(ValidationError, match="chat_upstream_hosts"):
+            Settings()

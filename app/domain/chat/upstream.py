@@ -8,9 +8,10 @@ class Upstream:
     """An OpenAI-compatible endpoint: the URL before `/chat/completions`, and the key.
 
     `api_key` is empty if the endpoint needs none. `trusted`: the operator set it for the whole installation, so private
-    addresses are allowed.
+    addresses are allowed. `authorization`: the whole value of the header Authorization, sent instead of the key.
     """
 
     base_url: str
     api_key: str = field(default="", repr=False)
     trusted: bool = False
+    authorization: str = field(default="", repr=False)
