@@ -1,13 +1,15 @@
 """The wire format of OpenAI's chat completions."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
-Message = str | tuple[str, dict[str, Any]]
-"""The model's text, or the function that it calls with its arguments."""
+Call = tuple[str, dict[str, Any]]
+Message = str | Call | list[Call]
+"""The model's text, the function that it calls with its arguments, or several such calls."""
 
 
 def tokens(body: dict[str, Any]) -> int:
@@ -35,33 +37,47 @@ def stream(body: dict[str, Any], said: Message, number: int, *, cut: bool = Fals
     return StreamingResponse(_events(body, said, number, cut), media_type="text/event-stream")
 
 
-def _events(body: dict[str, Any], said: Message, number: int, cut: bool) -> Iterator[str]:
+def chunks(body: dict[str, Any], said: Message, number: int) -> Iterator[dict[str, Any]]:
+    """Yield the same answer as chunks: a text word by word, a call's arguments in pieces."""
     message, finish = _message(said, number)
     head = {"id": f"chat-{number}", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
     for delta in [{"role": "assistant"}, *_deltas(message)]:
-        yield _event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-        if cut and len(delta) and "role" not in delta:
-            return
-    yield _event(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+        yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield _event(head | {"choices": [], "usage": _usage(body, said)})
+        yield head | {"choices": [], "usage": _usage(body, said)}
+
+
+def _events(body: dict[str, Any], said: Message, number: int, cut: bool) -> Iterator[str]:
+    for place, chunk in enumerate(chunks(body, said, number)):
+        yield _event(chunk)
+        if cut and place:
+            return
     yield "data: [DONE]\n\n"
 
 
 def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for call in message.get("tool_calls", ()):
-        yield {"tool_calls": [call | {"index": 0}]}
-    for word in (message["content"] or "").split(" "):
-        if word:
-            yield {"content": word + " "}
+    for index, call in enumerate(message.get("tool_calls", ())):
+        pieces = re.findall(r"(?s).{1,7}", call["function"]["arguments"])
+        named = call["function"] | {"arguments": ""}
+        yield {"tool_calls": [{"index": index, **call, "function": named}]}
+        yield from ({"tool_calls": [{"index": index, "function": {"arguments": piece}}]} for piece in pieces)
+    for word in re.findall(r"\S+\s*|\s+", message["content"] or ""):
+        yield {"content": word}
 
 
 def _message(said: Message, number: int) -> tuple[dict[str, Any], str]:
     if isinstance(said, str):
         return {"content": said}, "stop"
-    function = {"name": said[0], "arguments": json.dumps(said[1])}
-    call = {"id": f"call-{number}", "type": "function", "function": function}
-    return {"content": None, "tool_calls": [call]}, "tool_calls"
+    calls = [said] if isinstance(said, tuple) else said
+    return {
+        "content": None,
+        "tool_calls": [_call(*call, f"{number}-{i}") for i, call in enumerate(calls)],
+    }, "tool_calls"
+
+
+def _call(name: str, arguments: dict[str, Any], number: str) -> dict[str, Any]:
+    return {"id": f"call-{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
 def _usage(body: dict[str, Any], said: Message) -> dict[str, int]:
