@@ -18,6 +18,7 @@ from app.bootstrap.adapters import (
     reranker_settings,
 )
 from app.bootstrap.agent_state import build_checkpoints, build_store_items
+from app.bootstrap.chat import ChatUseCases, build_chat
 from app.bootstrap.consent import build_consent
 from app.bootstrap.consolidation import build_consolidation
 from app.bootstrap.facts import FactUseCases, build_facts
@@ -95,6 +96,7 @@ class Application:
     query: QueryMemories
     search: SearchMemories
     facts: FactUseCases
+    chat: ChatUseCases
     delta: ReadDelta
     threads: ReadThreads
     history: ReadHistory
@@ -176,8 +178,7 @@ async def _run_in_background(app: Application) -> AsyncIterator[Application]:
 
 def _build_use_cases(parts: SharedParts) -> Application:
     tenants, limits = build_tenancy(parts)
-    memory = build_memory(parts, limits)
-    facts = build_facts(parts, limits)
+    memory, facts = build_memory(parts, limits), build_facts(parts, limits)
     recall = build_recall(parts, facts.answer)
     forgetting, export, erase = build_retention(parts)
     events, read_metrics = build_operations(parts, limits)
@@ -196,6 +197,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         query=recall.query,
         search=recall.search,
         facts=facts,
+        chat=build_chat(parts),
         delta=recall.delta,
         threads=recall.threads,
         history=memory.history,

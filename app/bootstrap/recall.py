@@ -25,13 +25,19 @@ class RecallUseCases:
     threads: ReadThreads
 
 
+def build_ranking(parts: SharedParts) -> RankMemories:
+    """Build the stages of a ranking."""
+    search = SearchStorage(parts.space.name)
+    candidates = Candidates(search, parts.reranker, parts.policies.relevance, parts.clock)
+    return RankMemories(parts.uow, search, candidates, parts.embedder, parts.policies)
+
+
 def build_recall(parts: SharedParts, facts: AnswerFacts) -> RecallUseCases:
     """Build the use-cases that answer queries, search with citations, and read a thread's turns and delta."""
     uow, policies = parts.uow, parts.policies
     cursors, search = DeltaStorage(), SearchStorage(parts.space.name)
     delta = ReadDelta(uow, cursors, policies)
-    candidates = Candidates(search, parts.reranker, policies.relevance, parts.clock)
-    ranks = RankMemories(uow, search, candidates, parts.embedder, policies)
+    ranks = build_ranking(parts)
     return RecallUseCases(
         query=QueryMemories(uow, search, ranks, delta, cursors, parts.tokens, parts.access, facts, policies),
         search=SearchMemories(uow, search, ranks, parts.tokens, parts.access, policies),

@@ -18,7 +18,7 @@ class Candidate(NamedTuple):
     - `lexical`: ts_rank; None without a match.
     - `strength`: of its strongest relation to a memory that the caller may see; None without one.
     - `tokens`: its packed token vectors, for late interaction.
-    - `embedding`: unit vector, set only for MMR.
+    - `embedding`: unit vector, and `text_hash`: `text_rules.text_key` of its text; both only if the search wants them.
     - `rerank`: a cross-encoder's logit; None if the reranker did not read it.
     """
 
@@ -39,3 +39,4 @@ class Candidate(NamedTuple):
     tokens: bytes | None = None
     embedding: NDArray[np.float32] | None = None
     rerank: float | None = None
+    text_hash: bytes | None = None

@@ -9,9 +9,11 @@ from app.domain.reflection.transcript import Cooldown, check_rounds
 class SummaryPolicy:
     """The settings of summaries.
 
-    A job reads at most `window` turns in each of its `rounds`. `characters` is the limit of the summary.
+    A job reads at most `window` turns in each of its `rounds`. `characters` is the limit of the summary. Without
+    `enable_summarization` no summary is written, and no chat reads one.
     """
 
+    enable_summarization: bool = True
     turns: int = 6
     minutes: int = 60
     rounds: int = 4

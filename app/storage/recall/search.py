@@ -25,6 +25,7 @@ TOP_FOR_RELATIONS = 10
 class Search:
     """The filters of a search and the number of candidates of each kind. A `vector` of None means lexical only.
 
+    `with_vectors`: candidates have their vectors and the hashes of their texts.
     `beside`: neighbouring turns of this many best candidates of each kind become candidates too. `exact`: the largest
     number of memories of a tenant that are all compared, without the approximate index.
     """
@@ -145,4 +146,5 @@ def _candidates_from_row(row: Row) -> list[Candidate]:
     absent: list[None] = [None] * len(tokens)
     vectors = [None if e is None else e.to_numpy().astype(np.float32) for e in row["embeddings"] or ()] or absent
     columns = [row[name] for name in _COLUMNS]
-    return list(map(Candidate._make, zip(*columns, tokens, vectors, absent, strict=True)))
+    hashes = row["text_hashes"] or absent
+    return list(map(Candidate._make, zip(*columns, tokens, vectors, absent, hashes, strict=True)))

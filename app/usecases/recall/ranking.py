@@ -3,7 +3,7 @@
 A ranking is prepared before any transaction, because it embeds the text. A reranker reads between two transactions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, Protocol
@@ -117,6 +117,10 @@ class Ranking:
         )
 
 
+FindCandidates = Callable[[ReadTx, Ranking], Awaitable[list[Candidate]]]
+"""A search for the candidates of a ranking."""
+
+
 class RankMemories:
     """The stages of a ranking. A use-case calls them in the order of their definitions."""
 
@@ -135,17 +139,22 @@ class RankMemories:
         self._policies = policies
 
     async def prepare_ranking(
-        self, principal: Principal, request: RankedRequest, categories: Sequence[str], lengths: dict[str, int]
+        self,
+        principal: Principal,
+        request: RankedRequest,
+        categories: Sequence[str],
+        lengths: dict[str, int],
+        profile: RankingProfile | None = None,
     ) -> Ranking:
         """Return the ranking of `request` in `categories`. Only those in `lengths` are ranked.
 
-        Raise InvalidInput for an empty text and an unknown profile. Without the embedder the ranking is lexical.
+        `profile` replaces the profile that the request names. Raise InvalidInput for an empty text and an unknown
+        profile. Without the embedder the ranking is lexical.
         """
         policies = self._policies
         if not (text := normalise_text(request.query)):
             raise InvalidInput("query is empty")
-        if (profile := policies.profiles.get(request.profile or policies.query.profile)) is None:
-            raise InvalidInput(f"unknown profile {request.profile!r}; use one of: {', '.join(policies.profiles)}")
+        profile = profile or self._named_profile(request)
         embedding, degraded = await self._embed_query(text) if lengths else (None, None)
         top_k = request.top_k or policies.query.top_k
         search = Search(
@@ -168,6 +177,12 @@ class RankMemories:
         limits = AnswerLimits(top_k, {c: self._least_relevance(request, profile, c) for c in lengths}, compared)
         return Ranking(principal, search, profile, query, request.threshold, lengths, limits, degraded)
 
+    def _named_profile(self, request: RankedRequest) -> RankingProfile:
+        profiles = self._policies.profiles
+        if (profile := profiles.get(request.profile or self._policies.query.profile)) is None:
+            raise InvalidInput(f"unknown profile {request.profile!r}; use one of: {', '.join(profiles)}")
+        return profile
+
     def _least_relevance(self, request: RankedRequest, profile: RankingProfile, category: str) -> float:
         """Return the request's limit, or else that of the category or of the configuration.
 
@@ -185,13 +200,16 @@ class RankMemories:
         except EmbedderUnavailable as error:
             return None, error.code
 
-    async def rerank_candidates(self, ranking: Ranking) -> list[Candidate] | None:
-        """Return the reranked candidates, None if nothing needs reranking. No transaction is open meanwhile."""
+    async def rerank_candidates(self, ranking: Ranking, find: FindCandidates | None = None) -> list[Candidate] | None:
+        """Return the reranked candidates, None if nothing needs reranking. No transaction is open meanwhile.
+
+        `find` replaces the search for candidates.
+        """
         top_k = ranking.limits.top_k
         if not ranking.lengths or not self._candidates.needs_reranking(ranking.profile, top_k):
             return None
         async with self._uow.calls(ranking.principal) as tx:
-            candidates = await self._find_candidates(tx, ranking)
+            candidates = await (find or self._find_candidates)(tx, ranking)
             best = self._candidates.best_ids(candidates, ranking.profile, ranking.query, top_k, ranking.threshold)
             texts = (await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=best)).chosen
         try:
@@ -201,13 +219,16 @@ class RankMemories:
             return candidates
 
     async def choose_ranked(
-        self, tx: ReadTx, ranking: Ranking, reranked: list[Candidate] | None
+        self, tx: ReadTx, ranking: Ranking, reranked: list[Candidate] | None, find: FindCandidates | None = None
     ) -> list[ScoredCandidate]:
-        """Return the best of the ranked categories, some more than `top_k`; list the others as dropped."""
+        """Return the best of the ranked categories, some more than `top_k`; list the others as dropped.
+
+        `find` replaces the search for candidates.
+        """
         if not ranking.lengths:
             return []
         if reranked is None:
-            candidates = await self._find_candidates(tx, ranking)
+            candidates = await (find or self._find_candidates)(tx, ranking)
         else:
             candidates = await self._candidates.keep_visible(tx, ranking.principal, ranking.search, reranked)
         profile, top_k = ranking.profile, ranking.limits.top_k

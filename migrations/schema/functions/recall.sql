@@ -1,6 +1,6 @@
 -- Each embedding space has one. This is the one of the space minilm_l6_v2.
 CREATE OR REPLACE FUNCTION public.recall_minilm_l6_v2(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense integer, p_lexical integer, p_beside integer, p_related integer, p_exact integer, p_tokens boolean, p_vectors boolean)
- RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[])
+ RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
@@ -76,7 +76,8 @@ BEGIN
     RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance), array_agg(c.pinned),
         array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq), array_agg(c.actor_id),
         array_agg(c.asks), array_agg(c.similarity), array_agg(c.rank), array_agg(c.strength), array_agg(length(c.tokens)),
-        string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END
+        string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
+        CASE WHEN p_vectors THEN array_agg(c.text_hash) END
     FROM (
         SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id, m.seq, m.actor_id,
                m.text LIKE '%?' AS asks, 1 - (v.embedding <=> p_vector) AS similarity, l.rank,
@@ -90,7 +91,8 @@ BEGIN
                    WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid AND o.state = 'active'
                        AND o.category = ANY (p_categories) AND (v_user IS NULL OR o.user_pk = v_user)
                        AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
-               CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding
+               CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding,
+               CASE WHEN p_vectors THEN m.text_hash END AS text_hash
         FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)) i
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = i.id
         LEFT JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = i.id

@@ -1,0 +1,61 @@
+"""The memories of a chat request: its options, where they are looked for, and what is found."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from app.domain.errors import InvalidInput
+
+GLOBAL: Final = "global"
+"""The conversation whose memories, with those of no thread, are known in every conversation."""
+MAX_TOP_K: Final = 50
+MEMORY_ROLE: Final = "memory"
+"""The role of a hit that is no turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalOptions:
+    """The options of one request. None means the default of the configuration.
+
+    `top_k` of 0 or less means no retrieval. `recency_weight` and `score_threshold` are from 0 to 1.
+    """
+
+    top_k: int | None = None
+    recency_weight: float | None = None
+    score_threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.top_k is not None and self.top_k > MAX_TOP_K:
+            raise InvalidInput(f"memory_top_k is {self.top_k}; it may be at most {MAX_TOP_K}")
+        for name in ("recency_weight", "score_threshold"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise InvalidInput(f"memory_{name} is {value}; it must be from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHit:
+    """A memory that may help to answer. `role` is that of a turn, else `memory`. A higher `score` is better."""
+
+    id: UUID
+    role: str
+    content: str
+    created_at: datetime
+    score: float
+    category: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMemories:
+    """The hits, best first, and the conversation's summary. `degraded` is the code of an unavailable model."""
+
+    hits: tuple[MemoryHit, ...] = ()
+    summary: str | None = None
+    degraded: str | None = None
+
+
+def scope_conditions(memory_id: str) -> list[dict[str, Any]]:
+    """Return the conditions for `memory_matches()` of each scope: the conversation, and what every one knows."""
+    scopes: list[dict[str, Any]] = [{"shared_thread": GLOBAL}]
+    return scopes if memory_id == GLOBAL else [{"thread_id": memory_id}, *scopes]

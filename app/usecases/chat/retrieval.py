@@ -1,0 +1,226 @@
+"""Retrieval for chat: the memories and the summary that go with a user's message (`docs/contract.md`, Chat)."""
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from app.config.loader import Policies
+from app.domain.chat.memories import (
+    MEMORY_ROLE,
+    ChatMemories,
+    MemoryHit,
+    RetrievalOptions,
+    scope_conditions,
+)
+from app.domain.errors import NulByte
+from app.domain.filters import Filters
+from app.domain.memory.memory import Memory, MemoryType
+from app.domain.principal import Principal
+from app.domain.recall.arrangement import arrange_answer
+from app.domain.recall.candidates import Candidate
+from app.domain.recall.profiles import RankingProfile
+from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
+from app.domain.text_rules import normalise_text, text_key
+from app.storage.access_log import AccessLog
+from app.storage.recall.search import FoundMemories, Search, SearchStorage
+from app.storage.reflection.transcripts import ReflectionStorage
+from app.storage.uow import ReadTx, UnitOfWork
+from app.usecases.offload import offload_if_large
+from app.usecases.recall.ranking import Ranking, RankMemories
+from app.usecases.recall.search import EVERY, SearchQuery
+
+MAX_QUESTION: Final = 8000
+"""The characters of a message that the search reads."""
+MAX_PRESENT: Final = 64
+"""The places that the first search of a scope keeps for memories that the request has already."""
+HIT_TYPES: Final = sorted(set(MemoryType) - {MemoryType.summary, MemoryType.procedural})
+"""The types of hits. The summary goes separately, and procedures are answered only to agents that ask for them."""
+SEARCHES: Final = 4
+"""Searches of one scope, each without the memories of the one before that the request has already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pools:
+    """The pools of one retrieval: `size` memories of each scope, without those that the request has.
+
+    `present`: hashes of the request's texts. `question`: that of the message. `conditions`: those of each scope.
+    """
+
+    conditions: list[dict[str, Any]]
+    size: int
+    present: frozenset[bytes] = field(default_factory=frozenset)
+    question: bytes = b""
+
+    def is_told(self, candidate: Candidate) -> bool:
+        """Return True for a memory that the request has, and for a turn that repeats its message."""
+        if candidate.text_hash in self.present:
+            return True
+        return candidate.type == MemoryType.turn and candidate.text_hash == self.question
+
+
+class RetrieveForChat:
+    """The use-case that retrieves memories from the conversation and from what is known in every conversation."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        search: SearchStorage,
+        ranks: RankMemories,
+        summaries: ReflectionStorage,
+        access: AccessLog,
+        policies: Policies,
+    ) -> None:
+        self._uow = uow
+        self._search = search
+        self._ranks = ranks
+        self._summaries = summaries
+        self._access = access
+        self._policies = policies
+
+    async def retrieve_memories(
+        self,
+        principal: Principal,
+        user_id: str,
+        memory_id: str,
+        text: str,
+        options: RetrievalOptions,
+        *,
+        present: Collection[str] = (),
+    ) -> ChatMemories:
+        """Return the memories that help to answer `text`, best first, and the summary of the conversation `memory_id`.
+
+        `present`: the texts of the request's messages, which are no hits. Nothing is read if `top_k` is 0 or less.
+        Without the embedder the search is lexical, without the reranker it is not reranked; `degraded` then has the
+        error's code.
+        """
+        top_k = self._policies.chat.default_top_k if options.top_k is None else options.top_k
+        if top_k <= 0:
+            return ChatMemories()
+        categories = self._policies.categories.searchable_by(principal)
+        place = user_id, memory_id
+        if not (question := normalise_text(text[:MAX_QUESTION])) or not categories:
+            async with self._uow.read(principal) as tx:
+                return ChatMemories(summary=await self._read_summary(tx, principal, place, categories))
+        conditions, profile = scope_conditions(memory_id), self._build_profile(options)
+        pools = _Pools(
+            conditions,
+            profile.pool * top_k,
+            await offload_if_large(sum(map(len, present)), _hash_texts, present),
+            text_key(question),
+        )
+        request = SearchQuery(
+            question, Filters(user_id), thread_id=memory_id, top_k=top_k, min_relevance=self._least_relevance(options)
+        )
+        profile = replace(profile, pool=profile.pool * len(conditions))
+        lengths = dict.fromkeys(categories, EVERY)
+        ranking = await self._ranks.prepare_ranking(principal, request, categories, lengths, profile)
+        ranking.search = replace(ranking.search, left_out={"type": HIT_TYPES}, with_vectors=True)
+        return await self._answer(principal, place, ranking, pools)
+
+    def _build_profile(self, options: RetrievalOptions) -> RankingProfile:
+        """Return the configured profile. With the fusion `sigmoid` it has the recency and the threshold of chat."""
+        policy = self._policies.chat
+        profile = self._policies.profiles[policy.profile]
+        if profile.fusion != "sigmoid":
+            return profile
+        recency = policy.recency_weight if options.recency_weight is None else options.recency_weight
+        least = policy.score_threshold if options.score_threshold is None else options.score_threshold
+        return replace(profile, recency=recency, score_threshold=least)
+
+    def _least_relevance(self, options: RetrievalOptions) -> float | None:
+        """Return the minimum of the calibrated relevance, which takes the place of a profile's threshold."""
+        is_calibrated = self._policies.profiles[self._policies.chat.profile].fusion != "sigmoid"
+        return options.score_threshold if is_calibrated else None
+
+    async def _answer(
+        self, principal: Principal, place: tuple[str, str], ranking: Ranking, pools: _Pools
+    ) -> ChatMemories:
+        find = partial(self._find_candidates, pools=pools)
+        reranked = await self._ranks.rerank_candidates(ranking, find)
+        async with self._uow.read(principal) as tx:
+            chosen = await self._ranks.choose_ranked(tx, ranking, reranked, find)
+            ids, found = [scored.candidate.id for scored in chosen], FoundMemories()
+            if ids:
+                found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
+            summary = await self._read_summary(tx, principal, place, ranking.search.categories)
+        items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
+        scores = [item.scored for item in items]
+        hits = tuple(_hit_of(scored, found.chosen[scored.candidate.id]) for scored in scores)
+        self._access.record_access(principal, [hit.id for hit in hits], ranking.observe_search(scores))
+        return ChatMemories(hits, summary, ranking.degraded)
+
+    async def _find_candidates(self, tx: ReadTx, ranking: Ranking, pools: _Pools) -> list[Candidate]:
+        """Return the pools of all scopes. No memory is in two scopes."""
+        found: list[Candidate] = []
+        for conditions in pools.conditions:
+            found += await self._find_pool(tx, ranking, pools, conditions)
+        return found
+
+    async def _find_pool(
+        self, tx: ReadTx, ranking: Ranking, pools: _Pools, conditions: dict[str, Any]
+    ) -> list[Candidate]:
+        """Return the pool of one scope.
+
+        Memories that the request has give their places to the next best: the search asks for some more, and again if
+        they were too few.
+        """
+        wanted = pools.size + min(len(pools.present) + 1, MAX_PRESENT)
+        told: list[UUID] = []
+        kept: list[Candidate] = []
+        for _ in range(SEARCHES):
+            search = _scope_search(ranking, conditions, wanted, told)
+            found = await self._search.find_candidates(tx, ranking.principal, search)
+            kept = [c for c in found if not pools.is_told(c)]
+            if len(found) < wanted or len(kept) >= pools.size:
+                break
+            told += [c.id for c in found if pools.is_told(c)]
+        return _nearest_of(kept, ranking.profile, pools.size)
+
+    async def _read_summary(
+        self, tx: ReadTx, principal: Principal, place: tuple[str, str], categories: Collection[str]
+    ) -> str | None:
+        """Return the summary of the user's conversation, if the key may see it and summaries are on."""
+        if not self._policies.summaries.enable_summarization:
+            return None
+        found = await self._summaries.load_summary(tx, principal, *place)
+        return found.text if found is not None and found.category in categories else None
+
+
+def _scope_search(ranking: Ranking, conditions: dict[str, Any], wanted: int, told: list[UUID]) -> Search:
+    """Return the search for the best `wanted` memories of a scope, without those in `told`.
+
+    A profile that ranks by the vector alone asks the full-text search only if there is no vector.
+    """
+    left_out = (ranking.search.left_out or {}) | conditions
+    if told:
+        left_out["exclude_ids"] = [str(id_) for id_ in told]
+    search = replace(ranking.search, left_out=left_out)
+    if ranking.profile.fusion != "sigmoid":
+        return replace(search, dense=max(ranking.profile.dense_candidates, wanted))
+    dense, lexical = (0, wanted) if search.vector is None else (wanted, 0)
+    return replace(search, dense=dense, lexical=lexical)
+
+
+def _nearest_of(candidates: list[Candidate], profile: RankingProfile, size: int) -> list[Candidate]:
+    """Return the `size` nearest candidates. A profile that weighs several signals ranks all of them."""
+    if profile.fusion != "sigmoid" or len(candidates) <= size:
+        return candidates
+    return sorted(candidates, key=lambda c: (-candidate_relevance(c, profile), c.id))[:size]
+
+
+def _hash_texts(texts: Collection[str]) -> frozenset[bytes]:
+    """Return the hashes of texts. A text that cannot be stored has none."""
+    hashes = set()
+    for text in texts:
+        with suppress(NulByte):
+            hashes.add(text_key(text))
+    return frozenset(hashes)
+
+
+def _hit_of(scored: ScoredCandidate, memory: Memory) -> MemoryHit:
+    is_turn = memory.type is MemoryType.turn
+    role = (memory.role if is_turn else None) or MEMORY_ROLE
+    return MemoryHit(memory.id, role, memory.text, memory.created_at, round(scored.total, 4), memory.category)
