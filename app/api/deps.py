@@ -25,11 +25,16 @@ async def application_of(request: Request) -> Application:
 App = Annotated[Application, Depends(application_of)]
 
 
-async def identify_principal(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Principal:
-    """Return the principal of an API key. Raise Unauthenticated if there is no key or it is not valid."""
+async def identify_principal(
+    app: Application, credentials: HTTPAuthorizationCredentials | None, grace_s: float = 0.0
+) -> Principal:
+    """Return the principal of an API key. Raise Unauthenticated if there is no key or it is not valid.
+
+    While the database is away, a key that was valid counts as valid for `grace_s` seconds.
+    """
     if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY_CHARS:
         raise Unauthenticated()
-    principal = await app.tenants.authenticate(credentials.credentials)
+    principal = await app.tenants.authenticate(credentials.credentials, grace_s)
     if principal is None:
         raise Unauthenticated("The API key is unknown, revoked or expired.")
     structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id))
@@ -44,12 +49,14 @@ async def recheck_key(app: Application, request: Request) -> None:
     await identify_principal(app, await bearer(request))
 
 
-async def admit_principal(app: Application, credentials: HTTPAuthorizationCredentials | None) -> Principal:
-    """Return the principal of an API key and count the request against its limits.
+async def admit_principal(
+    app: Application, credentials: HTTPAuthorizationCredentials | None, grace_s: float = 0.0
+) -> Principal:
+    """Return the principal of an API key and count the request against its limits; see `identify_principal`.
 
     Raise Unauthenticated or RateLimited.
     """
-    principal = await identify_principal(app, credentials)
+    principal = await identify_principal(app, credentials, grace_s)
     await app.limits.admit_request(principal)
     return principal
 
@@ -92,5 +99,6 @@ AnyPrincipal = Annotated[Principal, Depends(RequireScope())]
 """A principal with any scope: the route itself checks the scope that the body needs."""
 Reader = Annotated[Principal, Depends(RequireScope("query"))]
 Writer = Annotated[Principal, Depends(RequireScope("write"))]
+Chatter = Annotated[Principal, Depends(RequireScope("chat"))]
 Approver = Annotated[Principal, Depends(RequireScope("approve"))]
 Administrator = Annotated[Principal, Depends(RequireScope("admin"))]

@@ -17,6 +17,7 @@ from app.domain.errors import InvalidInput, LimitReached, MnemaError, Unsupporte
 log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
 MAX_PROBLEMS = 20
+_CHAT_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 HTTP_CODES = {400: "malformed_body", 404: "no_such_route", 405: "method_not_allowed"}
 
@@ -88,9 +89,18 @@ def error_response(error: MnemaError, request: Request) -> JSONResponse:
     """Return the response for a MnemaError. Log it if its status is 500 or above."""
     if error.status >= 500:
         log.warning("request_failed", code=error.code, detail=error.detail, request_id=request_id(request))
+    more = error.extra | chat_members(request.scope, error.status, error.code, error.detail, error.extra.get("param"))
     return problem_response(
-        request_id(request), error.status, error.code, error.detail, _problem_headers(error), **error.extra
+        request_id(request), error.status, error.code, error.detail, _problem_headers(error), **more
     )
+
+
+def chat_members(scope: Scope, status: int, code: str, detail: str, param: object = None) -> dict[str, Any]:
+    """Return the member `error` of a problem document under /v1, as clients of OpenAI's API read it; else nothing."""
+    if not scope["path"].removeprefix(scope.get("root_path", "")).startswith("/v1/"):
+        return {}
+    kind = _CHAT_KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": detail, "type": kind, "param": param, "code": code}}
 
 
 def problem_document(request_id: str, status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
@@ -153,6 +163,8 @@ _DESCRIPTIONS = {
     415: "The Content-Type is not JSON, or the body is compressed",
     422: "The request is not valid",
     429: "A rate limit or a quota of the key or the tenant is reached",
+    502: "The upstream cannot be reached, or its answer cannot be passed on",
+    504: "The upstream did not answer in time",
     503: "A dependency does not answer, the tenant is busy, or the server is stopping. A write may have been stored.",
 }
 _HEADERS: dict[int, dict[str, Any]] = {
@@ -175,6 +187,7 @@ def install_error_handlers(app: FastAPI) -> None:
         if isinstance(error.body, bytes):  # the Content-Type is not JSON, so FastAPI did not parse it
             return error_response(UnsupportedMediaType(), request)
         body = validation_problem(request_id(request), error.errors())
+        body |= chat_members(request.scope, body["status"], body["code"], body["detail"])
         return JSONResponse(body, body["status"], media_type=MEDIA_TYPE)
 
     @app.exception_handler(HTTPException)
@@ -185,7 +198,8 @@ def install_error_handlers(app: FastAPI) -> None:
             detail = "No route has this path. The id of a memory or a job in a path must be a UUID."
         if error.status_code == 405:
             headers["Allow"] = ", ".join(_allowed_methods(app, request.scope))
-        return problem_response(request_id(request), error.status_code, code, detail, headers)
+        more = chat_members(request.scope, error.status_code, code, detail)
+        return problem_response(request_id(request), error.status_code, code, detail, headers, **more)
 
 
 def _allowed_methods(app: FastAPI, scope: Scope) -> list[str]:

@@ -25,6 +25,7 @@ from app.api.transport.intake import IntakeLimits
 from app.api.transport.middleware import RequestEnvelope
 from app.api.transport.startup import PlainStartupErrors, freeze_startup_objects, load_settings
 from app.bootstrap import Doubles, build_application
+from app.chat import completions
 from app.config.logs import configure_logs
 from app.config.settings import Settings
 from app.config.version import VERSION
@@ -51,13 +52,17 @@ CORS: dict[str, Any] = {
 }
 """CORS without credentials: a page sends its API key in a header and never in a cookie, so the origin `*` is safe."""
 
-SERVED = (bulk, memories, search, turns, facts, projects, threads, consent, users, store, checkpoints, saver, jobs, ops)
+SERVED = (
+    *(bulk, memories, search, turns, facts, projects, threads, completions),
+    *(consent, users, store, checkpoints, saver, jobs, ops),
+)
 ROUTERS = tuple(routes.router for routes in SERVED)
 VALUES = PathLimits(MAX_VALUES, dict.fromkeys((*checkpoints.body_limits(0), *saver.body_limits(0)), MAX_STATE_VALUES))
 PATHS = SpecialPaths(
     open=frozenset({"/health", "/ready", "/openapi.json", metrics.PATH, *docs.PATHS}),
     own=frozenset({mcp.PATH}),
     streamed={bulk.PATH: bulk.IN_MEMORY},
+    lasting=frozenset({completions.PATH}),
 )
 
 
@@ -112,7 +117,12 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
 
 def _body_limits(settings: Settings) -> PathLimits:
     largest = settings.max_checkpoint_bytes
-    roomy = {bulk.PATH: settings.max_bulk_bytes, **checkpoints.body_limits(largest), **saver.body_limits(largest)}
+    roomy = {
+        bulk.PATH: settings.max_bulk_bytes,
+        completions.PATH: settings.max_chat_bytes,
+        **checkpoints.body_limits(largest),
+        **saver.body_limits(largest),
+    }
     return PathLimits(settings.max_body_bytes, roomy)
 
 

@@ -118,6 +118,7 @@ class Settings(LayeredSettings):
     database_timeout_s: float = Field(default=15.0, gt=0)
     store_batch_s: float = Field(default=5.0, gt=0)
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
+    max_chat_bytes: int = Field(default=32 << 20, ge=1024)
     max_bulk_bytes: int = Field(default=1 << 28, ge=1024)
     max_checkpoint_bytes: int = Field(default=5 << 20, ge=1024)
     max_bodies_bytes: int = Field(default=128 << 20, ge=1 << 20)

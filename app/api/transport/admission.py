@@ -40,12 +40,14 @@ class SpecialPaths:
     """Paths with their own rules.
 
     `open` paths need no key. The endpoints of `own` paths check the key themselves. For `streamed` paths the key is
-    checked here and the endpoint reads the body, with at most the given number of bytes in memory.
+    checked here and the endpoint reads the body, with at most the given number of bytes in memory. `lasting` paths
+    go on for a while when the database is away.
     """
 
     open: frozenset[str]
     own: frozenset[str]
     streamed: Mapping[str, int]
+    lasting: frozenset[str] = frozenset()
 
 
 class Admission:
@@ -88,7 +90,8 @@ class Admission:
             return body.receive
         request = Request(scope)
         app = await application_of(request)
-        caller = request.state.caller = await admit_principal(app, await bearer(request))
+        grace_s = app.policies.chat.outage_grace_s if path in self._paths.lasting else 0.0
+        caller = request.state.caller = await admit_principal(app, await bearer(request), grace_s)
         body.tenant_id = caller.tenant_id
         if path in self._paths.streamed:
             self._intake.begin_upload(body)

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.errors import IncompleteStream, problem_response
+from app.api.errors import IncompleteStream, chat_members, problem_response
 from app.domain.ids import MAX_LENGTH
 
 log = structlog.get_logger(__name__)
@@ -27,6 +27,7 @@ SECURITY_HEADERS = {
 SHUTTING_DOWN = (
     "This server stopped before it could answer. Send the request again; send a write with the same Idempotency-Key."
 )
+DEFECT = "This is a defect of the server."
 RETRY_HEADERS = {"Retry-After": "1"}
 UNMATCHED = "unmatched"
 """The path in the logs for a request that matches no route."""
@@ -73,13 +74,14 @@ class RequestEnvelope:
             log.warning("request_cut_short", answered=reply.started, **self._log_fields(scope))
             state.pop("body", None)  # so that _Reply does not read the rest of the body
             if not reply.started:
-                await problem_response(request_id, 503, "shutting_down", SHUTTING_DOWN, RETRY_HEADERS)(
-                    scope, receive, reply
-                )
+                more = chat_members(scope, 503, "shutting_down", SHUTTING_DOWN)
+                stopped = problem_response(request_id, 503, "shutting_down", SHUTTING_DOWN, RETRY_HEADERS, **more)
+                await stopped(scope, receive, reply)
         except Exception:
             log.exception("request_crashed", **self._log_fields(scope))
             if not reply.started:
-                crashed = problem_response(request_id, 500, "internal_error", "This is a defect of the server.")
+                more = chat_members(scope, 500, "internal_error", DEFECT)
+                crashed = problem_response(request_id, 500, "internal_error", DEFECT, **more)
                 await crashed(scope, receive, reply)
         finally:
             took = time.perf_counter() - started

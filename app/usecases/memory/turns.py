@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -60,19 +61,28 @@ class StoreTurn:
         self._facts = policies.facts
 
     async def store_turn(
-        self, principal: Principal, draft: NewMemory, *, trim: bool = False, key: IdempotencyKey | None = None
+        self,
+        principal: Principal,
+        draft: NewMemory,
+        *,
+        trim: bool = False,
+        key: IdempotencyKey | None = None,
+        embedding: Awaitable[Embedding | None] | None = None,
     ) -> StoredTurn:
         """Store a memory of type turn, the facts that it states and its `after_turn` job in one transaction.
 
+        `embedding`: the embedding of the turn's text, if the caller needs it too; it gives None during an outage.
         While the embedder is away, the turn has no vector: full-text search finds it, and its job embeds it later.
         Raise what `WriteMemories.write_memory` raises except EmbedderUnavailable. Do not store an erased text.
         """
         new = self._write.check_draft(principal, draft, trim)
         async with self._limits.reserve_write(principal):
-            return await self._store_with_retries(principal.speaking_as(new.agent_id), new, key)
+            embedded = await (embedding or self._embed_turn(new))
+            return await self._store_with_retries(principal.speaking_as(new.agent_id), new, embedded, key)
 
-    async def _store_with_retries(self, principal: Principal, new: NewMemory, key: IdempotencyKey | None) -> StoredTurn:
-        embedding = await self._embed_turn(new)
+    async def _store_with_retries(
+        self, principal: Principal, new: NewMemory, embedding: Embedding | None, key: IdempotencyKey | None
+    ) -> StoredTurn:
         for attempt in range(self._attempts):
             await asyncio.sleep(random.uniform(0, 0.005) * attempt)
             try:

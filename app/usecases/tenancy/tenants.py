@@ -1,16 +1,18 @@
 """Tenants and API keys, and the authentication of a key."""
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from app.config.loader import Policies
 from app.domain.errors import ConflictingName, DuplicateText, InvalidInput, NotFound, UnknownAgent, UnknownProject
 from app.domain.ids import check_identifier
-from app.domain.outages import ServerBusy
+from app.domain.outages import DatabaseUnavailable, ServerBusy
 from app.domain.principal import Principal
 from app.ports import Clock
 from app.storage.tenancy.tenants import ApiKey, KeyOwner, Tenant, TenantStorage, hash_key
@@ -23,6 +25,14 @@ MAX_WAITING = 200
 """Maximum of requests that wait for such a lookup."""
 
 
+class _CachedKey(NamedTuple):
+    """The principal of a key (None: not valid), until when it is not looked up again, and when the key expires."""
+
+    fresh_until: float
+    valid_until: float
+    principal: Principal | None
+
+
 class Tenants:
     """The use-cases of tenants and keys, and a cache of authenticated keys."""
 
@@ -31,27 +41,33 @@ class Tenants:
         self._policies = policies
         self._clock = clock
         self._ttl = key_cache_s
-        self._cache: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
+        self._cache: OrderedDict[bytes, _CachedKey] = OrderedDict()
         self._lookups = asyncio.Semaphore(LOOKUPS)
         self._waiting = 0
 
-    async def authenticate(self, key: str) -> Principal | None:
+    async def authenticate(self, key: str, grace_s: float = 0.0) -> Principal | None:
         """Return the key's principal, None if the key is not valid. Raise ServerBusy if too many lookups wait.
 
         The result is cached for `key_cache_s` seconds, but not beyond the key's expiry. A revocation takes effect
-        after that time at most.
+        after that time at most. While the database is away, the last result holds for `grace_s` seconds more.
         """
         digest, started = hash_key(key), time.monotonic()
         cached = self._cache.get(digest)
-        if cached and cached[0] > started:
-            return cached[1]
-        if cached and cached[1]:
-            owner = await self._storage.find_key_owner(key)
-        else:
-            owner = await self._look_up(key)
+        if cached and cached.fresh_until > started:
+            return cached.principal
+        try:
+            if cached and cached.principal:
+                owner = await self._storage.find_key_owner(key)
+            else:
+                owner = await self._look_up(key)
+        except DatabaseUnavailable:
+            if cached and time.monotonic() < min(cached.fresh_until + grace_s, cached.valid_until):
+                return cached.principal
+            raise
         principal = None if owner is None else self._build_principal(owner)
+        left_s = self._seconds_left(owner.expires_at if owner else None)
         self._cache.pop(digest, None)
-        self._cache[digest] = (started + self._cache_seconds(owner.expires_at if owner else None), principal)
+        self._cache[digest] = _CachedKey(started + min(self._ttl, left_s), started + left_s, principal)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
         return principal
@@ -77,11 +93,9 @@ class Tenants:
             agent=owner.agents[0] if owner.agents and len(owner.agents) == 1 else None,
         )
 
-    def _cache_seconds(self, expires_at: datetime | None) -> float:
-        """Return for how many seconds a key's principal may stay in the cache."""
-        if expires_at is None:
-            return self._ttl
-        return min(self._ttl, (expires_at - self._clock.now()).total_seconds())
+    def _seconds_left(self, expires_at: datetime | None) -> float:
+        """Return the seconds until a key expires."""
+        return math.inf if expires_at is None else (expires_at - self._clock.now()).total_seconds()
 
     async def list_tenants(self) -> list[Tenant]:
         """Return all tenants of the installation."""

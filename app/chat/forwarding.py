@@ -1,0 +1,128 @@
+"""Answers of an upstream on their way to the client: passed on as they come, ended when either side goes away."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import orjson
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.api.errors import IncompleteStream
+from app.domain.chat.answer import EventStream
+from app.domain.errors import MnemaError
+from app.domain.outages import UpstreamBroken, UpstreamTimeout, UpstreamUnusable
+from app.ports import UpstreamReply
+from app.usecases.chat.chat import Chat, ChatWithMemory
+
+T = TypeVar("T")
+EVENTS = "text/event-stream"
+END_S = 0.2
+"""The seconds that an upstream has to end its answer after the last event."""
+_BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`. If the client leaves first, cancel it and raise ClientDisconnect."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_wait_until_gone(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
+    finally:
+        gone.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
+async def _wait_until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def is_event_stream(content_type: str, beginning: bytes) -> bool:
+    """Return True if an answer is a stream of events, by its Content-Type or else by how it begins."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == EVENTS or (not kind.endswith("json") and beginning.lstrip().startswith(_BEGINNINGS))
+
+
+class ForwardedStream(Response):
+    """A stream of events that is passed on, with Mnema's members in its last event.
+
+    The assistant's turn is stored before the last event leaves. If the client goes away, the call of the upstream ends,
+    and what was said so far is stored as incomplete.
+    """
+
+    def __init__(
+        self,
+        use_case: ChatWithMemory,
+        chat: Chat,
+        reply: UpstreamReply,
+        chunks: AsyncIterator[bytes],
+        first: bytes,
+        most_text: int,
+    ) -> None:
+        """Take the `first` chunk, which was read already, and the iterator over the others."""
+        super().__init__(None, reply.status, dict(reply.headers))
+        del self.headers["content-length"]
+        self._use_case = use_case
+        self._chat = chat
+        self._reply = reply
+        self._chunks = chunks
+        self._first = first
+        self._stream = EventStream(most_text)
+        self._is_recorded = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the stream on. Raise ClientDisconnect, or IncompleteStream if the upstream breaks off."""
+        await run_while_connected(receive, self._pass_on(send))
+
+    async def _pass_on(self, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await self._pass_chunks(send)
+            await self._record(incomplete=not self._stream.is_complete)
+            ending = self._stream.finish(self._chat.added_members(), int(time.time()))
+            await send({"type": "http.response.body", "body": ending, "more_body": False})
+            await self._read_to_end()
+        except UpstreamTimeout as error:
+            await self._send_part(send, _error_event(error))
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (UpstreamBroken, UpstreamUnusable) as error:
+            raise IncompleteStream(error.code) from error
+        finally:
+            await self._reply.close()
+            await self._record(incomplete=True)
+
+    async def _pass_chunks(self, send: Send) -> None:
+        chunk: bytes | None = self._first
+        while chunk is not None:
+            await self._send_part(send, self._stream.feed(chunk))
+            chunk = None if self._stream.is_done else await anext(self._chunks, None)
+
+    async def _read_to_end(self) -> None:
+        """Read what follows the last event, so that the connection can be used again."""
+        with suppress(TimeoutError, MnemaError):
+            async with asyncio.timeout(END_S):
+                async for _rest in self._chunks:
+                    pass
+
+    async def _send_part(self, send: Send, part: bytes) -> None:
+        if part:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def _record(self, *, incomplete: bool) -> None:
+        if not self._is_recorded:
+            self._is_recorded = True
+            await self._use_case.record_answer(self._chat, self._stream.text, incomplete=incomplete)
+
+
+def _error_event(error: UpstreamTimeout) -> bytes:
+    """Return the event that tells of an error in mid-stream: the status has left already."""
+    told = {"message": error.detail, "type": "server_error", "param": None, "code": error.code}
+    return b"data: " + orjson.dumps({"error": told}) + b"\n\n"

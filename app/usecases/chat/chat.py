@@ -1,0 +1,230 @@
+"""Chat with memory: what happens before a request is forwarded, and after its answer has come.
+
+Memory never fails a chat. If a step of it fails, the chat goes on without, and its label says so (`docs/chat.md`).
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Final, TypeAlias
+
+import structlog
+
+from app.config.loader import Policies
+from app.domain.chat.answer import added_members
+from app.domain.chat.augmentation import memory_preface
+from app.domain.chat.conversation import default_user
+from app.domain.chat.memories import ChatMemories, RetrievalOptions
+from app.domain.chat.request import ChatRequest
+from app.domain.errors import CategoryNotAllowed, IdempotencyMismatch
+from app.domain.facts.answers import FactAnswer
+from app.domain.facts.label import MemoryActions
+from app.domain.facts.questions import parse_question
+from app.domain.idempotency import OptionalKey
+from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.outages import EmbedderUnavailable
+from app.domain.principal import Principal
+from app.domain.text_rules import normalise_text
+from app.ports import Clock, Embedder, Embedding
+from app.storage.chat.turns import ChatTurnStorage
+from app.usecases.chat.retrieval import RetrieveForChat
+from app.usecases.facts.answer import AnswerFacts
+from app.usecases.memory.turns import StoreTurn
+
+log = structlog.get_logger(__name__)
+MAX_QUESTION: Final = 8000
+"""The characters of a message that memory is searched for. More of it is stored."""
+REPEATED: Final = timedelta(minutes=10)
+"""The time in which a message that had no answer yet counts as the same one, sent again."""
+CALLER_ERRORS: Final = (CategoryNotAllowed, IdempotencyMismatch)
+"""Errors that the caller must hear of. Any other error of the memory lets the chat go on."""
+_EmbeddingUnderWay: TypeAlias = "asyncio.Future[Embedding | None]"
+
+
+@dataclass(slots=True)
+class Chat:
+    """A chat under way: what memory did for it so far.
+
+    `answer` is set if stored facts answer it, so that no endpoint is called.
+    """
+
+    principal: Principal
+    request: ChatRequest
+    user_id: str
+    key: OptionalKey = None
+    actions: MemoryActions = field(default_factory=MemoryActions)
+    memories: ChatMemories = field(default_factory=ChatMemories)
+    answer: FactAnswer | None = None
+
+    @property
+    def label(self) -> str:
+        """The memory label."""
+        return self.actions.label(self.request.model or "unknown", used_web=self.request.used_web)
+
+    def forwarded_body(self) -> bytes:
+        """Return the body for the endpoint, with what memory has put before the message."""
+        hits = ((hit.role, hit.content) for hit in self.memories.hits)
+        return self.request.forwarded_body(memory_preface(self.memories.summary, hits))
+
+    def added_members(self) -> bytes:
+        """Return the members that are added to the answer, as JSON without braces."""
+        hits = [
+            {"role": h.role, "content": h.content, "created_at": h.created_at.isoformat(), "score": h.score}
+            for h in self.memories.hits
+        ]
+        meta = {
+            "usedWebSearch": self.request.used_web,
+            "usedMemory": self.actions.retrieved > 0,
+            "memory_actions": self.actions.as_counts(),
+        }
+        return added_members(hits, self.label, meta)
+
+    def mark_failed(self) -> None:
+        """Note that a part of the memory failed. The counts so far stay."""
+        self.actions = replace(self.actions, failed=True)
+
+
+class ChatWithMemory:
+    """The use-case around one call of a chat endpoint."""
+
+    def __init__(
+        self,
+        turns: StoreTurn,
+        storage: ChatTurnStorage,
+        facts: AnswerFacts,
+        retrieval: RetrieveForChat,
+        embedder: Embedder,
+        policies: Policies,
+        clock: Clock,
+    ) -> None:
+        self._turns = turns
+        self._storage = storage
+        self._facts = facts
+        self._retrieval = retrieval
+        self._embedder = embedder
+        self._policies = policies
+        self._clock = clock
+
+    async def begin_chat(self, principal: Principal, request: ChatRequest, key: OptionalKey = None) -> Chat:
+        """Store the user's message; answer it from facts, or find the memories to put before it.
+
+        Raise CategoryNotAllowed if the key may not see turns, IdempotencyMismatch for a key of another request.
+        """
+        principal.require_categories([self._policies.turn_category])
+        chat = Chat(principal, request, request.user or default_user(principal), key)
+        if request.message is not None:
+            try:
+                async with asyncio.timeout(self._policies.chat.memory_timeout_s):
+                    await self._use_memory(chat, request.message.text)
+            except CALLER_ERRORS:
+                raise
+            except Exception as error:
+                _note_failure(chat, "begin", error)
+        return chat
+
+    async def record_answer(self, chat: Chat, text: str, *, incomplete: bool = False) -> None:
+        """Store what the assistant said; `incomplete` marks an answer that was broken off. Store no empty text."""
+        if not text.strip():
+            return
+        metadata: dict[str, Any] = {
+            "model": chat.request.model,
+            "model_label": chat.label,
+            "answered_by": "upstream" if chat.answer is None else "facts",
+            "hits": [str(hit.id) for hit in chat.memories.hits],
+        }
+        if incomplete:
+            metadata["incomplete"] = True
+        kind = "incomplete answer" if incomplete else "answer"
+        key = chat.key and replace(chat.key, route=f"{chat.key.route} {kind}")
+        try:
+            async with asyncio.timeout(self._policies.chat.memory_timeout_s):
+                draft = self._draft_turn(chat, "assistant", text, metadata)
+                await self._turns.store_turn(chat.principal, draft, trim=True, key=key)
+        except Exception as error:
+            _note_failure(chat, kind.replace(" ", "_"), error)
+
+    async def _use_memory(self, chat: Chat, text: str) -> None:
+        """Store the message, and answer it or find memories. Raise NulByte for a text that cannot be stored."""
+        question = normalise_text(text[:MAX_QUESTION])
+        embedding = asyncio.ensure_future(self._embed_question(chat, question))
+        try:
+            store = self._store_message(chat, text, question, embedding)
+            if self._is_about_facts(chat, question):
+                await store
+                place = chat.user_id, chat.request.memory_id
+                chat.answer = await self._facts.find_answer(chat.principal, *place, question)
+                self._count_retrieved(chat)
+            else:
+                await _run_both(chat, store, self._find_memories(chat, question, embedding))
+        finally:
+            embedding.cancel()
+
+    def _is_about_facts(self, chat: Chat, question: str) -> bool:
+        """Return True if stored facts answer the message and its sender takes a plain text."""
+        visible, facts = chat.principal.categories, self._policies.facts
+        may_see = visible is None or facts.category in visible
+        return chat.request.is_plain and may_see and bool(parse_question(question, facts.topics))
+
+    async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:
+        """Store the user's message and the facts that it states, unless it is there already without an answer."""
+        since = self._clock.now() - REPEATED
+        newest = await self._storage.find_newest_turn(chat.principal, chat.user_id, chat.request.memory_id, since)
+        if newest is not None and newest.role == "user" and normalise_text(newest.text[:MAX_QUESTION]) == question:
+            return
+        draft = self._draft_turn(chat, "user", text, {})
+        stored = await self._turns.store_turn(chat.principal, draft, trim=True, key=chat.key, embedding=embedding)
+        if stored.actions is not None:
+            chat.actions = replace(chat.actions, stored=stored.actions.stored, updated=stored.actions.updated)
+
+    async def _find_memories(self, chat: Chat, question: str, embedding: _EmbeddingUnderWay) -> None:
+        request = chat.request
+        await embedding  # retrieval finds it in the cache of queries
+        options = RetrievalOptions(request.top_k, request.recency_weight, request.score_threshold)
+        chat.memories = await self._retrieval.retrieve_memories(
+            chat.principal, chat.user_id, request.memory_id, question, options, present=request.texts
+        )
+        if chat.memories.degraded is not None:
+            chat.mark_failed()
+        self._count_retrieved(chat)
+
+    async def _embed_question(self, chat: Chat, question: str) -> Embedding | None:
+        """Return the embedding; None if the embedder fails or takes more than half of the time for memory."""
+        try:
+            async with asyncio.timeout(self._policies.chat.memory_timeout_s / 2):
+                return await self._embedder.encode_query(question)
+        except (EmbedderUnavailable, TimeoutError) as error:
+            _note_failure(chat, "embed", error)
+            return None
+
+    def _count_retrieved(self, chat: Chat) -> None:
+        topics = len(chat.answer.topic_keys) if chat.answer else 0
+        categories = {hit.category for hit in chat.memories.hits} if self._policies.chat.count_memories else ()
+        chat.actions = replace(chat.actions, retrieved=topics + len(categories))
+
+    def _draft_turn(self, chat: Chat, role: str, text: str, metadata: dict[str, Any]) -> NewMemory:
+        return NewMemory(
+            user_id=chat.user_id,
+            category=self._policies.turn_category,
+            text=text,
+            type=MemoryType.turn,
+            thread_id=chat.request.memory_id,
+            role=role,
+            importance=self._policies.write.default_importance,
+            metadata=metadata,
+        )
+
+
+async def _run_both(chat: Chat, *steps: Coroutine[Any, Any, None]) -> None:
+    """Run two steps at the same time. A failure of one does not stop the other."""
+    for error in await asyncio.gather(*steps, return_exceptions=True):
+        if isinstance(error, CALLER_ERRORS) or not isinstance(error, Exception | None):
+            raise error
+        if error is not None:
+            _note_failure(chat, "memory", error)
+
+
+def _note_failure(chat: Chat, step: str, error: Exception) -> None:
+    """Mark the chat and log the step; never a text of the user."""
+    chat.mark_failed()
+    log.warning("chat_memory_failed", step=step, error=getattr(error, "code", type(error).__name__))
