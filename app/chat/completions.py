@@ -1,6 +1,5 @@
 """Routes of chat clients: POST /v1/chat/completions and GET /v1/models (`docs/chat.md`)."""
 
-import time
 import uuid
 from collections.abc import AsyncIterator, Coroutine
 from typing import Annotated, Any
@@ -72,7 +71,9 @@ async def models(request: Request, app: App, principal: Chatter, upstream_key: U
 async def _answer_from_facts(app: Application, chat: Chat, text: str) -> Response:
     await app.chat.memory.record_answer(chat, text)
     asked = chat.request
-    answer = OwnAnswer(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), asked.model, text, asked.choices)
+    answer = OwnAnswer(
+        f"chatcmpl-{uuid.uuid4().hex}", int(chat.created_at.timestamp()), asked.model, text, asked.choices
+    )
     if asked.stream:
         events = answer.as_events(chat.added_members(), include_usage=asked.include_usage)
         return Response(events, media_type=EVENTS)

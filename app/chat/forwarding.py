@@ -1,7 +1,6 @@
 """Answers of an upstream on their way to the client: passed on as they come, ended when either side goes away."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -87,7 +86,7 @@ class ForwardedStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await self._pass_chunks(send)
             await self._record(incomplete=not self._stream.is_complete)
-            ending = self._stream.finish(self._chat.added_members(), int(time.time()))
+            ending = self._stream.finish(self._chat.added_members(), int(self._chat.created_at.timestamp()))
             await send({"type": "http.response.body", "body": ending, "more_body": False})
             await self._read_to_end()
         except UpstreamTimeout as error:

@@ -6,7 +6,7 @@ Memory never fails a chat. If a step of it fails, the chat goes on without, and 
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -52,6 +52,7 @@ class Chat:
     principal: Principal
     request: ChatRequest
     user_id: str
+    created_at: datetime
     key: OptionalKey = None
     actions: MemoryActions = field(default_factory=MemoryActions)
     memories: ChatMemories = field(default_factory=ChatMemories)
@@ -112,7 +113,7 @@ class ChatWithMemory:
         Raise CategoryNotAllowed if the key may not see turns, IdempotencyMismatch for a key of another request.
         """
         principal.require_categories([self._policies.turn_category])
-        chat = Chat(principal, request, request.user or default_user(principal), key)
+        chat = Chat(principal, request, request.user or default_user(principal), self._clock.now(), key)
         if request.message is not None:
             try:
                 async with asyncio.timeout(self._policies.chat.memory_timeout_s):
@@ -168,7 +169,7 @@ class ChatWithMemory:
 
     async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:
         """Store the user's message and the facts that it states, unless it is there already without an answer."""
-        since = self._clock.now() - REPEATED
+        since = chat.created_at - REPEATED
         newest = await self._storage.find_newest_turn(chat.principal, chat.user_id, chat.request.memory_id, since)
         if newest is not None and newest.role == "user" and normalise_text(newest.text[:MAX_QUESTION]) == question:
             return

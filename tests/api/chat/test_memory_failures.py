@@ -12,12 +12,13 @@ from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
 from tests.api.chat.conftest import PATH, SCOPES, said
-from tests.api.operations.test_database_gone import gone
 from tests.conftest import Database
+from tests.database_outage import gone
 from tests.factories import Caller, KeepOpen, make_caller, replica
 from tests.scripted_upstream import ScriptedUpstream
 from tests.stalling_proxy import stalling
 
+pytestmark = pytest.mark.usefixtures("own")
 FAILED = "Model: Memory-F + scripted-1"
 
 

@@ -1,4 +1,4 @@
-"""What upstreams do wrong: the client gets what it would get without Mnema, or a clear error; memory goes on."""
+"""Faults of upstreams: the client gets what it would get without Mnema, or a clear error; memory goes on."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -75,7 +75,7 @@ async def check_passed(talk: Talk, fault: Fault, stream: bool) -> None:
 
 
 async def check_unusable(talk: Talk, fault: Fault, stream: bool) -> None:
-    """What cannot be passed on is a 502 with a code."""
+    """An answer that cannot be passed on is a 502 with a code."""
     talk.upstream.faults.append(fault)
     answer = await talk.say(f"Hello {fault} {stream}", stream=stream)
     assert (answer.status_code, answer.json()["code"]) == (502, "upstream_unusable"), fault

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import asyncpg
 import httpx
 import pytest
 from pydantic import SecretStr
@@ -14,35 +13,14 @@ from app.config.settings import Settings
 from app.ports import Embedder
 from tests.api.calls import ask, listed, refused, remember
 from tests.api.route_catalog import guarded
-from tests.conftest import Database, database_url
+from tests.conftest import Database
+from tests.database_outage import TERMINATE, gone, superuser
 from tests.factories import Caller, body, serve
 from tests.stalling_proxy import stalling
 
 ENOUGH_S = 20
 """Seconds: far more than an answer takes, and less than an answer without time limits took."""
 POOL_SIZE = 10
-TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
-
-
-@asynccontextmanager
-async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database_url(database.superuser, "postgres"))
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-@asynccontextmanager
-async def gone(database: Database) -> AsyncIterator[None]:
-    """Cut and refuse all connections to the test's database until the block ends."""
-    async with superuser(database) as connection:
-        await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false")
-        try:
-            await connection.fetch(TERMINATE, database.name)
-            yield
-        finally:
-            await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS true")
 
 
 async def test_every_route_is_unavailable_without_the_database_and_recovers_with_it(

@@ -1,0 +1,32 @@
+"""Outages of a test's own database."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from tests.conftest import Database, database_url
+
+TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
+
+
+@asynccontextmanager
+async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
+    """Connect to another database of the same cluster."""
+    connection = await asyncpg.connect(database_url(database.superuser, "postgres"))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def gone(database: Database) -> AsyncIterator[None]:
+    """Cut and refuse all connections to the test's database until the block ends."""
+    async with superuser(database) as connection:
+        await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false")
+        try:
+            await connection.fetch(TERMINATE, database.name)
+            yield
+        finally:
+            await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS true")
