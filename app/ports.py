@@ -212,6 +212,10 @@ class UpstreamClient(Protocol):
         """
         ...
 
+    async def check_address(self, upstream: Upstream) -> None:
+        """Raise UpstreamNotAllowed if the endpoint may not be called, UpstreamUnreachable if its name is unknown."""
+        ...
+
     async def close(self) -> None:
         """Release connections."""
         ...

@@ -1,4 +1,4 @@
-"""Outages of a test's own database."""
+"""An outage of a test's database."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,6 @@ TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datnam
 
 @asynccontextmanager
 async def superuser(database: Database) -> AsyncIterator[asyncpg.Connection]:
-    """Connect to another database of the same cluster."""
     connection = await asyncpg.connect(database_url(database.superuser, "postgres"))
     try:
         yield connection

@@ -16,6 +16,7 @@ from app.bootstrap.adapters import (
     embedder_settings,
     load_process_policies,
     reranker_settings,
+    upstream_settings,
 )
 from app.bootstrap.agent_state import build_checkpoints, build_store_items
 from app.bootstrap.chat import ChatUseCases, build_chat
@@ -33,7 +34,7 @@ from app.bootstrap.tenancy import build_tenancy
 from app.config.loader import Policies
 from app.config.settings import Settings
 from app.config.version import VERSION
-from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter
+from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.measured import MeasuredChatModel
@@ -44,6 +45,7 @@ from app.providers.metrics import Metrics
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.measured import MeasuredReranker
 from app.providers.tokens import WordPieceCounter
+from app.providers.upstreams import build_upstream_client
 from app.storage.access_log import AccessLog
 from app.storage.engine import Engine
 from app.storage.journal import Journal
@@ -125,6 +127,7 @@ class Doubles:
     tokens: TokenCounter | None = None
     reranker: Reranker | None = None
     chat: ChatModel | None = None
+    upstream: UpstreamClient | None = None
 
 
 @asynccontextmanager
@@ -146,16 +149,18 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
     embedder = MeasuredEmbedder(doubles.embedder or build_embedder(embedder_settings(settings)), metrics)
     reranker = MeasuredReranker(doubles.reranker or build_reranker(reranker_settings(settings), embedder), metrics)
     chat = MeasuredChatModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
+    upstream = doubles.upstream or build_upstream_client(upstream_settings(settings))
     try:
         space = await require_space(uow, embedder.model, embedder.dimension)
         journal = Journal(uow, space.name, settings.erasure_secret())
         clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
         adapters = embedder, reranker, chat, metrics, clock, tokens
         access, publisher = AccessLog(uow, journal, clock), JobPublisher(broker_settings(settings))
-        parts = SharedParts(settings, policies, engine, uow, space, *adapters, journal, access, publisher)
+        parts = SharedParts(settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream)
         async with _run_in_background(_build_use_cases(parts)) as app:
             yield app
     finally:
+        await upstream.close()
         await chat.close()
         await reranker.close()
         await embedder.close()
@@ -184,11 +189,9 @@ def _build_use_cases(parts: SharedParts) -> Application:
     events, read_metrics = build_operations(parts, limits)
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
-    shared = parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access
+    shared = parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access, tenants, limits
     return Application(
         *shared,
-        tenants=tenants,
-        limits=limits,
         write=memory.write,
         turns=memory.turns,
         bulk=memory.bulk,

@@ -28,6 +28,7 @@ def check_required(settings: Settings) -> None:
     if not settings.database_url.get_secret_value():
         raise ConfigError("set MNEMA_DATABASE_URL to the database URL of mnema_app")
     settings.erasure_secret()
+    settings.former_secret()
 
 
 def worker_settings(settings: Settings) -> Settings:

@@ -1,6 +1,15 @@
 """The builders of operators' commands: roles, migrations, the secret, and the doctor."""
 
-from app.bootstrap.adapters import chat_model_settings, check_required, embedder_settings, reranker_settings
+from functools import partial
+
+from app.bootstrap.adapters import (
+    chat_model_settings,
+    check_required,
+    embedder_settings,
+    reranker_settings,
+    upstream_settings,
+)
+from app.bootstrap.chat import build_key_cipher
 from app.bootstrap.database import open_database
 from app.bootstrap.operations import build_doctor_readiness
 from app.config.loader import load_policies
@@ -12,6 +21,8 @@ from app.providers.chat_models.none import NullChatModel
 from app.providers.embeddings import build_embedder
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.none import NullReranker
+from app.providers.upstreams import installation_upstream
+from app.storage.chat.upstreams import encrypt_keys_again
 from app.storage.engine import Engine
 from app.storage.operations import administration as admin
 from app.storage.operations.secret import secret_fingerprint
@@ -19,9 +30,14 @@ from app.storage.operations.spaces import require_space
 from app.storage.uow import UnitOfWork
 
 
-async def change_secret(settings: Settings, admin_url: str) -> None:
-    """Store the fingerprint of the settings' secret; every replica must match it. Raise ConfigError."""
-    await admin.accept_secret(admin_url, secret_fingerprint(settings.erasure_secret()))
+async def change_secret(settings: Settings, admin_url: str) -> int:
+    """Make the settings' secret the one that every replica must match; return the number of keys encrypted with it.
+
+    All keys of tenants' chat endpoints are encrypted again. Raise ConfigError, and change nothing, if neither this
+    secret nor the former one decrypts one of them.
+    """
+    encrypt_again = partial(encrypt_keys_again, cipher=build_key_cipher(settings))
+    return await admin.accept_secret(admin_url, secret_fingerprint(settings.erasure_secret()), encrypt_again)
 
 
 async def create_roles(superuser_url: str, database: str, passwords: dict[str, str]) -> None:
@@ -44,6 +60,7 @@ async def check_configuration(settings: Settings) -> None:
     Raise ConfigError, or DatabaseUnavailable when no database answers. Leave nothing open.
     """
     check_required(settings)
+    installation_upstream(upstream_settings(settings))
     load_policies(settings.embedding_model, settings.config_dir)
     embedder = build_embedder(embedder_settings(settings))
     reranker = build_reranker(reranker_settings(settings), embedder)
@@ -67,6 +84,8 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
         return {"configuration": "set MNEMA_DATABASE_URL to the database URL of mnema_app, or run `mnema up`"}
     try:
         settings.erasure_secret()
+        settings.former_secret()
+        installation_upstream(upstream_settings(settings))
         policies = load_policies(settings.embedding_model, settings.config_dir)
         checks |= {"insights": "; ".join(policies.configuration_warnings)} if policies.configuration_warnings else {}
     except ConfigError as error:

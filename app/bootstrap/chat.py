@@ -1,35 +1,28 @@
 """The builder of the capability `chat`: the endpoint that remembers, its memories and its upstreams."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from app.bootstrap.adapters import upstream_settings
+from app.bootstrap.database import open_database
 from app.bootstrap.facts import FactUseCases
 from app.bootstrap.memory import MemoryUseCases
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.recall import build_ranking
-from app.domain.chat.upstream import Upstream
-from app.domain.outages import NoUpstream
-from app.domain.principal import Principal
+from app.config.settings import Settings
 from app.ports import UpstreamClient
 from app.providers.upstreams import build_upstream_client, installation_upstream
+from app.storage.chat.key_cipher import KeyCipher
 from app.storage.chat.turns import ChatTurnStorage
+from app.storage.chat.upstreams import UpstreamStorage
+from app.storage.operations.secret import require_secret
 from app.storage.recall.search import SearchStorage
 from app.storage.reflection.transcripts import ReflectionStorage
+from app.storage.uow import UnitOfWork
 from app.usecases.chat.chat import ChatWithMemory
 from app.usecases.chat.retrieval import RetrieveForChat
-
-
-class FindUpstream:
-    """The installation's upstream."""
-
-    def __init__(self, own: Upstream | None) -> None:
-        self.own = own
-
-    async def find_upstream(self, _principal: Principal, _authorization: str | None) -> Upstream:
-        """Return the upstream. Raise NoUpstream."""
-        if self.own is None:
-            raise NoUpstream()
-        return self.own
+from app.usecases.chat.upstreams import FindUpstream, ManageUpstreams
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +42,50 @@ def build_retrieval(parts: SharedParts) -> RetrieveForChat:
 
 
 def build_chat(parts: SharedParts, memory: MemoryUseCases, facts: FactUseCases) -> ChatUseCases:
-    """Build the use-cases of chat."""
+    """Build the use-cases of chat. Raise ConfigError for an invalid endpoint of the installation."""
     retrieve, turns = build_retrieval(parts), ChatTurnStorage(parts.uow)
     remember = memory.turns, turns, facts.answer, retrieve, parts.embedder, parts.policies, parts.clock
-    settings = upstream_settings(parts.settings)
     return ChatUseCases(
         memory=ChatWithMemory(*remember),
         retrieve=retrieve,
-        upstreams=FindUpstream(installation_upstream(settings)),
-        client=build_upstream_client(settings),
+        upstreams=build_upstreams(parts),
+        client=parts.upstream,
     )
+
+
+def build_upstreams(parts: SharedParts) -> FindUpstream:
+    """Build the use-case that finds a tenant's endpoint."""
+    policy = parts.policies.chat
+    return FindUpstream(
+        _build_storage(parts.uow, parts.settings),
+        installation_upstream(upstream_settings(parts.settings)),
+        key_cache_s=parts.settings.key_cache_s,
+        patience_s=policy.memory_timeout_s,
+        grace_s=policy.outage_grace_s,
+    )
+
+
+@asynccontextmanager
+async def open_upstreams(settings: Settings, *, check_secret: bool = False) -> AsyncIterator[ManageUpstreams]:
+    """Open tenants' chat endpoints alone, for an operator's command.
+
+    With `check_secret`, raise ConfigError if the servers use another secret: they could not decrypt a key of ours.
+    """
+    share = upstream_settings(settings)
+    installation, client = installation_upstream(share), build_upstream_client(share)
+    try:
+        async with open_database(settings) as uow:
+            if check_secret:
+                await require_secret(uow, settings.erasure_secret(), note=False)
+            yield ManageUpstreams(_build_storage(uow, settings), installation, client)
+    finally:
+        await client.close()
+
+
+def _build_storage(uow: UnitOfWork, settings: Settings) -> UpstreamStorage:
+    return UpstreamStorage(uow, build_key_cipher(settings))
+
+
+def build_key_cipher(settings: Settings) -> KeyCipher:
+    """Build the encryption of endpoints' keys. Raise ConfigError for a missing or too short secret."""
+    return KeyCipher(settings.erasure_secret(), settings.former_secret())

@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 
 import typer
 
-from app.cli import embeddings, facts, jobs, llm, mcp, memories, operators, people, serve, up
+from app.cli import embeddings, facts, jobs, llm, mcp, memories, operators, people, serve, up, upstreams
 from app.cli.client import error_text, exit_with_error
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Memory for AI agents, on PostgreSQL.")
@@ -15,6 +15,7 @@ app.command("down")(up.stop_installation)
 app.command("status")(up.print_status)
 app.command("serve")(serve.serve)
 app.command("migrate")(operators.migrate_schema)
+operators.tenant_app.add_typer(upstreams.upstream_app, name="upstream")
 app.add_typer(operators.tenant_app, name="tenant")
 app.add_typer(operators.key_app, name="key")
 app.add_typer(operators.secret_app, name="secret")

@@ -190,10 +190,12 @@ def _secret_group() -> None:
 def secret_accept() -> None:
     """Make this MNEMA_SECRET_KEY the secret of the database, as mnema_admin (MNEMA_ADMIN_DATABASE_URL).
 
+    The keys of tenants' chat endpoints are decrypted with MNEMA_FORMER_SECRET_KEY and encrypted with the new secret.
     /ready then fails on servers with another secret. Texts that were erased under the former secret are no longer
     recognised.
     """
-    run_use_case(change_secret(resolve_settings(), admin_url()))
+    count = run_use_case(change_secret(resolve_settings(), admin_url()))
+    out.print(f"keys of chat endpoints encrypted again: {count}", highlight=False)
     out.print("accepted; texts erased under the former secret are no longer recognised")
 
 

@@ -83,6 +83,7 @@ class Settings(LayeredSettings):
 
     database_url: SecretStr = SecretStr("")
     secret_key: SecretStr = SecretStr("")
+    former_secret_key: SecretStr = SecretStr("")
     embedded: bool = False
     home: Path = Path(".mnema")
     config_dir: Path = CONFIG_DIR
@@ -169,6 +170,20 @@ class Settings(LayeredSettings):
             with contextlib.suppress(FileExistsError), open(file, "xb", opener=_open_private) as stream:
                 stream.write(secrets.token_bytes(32))
         return file.read_bytes()
+
+    def former_secret(self) -> bytes | None:
+        """Return MNEMA_FORMER_SECRET_KEY, with which stored keys may still be encrypted; None without one.
+
+        `mnema up` (`embedded`) takes the key that it made in `home`, if a setting has replaced it. Raise ConfigError
+        for a too short one.
+        """
+        given = self.former_secret_key.get_secret_value().encode()
+        if given and len(given) < SECRET_BYTES:
+            raise ConfigError(f"MNEMA_FORMER_SECRET_KEY is too short: at least {SECRET_BYTES} bytes")
+        own = self.home / "secret.key"
+        if not given and self.embedded and self.secret_key.get_secret_value() and own.exists():
+            return own.read_bytes()
+        return given or None
 
     @classmethod
     def settings_customise_sources(

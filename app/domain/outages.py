@@ -82,6 +82,16 @@ class NoUpstream(MnemaError):
     status = 503
 
 
+class UpstreamKeyUnreadable(MnemaError):
+    """The stored key of this tenant's chat endpoint cannot be decrypted with the secret of this server.
+
+    An operator runs `mnema tenant upstream set` again, or `mnema secret accept` with the former secret.
+    """
+
+    code = "upstream_key_unreadable"
+    status = 503
+
+
 class UpstreamTimeout(MnemaError):
     """The chat endpoint did not answer in time. `extra` says in which `phase`: connect, first_byte or idle."""
 

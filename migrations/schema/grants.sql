@@ -14,6 +14,7 @@ GRANT SELECT ON alembic_version TO mnema_app;
 GRANT INSERT, SELECT (agents, created_at, expires_at, id, name, prefix, revoked_at, scopes, tenant_id), UPDATE (revoked_at) ON api_keys TO mnema_app;
 GRANT SELECT ON api_keys TO mnema_auth;
 GRANT DELETE, INSERT, SELECT, UPDATE (meta, thread_id) ON change_log TO mnema_app;
+GRANT DELETE, INSERT, SELECT, UPDATE (api_key, base_url, updated_at) ON chat_upstreams TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (data, metadata, parent_id, type, versions) ON checkpoint_lineage TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (data, type) ON checkpoint_values TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE (channel, data, task_path, type) ON checkpoint_writes TO mnema_app;

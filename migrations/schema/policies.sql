@@ -14,6 +14,12 @@ CREATE POLICY tenant ON change_log AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE chat_upstreams ENABLE ROW LEVEL SECURITY;
+ALTER TABLE chat_upstreams FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON chat_upstreams AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE checkpoint_lineage ENABLE ROW LEVEL SECURITY;
 ALTER TABLE checkpoint_lineage FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON checkpoint_lineage AS PERMISSIVE FOR ALL TO PUBLIC

@@ -23,6 +23,7 @@ CAPABILITIES = (
     "agent_state_store",
     "jobs",
     "operations",
+    "chat",
     "security",
     "first_space",
 )

@@ -33,7 +33,7 @@ FILLED = {
         "jobs",
     ),
     *("events", "idempotency_keys", "tombstones", "supervisor_checkpoints", "store_items", "store_vectors", "tenants"),
-    *("context_patches", "user_context", "vec_minilm_l6_v2", "facts"),
+    *("context_patches", "user_context", "vec_minilm_l6_v2", "facts", "chat_upstreams"),
 }
 
 
@@ -101,8 +101,10 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
     async with caller.client(server) as http:
         await live(http)
         relation = "INSERT INTO relations (tenant_id, id, from_id, to_id, strength) VALUES ($1, $1, 'a', 'b', 1)"
+        endpoint = "INSERT INTO chat_upstreams (tenant_id, base_url, api_key) VALUES ($1, 'https://1.1.1.1', '')"
         for one in (caller, other):
             await sql(database, relation, one.scope.tenant_id)
+            await sql(database, endpoint, one.scope.tenant_id)
         for one in (caller, other):
             async with one.client(server) as of_theirs:
                 await of_theirs.get("/events/counts")  # the events that the server has not written yet

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from app.bootstrap.adapters import upstream_settings
 from app.config.settings import AdminSettings, Settings
+from app.domain.errors import ConfigError
 
 URL = "postgresql://mnema_app:hidden@host/mnema"
 
@@ -83,3 +84,15 @@ def test_the_settings_of_chat_endpoints(folder: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv("MNEMA_CHAT_UPSTREAM_HOSTS", f'["{wrong}"]')
         with pytest.raises(ValidationError, match="chat_upstream_hosts"):
             Settings()
+
+
+def test_the_former_secret_is_the_setting_or_the_file_of_an_embedded_installation(tmp_path: Path) -> None:
+    new, old = SecretStr("n" * 32), SecretStr("o" * 32)
+    assert Settings(secret_key=new).former_secret() is None
+    assert Settings(secret_key=new, former_secret_key=old).former_secret() == b"o" * 32
+    made = Settings(home=tmp_path, embedded=True).erasure_secret()
+    assert Settings(home=tmp_path, embedded=True).former_secret() is None
+    assert Settings(home=tmp_path, embedded=True, secret_key=new).former_secret() == made
+    assert Settings(home=tmp_path, secret_key=new).former_secret() is None
+    with pytest.raises(ConfigError, match="MNEMA_FORMER_SECRET_KEY is too short"):
+        Settings(former_secret_key=SecretStr("short")).former_secret()

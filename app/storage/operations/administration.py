@@ -6,7 +6,7 @@ Alembic is imported inside functions: it and SQLAlchemy would take a third of th
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -198,14 +198,20 @@ async def adopt_model(admin_url: str, model: str, dimension: int, partitions: in
     return model
 
 
-async def accept_secret(admin_url: str, mark: bytes) -> None:
-    """Store this fingerprint as that of the installation's secret, in place of the old one."""
+async def accept_secret(
+    admin_url: str, mark: bytes, encrypt_again: Callable[[asyncpg.Connection], Awaitable[int]]
+) -> int:
+    """Store this fingerprint as that of the installation's secret, in place of the old one.
+
+    `encrypt_again` runs in the same transaction; return its count.
+    """
     connection = await asyncpg.connect(admin_url)
     try:
         async with connection.transaction():
             await connection.execute("SET LOCAL ROLE mnema_owner")
             await connection.execute("DELETE FROM installation")
             await connection.execute(STORE_FINGERPRINT, mark)
+            return await encrypt_again(connection)
     finally:
         await connection.close()
 
