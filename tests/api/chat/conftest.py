@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
+from app.bootstrap.chat import open_upstreams
 from tests.factories import Caller, make_caller
 from tests.scripted_upstream import Received, ScriptedUpstream, scripted_upstream
 
@@ -65,9 +66,8 @@ async def wait_for(turns: Any, count: int) -> list[tuple[str, str]]:
 
 async def set_upstream(app: Application, caller: Caller, url: str, key: str = KEY) -> None:
     """Give the caller's tenant an upstream."""
-    from app.domain.chat.upstream import Upstream
-
-    app.chat.upstreams.own = Upstream(url, key, trusted=True)
+    async with open_upstreams(app.settings) as upstreams:
+        await upstreams.set_upstream(caller.scope.tenant_id, url, key)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.chat.conftest import KEY, Talk, said
+from tests.api.chat.conftest import KEY, Talk, said, set_upstream
 from tests.factories import make_caller
 from tests.scripted_upstream import Fault
 
@@ -182,6 +182,38 @@ async def test_the_models_of_the_upstream_are_listed(talk: Talk) -> None:
     listed = await talk.http.get("/v1/models")
     assert listed.json()["data"][0]["id"] == "scripted-1"
     assert talk.last.header("authorization") == f"Bearer {KEY}"
+
+
+async def test_the_upstream_gets_its_own_key_or_the_callers_and_never_mnemas(talk: Talk) -> None:
+    await talk.say("Hi")
+    assert talk.last.header("authorization") == f"Bearer {KEY}"
+    passed = {"X-Upstream-Authorization": "Bearer sk-mine", "OpenAI-Organization": "org-1", "Cookie": "a=b"}
+    await talk.say("Hi", headers=passed)
+    assert talk.last.header("authorization") == "Bearer sk-mine"
+    assert talk.last.header("openai-organization") == "org-1"
+    for received in talk.upstream.log:
+        everything = received.body.decode() + str(received.headers)
+        assert talk.caller.key not in everything
+        assert {"cookie", "x-upstream-authorization"}.isdisjoint(name for name, _ in received.headers)
+
+
+async def test_another_tenant_has_its_own_memory_and_upstream(talk: Talk) -> None:
+    await talk.remember("Maya is allergic to peanuts.")
+    await talk.say(COLORS)
+    other = await make_caller(talk.app, ("chat",))
+    async with other.client(str(talk.http.base_url)) as http:
+        body = {"model": "m", "user": "maya", "messages": [{"role": "user", "content": SECOND}]}
+        answer = await http.post("/v1/chat/completions", json=body)
+        assert "don't have" in said(answer)
+        body["messages"] = [{"role": "user", "content": "What is Maya allergic to?"}]
+        refused = await http.post("/v1/chat/completions", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (503, "no_upstream")
+        assert refused.json()["error"]["code"] == "no_upstream"
+        await set_upstream(talk.app, other, talk.upstream.base_url, "sk-other")
+        answer = await http.post("/v1/chat/completions", json=body)
+    assert answer.json()["memory_hits"] == []
+    assert talk.last.json["messages"] == body["messages"]
+    assert talk.last.header("authorization") == "Bearer sk-other"
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,16 @@ from tests.factories import Caller, make_caller
 from tests.stalling_proxy import stalling
 from tests.usecases.crowd import SeededEmbedder
 
+pytestmark = pytest.mark.usefixtures("own")
 URL, KEY = "https://1.1.1.1/v1", "sk-of-the-tenant-1234"
 INSTALLED = {"chat_upstream_url": "http://127.0.0.1:9/v1", "chat_upstream_key": SecretStr("sk-installed")}
 Start = Callable[..., Awaitable[Application]]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Settings as they are shipped: no private addresses."""
+    return settings.model_copy(update={"chat_private_upstreams": False})
 
 
 @pytest.fixture
