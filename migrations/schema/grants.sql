@@ -126,6 +126,7 @@ GRANT EXECUTE ON FUNCTION store_lies_in(text[],text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION store_matches(jsonb,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION store_names(uuid,text,text) TO mnema_app, mnema_search;
 GRANT EXECUTE ON FUNCTION tell_threads(uuid,jsonb,jsonb) TO mnema_app;
+GRANT EXECUTE ON FUNCTION thread_key(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION thread_place(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION told_since(uuid,text,bigint,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION update_memory(memories,jsonb) TO mnema_app;

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from app.domain.recall.profiles import RankingProfile
 from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
 
@@ -82,22 +84,34 @@ def select_best(
     """Choose `top_k` candidates: the best in order, or by maximal marginal relevance if `mmr_lambda` is below 1."""
     if profile.mmr_lambda >= 1.0:
         return list(scored[:top_k]), [DroppedCandidate(s, "rank") for s in scored[top_k:]]
-    pool, rest = list(scored[: profile.pool * top_k]), scored[profile.pool * top_k :]
-    first = {id(s) for s in pool[:top_k]}
-    chosen: list[ScoredCandidate] = []
-    while pool and len(chosen) < top_k:
-        best = max(
-            pool, key=lambda s: profile.mmr_lambda * s.total - (1 - profile.mmr_lambda) * _max_redundancy(s, chosen)
-        )
-        chosen.append(best)
-        pool.remove(best)
-    left = [DroppedCandidate(s, "diversity" if id(s) in first else "rank") for s in pool]
-    return chosen, left + [DroppedCandidate(s, "rank") for s in rest]
+    pool, rest = scored[: profile.pool * top_k], scored[profile.pool * top_k :]
+    places = _diverse_places(pool, top_k, profile.mmr_lambda)
+    taken = set(places)
+    left = [
+        DroppedCandidate(s, "diversity" if place < top_k else "rank")
+        for place, s in enumerate(pool)
+        if place not in taken
+    ]
+    return [pool[place] for place in places], left + [DroppedCandidate(s, "rank") for s in rest]
 
 
-def _max_redundancy(scored: ScoredCandidate, chosen: Sequence[ScoredCandidate]) -> float:
-    vector = scored.candidate.embedding
-    if vector is None:
-        return 0.0
-    others = [c.candidate.embedding for c in chosen if c.candidate.embedding is not None]
-    return max((float(vector @ other) for other in others), default=0.0)
+def _diverse_places(pool: Sequence[ScoredCandidate], wanted: int, weight: float) -> list[int]:
+    """Return the places of `wanted` candidates in the order in which maximal marginal relevance chooses them.
+
+    The redundancy of a candidate is its highest cosine to those chosen. A candidate without a vector has none.
+    """
+    count = min(wanted, len(pool))
+    totals = weight * np.array([s.total for s in pool], np.float64)
+    known = [place for place, s in enumerate(pool) if s.candidate.embedding is not None]
+    vectors = np.array([pool[place].candidate.embedding for place in known], np.float32)
+    row_of = {place: row for row, place in enumerate(known)}
+    redundancy = np.full(len(known), -np.inf)
+    chosen: list[int] = []
+    for _ in range(count):
+        values = totals.copy()
+        values[known] -= (1 - weight) * np.where(np.isinf(redundancy), 0.0, redundancy)
+        values[chosen] = -np.inf
+        chosen.append(int(np.argmax(values)))
+        if (row := row_of.get(chosen[-1])) is not None:
+            redundancy = np.maximum(redundancy, vectors @ vectors[row])
+    return chosen

@@ -200,8 +200,9 @@ def _scope_search(ranking: Ranking, conditions: dict[str, Any], wanted: int, tol
     search = replace(ranking.search, left_out=left_out)
     if ranking.profile.fusion != "sigmoid":
         return replace(search, dense=max(ranking.profile.dense_candidates, wanted))
-    dense, lexical = (0, wanted) if search.vector is None else (wanted, 0)
-    return replace(search, dense=dense, lexical=lexical)
+    if search.vector is None:
+        return replace(search, dense=0, lexical=wanted)
+    return replace(search, dense=wanted, lexical=0, left_out=left_out | {"embedded": True})
 
 
 def _nearest_of(candidates: list[Candidate], profile: RankingProfile, size: int) -> list[Candidate]:

@@ -9,7 +9,7 @@ BEGIN
     IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
     EXECUTE format('CREATE TABLE %I (
         tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL, category text NOT NULL,
-        state text NOT NULL, embedding halfvec(%s) NOT NULL, tokens bytea STORAGE EXTERNAL,
+        state text NOT NULL, thread_key bigint, embedding halfvec(%s) NOT NULL, tokens bytea STORAGE EXTERNAL,
         indexed boolean NOT NULL DEFAULT false%s, PRIMARY KEY (tenant_id, memory_id),
         FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
     ) PARTITION BY HASH (tenant_id)', v_table, p_dimension, CASE WHEN v_wide THEN format(
@@ -19,7 +19,7 @@ BEGIN
                         WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
     END LOOP;
     -- an exact search for one user reads only this index
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, %s) WHERE state = ''active''',
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s) WHERE state = ''active''',
                    v_table, CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END);
     EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active''', v_table);
     EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active''', v_table,

@@ -15,8 +15,8 @@ BEGIN
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[])
     RETURNS void LANGUAGE plpgsql AS $fn$
 BEGIN
-    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
-        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
+        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
         FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
         WHERE x.id = ANY (p_changed)
         ON CONFLICT (tenant_id, memory_id)
@@ -35,12 +35,12 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     WITH same AS MATERIALIZED (
-        SELECT m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+        SELECT m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
         FROM unnest(p_ids, p_versions, p_vectors, p_tokens) AS x(id, version, embedding, tokens)
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id AND m.version = x.version
         ORDER BY m.id FOR SHARE OF m)
-    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
-        SELECT p_tenant, user_pk, id, type, category, state, embedding, tokens FROM same
+    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
+        SELECT p_tenant, user_pk, id, type, category, state, thread_key, embedding, tokens FROM same
         ON CONFLICT (tenant_id, memory_id) DO UPDATE SET tokens = excluded.tokens, indexed = false
             WHERE v.tokens IS NULL AND excluded.tokens IS NOT NULL;
     GET DIAGNOSTICS v_count = ROW_COUNT;

@@ -4,8 +4,8 @@ CREATE OR REPLACE FUNCTION public.put_vectors_minilm_l6_v2(p_tenant uuid, p_ids 
  LANGUAGE plpgsql
 AS $function$
 BEGIN
-    INSERT INTO vec_minilm_l6_v2 AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
-        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+    INSERT INTO vec_minilm_l6_v2 AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
+        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
         FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
         WHERE x.id = ANY (p_changed)
         ON CONFLICT (tenant_id, memory_id)

@@ -11,6 +11,9 @@ DECLARE
     v_last bigint;
     v_few CONSTANT int := 500;  -- up to so many memories are looked up one by one
     v_signs bit(384);
+    v_thread bigint := thread_key(p_filters->>'thread_id');
+    v_shared bigint := thread_key(p_filters->>'shared_thread');
+    v_types text[];
     v_dense uuid[];
     v_found uuid[];
     v_ranks real[];
@@ -27,6 +30,16 @@ BEGIN
             -- without memory_matches: preparing it would take longer than running the statement
             v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
                              AND m.state = 'active' AND m.category = ANY (p_categories));
+        END IF;
+    ELSIF v_user IS NOT NULL AND p_filters - '{thread_id,shared_thread,type,embedded}'::text[] = '{}' THEN
+        v_types := CASE jsonb_typeof(p_filters->'type') WHEN 'string' THEN ARRAY[p_filters->>'type']
+                        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(p_filters->'type')) END;
+        v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.category = ANY (p_categories) AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types)) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+        IF cardinality(v_dense) < p_dense THEN
+            v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
+                SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+                AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user

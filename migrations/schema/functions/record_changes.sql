@@ -28,10 +28,11 @@ BEGIN
                 importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
                 updated_at timestamptz)
             WHERE (SELECT count(*) FROM threads) >= 0  -- after the threads are locked
-            RETURNING m.id, m.user_pk, m.type, m.category, jsonb_build_object('after', memory_json(m)) AS image),
+            RETURNING m.id, m.user_pk, m.type, m.category, m.thread_id, jsonb_build_object('after', memory_json(m)) AS image),
     embedded AS (
-        INSERT INTO vec_minilm_l6_v2 (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
-            SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', p_vectors[f.place], p_tokens[f.place]
+        INSERT INTO vec_minilm_l6_v2 (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
+            SELECT p_tenant, f.user_pk, f.id, f.type, f.category, 'active', thread_key(f.thread_id), p_vectors[f.place],
+                   p_tokens[f.place]
             FROM (SELECT *, array_position(p_vector_ids, id) AS place FROM fresh OFFSET 0) f  -- OFFSET 0: searched once
             WHERE f.place IS NOT NULL),
     noted AS (

@@ -6,6 +6,7 @@ CREATE TABLE vec_minilm_l6_v2 (
     type text NOT NULL,
     category text NOT NULL,
     state text NOT NULL,
+    thread_key bigint,
     embedding halfvec(384) NOT NULL,
     tokens bytea STORAGE EXTERNAL,
     indexed boolean NOT NULL DEFAULT false,
@@ -32,4 +33,4 @@ CREATE TABLE vec_minilm_l6_v2_p15 PARTITION OF vec_minilm_l6_v2 FOR VALUES WITH 
 
 CREATE INDEX vec_minilm_l6_v2_embedding_idx ON ONLY vec_minilm_l6_v2 USING hnsw (embedding halfvec_cosine_ops) WHERE indexed AND state = 'active'::text;
 CREATE INDEX vec_minilm_l6_v2_tenant_id_memory_id_idx ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, memory_id) WHERE NOT indexed AND state = 'active'::text;
-CREATE INDEX vec_minilm_l6_v2_tenant_id_user_pk_memory_id_type_category__idx ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, user_pk) INCLUDE (memory_id, type, category, embedding) WHERE state = 'active'::text;
+CREATE INDEX vec_minilm_l6_v2_tenant_id_user_pk_memory_id_type_category__idx ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, embedding) WHERE state = 'active'::text;

@@ -43,6 +43,11 @@ GRANT SELECT ON embedding_spaces TO mnema_app;
 -- Return the largest dimension of a vector that fits into a btree entry (2,704 bytes), from which an exact search reads it.
 CREATE FUNCTION widest_exact() RETURNS int LANGUAGE sql IMMUTABLE RETURN 1152;
 
+-- Return the key of a thread in the table of a space; NULL for no thread.
+CREATE FUNCTION thread_key(p_thread text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN hashtextextended(p_thread, 0);
+GRANT EXECUTE ON FUNCTION thread_key(text) TO mnema_app;
+
 -- Make the table of a space. `tokens` has the token vectors of a text: one int8 vector of 96 numbers for each token, about
 -- 1.4 KB for a turn. They stay in the row up to the size of a page, so that reading a hundred candidates does not read
 -- another table. To insert a vector into an HNSW index costs fifty times as much as storing it, so a vector enters the
@@ -57,7 +62,7 @@ BEGIN
     IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
     EXECUTE format('CREATE TABLE %I (
         tenant_id uuid NOT NULL, user_pk bigint NOT NULL, memory_id uuid NOT NULL, type text NOT NULL, category text NOT NULL,
-        state text NOT NULL, embedding halfvec(%s) NOT NULL, tokens bytea STORAGE EXTERNAL,
+        state text NOT NULL, thread_key bigint, embedding halfvec(%s) NOT NULL, tokens bytea STORAGE EXTERNAL,
         indexed boolean NOT NULL DEFAULT false%s, PRIMARY KEY (tenant_id, memory_id),
         FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE
     ) PARTITION BY HASH (tenant_id)', v_table, p_dimension, CASE WHEN v_wide THEN format(
@@ -67,7 +72,7 @@ BEGIN
                         WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
     END LOOP;
     -- an exact search for one user reads only this index
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, %s) WHERE state = ''active''',
+    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s) WHERE state = ''active''',
                    v_table, CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END);
     EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active''', v_table);
     EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active''', v_table,
@@ -103,8 +108,8 @@ BEGIN
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_ids uuid[], p_vectors halfvec[], p_tokens bytea[], p_changed uuid[])
     RETURNS void LANGUAGE plpgsql AS $fn$
 BEGIN
-    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
-        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
+        SELECT m.tenant_id, m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id), x.embedding, x.tokens
         FROM unnest(p_ids, p_vectors, p_tokens) AS x(id, embedding, tokens) JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id
         WHERE x.id = ANY (p_changed)
         ON CONFLICT (tenant_id, memory_id)
@@ -123,12 +128,12 @@ DECLARE
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     WITH same AS MATERIALIZED (
-        SELECT m.user_pk, m.id, m.type, m.category, m.state, x.embedding, x.tokens
+        SELECT m.user_pk, m.id, m.type, m.category, m.state, thread_key(m.thread_id) AS thread_key, x.embedding, x.tokens
         FROM unnest(p_ids, p_versions, p_vectors, p_tokens) AS x(id, version, embedding, tokens)
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = x.id AND m.version = x.version
         ORDER BY m.id FOR SHARE OF m)
-    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, embedding, tokens)
-        SELECT p_tenant, user_pk, id, type, category, state, embedding, tokens FROM same
+    INSERT INTO %2$I AS v (tenant_id, user_pk, memory_id, type, category, state, thread_key, embedding, tokens)
+        SELECT p_tenant, user_pk, id, type, category, state, thread_key, embedding, tokens FROM same
         ON CONFLICT (tenant_id, memory_id) DO UPDATE SET tokens = excluded.tokens, indexed = false
             WHERE v.tokens IS NULL AND excluded.tokens IS NOT NULL;
     GET DIAGNOSTICS v_count = ROW_COUNT;

@@ -80,7 +80,8 @@ CREATE FUNCTION nearest_sql(p_table text, p_wide boolean, p_source text) RETURNS
 -- recall_<space> returns the candidates of a query: the best p_dense by vector and the best p_lexical by words; the turns
 -- before and after the best p_beside of each; for the best p_related of each, the strength of their strongest visible
 -- relation. If fewer than p_dense memories have a vector, memories without one follow. The result is one row of aligned
--- arrays, because a driver reads a hundred rows ten times slower. A search of a whole tenant with more than p_exact
+-- arrays, because a driver reads a hundred rows ten times slower. With the filter `embedded`, memories without a vector are
+-- no candidates of the search by vector. A search of a whole tenant with more than p_exact
 -- memories is approximate.
 CREATE FUNCTION create_recall(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
 DECLARE
@@ -91,6 +92,9 @@ DECLARE
     v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id', v_table);
     v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
         WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND memory_matches(m, p_filters)', v_table);
+    -- filters that the vectors' own index can apply, which is four times as fast
+    v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types))';
 BEGIN
     PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
     EXECUTE format($ddl$
@@ -130,6 +134,9 @@ DECLARE
     v_last bigint;
     v_few CONSTANT int := 500;  -- up to so many memories are looked up one by one
     v_signs bit(%7$s);
+    v_thread bigint := thread_key(p_filters->>'thread_id');
+    v_shared bigint := thread_key(p_filters->>'shared_thread');
+    v_types text[];
     v_dense uuid[];
     v_found uuid[];
     v_ranks real[];
@@ -146,6 +153,15 @@ BEGIN
             -- without memory_matches: preparing it would take longer than running the statement
             v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
                              AND m.state = 'active' AND m.category = ANY (p_categories));
+        END IF;
+    ELSIF v_user IS NOT NULL AND p_filters - '{thread_id,shared_thread,type,embedded}'::text[] = '{}' THEN
+        v_types := CASE jsonb_typeof(p_filters->'type') WHEN 'string' THEN ARRAY[p_filters->>'type']
+                        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(p_filters->'type')) END;
+        v_dense := ARRAY(%10$s);
+        IF cardinality(v_dense) < p_dense THEN
+            v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
+                SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+                AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
@@ -220,7 +236,7 @@ END $fn$
     $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
         nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
         CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
-        nearest_sql(v_table, v_wide, v_few));
+        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads));
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
 END $space$;
 

@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap import Application, Doubles, build_application
+from app.bootstrap.spaces import build_embed_missing
 from app.config.settings import Settings
 from app.domain.chat.memories import ChatMemories, RetrievalOptions
 from app.domain.errors import InvalidInput
@@ -16,7 +17,7 @@ from app.ports import Embedder
 from tests.factories import Caller, Clock, KeepOpen, draft, make_caller
 from tests.rerank_server import RerankServer, rerank_server
 from tests.usecases.conftest import Configured
-from tests.usecases.stored import events_of
+from tests.usecases.stored import VECTORS, events_of
 
 START = datetime(2025, 1, 10, 9, tzinfo=UTC)
 TEA = "What tea does Maya like to drink?"
@@ -313,3 +314,28 @@ async def test_a_cross_encoder_reads_both_pools_and_orders_them(
         assert sum(len(request["texts"]) for request in model.requests) == 2 * 2 * 3
         assert [content[:8] for content in contents(found)] == ["What tea"] * 2
         assert found.hits[0].score > 0.9
+
+
+@pytest.mark.usefixtures("own")
+async def test_a_memory_stays_in_its_scope_however_its_vector_was_stored(
+    app: Application, caller: Caller, embedder: KeepOpen, sql: asyncpg.Connection
+) -> None:
+    written = await app.write.write_memory(
+        caller.scope, draft("Maya likes green tea.", type=MemoryType.chunk, category="knowledge", thread_id="c1")
+    )
+    assert written.id is not None
+    await app.edit.patch_memory(caller.scope, written.id, {"text": "Maya likes black tea."}, version=None)
+    turn = draft("I like mint tea.", type=MemoryType.turn, category="activity", thread_id="c1", role="user")
+    embedder.failing = True
+    await app.turns.store_turn(caller.scope, turn)
+    embedder.failing = False
+    assert contents(await recall(app, caller)) == ["Maya likes black tea."]
+    embed = build_embed_missing(app.uow, VECTORS.removeprefix("vec_"), embedder, 100)
+    await embed.embed_all(caller.scope)
+    assert set(contents(await recall(app, caller))) == {"Maya likes black tea.", "I like mint tea."}
+    assert not (await recall(app, caller, memory_id="c2")).hits
+    assert not (await recall(app, caller, memory_id="global")).hits
+    keys = (
+        f"SELECT count(*) FROM {VECTORS} v JOIN memories m ON m.id = v.memory_id WHERE v.thread_key = thread_key('c1')"
+    )
+    assert await sql.fetchval(keys) == 2
