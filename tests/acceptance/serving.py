@@ -4,6 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -23,12 +24,13 @@ class Server:
         home: Path,
         module: str = "app.api",
         stderr: IO[bytes] | int | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
-        """Set up the server. `stderr` receives its output, instead of a file in `home`."""
+        """Set up the server. `stderr` receives its output, instead of a file in `home`. `env`: more variables."""
         self._stderr = stderr
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home)
+        self._env = environment(MNEMA_DATABASE_URL=database.app, MNEMA_HOME=home, **(env or {}))
         self._module = module
         self._log = home / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
