@@ -31,6 +31,7 @@ from app.providers.embeddings.local import LocalEmbedder
 from tests.effort import tries
 from tests.factories import Caller, Clock, KeepOpen, make_caller, replica
 from tests.redis_server import RedisProcess, RedisServer
+from tests.scripted_upstream import scripted_upstream
 
 if TYPE_CHECKING:
     from tests.containers import PostgresContainer
@@ -227,9 +228,13 @@ class Installation:
 async def shared_installation(
     superuser_url: str, local_model: Embedder, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Installation]:
-    """Run one database, application and server for all tests of this process that do not need their own."""
-    async with cloned(superuser_url) as database:
+    """Run one database, application and server for all tests of this process that do not need their own.
+
+    Chats of tenants without an upstream of their own go to a scripted one.
+    """
+    async with cloned(superuser_url) as database, scripted_upstream() as upstream:
         settings = settings_of(database, tmp_path_factory.mktemp("shared"))
+        settings = settings.model_copy(update={"chat_upstream_url": upstream.base_url})
         async with replica(settings, Doubles(embedder=local_model, clock=Clock())) as (url, app):
             yield Installation(app, url)
 

@@ -27,7 +27,13 @@ PASSED = "openai-"
 """The beginning of the names of the request headers that an upstream gets."""
 UpstreamKey = Annotated[
     str | None,
-    Header(alias="X-Upstream-Authorization", description="the caller's own key for the upstream, with its scheme"),
+    Header(
+        alias="X-Upstream-Authorization",
+        description="the caller's own key for the upstream, with its scheme",
+        min_length=1,
+        max_length=4096,
+        pattern="^[ -~]+$",
+    ),
 ]
 
 

@@ -20,7 +20,9 @@ _EXAMPLE = {
 }
 COMPLETION_BODY: dict[str, Any] = {
     "required": True,
-    "content": {"application/json": {"schema": {"type": "object", "properties": _FIELDS}, "example": _EXAMPLE}},
+    "content": {
+        "application/json": {"schema": {"type": "object", "properties": _FIELDS, "examples": [_EXAMPLE]}},
+    },
 }
 _ANY: dict[str, Any] = {"schema": {}}
 _UPSTREAM_ERROR = {"description": "An error of the upstream, with its own status and body", "content": {"*/*": _ANY}}

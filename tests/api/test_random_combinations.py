@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -30,6 +30,7 @@ from tests.api.ledger import Ledger
 from tests.api.route_catalog import Operation, guarded, replaced, resolved, sample_of, values_of
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
+from tests.scripted_upstream import scripted_upstream
 
 COMBINATIONS = int(os.environ.get("MNEMA_COMBINATIONS", "2500"))
 SEED = int(os.environ.get("MNEMA_COMBINATIONS_SEED", "1"))
@@ -127,8 +128,10 @@ async def alive(server: FastAPI) -> AsyncIterator[Application]:
 
 @pytest.fixture
 async def world(settings: Settings, embedder: Embedder, database: Database) -> AsyncIterator[World]:
-    server = create_app(settings.model_copy(update={"key_cache_s": 4}), Doubles(embedder=embedder))
-    async with alive(server) as app:
+    async with scripted_upstream() as upstream, AsyncExitStack() as stack:
+        changed = settings.model_copy(update={"key_cache_s": 4, "chat_upstream_url": upstream.base_url})
+        server = create_app(changed, Doubles(embedder=embedder))
+        app = await stack.enter_async_context(alive(server))
         random = Random(SEED)
         made = World(app, httpx.ASGITransport(server), {}, Ledger(random), random)
         for name in TENANTS:
@@ -437,8 +440,8 @@ async def test_a_server_that_takes_one_tenant_for_another_is_found_out(
     authenticate = world.app.tenants.authenticate
     victim = world.keys["two"]["admin"].scope
 
-    async def confused(key: str) -> Principal | None:
-        scope = await authenticate(key)
+    async def confused(key: str, grace_s: float) -> Principal | None:
+        scope = await authenticate(key, grace_s)
         return replace(scope, tenant_id=victim.tenant_id) if scope and world.random.random() < 0.5 else scope
 
     monkeypatch.setattr(world.app.tenants, "authenticate", confused)
@@ -449,8 +452,8 @@ async def test_a_server_that_takes_one_tenant_for_another_is_found_out(
 async def test_a_key_that_loses_its_binding_is_found_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     authenticate = world.app.tenants.authenticate
 
-    async def unbound(key: str) -> Principal | None:
-        scope = await authenticate(key)
+    async def unbound(key: str, grace_s: float) -> Principal | None:
+        scope = await authenticate(key, grace_s)
         return replace(scope, categories=None) if scope else scope
 
     monkeypatch.setattr(world.app.tenants, "authenticate", unbound)
