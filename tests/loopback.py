@@ -27,9 +27,9 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def loopback(routes: Sequence[Route], stopping: asyncio.Event) -> AsyncIterator[str]:
-    """Serve on a free port; yield the base URL. `stopping` is set at the end to release hanging requests."""
-    listener = socket.create_server(("127.0.0.1", 0))
+async def loopback(routes: Sequence[Route], stopping: asyncio.Event, port: int = 0) -> AsyncIterator[str]:
+    """Serve on this port, or on a free one; yield the base URL. `stopping` is set at the end to release requests."""
+    listener = socket.create_server(("127.0.0.1", port))
     # asyncio sets this only on sockets that it made itself; without it, each answer waits 40 ms for an acknowledgement
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     config = uvicorn.Config(

@@ -37,7 +37,8 @@ class ScriptedUpstream:
 
     `log` holds every request as it arrived, in order. `faults` are used in order, one a request, then `always`.
     `answers` are used in order, one for each answer that is given, then `rule`. `pause_s` is the pause after each event
-    of a stream, `drip_s` that after each byte under DRIP. `log_file` gets a line of JSON for each request that is over.
+    of a stream, `drip_s` that after each byte under DRIP. `reading` returns the body that the model reads, in place of
+    the one that arrived. `log_file` gets a line of JSON for each request that is over.
     """
 
     base_url: str = ""
@@ -46,6 +47,7 @@ class ScriptedUpstream:
     always: Fault = Fault.NONE
     answers: deque[Message] = field(default_factory=deque)
     rule: Callable[[dict[str, Any]], Message] = answer_of
+    reading: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
     pause_s: float = 0.0
     drip_s: float = 0.05
     redirected_to: str = "http://elsewhere.invalid/v1/chat/completions"
@@ -77,6 +79,7 @@ class ScriptedUpstream:
         body = _readable_body(received.body)
         if body is None:
             return self._refuse(received, Fault.REFUSED) or Response()
+        body = self.reading(body)
         said = self.answers.popleft() if self.answers else self.rule(body)
         streams = {Fault.NOT_STREAMED: False, Fault.STREAMED: True}.get(fault, bool(body.get("stream")))
         if not streams:
@@ -144,9 +147,9 @@ def routes_of(upstream: ScriptedUpstream) -> list[Route]:
 
 
 @asynccontextmanager
-async def scripted_upstream(*answers: Message) -> AsyncIterator[ScriptedUpstream]:
-    """Run a server on a free port; at the end stop it together with every request that hangs in it."""
+async def scripted_upstream(*answers: Message, port: int = 0) -> AsyncIterator[ScriptedUpstream]:
+    """Run a server on this port, or on a free one; at the end stop it together with every request that hangs in it."""
     upstream = ScriptedUpstream(answers=deque(answers))
-    async with loopback(routes_of(upstream), upstream.stopping) as url:
+    async with loopback(routes_of(upstream), upstream.stopping, port) as url:
         upstream.base_url = f"{url}/v1"
         yield upstream
