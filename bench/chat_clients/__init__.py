@@ -1,0 +1,1 @@
+"""A comparison of chat clients: what each sends and returns directly and through Mnema."""
