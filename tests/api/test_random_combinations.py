@@ -129,6 +129,7 @@ async def alive(server: FastAPI) -> AsyncIterator[Application]:
 @pytest.fixture
 async def world(settings: Settings, embedder: Embedder, database: Database) -> AsyncIterator[World]:
     async with scripted_upstream() as upstream, AsyncExitStack() as stack:
+        upstream.takes_anything, upstream.rule = True, lambda _body: "Fine."
         changed = settings.model_copy(update={"key_cache_s": 4, "chat_upstream_url": upstream.base_url})
         server = create_app(changed, Doubles(embedder=embedder))
         app = await stack.enter_async_context(alive(server))

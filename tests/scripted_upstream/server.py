@@ -28,6 +28,7 @@ MODELS = {
         {"id": "scripted-größer", "object": "model", "created": 2, "owned_by": "scripted", "context_length": 8192},
     ],
 }
+ANY_CHAT = {"model": "any", "messages": [{"role": "user", "content": ""}]}
 JSON, STREAM = {"content-type": "application/json"}, {"content-type": "text/event-stream; charset=utf-8"}
 
 
@@ -48,6 +49,8 @@ class ScriptedUpstream:
     answers: deque[Message] = field(default_factory=deque)
     rule: Callable[[dict[str, Any]], Message] = answer_of
     reading: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
+    takes_anything: bool = False
+    """True: a body that is no chat gets an answer, too."""
     pause_s: float = 0.0
     drip_s: float = 0.05
     redirected_to: str = "http://elsewhere.invalid/v1/chat/completions"
@@ -76,7 +79,7 @@ class ScriptedUpstream:
         number = len(self.chats)
         if refused := self._refuse(received, fault):
             return refused
-        body = _readable_body(received.body)
+        body = _readable_body(received.body) or (ANY_CHAT if self.takes_anything else None)
         if body is None:
             return self._refuse(received, Fault.REFUSED) or Response()
         body = self.reading(body)

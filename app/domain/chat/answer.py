@@ -57,7 +57,7 @@ class EventStream:
     _line_start: int = 0
     _held: bytes = b""
     _after_held: bytes = b""
-    _head: dict[str, Any] = field(default_factory=dict)
+    _part: dict[str, Any] = field(default_factory=dict)
     _ending: bytes | None = None
 
     @property
@@ -127,10 +127,10 @@ class EventStream:
             return False
         if not isinstance(part, dict):
             return False
-        self._head = {name: part[name] for name in ("id", "created", "model") if name in part} or self._head
         if "error" in part:
             self.has_failed = True
             return False
+        self._part = part
         choice = _first_choice(part)
         delta = choice.get("delta") if choice else None
         self._add_text(_text_of(delta.get("content")) if isinstance(delta, dict) else "")
@@ -154,8 +154,9 @@ class EventStream:
 
     def _own_event(self, added: bytes, created: int) -> bytes:
         """Return an event of Mnema's own, for a stream without a last part to add to."""
-        part = {"id": "", "object": "chat.completion.chunk", "created": created, "model": ""} | self._head
+        part = {"id": "", "object": "chat.completion.chunk", "created": created, "model": ""} | self._part
         part["choices"] = [{"index": 0, "delta": {}, "finish_reason": None}]
+        part.pop("usage", None)
         return b"data: " + add_members(_dump(part), added) + b"\n\n"
 
 

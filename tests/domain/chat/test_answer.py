@@ -36,7 +36,11 @@ def pass_through(raw: bytes, cuts: list[int] | None = None, most_text: int = 100
     return sent + stream.finish(ADDED, 9), stream
 
 
-SAID = [part({"role": "assistant", "content": ""}), part({"content": "Grün "}), part({"content": "🍀"})]
+SAID = [
+    part({"role": "assistant", "content": ""}),
+    part({"content": "Grün "}, system_fingerprint="fp"),
+    part({"content": "🍀"}),
+]
 LAST = part({}, "stop")
 USAGE = part(None, usage={"total_tokens": 3})
 
@@ -93,7 +97,7 @@ def test_a_stream_without_a_last_part_gets_one_of_mnema() -> None:
     assert done == "data: [DONE]"
     told = json.loads(own.removeprefix("data: "))
     assert told["model_label"] == "Model: m"
-    assert (told["id"], told["created"], told["model"]) == ("c1", 7, "m")
+    assert (told["id"], told["created"], told["model"], told["system_fingerprint"]) == ("c1", 7, "m", "fp")
     assert told["choices"] == [{"index": 0, "delta": {}, "finish_reason": None}]
     assert stream.is_complete
 

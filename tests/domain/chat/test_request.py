@@ -58,7 +58,8 @@ def test_only_mnemas_fields_and_one_text_differ(
     others.pop("user", None)
     members = list((others | ours | {"messages": messages}).items())
     random.shuffle(members)
-    asked = read_chat_request(dump(dict(members), spaced, escaped))
+    raw = dump(dict(members), spaced, escaped)
+    asked = read_chat_request(raw)
     preface = 'Remember "this"\n— ü: '
     forwarded = json.loads(asked.forwarded_body(preface))
     expected = {name: value for name, value in members if name not in FIELDS}
@@ -72,7 +73,7 @@ def test_only_mnemas_fields_and_one_text_differ(
     assert forwarded == expected
     assert list(forwarded) == list(expected), "the order stays"
     if not ours:
-        assert asked.forwarded_body() == dump(dict(members), spaced, escaped)
+        assert asked.forwarded_body() == raw
 
 
 def test_without_fields_of_mnema_and_memories_every_byte_stays() -> None:
