@@ -272,9 +272,14 @@ class JobCounts(Answered):
 
 
 class Health(Answered):
-    """The state of the server process."""
+    """The state of the server process, and what it runs with. `chat_model` None: background work has no model."""
 
     status: str
+    version: str = ""
+    embedder: str = ""
+    reranker: str = ""
+    chat_model: str | None = None
+    summaries: bool = True
 
 
 class Readiness(Answered):

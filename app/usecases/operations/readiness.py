@@ -78,6 +78,11 @@ class Readiness:
         self._call_broker = broker
         self._head: str | None = None
 
+    @property
+    def chat_model(self) -> str | None:
+        """The name of the chat model, None if there is none."""
+        return self._chat.name or None
+
     async def run_checks(self) -> dict[str, str]:
         """Run all checks concurrently and return the verdicts by name, after little more than `patience_s`."""
         checks: dict[str, Check] = {

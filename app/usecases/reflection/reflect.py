@@ -80,6 +80,8 @@ class Reflect:
             for user in users:
                 yield await self._insights.draw_for_user(principal, user, dry_run=dry_run)
             return
+        if kind == "summary" and not cursor.policies.summaries.enable_summarization:
+            return
         part = self._episodes if kind == "episode" else self._summaries
         for user, thread in await cursor.list_waiting(principal, kind, part.bounds, user_id, AT_ONCE):
             async for result in self._read_rounds(part, principal, user, thread, dry_run=dry_run):

@@ -34,6 +34,8 @@ class SummariseThreads:
         Raise ChatModelUnavailable, TokensSpent or EmbedderUnavailable; then nothing counts as read.
         """
         result = ReflectionResult("summary", user_id, thread_id)
+        if not self._policy.enable_summarization:
+            return replace(result, why="off")
         if not self._gateway.has_model:
             return replace(result, why="no_model")
         transcript = await self._cursor.load_unread(principal, result, self.bounds, dry_run=dry_run, again=again)

@@ -152,6 +152,7 @@ async def test_the_model_sees_numbers_and_texts_of_near_memories_alone(
     await say(app, scope, TURN)
     await work(app, scope)
     [question] = asked_to_reconcile(llm)
+    assert sorted(one["id"] for one in question["memories"]) == list(range(len(question["memories"])))
     assert [one["text"] for one in question["facts"]] == [CATS, LENA], "a fact without a neighbour needs no judgement"
     assert {one["text"] for one in question["memories"]} - set(CONTROLS) == {TWO_CATS, ALL_OF_LENA}
     body = str(llm.asked[-1].body)

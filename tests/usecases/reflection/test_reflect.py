@@ -261,6 +261,19 @@ async def test_without_their_category_insights_are_off_and_episodes_are_made(
     assert len(await made(app, scope, MemoryType.episodic)) > 0
 
 
+async def test_without_summaries_nobody_is_asked_for_one(
+    configured: Configured, scope: Principal, llm: FakeLlm, clock: Clock
+) -> None:
+    app = await configured(policies={"summaries": {"enable_summarization": False}})
+    await say(app, scope, *TALK)
+    await work(app)
+    clock.move(hours=2)
+    await sweep_quiet(app, scope)
+    assert not [one for one in llm.asked if one.version.startswith("summary")]
+    assert await made(app, scope, MemoryType.summary) == []
+    assert len(await made(app, scope, MemoryType.episodic)) > 0
+
+
 def drawn(llm: FakeLlm) -> int:
     """Return how often the model was asked for insights."""
     return sum(one.version == "insights.v3" for one in llm.asked)

@@ -3,13 +3,14 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
 from app.api.schemas.fields import Moment
 from app.api.schemas.recall.query import CountsOut, EventCountOut
 from app.api.transport.parameters import StrictRoute
+from app.config.version import VERSION
 
 router = APIRouter(tags=["operations"], route_class=StrictRoute)
 _COLUMN = " *(node|op|status|category|user_id|thread_id) *"
@@ -17,9 +18,14 @@ COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
 
 
 class Health(BaseModel):
-    """The answer of a process that is alive."""
+    """The answer of a process that is alive, with what it was started with."""
 
     status: str = "ok"
+    version: str = VERSION
+    embedder: str = Field(description="the embedding model")
+    reranker: str = Field(description="late_interaction, none, or the model's name or kind")
+    chat_model: str | None = Field(description="the model of background work; null: none is configured")
+    summaries: bool = Field(description="true: the chat model, if there is one, summarises conversations")
 
 
 class Readiness(BaseModel):
@@ -43,9 +49,19 @@ async def counts(
 
 
 @router.get("/health", response_model=Health)
-async def health() -> Health:
-    """Answer 200 if the process is alive. It uses no dependency."""
-    return Health()
+async def health(app: App) -> Health:
+    """Answer 200 if the process is alive. It asks neither the database nor a model."""
+    return Health(
+        embedder=app.embedder.model,
+        reranker=_reranker_name(app.settings.reranker, app.settings.reranker_model),
+        chat_model=app.readiness.chat_model,
+        summaries=app.policies.summaries.enable_summarization,
+    )
+
+
+def _reranker_name(kind: str, model: str) -> str:
+    """Return the model's name; the kind if no model is named, or only the folder with its files."""
+    return kind if not model or model.startswith((".", "/", "~")) else model
 
 
 @router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness, "description": "Not ready"}})
