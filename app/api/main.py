@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from app.api import docs, errors, openapi
 from app.api.routes.agent_state import checkpoints, saver, store
+from app.api.routes.chat import conversations
 from app.api.routes.consent import context as consent
 from app.api.routes.facts import facts, projects
 from app.api.routes.jobs import jobs
@@ -53,7 +54,7 @@ CORS: dict[str, Any] = {
 """CORS without credentials: a page sends its API key in a header and never in a cookie, so the origin `*` is safe."""
 
 SERVED = (
-    *(bulk, memories, search, turns, facts, projects, threads, completions),
+    *(bulk, memories, search, turns, facts, projects, threads, completions, conversations),
     *(consent, users, store, checkpoints, saver, jobs, ops),
 )
 ROUTERS = tuple(routes.router for routes in SERVED)

@@ -200,7 +200,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         query=recall.query,
         search=recall.search,
         facts=facts,
-        chat=build_chat(parts, memory, facts),
+        chat=build_chat(parts, memory, facts, forgetting),
         delta=recall.delta,
         threads=recall.threads,
         history=memory.history,

@@ -13,16 +13,20 @@ from app.bootstrap.recall import build_ranking
 from app.config.settings import Settings
 from app.ports import UpstreamClient
 from app.providers.upstreams import build_upstream_client, installation_upstream
+from app.storage.chat.conversations import ConversationStorage
 from app.storage.chat.key_cipher import KeyCipher
 from app.storage.chat.turns import ChatTurnStorage
 from app.storage.chat.upstreams import UpstreamStorage
+from app.storage.facts.facts import FactStorage
 from app.storage.operations.secret import require_secret
 from app.storage.recall.search import SearchStorage
 from app.storage.reflection.transcripts import ReflectionStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.chat.chat import ChatWithMemory
+from app.usecases.chat.conversations import Conversations
 from app.usecases.chat.retrieval import RetrieveForChat
 from app.usecases.chat.upstreams import FindUpstream, ManageUpstreams
+from app.usecases.retention.forgetting import ForgetMemories
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class ChatUseCases:
 
     memory: ChatWithMemory
     retrieve: RetrieveForChat
+    conversations: Conversations
     upstreams: FindUpstream
     client: UpstreamClient
 
@@ -41,13 +46,23 @@ def build_retrieval(parts: SharedParts) -> RetrieveForChat:
     return RetrieveForChat(parts.uow, search, build_ranking(parts), summaries, parts.access, parts.policies)
 
 
-def build_chat(parts: SharedParts, memory: MemoryUseCases, facts: FactUseCases) -> ChatUseCases:
+def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conversations:
+    """Build the use-cases that read and delete conversations."""
+    storage, summaries = ConversationStorage(), ReflectionStorage(parts.space.name)
+    stored = storage, summaries, FactStorage(parts.uow)
+    return Conversations(parts.uow, *stored, forgetting, parts.journal, parts.policies, parts.clock)
+
+
+def build_chat(
+    parts: SharedParts, memory: MemoryUseCases, facts: FactUseCases, forgetting: ForgetMemories
+) -> ChatUseCases:
     """Build the use-cases of chat. Raise ConfigError for an invalid endpoint of the installation."""
     retrieve, turns = build_retrieval(parts), ChatTurnStorage(parts.uow)
     remember = memory.turns, turns, facts.answer, retrieve, parts.embedder, parts.policies, parts.clock
     return ChatUseCases(
         memory=ChatWithMemory(*remember),
         retrieve=retrieve,
+        conversations=build_conversations(parts, forgetting),
         upstreams=build_upstreams(parts),
         client=parts.upstream,
     )

@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
-from mnema import calls, citations, consent, projects
+from mnema import calls, chats, citations, consent, projects
 from mnema import facts as fact_calls
 from mnema.bulk import split_batches
 from mnema.errors import BrokenOff
@@ -74,6 +74,10 @@ class Mnema:
     get_facts = sync_method(projects.get_facts)
     get_fact_by_rank = sync_method(projects.get_fact_by_rank)
     index_chat_message = sync_method(projects.index_chat_message)
+    chat_search = sync_method(chats.chat_search)
+    chat_add = sync_method(chats.chat_add)
+    conversation = sync_method(chats.conversation)
+    delete_conversation = sync_method(chats.delete_conversation)
     propose = sync_method(consent.propose)
     proposals = sync_pages(consent.proposals)
     approve = sync_method(consent.approve)
@@ -179,6 +183,10 @@ class AsyncMnema:
     get_facts = async_method(projects.get_facts)
     get_fact_by_rank = async_method(projects.get_fact_by_rank)
     index_chat_message = async_method(projects.index_chat_message)
+    chat_search = async_method(chats.chat_search)
+    chat_add = async_method(chats.chat_add)
+    conversation = async_method(chats.conversation)
+    delete_conversation = async_method(chats.delete_conversation)
     propose = async_method(consent.propose)
     proposals = async_pages(consent.proposals)
     approve = async_method(consent.approve)

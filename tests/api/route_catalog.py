@@ -63,6 +63,19 @@ WRITES = frozenset(
         "POST /index-chat-message",
     }
 )
+CHATS = frozenset(
+    {
+        "POST /v1/chat/completions",
+        "GET /v1/models",
+        "POST /v1/memory/search",
+        "POST /v1/memory/add",
+        "GET /conversations/{conversation_id}",
+        "DELETE /conversations/{conversation_id}",
+    }
+)
+CHAT_READS = frozenset({"POST /v1/memory/search", "GET /conversations/{conversation_id}"})
+FORWARDED = frozenset({"POST /v1/chat/completions", "GET /v1/models"})
+"""Routes that need an upstream; without one they answer 503."""
 APPROVALS = frozenset(
     {
         "POST /users/{user_id}/context/patches/{patch_id}/approve",

@@ -14,7 +14,18 @@ from app.bootstrap import Application
 from app.mcp import http as mcp
 from tests.api.bad_keys import bad_headers
 from tests.api.calls import propose, refused, remember, say, verdict
-from tests.api.route_catalog import ADMINS, APPROVALS, PUBLIC, PUBLIC_PAGES, READS, WRITES, guarded, operations
+from tests.api.route_catalog import (
+    ADMINS,
+    APPROVALS,
+    CHATS,
+    FORWARDED,
+    PUBLIC,
+    PUBLIC_PAGES,
+    READS,
+    WRITES,
+    guarded,
+    operations,
+)
 from tests.factories import Caller, make_caller
 
 THREAD = "launch"
@@ -40,7 +51,7 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     assert facts.status_code == 201, facts.text
     places = {"memory_id": written["id"], "job_id": turn["jobs"][0], "patch_id": patch["id"]}
     places |= {"fact_id": facts.json()["facts"][0]["id"], "topic_key": TOPIC, "rank": "2"}
-    return {**places, "thread_id": THREAD, "user_id": "maya"}
+    return {**places, "thread_id": THREAD, "conversation_id": THREAD, "user_id": "maya"}
 
 
 async def stored_by(client: httpx.AsyncClient, places: dict[str, str]) -> list[Any]:
@@ -58,7 +69,7 @@ def test_nothing_is_served_that_the_document_does_not_name() -> None:
 
 
 async def test_every_guarded_route_is_known_here_by_its_scope(http: httpx.AsyncClient) -> None:
-    assert {operation.name for operation in await guarded(http)} == READS | WRITES | APPROVALS | ADMINS
+    assert {operation.name for operation in await guarded(http)} == READS | WRITES | CHATS | APPROVALS | ADMINS
 
 
 async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.AsyncClient) -> None:
@@ -66,7 +77,8 @@ async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.
     for number, operation in enumerate(await operations(http)):
         places = await places_of(http, f"Maya keeps sample note {number}.")
         response = await operation.call(http, places)
-        if not response.is_success and verdict(response) != (409, "invalid_state"):
+        lacking = (503, "no_upstream") if operation.name in FORWARDED else (409, "invalid_state")
+        if not response.is_success and verdict(response) != lacking:
             wrong[operation.name] = response.text
     assert wrong == {}
 
@@ -119,10 +131,10 @@ async def test_a_key_works_until_it_is_revoked(app: Application, server: str, ca
 @pytest.mark.parametrize(
     ("scope", "refused_on"),
     [
-        ("query", WRITES | APPROVALS),
-        ("write", READS | APPROVALS),
+        ("query", WRITES | CHATS | APPROVALS),
+        ("write", READS | CHATS | APPROVALS),
         ("chat", READS | WRITES | APPROVALS),
-        ("approve", READS | WRITES),
+        ("approve", READS | WRITES | CHATS),
     ],
 )
 async def test_a_key_is_refused_on_exactly_the_routes_its_scope_does_not_cover(
@@ -146,7 +158,7 @@ async def test_a_refused_scope_changes_nothing(app: Application, server: str, ca
         places = await places_of(admin, "Maya hums while cooking.")
         before = await stored_by(admin, places)
         for operation in await guarded(client):
-            if operation.name in WRITES | APPROVALS | ADMINS:
+            if operation.name in WRITES | CHATS | APPROVALS | ADMINS:
                 refused(await operation.call(client, places), 403, "scope_required")
         assert await stored_by(admin, places) == before
 

@@ -7,7 +7,7 @@ import httpx
 
 from app.bootstrap import Application
 from tests.api.calls import ask, history_of, listed, propose, remember, say, verdict
-from tests.api.route_catalog import ADMINS, APPROVALS, READS, Operation, guarded
+from tests.api.route_catalog import ADMINS, APPROVALS, CHAT_READS, READS, Operation, guarded
 from tests.factories import Caller, make_caller
 
 NAMES = {
@@ -40,7 +40,7 @@ FACT = "the second zorblax moon"
 RESTATED = "the third zorblax moon"
 DROPPED = "a bribe for zorblax"
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
-CONFIGURED = {"unknown_agent", "category_not_allowed"}  # shows the configuration, not data of a tenant
+CONFIGURED = {"unknown_agent", "category_not_allowed", "no_upstream"}  # shows the configuration, not data of a tenant
 REPEATING = "POST /facts"  # answers with facts that this caller's earlier requests may have stored
 OWNED = ("{memory_id}", "{user_id}", "{job_id}", "{fact_id}", "{topic_key}")
 PROPOSING = "POST /users/{user_id}/context/patches"  # creates the caller's own user of that name
@@ -162,6 +162,7 @@ def leaked(response: httpx.Response, secrets: dict[str, str], said: str = "") ->
 def places_in(secrets: dict[str, str], path: str) -> list[dict[str, str]]:
     """Return the places of a path: one for each memory or each fact, if the path names one."""
     more = {"job_id": secrets["job"], "patch_id": secrets["patch"], "topic_key": TOPIC, "rank": "1"}
+    more |= {"conversation_id": NAMES["thread_id"]}
     for kind in ("memory", "fact"):
         ids = [secret for name, secret in secrets.items() if name.startswith(f"{kind} ")]
         if f"{{{kind}_id}}" in path:
@@ -198,14 +199,14 @@ async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, 
         every = await guarded(client)
         assert leaked(await client.get("/events/counts", params={"by": EVERY_COUNT}), secrets) == []
         # own writes of the other tenant come last, because it may repeat its own texts
-        deciding = ADMINS | APPROVALS
+        deciding, reading = ADMINS | APPROVALS, READS | CHAT_READS
         for operation in sorted(
-            every, key=lambda o: (o.name not in deciding, o.name not in READS, "{user_id}" not in o.path, o.name)
+            every, key=lambda o: (o.name not in deciding, o.name not in reading, "{user_id}" not in o.path, o.name)
         ):
             said = ""
             requests: list[tuple[dict[str, Any], Any]] = [({}, operation.sample())]
             requests += [(params, operation.sample()) for params in operation.variants(values)]
-            bodies = operation.bodies(values if operation.name in READS else few)
+            bodies = operation.bodies(values if operation.name in reading else few)
             requests += [({}, distinct(content, operation, number)) for number, content in enumerate(bodies)]
             for places in places_in(secrets, operation.path):
                 for number, (params, content) in enumerate(requests):

@@ -47,6 +47,8 @@ KINDS = {
     "evidence": "memory",
     "thread_id": "thread",
     "chat_id": "thread",
+    "conversation_id": "thread",
+    "user": "user",
     "user_id": "user",
     "actor_id": "actor",
     "agent_id": "agent",
@@ -83,7 +85,7 @@ PUBLIC_NAMES = {
     "category": ["tasks", "goals", "procedural", *sorted(HIDDEN)],
 }
 """Names that all tenants use."""
-PLACES = ("memory_id", "job_id", "patch_id", "fact_id", "topic_key", "thread_id", "user_id")
+PLACES = ("memory_id", "job_id", "patch_id", "fact_id", "topic_key", "thread_id", "conversation_id", "user_id")
 RANKS = (1, 2, 3)
 OWN = ("memory_id", "patch_id", "fact_id")
 TEXTS = ("Maya books a room for the launch.", "The demo moves to Friday.", "Jonas is on leave.")
@@ -140,9 +142,9 @@ async def world(settings: Settings, embedder: Embedder, database: Database) -> A
             made.keys[name] = {"admin": admin} | {
                 kind: await make_caller(app, scopes, agents, tenant=admin)
                 for kind, scopes, agents in (
-                    ("reader", ["query"], None),
+                    ("reader", ["query", "chat"], None),
                     ("writer", ["query", "write"], None),
-                    ("bound", ["query", "write"], ["planner"]),
+                    ("bound", ["query", "write", "chat"], ["planner"]),
                 )
             }
             await furnish(made, name, database)

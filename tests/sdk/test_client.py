@@ -20,6 +20,7 @@ from mnema import (
     NotFound,
     Unauthenticated,
     VersionConflict,
+    chats,
     citations,
     consent,
     fact_models,
@@ -94,6 +95,26 @@ async def test_a_question_is_answered_with_header_items_and_a_prompt(either: Eit
     with pytest.raises(NotAllowed) as refused:
         await either.query("venue", agent="stylist", categories=["tasks"])
     assert (refused.value.code, refused.value.categories) == ("category_not_allowed", ["tasks"])
+
+
+async def test_a_conversation_is_remembered_found_and_deleted(either: Either) -> None:
+    turn = await either.chat_add("My favorite tea is mint.", memory_id="trip/1", user="maya", idempotency_key="k")
+    assert turn.memory_actions is not None
+    assert turn.memory_actions.S == 1
+    again = await either.chat_add("My favorite tea is mint.", memory_id="trip/1", user="maya", idempotency_key="k")
+    assert again.id == turn.id
+    await either.chat_add("The wall is wet.", memory_id="trip/1", user="maya")
+    found = await either.chat_search("Which tea?", memory_id="trip/1", user="maya", memory_top_k=1)
+    assert [(entry.role, entry.content) for entry in found.entries] == [("user", "My favorite tea is mint.")]
+    assert (found.summary, found.degraded) == (None, None)
+    page = await either.conversation("trip/1", user="maya", limit=1)
+    rest = await either.conversation("trip/1", user="maya", cursor=page.next_cursor)
+    assert [entry.content for entry in (*page.items, *rest.items)] == ["My favorite tea is mint.", "The wall is wet."]
+    assert (page.memory_id, page.user, page.summary, rest.next_cursor) == ("trip/1", "maya", None, None)
+    assert (await either.chat_search("tea", user="maya")).entries == []
+    done = await either.delete_conversation("trip/1", user="maya")
+    assert (done.deleted, done.facts) == (2, 1)
+    assert (await either.delete_conversation("trip/1", user="maya", purge=True)).deleted == 2
 
 
 async def test_turns_deltas_jobs_and_counts(either: Either) -> None:
@@ -242,6 +263,8 @@ SENT: dict[str, type[BaseModel]] = {
     "ProjectFactIn": projects.ProjectFactIn,
     "ProjectFactsIn": projects.ProjectFactsQuery,
     "ChatMessageIn": projects.ChatMessage,
+    "ChatSearchIn": chats.ChatQuestion,
+    "ChatAddIn": chats.NewChatText,
 }
 ANSWERED: dict[str, type[BaseModel]] = {
     "WrittenOut": models.Written,
@@ -290,6 +313,11 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "ProjectFactOut": projects.ProjectFact,
     "ProjectFactsOut": projects.ProjectFacts,
     "ChatMessageOut": projects.IndexedMessage,
+    "ChatSearchOut": chats.ChatMemories,
+    "FoundEntryOut": chats.FoundEntry,
+    "ConversationOut": chats.Conversation,
+    "EntryOut": chats.Entry,
+    "ConversationDeletedOut": chats.DeletedConversation,
 }
 
 

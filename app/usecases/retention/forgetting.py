@@ -84,6 +84,19 @@ class ForgetMemories:
         )
         return await self._run_sweep(principal, "evict", find, self._evict_change, dry_run=False)
 
+    async def change_found(
+        self,
+        principal: Principal,
+        find: Callable[..., Awaitable[list[Memory]]],
+        change: Callable[[Principal, Memory], MemoryChange],
+    ) -> int:
+        """Apply `change` to each memory that `find` returns, in batches, until it returns none; return how many.
+
+        A memory that others change meanwhile is left for the next batch; if the whole batch is, the run ends.
+        """
+        report = await self._run_sweep(principal, "delete", find, change, dry_run=False)
+        return report.counts["memories"]
+
     async def delete_old_records(self, principal: Principal, *, dry_run: bool = False) -> ForgettingReport:
         """Delete records beyond their retention, batch by batch, the oldest first.
 

@@ -1,0 +1,101 @@
+"""Routes of chat clients besides the completions: the retrieval alone, a text to remember, and conversations."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from app.api import links
+from app.api.deps import App, Chatter, require_scope
+from app.api.errors import openapi_errors
+from app.api.schemas.chat.conversations import (
+    ChatAddIn,
+    ChatSearchIn,
+    ChatSearchOut,
+    ConversationDeletedOut,
+    ConversationOut,
+    EntryOut,
+)
+from app.api.schemas.fields import Identifier, Limit
+from app.api.schemas.memory.turns import TurnOut
+from app.api.transport.idempotency import IdempotencyHeader, retry_key
+from app.api.transport.parameters import StrictRoute
+from app.domain.chat.conversation import default_user
+
+router = APIRouter(tags=["chat"], route_class=StrictRoute)
+_CONVERSATION = "/conversations/{conversation_id:path}"
+User = Annotated[Identifier | None, Query(description="the remembered user; absent: the key's own")]
+
+
+@router.post(
+    "/v1/memory/search",
+    response_model=ChatSearchOut,
+    responses={200: {"links": links.CHAT_FOUND}, **openapi_errors(400, 401, 403, 413, 422, 503)},
+)
+async def search(app: App, principal: Chatter, body: ChatSearchIn) -> ChatSearchOut:
+    """Return the memories and the summary that a chat would put before this message. No model answers, nothing is
+    stored.
+    """
+    user_id = body.user or default_user(principal)
+    found = await app.chat.retrieve.retrieve_memories(principal, user_id, body.memory_id, body.query, body.to_options())
+    return ChatSearchOut.from_memories(found)
+
+
+@router.post(
+    "/v1/memory/add",
+    status_code=201,
+    response_model=TurnOut,
+    responses={201: {"links": links.TURN}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
+)
+async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: IdempotencyHeader = None) -> TurnOut:
+    """Remember a text as a message of the user, without a chat. Its facts are stored with it; background jobs draw
+    memories and the summary from it later.
+
+    Retry with the same `Idempotency-Key` and body to get the first answer again.
+    """
+    key = retry_key("POST /v1/memory/add", idempotency_key, body)
+    policies = app.policies
+    draft = body.to_domain(default_user(principal), policies.turn_category, policies.write.default_importance)
+    return TurnOut.from_turn(await app.turns.store_turn(principal, draft, key=key))
+
+
+@router.get(
+    _CONVERSATION,
+    response_model=ConversationOut,
+    responses={200: {"links": links.CONVERSATION}, **openapi_errors(401, 403, 422, 503)},
+)
+async def get(
+    app: App,
+    principal: Chatter,
+    conversation_id: Annotated[Identifier, Path(description="the `memory_id` of its chats")],
+    user: User = None,
+    limit: Annotated[Limit, Query()] = 50,
+    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
+) -> ConversationOut:
+    """Return a conversation: its entries by time, and its summary."""
+    user_id = user or default_user(principal)
+    page = await app.chat.conversations.read_conversation(principal, user_id, conversation_id, cursor, limit)
+    items = [EntryOut.from_memory(memory) for memory in page.items]
+    return ConversationOut(
+        memory_id=conversation_id, user=user_id, summary=page.summary, items=items, next_cursor=page.next_cursor
+    )
+
+
+@router.delete(
+    _CONVERSATION, response_model=ConversationDeletedOut, responses=openapi_errors(400, 401, 403, 413, 422, 503)
+)
+async def delete(
+    app: App,
+    principal: Chatter,
+    conversation_id: Annotated[Identifier, Path(description="the `memory_id` of its chats")],
+    user: User = None,
+    purge: Annotated[bool, Query(description="delete everything for good; needs scope admin")] = False,
+) -> ConversationDeletedOut:
+    """Delete a conversation: its turns, the memories drawn from them, its summary and its facts.
+
+    Deleted memories can be restored one by one. Repeat a call that was broken off; it continues.
+    """
+    if purge:
+        require_scope(principal, "admin")
+    user_id = user or default_user(principal)
+    done = await app.chat.conversations.delete_conversation(principal, user_id, conversation_id, purge=purge)
+    return ConversationDeletedOut(deleted=done.deleted, facts=done.facts)
