@@ -124,6 +124,11 @@ Index(
     postgresql_where=sql("state = 'active'"),
 )
 Index("memories_purgeable", memories.c.tenant_id, memories.c.purge_at, postgresql_where=sql("purge_at IS NOT NULL"))
+Index(
+    "memories_summaries",
+    *(memories.c[name] for name in ("tenant_id", "user_pk", "thread_id")),
+    postgresql_where=sql("type = 'summary' AND state = 'active'"),
+)
 Index("memories_tsv", memories.c.tsv, postgresql_using="gin")
 
 memory_access = Table(

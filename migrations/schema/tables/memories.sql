@@ -44,6 +44,7 @@ CREATE INDEX memories_by_user ON memories USING btree (tenant_id, user_pk, creat
 CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text;
 CREATE INDEX memories_forgettable ON memories USING btree (tenant_id, updated_at) WHERE state = 'active'::text AND NOT pinned;
 CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
+CREATE INDEX memories_summaries ON memories USING btree (tenant_id, user_pk, thread_id) WHERE type = 'summary'::text AND state = 'active'::text;
 CREATE INDEX memories_tsv ON memories USING gin (tsv);
 CREATE UNIQUE INDEX memories_active_text ON memories USING btree (tenant_id, user_pk, category, text_hash) WHERE type = 'semantic'::text AND state = 'active'::text;
 

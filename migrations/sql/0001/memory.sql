@@ -49,6 +49,7 @@ CREATE INDEX memories_by_thread ON memories (tenant_id, thread_id, seq) WHERE th
 CREATE INDEX memories_by_category ON memories (tenant_id, category, state);
 CREATE INDEX memories_forgettable ON memories (tenant_id, updated_at) WHERE state = 'active' AND NOT pinned;
 CREATE INDEX memories_purgeable ON memories (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
+CREATE INDEX memories_summaries ON memories (tenant_id, user_pk, thread_id) WHERE type = 'summary' AND state = 'active';
 CREATE INDEX memories_tsv ON memories USING gin (tsv);
 -- Every column that a filter reads: a filtered query reads this index, then the vectors of the memories that match.
 CREATE INDEX memories_filtered ON memories (tenant_id, user_pk)
