@@ -56,8 +56,9 @@ THREAD_TURNS = _memory_links("$response.body#/items/0/id") | _next_page_link(
     "threads_turns", thread_id="$request.path.thread_id"
 )
 CONVERSATION = _memory_links("$response.body#/items/0/id") | _next_page_link(
-    "conversations_get", conversation_id="$request.path.conversation_id"
+    "chat_read_conversation", conversation_id="$request.path.conversation_id"
 )
+CHAT_ADDED = _memory_links("$response.body#/id") | _job_links("$response.body#/jobs/0")
 CHAT_FOUND = _memory_links("$response.body#/entries/0/id")
 EXPORT = _operation_link("users_erase", user_id="$request.path.user_id")
 ERASED = _operation_link("users_export", user_id="$request.path.user_id")

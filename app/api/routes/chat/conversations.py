@@ -44,7 +44,7 @@ async def search(app: App, principal: Chatter, body: ChatSearchIn) -> ChatSearch
     "/v1/memory/add",
     status_code=201,
     response_model=TurnOut,
-    responses={201: {"links": links.TURN}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
+    responses={201: {"links": links.CHAT_ADDED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
 )
 async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: IdempotencyHeader = None) -> TurnOut:
     """Remember a text as a message of the user, without a chat. Its facts are stored with it; background jobs draw
@@ -63,7 +63,7 @@ async def add(app: App, principal: Chatter, body: ChatAddIn, idempotency_key: Id
     response_model=ConversationOut,
     responses={200: {"links": links.CONVERSATION}, **openapi_errors(401, 403, 422, 503)},
 )
-async def get(
+async def read_conversation(
     app: App,
     principal: Chatter,
     conversation_id: Annotated[Identifier, Path(description="the `memory_id` of its chats")],
@@ -83,7 +83,7 @@ async def get(
 @router.delete(
     _CONVERSATION, response_model=ConversationDeletedOut, responses=openapi_errors(400, 401, 403, 413, 422, 503)
 )
-async def delete(
+async def delete_conversation(
     app: App,
     principal: Chatter,
     conversation_id: Annotated[Identifier, Path(description="the `memory_id` of its chats")],
