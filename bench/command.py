@@ -13,12 +13,12 @@ from rich.table import Table
 
 from app.cli.client import USAGE, err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
+from bench.tables import show_chats, show_profile, show_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench.answers import AnswerFigures
-    from bench.http_runs import Report
     from bench.retrieval import Figures
 
 bench_app = typer.Typer(
@@ -31,7 +31,6 @@ Warmup = Annotated[float, typer.Option(min=0, max=60, help="seconds before each 
 Repeats = Annotated[int, typer.Option(min=1, max=20, help="number of measurements; the medians are shown")]
 Json = Annotated[Path | None, typer.Option("--json", help="write all figures to this file")]
 Profiled = Annotated[bool, typer.Option("--profile", help="show where the server's time goes at 8 clients")]
-TOP = 15
 
 
 @bench_app.command("query")
@@ -78,6 +77,25 @@ def bench_facts(
     chosen = _parse_clients(clients)
     plans = [runs.Plan(kind, users, chosen, seconds, warmup, repeats) for kind in facts.KINDS]
     _show_reports(lambda say: facts.run(plans, profile=profile, say=say), json_file)
+
+
+@bench_app.command("chat")
+def bench_chat(
+    rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="memories of the user")] = 10_000,
+    clients: Annotated[int, typer.Option(min=2, max=64, help="concurrent clients for CPU and throughput")] = 32,
+    seconds: Seconds = 5,
+    warmup: Warmup = 1,
+    repeats: Repeats = 3,
+    chunks: Annotated[int, typer.Option(min=1, max=1000, help="chunks of an answer of about 400 characters")] = 50,
+    pause_ms: Annotated[float, typer.Option(min=0, max=1000, help="pause of the endpoint after each chunk")] = 0,
+    plain: Annotated[bool, typer.Option("--plain", help="ask for whole answers instead of streams")] = False,
+    json_file: Json = None,
+    profile: Annotated[bool, typer.Option("--profile", help="show where the server's time goes")] = False,
+) -> None:
+    """Measure POST /v1/chat/completions beside its endpoint alone, a bare proxy, POST /turns and POST /memory/query."""
+    bench = _load_module("chat_requests")
+    plan = bench.Plan(rows, clients, seconds, warmup, repeats, chunks, pause_ms, stream=not plain)
+    _show_reports(lambda say: [bench.run(plan, profile=profile, say=say)], json_file, show_chats)
 
 
 @bench_app.command("retrieval")
@@ -205,7 +223,11 @@ def _run_bench(
     _show_reports(lambda say: [runs.run(plan, profile=profile, say=say)], json_file)
 
 
-def _show_reports(run: "Callable[[Callable[[str], None]], list[Report]]", json_file: Path | None) -> None:
+def _show_reports(
+    run: "Callable[[Callable[[str], None]], list[Any]]",
+    json_file: Path | None,
+    show: "Callable[[Any], None]" = show_report,
+) -> None:
     """Run benchmarks, show their reports and write them to a file: a list if there are several."""
     try:
         reports = run(lambda line: err.print(f"[dim]{line}[/]", highlight=False))
@@ -214,9 +236,9 @@ def _show_reports(run: "Callable[[Callable[[str], None]], list[Report]]", json_f
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         exit_with_error(str(error))
     for report in reports:
-        _show_report(report)
+        show(report)
         if report.profile:
-            _show_profile(report.profile)
+            show_profile(report.profile)
     if json_file is not None:
         rows: Any = [report.as_json() for report in reports]
         json_file.write_text(json.dumps(rows if len(rows) > 1 else rows[0], indent=2) + "\n", encoding="utf-8")
@@ -246,38 +268,3 @@ def _parse_clients(given: str) -> tuple[int, ...]:
     if not all(1 <= number <= 64 for number in numbers):
         exit_with_error("--clients takes numbers from 1 to 64", USAGE)
     return numbers
-
-
-def _show_report(report: "Report") -> None:
-    things = "users" if report.plan.kind.startswith("facts") else "memories"
-    table = Table(title=f"{report.plan.kind}: {report.plan.rows} {things}, medians of {report.plan.repeats}")
-    for name in ("clients", "", "a second", "ratio", "p50 ms", "p95 ms", "p99 ms", "p50 ratio", "CPU ms"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for line in report.median_lines():
-        ours = (str(line.clients), "server", f"{line.ratio:.2f}", f"{line.p50_ratio:.2f}")
-        sides = (
-            (line.server, ours, (line.server_cpu_ms, line.postgres_cpu_ms, line.client_cpu_ms)),
-            (line.floor, ("", "floor", "", ""), (line.floor_cpu_ms,)),
-        )
-        for figures, (clients, side, ratio, p50_ratio), cpu in sides:
-            times = (f"{ms:.{1 if ms >= 10 else 2}f}" for ms in (figures.p50, figures.p95, figures.p99))
-            spent = " + ".join("?" if ms is None else f"{ms:.2f}" for ms in cpu)
-            table.add_row(clients, side, f"{figures.per_second:.1f}", ratio, *times, p50_ratio, spent)
-        table.add_section()
-    print_table(table)
-    out.print("ratio: requests a second of the server to transactions a second of the floor, pgbench with the same SQL")
-    out.print("CPU ms of a request: server + PostgreSQL + client; of the floor: PostgreSQL")
-
-
-def _show_profile(profile: dict[str, Any]) -> None:
-    total = sum(profile["groups"].values()) or 1
-    a_request = profile["server_cpu_ms"]
-    table = Table("where", "share", "ms a request", title=f"the server's CPU, {profile['requests']} requests")
-    for name, samples in profile["groups"].items():
-        cost = "" if a_request is None else f"{samples / total * a_request:.2f}"
-        table.add_row(name, f"{samples / total:.1%}", cost)
-    print_table(table)
-    table = Table("function, with what C code it calls", "share")
-    for name, samples in list(profile["functions"].items())[:TOP]:
-        table.add_row(name.replace("[", "\\["), f"{samples / total:.1%}")
-    print_table(table)

@@ -17,26 +17,33 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bench import fact_workload, workload
+from bench import chat_workload, fact_workload, workload
 
 HOST = "127.0.0.1"
 MOST_A_SECOND = 5000
 SILENCE_S = 30
-PATHS = {"query": "/memory/query", "write": "/memory", "facts_answer": "/facts/answer", "facts_store": "/facts"}
+CHAT_PATH = "/v1/chat/completions"
+PATHS = {
+    **{"query": "/memory/query", "write": "/memory", "facts_answer": "/facts/answer", "facts_store": "/facts"},
+    **{"turn": "/turns", "message_query": "/memory/query"},
+    **{"chat": CHAT_PATH, "chat_without_memory": CHAT_PATH, "chat_from_facts": CHAT_PATH},
+}
 """The path of each kind of load."""
 WRITES = frozenset({"write", "facts_store"})
+NEW = WRITES | {"turn", "message_query", "chat", "chat_without_memory", "chat_from_facts"}
 """The kinds of which each request must be new."""
 SAMPLED = 50
 """One answer in this many is parsed as JSON."""
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_LAST_CHUNK = b"0\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """The parameters of a load.
 
-    `first` is the number of the first note or list to write, so that no two loads write the same one. `queries` is the
-    number of different queries or questions, `users` the number of users with facts.
+    `first` is the number of the first note, list or message, so that no two loads send the same one. `queries` is the
+    number of different queries or questions, `users` the number of users with facts. `stream`: chats ask for a stream.
     """
 
     port: int
@@ -49,6 +56,7 @@ class Load:
     queries: int = workload.QUERIES
     ranking: str = "default"
     users: int = fact_workload.USERS
+    stream: bool = True
 
     def body_of(self, number: int) -> dict[str, Any]:
         """Return the body of a request. Raise ValueError for an unknown kind."""
@@ -61,6 +69,14 @@ class Load:
                 return fact_workload.question_body(number, self.users)
             case "facts_store":
                 return fact_workload.statement_body(self.first + number, self.users)
+            case "turn":
+                return chat_workload.turn_body(self.first + number)
+            case "message_query":
+                return chat_workload.query_body(self.first + number)
+            case "chat" | "chat_without_memory":
+                return chat_workload.chat_body(self.first + number, stream=self.stream)
+            case "chat_from_facts":
+                return chat_workload.favorite_body(self.first + number, stream=self.stream)
         raise ValueError(f"kind is one of {', '.join(PATHS)}, not {self.kind!r}")
 
 
@@ -68,16 +84,27 @@ class Load:
 class Outcome:
     """The result of a load.
 
-    `latencies_ms` are of requests that ended in the measured time, `requests` counts all. `refusal` is the first answer
-    that `is_right` rejects.
+    `latencies_ms` are of requests that ended in the measured time, `first_bytes_ms` the times to the first bytes of
+    their bodies. `requests` counts all. `refusal` is the first answer that `is_right` rejects.
     """
 
     latencies_ms: list[float] = field(default_factory=list)
+    first_bytes_ms: list[float] = field(default_factory=list)
     seconds: float = 0.0
     requests: int = 0
     statuses: dict[int, int] = field(default_factory=dict)
     refusal: str = ""
     cpu_ms: float = 0.0
+
+
+_CREATED = {"write": b'"created"', "facts_store": b'"S":3,', "turn": b'{"id":"'}
+_HITS, _BY_ENDPOINT = b'"memory_hits":[{', b'"id":"chatcmpl-bench"'
+_CHATTED = {
+    "chat": {_HITS: True, _BY_ENDPOINT: True},
+    "chat_without_memory": {b'"memory_hits"': False, _BY_ENDPOINT: True},
+    "chat_from_facts": {b'"usedMemory":true': True, _BY_ENDPOINT: False},
+}
+"""What the answer of each kind of chat has, and what it does not have."""
 
 
 class _Client:
@@ -87,10 +114,11 @@ class _Client:
         self.socket = socket.create_connection((HOST, port), timeout=SILENCE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.began = 0.0
+        self.first_byte_at = 0.0
         self._received = b""
 
     def send_request(self, request: bytes) -> None:
-        self._received = b""
+        self._received, self.first_byte_at = b"", 0.0
         self.began = time.perf_counter()
         self.socket.sendall(request)
 
@@ -103,18 +131,31 @@ class _Client:
         head, gap, body = self._received.partition(b"\r\n\r\n")
         if not gap:
             return None
-        length = _LENGTH.search(head)
-        if length is None:
-            raise ConnectionError("an answer without Content-Length")
-        return (int(head[9:12]), body) if len(body) >= int(length[1]) else None
+        if body and not self.first_byte_at:
+            self.first_byte_at = time.perf_counter()
+        status, length = int(head[9:12]), _LENGTH.search(head)
+        if length is not None:
+            return (status, body) if len(body) >= int(length[1]) else None
+        if b"chunked" not in head.lower():
+            raise ConnectionError("an answer without Content-Length and chunks")
+        return (status, join_chunks(body)) if body.endswith(_LAST_CHUNK) else None
+
+
+def join_chunks(body: bytes) -> bytes:
+    """Return the content of a complete body in chunks."""
+    parts, at = [], 0
+    while size := int(body[at : (end := body.index(b"\r\n", at))], 16):
+        parts.append(body[end + 2 : end + 2 + size])
+        at = end + 4 + size
+    return b"".join(parts)
 
 
 def build_requests(load: Load) -> Iterator[bytes]:
-    """Return the requests in order: the same queries repeatedly, or new notes or lists up to the bound."""
+    """Return the requests in order: the same queries repeatedly, or up to the bound new ones."""
     bound = round((load.warmup + load.seconds) * MOST_A_SECOND)
-    count = bound if load.kind in WRITES else load.queries
+    count = bound if load.kind in NEW else load.queries
     requests = [_encode_request(PATHS.get(load.kind, ""), load.key, load.body_of(number)) for number in range(count)]
-    return iter(requests * (bound // count + (load.kind not in WRITES)))
+    return iter(requests * (bound // count + (load.kind not in NEW)))
 
 
 def _encode_request(path: str, key: str, body: dict[str, Any]) -> bytes:
@@ -163,6 +204,7 @@ def _drive_clients(
                 outcome.refusal = outcome.refusal or answer[1].decode(errors="replace")
             if measured <= now <= until:
                 outcome.latencies_ms.append((now - client.began) * 1000)
+                outcome.first_bytes_ms.append((client.first_byte_at - client.began) * 1000)
                 last = now
             if now >= until or not _send_next(client, pending):
                 busy -= 1
@@ -175,11 +217,15 @@ def _drive_clients(
 def is_right(kind: str, status: int, body: bytes, *, thoroughly: bool) -> bool:
     """Return True if a query was answered with items, a question with a fact, or a write created what it gave.
 
-    `thoroughly` parses the JSON; otherwise only some bytes are checked.
+    A chat must be complete and have what its kind says. `thoroughly` parses the JSON; otherwise only some bytes are
+    checked.
     """
-    if kind in WRITES:
-        return status == 201 and (b'"created"' if kind == "write" else b'"S":3,') in body
-    if status != 200 or not body.startswith(b'{"items":[{' if kind == "query" else b'{"answered":true,'):
+    if kind in _CREATED:
+        return status == 201 and _CREATED[kind] in body
+    if kind in _CHATTED:
+        ended = body.endswith(b"data: [DONE]\n\n") or b'"object":"chat.completion",' in body
+        return status == 200 and ended and all((mark in body) is there for mark, there in _CHATTED[kind].items())
+    if status != 200 or not body.startswith(b'{"answered":true,' if kind == "facts_answer" else b'{"items":[{'):
         return False
     if not thoroughly:
         return True

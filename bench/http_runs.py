@@ -5,29 +5,24 @@ measurements on the same data, made within seconds, so that it is meaningful on 
 """
 
 import asyncio
-import contextlib
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-import httpx
-
 from bench import cpu_time, workload
+from bench.child_processes import ROOT, running_server
 from bench.floor import Floor, build_floor, replay_floor
-from bench.http_load import HOST, Load, Outcome
+from bench.http_load import Load, Outcome
 from bench.throwaway import Site, open_site
 
-ROOT = Path(__file__).resolve().parents[1]
-READY_S, STOP_S, GRACE_S = 60, 15, 90
+GRACE_S = 90
 RECORDED_FROM, WRITTEN_FROM, APART = 10_000_000, 20_000_000, 1_000_000
 PROFILED_CLIENTS = 8
 
@@ -198,39 +193,10 @@ def _profile_server(site: Site, plan: Plan) -> dict[str, Any]:
     return found | {"server_cpu_ms": server_cpu, "requests": outcome.requests}
 
 
-@contextlib.contextmanager
-def _running_server(site: Site, *options: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def _running_server(site: Site, *options: str) -> AbstractContextManager[tuple["subprocess.Popen[str]", int]]:
     """Run the server in its own process; yield the process and its port once it is ready."""
-    command = [sys.executable, "-m", "bench.http_server", str(site.home.path), *options]
-    with (site.home.path / "server.log").open("a", encoding="utf-8") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
-        yield process, _ready_port(process, site.home.path / "server.log")
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-def _ready_port(process: "subprocess.Popen[str]", log: Path) -> int:
-    """Return the port that the server prints, once it is ready there. Raise RuntimeError if it never is."""
-    deadline = time.monotonic() + READY_S
-    assert process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        line = process.stdout.readline() if selector.select(READY_S) else ""
-    while line and process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"http://{HOST}:{int(line)}/ready", timeout=10).status_code == 200:
-                return int(line)
-        time.sleep(0.1)
-    end = log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-    raise RuntimeError("the server did not get ready; the end of its log:\n" + "\n".join(end))
+    home = site.home.path
+    return running_server("bench.http_server", str(home), *options, log=home / "server.log")
 
 
 def _median_figures(lines: Sequence[MeasuredRun]) -> MeasuredRun:

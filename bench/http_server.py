@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import uvloop
+from starlette.types import ASGIApp
 
 from app.api.main import create_app
 from app.api.transport.server import HttpServer
@@ -32,13 +33,14 @@ def serve_application(home: Home, profile: Path | None) -> None:
     app = create_app(settings, Doubles(embedder=embedder))
     sampler = StackSampler()
     with sampler.listen_for_start() if profile else contextlib.nullcontext():
-        uvloop.run(_serve(HttpServer(app)))
+        uvloop.run(run_until_terminated(app))
     if profile:
         sampler.write_counts(profile)
 
 
-async def _serve(server: HttpServer) -> None:
-    ended = asyncio.Event()
+async def run_until_terminated(app: ASGIApp) -> None:
+    """Serve an application on a free port, print the port, and stop at SIGTERM."""
+    server, ended = HttpServer(app), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     await server.start("127.0.0.1", 0)
     sys.stdout.write(f"{server.port}\n")

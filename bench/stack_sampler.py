@@ -23,6 +23,8 @@ GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("auth", ("/app/api/deps.py", "/app/usecases/tenancy/tenants.py", "/app/storage/tenancy/tenants.py")),
     ("rows to objects", ("/app/storage/rows.py",)),
     ("asyncpg and codecs", ("/asyncpg/", "/pgvector/", "/app/storage/engine.py")),
+    ("call of the chat endpoint", ("/app/providers/upstreams/", "/httpx2/", "/httpcore2/", "/h11/")),
+    ("chat: bodies and streams", ("/app/chat/", "/app/domain/chat/")),
     ("unit of work", ("/app/storage/uow.py",)),
     ("storage", ("/app/storage/",)),
     ("use-case and domain", ("/app/usecases/", "/app/domain/")),

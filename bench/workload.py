@@ -14,12 +14,12 @@ from typing import Any
 
 USERS = 10
 THREADS = 20
+TOPICS = 20
 QUERIES = 500
 AGENT = "planner"
 CATEGORIES = ("goals", "tasks", "projects")
 TOP_K = 5
 WORDS_A_NOTE, WORDS_A_QUERY = 12, 4
-_TOPICS = 20
 _COMMONEST, _RAREST = 20, 4000
 
 
@@ -37,13 +37,13 @@ class Note:
 def make_note(number: int) -> Note:
     """Return the note with this number; users take turns."""
     chance = random.Random(f"note {number}")
-    user, topic = number % USERS, chance.randrange(_TOPICS)
+    user, topic = number % USERS, chance.randrange(TOPICS)
     return Note(
         user_id=f"user-{user}",
         thread_id=f"user-{user}/{chance.randrange(THREADS)}",
         category=chance.choice(CATEGORIES),
         topic=topic,
-        text=f"{_make_sentence(chance, topic, WORDS_A_NOTE).capitalize()} {number}.",
+        text=f"{make_sentence(chance, topic, WORDS_A_NOTE).capitalize()} {number}.",
     )
 
 
@@ -65,7 +65,7 @@ def query_body(number: int, ranking: str = "default") -> dict[str, Any]:
     chance = random.Random(f"query {number}")
     return {
         "agent": AGENT,
-        "query": _make_sentence(chance, chance.randrange(_TOPICS), WORDS_A_QUERY),
+        "query": make_sentence(chance, chance.randrange(TOPICS), WORDS_A_QUERY),
         "categories": list(CATEGORIES),
         "filters": {"user_id": f"user-{number % USERS}"},
         "top_k": TOP_K,
@@ -73,7 +73,7 @@ def query_body(number: int, ranking: str = "default") -> dict[str, Any]:
     }
 
 
-def _make_sentence(chance: random.Random, topic: int, words: int) -> str:
+def make_sentence(chance: random.Random, topic: int, words: int) -> str:
     """Return the topic's word, then words whose frequency falls with their rank, as in written language (Zipf)."""
     known = _load_vocabulary()
     ranks = (int(_COMMONEST * (_RAREST / _COMMONEST) ** chance.random()) for _ in range(words))

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bench import workload
+from app.domain.facts.questions import parse_question
+from bench import chat_workload, workload
 from bench.command import bench_app
 from bench.constant_embedder import ConstantEmbedder
+from bench.fact_rules import load_topics
 from bench.floor import _JsonTemplate
 from bench.floor_recording import Recording
-from bench.http_load import Load, build_requests, is_right
+from bench.http_load import Load, build_requests, is_right, join_chunks
 from bench.http_runs import Figures
 from bench.stack_sampler import REST, group_of
 
@@ -66,6 +68,34 @@ def test_a_tiny_run_measures_questions_and_new_facts(tmp_path: Path) -> None:
         assert line["p50_ratio"] > 0
 
 
+@pytest.mark.parametrize("shape", ["stream", "plain"])
+def test_a_tiny_run_measures_chats_beside_what_they_replace(shape: str, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ["--rows", "200", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "1", "--chunks", "5"]
+    options = ["--pause-ms", "1", "--profile"] if shape == "stream" else ["--plain"]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", "bench", "chat", *size, *options, "--json", str(file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text(encoding="utf-8"))
+    (sides,) = report["rounds"]
+    assert [(one["side"], one["clients"]) for one in sides] == [
+        *(("endpoint", 1), ("proxy", 1), ("chat", 1), ("chat from facts", 1)),
+        *(("POST /turns", 2), ("POST /memory/query", 2), ("proxy", 2), ("chat", 2)),
+    ]
+    assert all(0 < one["first_byte"]["p50"] <= one["whole"]["p50"] for one in sides)
+    assert report["summary"]["added_ms"] == pytest.approx(
+        sides[2]["first_byte"]["p50"] - sides[0]["first_byte"]["p50"], abs=0.01
+    )
+    assert report["summary"]["cpu_ratio"] > report["summary"]["cpu_ratio_of_two_turns"] > 0
+    assert (report["profile"] is not None) == (shape == "stream")
+
+
 @pytest.mark.parametrize("clients", ["many", "0", "1,65"])
 def test_numbers_of_clients_are_checked(clients: str) -> None:
     result = CliRunner().invoke(bench_app, ["query", "--clients", clients])
@@ -107,7 +137,7 @@ def test_a_load_is_bounded_in_the_number_of_requests() -> None:
     )
     assert len(asked) == 60
     assert len(set(asked)) > 20
-    with pytest.raises(ValueError, match="kind is one of query, write, facts_answer, facts_store"):
+    with pytest.raises(ValueError, match="kind is one of query, write, facts_answer, facts_store, turn"):
         build_requests(Load(port=1, key="k", kind="delete", clients=1))
 
 
@@ -128,6 +158,39 @@ def test_an_answer_without_what_was_asked_for_is_an_error() -> None:
     assert not is_right("facts_answer", 200, told.replace(b'"teal"', b'"pink"'), thoroughly=True)
     assert is_right("facts_store", 201, b'{"memory_actions":{"S":3,"U":0}}', thoroughly=True)
     assert not is_right("facts_store", 201, b'{"memory_actions":{"S":0,"U":3}}', thoroughly=False)
+
+
+def test_no_two_messages_of_a_chat_are_the_same() -> None:
+    sent = [Load(port=1, key="k", kind="chat", clients=1, first=7).body_of(number) for number in range(2000)]
+    texts = {body["messages"][-1]["content"] for body in sent}
+    assert len(texts) == 2000
+    assert {len(text) // 10 for text in texts} == set(range(6, 21))
+    turn = Load(port=1, key="k", kind="turn", clients=1, first=7).body_of(3)
+    assert turn["content"] == sent[3]["messages"][-1]["content"]
+
+
+def test_every_question_about_favorites_is_one_that_facts_answer() -> None:
+    asked = [chat_workload.favorite_body(number, stream=True)["messages"][-1]["content"] for number in range(500)]
+    assert len(set(asked)) > 200
+    assert [text for text in asked if not parse_question(text, load_topics())] == []
+
+
+def test_an_answer_in_chunks_is_joined() -> None:
+    assert (
+        join_chunks(b"5\r\nhello\r\n1a\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\n\r\n")
+        == b"helloabcdefghijklmnopqrstuvwxyz"
+    )
+
+
+def test_a_chat_must_be_complete_and_have_memories() -> None:
+    ended, hits = b"data: [DONE]\n\n", b'{"id":"chatcmpl-bench","memory_hits":[{"role":"user"}]}\n\n'
+    assert is_right("chat", 200, hits + ended, thoroughly=True)
+    assert not is_right("chat", 502, hits + ended, thoroughly=True)
+    assert not is_right("chat", 200, hits, thoroughly=True)
+    assert not is_right("chat", 200, hits.replace(b'[{"role":"user"}]', b"[]") + ended, thoroughly=True)
+    assert not is_right("chat_without_memory", 200, hits + ended, thoroughly=True)
+    assert is_right("chat_without_memory", 200, b'{"id":"chatcmpl-bench"}' + ended, thoroughly=True)
+    assert not is_right("chat_from_facts", 200, hits + ended, thoroughly=True)
 
 
 def test_a_replayed_write_gets_new_ids_text_and_hash() -> None:

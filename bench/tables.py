@@ -1,0 +1,83 @@
+"""Tables of what a benchmark has measured."""
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from app.cli.client import out, print_table
+
+if TYPE_CHECKING:
+    from bench.chat_requests import MeasuredSide
+    from bench.chat_requests import Report as ChatReport
+    from bench.http_runs import Report
+
+TOP = 15
+
+
+def show_report(report: "Report") -> None:
+    """Show the medians of the server and its floor."""
+    things = "users" if report.plan.kind.startswith("facts") else "memories"
+    table = Table(title=f"{report.plan.kind}: {report.plan.rows} {things}, medians of {report.plan.repeats}")
+    for name in ("clients", "", "a second", "ratio", "p50 ms", "p95 ms", "p99 ms", "p50 ratio", "CPU ms"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in report.median_lines():
+        ours = (str(line.clients), "server", f"{line.ratio:.2f}", f"{line.p50_ratio:.2f}")
+        sides = (
+            (line.server, ours, (line.server_cpu_ms, line.postgres_cpu_ms, line.client_cpu_ms)),
+            (line.floor, ("", "floor", "", ""), (line.floor_cpu_ms,)),
+        )
+        for figures, (clients, side, ratio, p50_ratio), cpu in sides:
+            times = (f"{ms:.{1 if ms >= 10 else 2}f}" for ms in (figures.p50, figures.p95, figures.p99))
+            spent = " + ".join("?" if ms is None else f"{ms:.2f}" for ms in cpu)
+            table.add_row(clients, side, f"{figures.per_second:.1f}", ratio, *times, p50_ratio, spent)
+        table.add_section()
+    print_table(table)
+    out.print("ratio: requests a second of the server to transactions a second of the floor, pgbench with the same SQL")
+    out.print("CPU ms of a request: server + PostgreSQL + client; of the floor: PostgreSQL")
+
+
+def show_profile(profile: dict[str, Any]) -> None:
+    """Show where the server's time went."""
+    total = sum(profile["groups"].values()) or 1
+    a_request = profile["server_cpu_ms"]
+    table = Table("where", "share", "ms a request", title=f"the server's CPU, {profile['requests']} requests")
+    for name, samples in profile["groups"].items():
+        cost = "" if a_request is None else f"{samples / total * a_request:.2f}"
+        table.add_row(name, f"{samples / total:.1%}", cost)
+    print_table(table)
+    table = Table("function, with what C code it calls", "share")
+    for name, samples in list(profile["functions"].items())[:TOP]:
+        table.add_row(name.replace("[", "\\["), f"{samples / total:.1%}")
+    print_table(table)
+
+
+def show_chats(report: "ChatReport") -> None:
+    """Show the medians of each side, and what memory adds to a chat."""
+    plan = report.plan
+    table = Table(title=f"chat: {plan.rows} memories, {plan.chunks} chunks, medians of {plan.repeats}")
+    heads = ("clients", "", "a second", "first byte p50 ms", "p95 ms", "whole p50 ms", "p95 ms", "CPU ms")
+    for place, name in enumerate(heads):
+        table.add_column(name, justify="left" if place == 1 else "right")
+    for clients in dict.fromkeys((1, plan.clients)):
+        for side in dict.fromkeys(m.side for m in report.rounds[0] if m.clients == clients):
+            table.add_row(str(clients), side, *_median_cells(report.measured(side, clients)))
+        table.add_section()
+    print_table(table)
+    out.print("CPU ms of a request: server + PostgreSQL + client")
+    out.print(f"memory adds {report.added_ms:.1f} ms to the first byte: p50 of one client, less the endpoint's own")
+    if report.cpu_ratio is not None:
+        parts = "POST /turns + POST /memory/query + proxy"
+        out.print(f"server CPU of a chat: {report.cpu_ratio:.2f} of {parts}")
+        out.print(f"… with two turns, as a chat stores: {report.cpu_ratio_of_two_turns:.2f}")
+
+
+def _median_cells(measured: "list[MeasuredSide]") -> list[str]:
+    def middle(values: Any, digits: int = 2) -> str:
+        known = [value for value in values if value is not None]
+        return f"{median(known):.{digits}f}" if known else "?"
+
+    times = [(m.first_byte.p50, m.first_byte.p95, m.whole.p50, m.whole.p95) for m in measured]
+    cpu = [(m.server_cpu_ms, m.postgres_cpu_ms, m.client_cpu_ms) for m in measured]
+    spent = " + ".join(map(middle, zip(*cpu, strict=True)))
+    return [middle((m.whole.per_second for m in measured), 1), *map(middle, zip(*times, strict=True)), spent]
