@@ -20,6 +20,7 @@ from tests.acceptance.serving import Server
 from tests.api.route_catalog import Operation, operations, resolved
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
+from tests.scripted_upstream import scripted_upstream
 
 ROUNDS = int(os.environ.get("MNEMA_FUZZ_ROUNDS", "1"))
 SEED = int(os.environ.get("MNEMA_FUZZ_SEED", "1"))
@@ -172,13 +173,16 @@ def packed(operation: Operation, body: Any) -> dict[str, Any]:
 
 @pytest.fixture
 async def watched(database: Database, tmp_path: Path) -> AsyncIterator[Server]:
-    """Run a server whose event loop is watched."""
-    server = Server(database, tmp_path, "tests.api.fuzz.watched")
-    try:
-        await server.start()
-        yield server
-    finally:
-        server.kill()
+    """Run a server whose event loop is watched. Its chats go to a scripted upstream."""
+    async with scripted_upstream() as upstream:
+        upstream.takes_anything, upstream.rule = True, lambda _body: "Fine."
+        env = {"MNEMA_CHAT_UPSTREAM_URL": upstream.base_url}
+        server = Server(database, tmp_path, "tests.api.fuzz.watched", env=env)
+        try:
+            await server.start()
+            yield server
+        finally:
+            server.kill()
 
 
 class Attacker:
@@ -239,3 +243,15 @@ MCP = {
     "method": "tools/call",
     "params": {"name": "memory.query", "arguments": {"agent": "supervisor", "query": "oat milk"}},
 }
+
+
+async def test_no_message_of_a_chat_holds_the_event_loop(watched: Server, caller: Caller) -> None:
+    async with httpx.AsyncClient(base_url=watched.url, timeout=120) as client:
+        attacker = Attacker(client)
+        [chat] = [one for one in await operations(client) if one.name == "POST /v1/chat/completions"]
+        for unit in UNITS:
+            text = (unit * (FULL // len(unit) + 1))[: FULL // len(unit.encode("utf-8", "surrogatepass"))]
+            for content in (text, [{"type": "text", "text": text[:1000]}] * 500):
+                asked = {"model": "m", "memory_id": "hostile", "messages": [{"role": "user", "content": content}]}
+                await attacker.send(chat, packed(chat, asked), caller.headers)
+        await attacker.no_harm_was_done()
