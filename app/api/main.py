@@ -39,6 +39,11 @@ Authenticate with `Authorization: Bearer <API key>`. Errors are `application/pro
 `request_id` when you report one. Lists are paged: pass `next_cursor` as `cursor`.
 
 MCP clients reach the same memory at `/mcp` (streamable HTTP)."""
+STAINLESS = (
+    *("Arch", "Async", "Helper-Method", "Lang", "OS", "Package-Version"),
+    *("Retry-Count", "Runtime", "Runtime-Version", "Timeout"),
+)
+"""The ends of the names of the headers that OpenAI's clients send, also from a page."""
 CORS: dict[str, Any] = {
     "allow_methods": ("DELETE", "GET", "PATCH", "POST", "PUT"),
     "allow_headers": (
@@ -48,6 +53,9 @@ CORS: dict[str, Any] = {
         "If-Match",
         "MCP-Protocol-Version",
         "X-Request-ID",
+        "X-Upstream-Authorization",
+        *(f"OpenAI-{name}" for name in ("Beta", "Organization", "Project")),
+        *(f"X-Stainless-{name}" for name in STAINLESS),
     ),
     "expose_headers": ("ETag", "Retry-After", "X-Request-ID"),
 }

@@ -75,11 +75,16 @@ class ForwardedStream(Response):
         self._chunks = chunks
         self._first = first
         self._stream = EventStream(most_text)
-        self._is_recorded = False
+        self._recording: asyncio.Future[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the stream on. Raise ClientDisconnect, or IncompleteStream if the upstream breaks off."""
-        await run_while_connected(receive, self._pass_on(send))
+        try:
+            await run_while_connected(receive, self._pass_on(send))
+            await self._read_to_end()
+        finally:
+            await self._reply.close()
+            await self._record(incomplete=True)
 
     async def _pass_on(self, send: Send) -> None:
         try:
@@ -88,15 +93,11 @@ class ForwardedStream(Response):
             await self._record(incomplete=not self._stream.is_complete)
             ending = self._stream.finish(self._chat.added_members(), int(self._chat.created_at.timestamp()))
             await send({"type": "http.response.body", "body": ending, "more_body": False})
-            await self._read_to_end()
         except UpstreamTimeout as error:
             await self._send_part(send, _error_event(error))
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (UpstreamBroken, UpstreamUnusable) as error:
             raise IncompleteStream(error.code) from error
-        finally:
-            await self._reply.close()
-            await self._record(incomplete=True)
 
     async def _pass_chunks(self, send: Send) -> None:
         chunk: bytes | None = self._first
@@ -116,9 +117,11 @@ class ForwardedStream(Response):
             await send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def _record(self, *, incomplete: bool) -> None:
-        if not self._is_recorded:
-            self._is_recorded = True
-            await self._use_case.record_answer(self._chat, self._stream.text, incomplete=incomplete)
+        """Store what was said, once. A client that goes away meanwhile does not stop it."""
+        if self._recording is None:
+            work = self._use_case.record_answer(self._chat, self._stream.text, incomplete=incomplete)
+            self._recording = asyncio.ensure_future(work)
+        await asyncio.shield(self._recording)
 
 
 def _error_event(error: UpstreamTimeout) -> bytes:

@@ -7,12 +7,11 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from app.domain.chat.json_places import Member, cut_members, find_items, find_members, skip_space
+from app.domain.chat.memories import MAX_TOP_K
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.ids import check_identifier
 
-GLOBAL: Final = "global"
 DEFAULT_CONVERSATION: Final = "default"
-MAX_TOP_K: Final = 50
 MAX_READ: Final = 100_000
 """The characters of a message that memory reads; all of it is forwarded."""
 FIELDS: Final = frozenset({"memory_id", "memory_top_k", "memory_recency_weight", "memory_score_threshold"})
