@@ -30,11 +30,11 @@ _TAILS: Final = ("?", " again?", " please?", " right now?", " at the moment?", "
 def message_text(number: int) -> str:
     """Return the message with this number."""
     chance = random.Random(f"message {number}")
-    return make_text(chance, chance.randint(LEAST_CHARS, MOST_CHARS))
+    return make_text(chance, chance.randint(LEAST_CHARS + 1, MOST_CHARS))
 
 
 def make_text(chance: random.Random, chars: int) -> str:
-    """Return a text that begins with one of the user's topics, cut to so many characters."""
+    """Return a text that begins with one of the user's topics, cut to `chars` characters or one less."""
     words = workload.make_sentence(chance, chance.randrange(workload.TOPICS), chars // 4)
     return f"{words[: chars - 1].rstrip().capitalize()}."
 

@@ -104,7 +104,7 @@ _CHATTED = {
     "chat_without_memory": {b'"memory_hits"': False, _BY_ENDPOINT: True},
     "chat_from_facts": {b'"usedMemory":true': True, _BY_ENDPOINT: False},
 }
-"""What the answer of each kind of chat has, and what it does not have."""
+"""Bytes that the answer of each kind of chat must have (True) or must not have (False)."""
 
 
 class _Client:
