@@ -112,7 +112,7 @@ class Settings(LayeredSettings):
     chat_connect_timeout_s: float = Field(default=5.0, gt=0)
     chat_first_byte_timeout_s: float = Field(default=120.0, gt=0)
     chat_idle_timeout_s: float = Field(default=60.0, gt=0)
-    chat_max_connections: int = Field(default=100, ge=1)
+    chat_max_connections: int = Field(default=200, ge=1)
     chat_max_answer_bytes: int = Field(default=32 << 20, ge=1024)
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)

@@ -17,7 +17,7 @@ from tests.factories import Caller, make_caller
 from tests.scripted_upstream import ScriptedUpstream, scripted_upstream
 from tests.usecases.crowd import SeededEmbedder
 
-ROUNDS = int(os.environ.get("MNEMA_CRASH_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("MNEMA_CRASH_ROUNDS", "2"))
 PATH = "/v1/chat/completions"
 pytestmark = [pytest.mark.acceptance, pytest.mark.usefixtures("own")]
 

@@ -68,11 +68,10 @@ def test_a_tiny_run_measures_questions_and_new_facts(tmp_path: Path) -> None:
         assert line["p50_ratio"] > 0
 
 
-@pytest.mark.parametrize("shape", ["stream", "plain"])
-def test_a_tiny_run_measures_chats_beside_what_they_replace(shape: str, tmp_path: Path) -> None:
+def test_a_tiny_run_measures_chats_beside_what_they_replace(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "200", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "1", "--chunks", "5"]
-    options = ["--pause-ms", "1", "--profile"] if shape == "stream" else ["--plain"]
+    options = ["--pause-ms", "1", "--profile"]
     done = subprocess.run(
         [sys.executable, "-m", "app.cli.main", "bench", "chat", *size, *options, "--json", str(file)],
         cwd=ROOT,
@@ -93,7 +92,7 @@ def test_a_tiny_run_measures_chats_beside_what_they_replace(shape: str, tmp_path
         sides[2]["first_byte"]["p50"] - sides[0]["first_byte"]["p50"], abs=0.01
     )
     assert report["summary"]["cpu_ratio"] > report["summary"]["cpu_ratio_of_two_turns"] > 0
-    assert (report["profile"] is not None) == (shape == "stream")
+    assert report["profile"] is not None
 
 
 @pytest.mark.parametrize("clients", ["many", "0", "1,65"])

@@ -54,6 +54,11 @@ class ChatMemories:
     summary: str | None = None
     degraded: str | None = None
 
+    @property
+    def found(self) -> bool:
+        """True if there is anything to put before a message."""
+        return bool(self.hits or self.summary)
+
 
 def scope_conditions(memory_id: str) -> list[dict[str, Any]]:
     """Return the conditions for `memory_matches()` of each scope: the conversation, and what every one knows."""

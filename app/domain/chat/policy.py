@@ -12,6 +12,7 @@ class ChatPolicy:
     - `recency_weight`, `score_threshold`: the defaults of the request's fields, both from 0 to 1. They apply to a
       profile with the fusion `sigmoid`; another profile keeps its own weight, and takes the request's threshold only.
     - `count_memories`: an answer that used memories counts one retrieval for each of their categories in its label.
+    - `memory_chars`: the most characters of one memory that are put before a message.
     - `memory_timeout_s`: the longest time that a chat waits for memory; then it goes on without.
     - `outage_grace_s`: while the database is away, a key that was valid is accepted for chat alone for so long.
     """
@@ -21,7 +22,8 @@ class ChatPolicy:
     recency_weight: float = 0.2
     score_threshold: float = 0.35
     count_memories: bool = True
-    memory_timeout_s: float = 3.0
+    memory_chars: int = 1000
+    memory_timeout_s: float = 5.0
     outage_grace_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -29,5 +31,7 @@ class ChatPolicy:
             raise ValueError("default_top_k must be from 0 to 50")
         if not (0 <= self.recency_weight <= 1 and 0 <= self.score_threshold <= 1):
             raise ValueError("recency_weight and score_threshold must be from 0 to 1")
+        if not 1 <= self.memory_chars <= 32_000:
+            raise ValueError("memory_chars must be from 1 to 32000")
         if not 0 < self.memory_timeout_s <= 60 or not 0 <= self.outage_grace_s <= 600:
             raise ValueError("memory_timeout_s must be above 0 and at most 60, outage_grace_s from 0 to 600")

@@ -38,7 +38,8 @@ class ChatRequest:
     """A chat request. `top_k`, `recency_weight` and `score_threshold` are None if it does not name them.
 
     `message` is None if the last message is not a user's or has no text. `texts` are the texts of all messages.
-    `is_plain`: a short text answers it, because it asks for no format, sound or certain tool. `choices` is its `n`.
+    `is_plain`: a short text answers it, because it has text only and asks for no format, sound or certain tool.
+    `is_alone`: it has this one message. `choices` is its `n`.
     """
 
     raw: str
@@ -55,6 +56,7 @@ class ChatRequest:
     include_usage: bool = False
     used_web: bool = False
     is_plain: bool = True
+    is_alone: bool = True
     choices: int = 1
 
     def forwarded_body(self, before: str = "") -> bytes:
@@ -86,6 +88,9 @@ def read_chat_request(body: bytes) -> ChatRequest:
     members = find_members(raw, begin)
     values = {member.name: member.value for member in members}
     _refuse_unknown(values)
+    used_web = _member(values, META).get(USED_WEB, False)
+    if not isinstance(used_web, bool):
+        raise InvalidInput(f"{META}.{USED_WEB} must be true or false", param=META)
     return ChatRequest(
         raw=raw,
         cuts=tuple(_cuts(raw, members, values)),
@@ -99,8 +104,9 @@ def read_chat_request(body: bytes) -> ChatRequest:
         score_threshold=_share(values, "memory_score_threshold"),
         stream=values.get("stream") is True,
         include_usage=_member(values, "stream_options").get("include_usage") is True,
-        used_web=_member(values, META).get(USED_WEB) is True,
+        used_web=used_web,
         is_plain=_is_plain(values),
+        is_alone=isinstance(values.get("messages"), list) and len(values["messages"]) == 1,
         choices=values["n"] if isinstance(values.get("n"), int) and 1 <= values["n"] <= 128 else 1,
     )
 
@@ -196,5 +202,9 @@ def _share(values: Mapping[str, Any], name: str) -> float | None:
 
 def _is_plain(values: Mapping[str, Any]) -> bool:
     form = _member(values, "response_format").get("type", "text")
-    sound = "audio" in values.get("modalities", ()) if isinstance(values.get("modalities"), list) else False
-    return form == "text" and not sound and values.get("tool_choice") in (None, "auto", "none")
+    sound = "audio" in values["modalities"] if isinstance(values.get("modalities"), list) else False
+    messages = values.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    content = last.get("content") if isinstance(last, dict) else None
+    mixed = isinstance(content, list) and not all(map(_is_text, content))
+    return form == "text" and not sound and not mixed and values.get("tool_choice") in (None, "auto", "none")

@@ -14,12 +14,14 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 class FactAnswer:
     """The answer to a question. `facts` has those that it tells, topic by topic and by rank.
 
-    `asked` is False if the text is no question about facts; `text` is then empty.
+    `asked` is False if the text is no question about facts; `text` is then empty. `is_complete`: every part of the
+    question has an answer.
     """
 
     asked: bool = False
     text: str = ""
     facts: tuple[Fact, ...] = ()
+    is_complete: bool = False
 
     @property
     def answered(self) -> bool:
@@ -39,7 +41,7 @@ def compose_answer(parts: Sequence[QuestionPart], stored: Sequence[Sequence[Fact
         return FactAnswer(asked=bool(parts), text=NOTHING_STORED if parts else "")
     sentences = [_sentence(part, facts, topics) for part, facts in zip(parts, chosen, strict=True)]
     told = dict.fromkeys(fact for facts in chosen for fact in facts)
-    return FactAnswer(True, " ".join(dict.fromkeys(sentences)), tuple(told))
+    return FactAnswer(True, " ".join(dict.fromkeys(sentences)), tuple(told), all(chosen))
 
 
 def _facts_asked_for(part: QuestionPart, facts: Sequence[Fact]) -> list[Fact]:

@@ -105,7 +105,12 @@ _TOLD_BEFORE: Final = re.compile(
 )
 _DEMAND: Final = re.compile(r"\?|\b(?:please|can you|could you|would you|need you|want you|help me)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w")
-_THANKS: Final = re.compile(r"(?:thanks|thank you|thx|cheers|please|ta)\b[\w\s,]{0,30}\W*", re.IGNORECASE)
+_THANKS: Final = re.compile(
+    r"(?:(?:many )?thanks|thank you|thx|cheers|ta)"
+    r"(?:,? (?:so|very|much|a|lot|ton|again|in|advance|man|mate|buddy|friend|dear|all|for|your|the|help|this|that))*\W*"
+    r"|please\W*",
+    re.IGNORECASE,
+)
 
 Kind = Literal["rank", "list", "slice", "first"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from app.domain.chat.upstream import Upstream
-from app.domain.outages import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from app.domain.outages import ServerBusy, UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
 from app.ports import refuse_inside_transaction
 from app.providers.upstreams.addresses import AddressRules, Endpoint, parse_endpoint
 from app.providers.upstreams.pools import Pool, PoolCache
@@ -27,7 +27,7 @@ OURS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamBounds:
-    """Time-outs in seconds, and sizes. `max_connections` is for each origin."""
+    """Time-outs in seconds, and sizes. `max_connections` is for each tenant and origin."""
 
     connect_timeout_s: float = 5.0
     first_byte_timeout_s: float = 120.0
@@ -75,7 +75,7 @@ class HttpUpstreamClient:
         """Send a request and return when the head of the answer has arrived, as the port describes."""
         refuse_inside_transaction("The client of chat endpoints")
         endpoint = parse_endpoint(upstream.base_url)
-        pool = await self._pools.enter_pool(endpoint.origin)
+        pool = await self._pools.enter_pool((upstream.tenant, *endpoint.origin))
         try:
             call = _Call(self._bounds, endpoint, method, path, _complete_headers(upstream, endpoint, headers), body)
             response = await self._send_call(call, pool, upstream.trusted)
@@ -100,6 +100,9 @@ class HttpUpstreamClient:
                 addresses = await self._find_addresses(call.endpoint, trusted)
                 return await call.send_to_any(pool, addresses, limit)
         except (TimeoutError, httpx2.TimeoutException):
+            if call.waits_for_pool:
+                used = f"this tenant uses all of its {self._bounds.max_connections} connections to the chat endpoint"
+                raise ServerBusy(used) from None
             raise UpstreamTimeout(call.describe_timeout(), phase=call.phase) from None
         except httpx2.ConnectError as error:
             raise UpstreamUnreachable(_describe_failure(error)) from None
@@ -108,7 +111,7 @@ class HttpUpstreamClient:
 
 
 class _Call:
-    """One request on its way. `phase` is the one that a time-out belongs to."""
+    """One request on its way. `phase` is the one that a time-out belongs to, unless it `waits_for_pool`."""
 
     def __init__(
         self,
@@ -123,7 +126,7 @@ class _Call:
         self.phase = "connect"
         self._bounds = bounds
         self._request = method, path, headers, body
-        self._waits_for_pool = False
+        self.waits_for_pool = False
         self._connecting: Any = None
 
     async def send_to_any(self, pool: Pool, addresses: list[str], limit: asyncio.Timeout) -> httpx2.Response:
@@ -141,7 +144,7 @@ class _Call:
         self, pool: Pool, address: str, connect_s: float | None, limit: asyncio.Timeout
     ) -> httpx2.Response:
         async def follow_phase(event: str, info: Any) -> None:
-            self._waits_for_pool = False
+            self.waits_for_pool = False
             if event == "connection.connect_tcp.complete":
                 self._connecting = info["return_value"]
             if event == "http11.send_request_headers.started" and self.phase == "connect":
@@ -149,7 +152,7 @@ class _Call:
                 limit.reschedule(asyncio.get_running_loop().time() + self._bounds.first_byte_timeout_s)
 
         method, path, headers, body = self._request
-        self._waits_for_pool = True
+        self.waits_for_pool = True
         request = httpx2.Request(
             method,
             self.endpoint.make_url(address, path),
@@ -177,8 +180,6 @@ class _Call:
         """Return what did not happen in time."""
         if self.phase == "first_byte":
             return f"The chat endpoint began no answer within {self._bounds.first_byte_timeout_s:g} s."
-        if self._waits_for_pool:
-            return f"All {self._bounds.max_connections} connections to the chat endpoint are in use."
         return f"The chat endpoint took no connection within {self._bounds.connect_timeout_s:g} s."
 
 

@@ -1,4 +1,7 @@
-"""HTTP clients, one for each origin, so that endpoints share neither connections nor certificates' names."""
+"""HTTP clients, one for each tenant and origin.
+
+So endpoints share neither connections nor certificates' names, and no tenant can take the connections of another.
+"""
 
 import ssl
 from collections import OrderedDict
@@ -8,15 +11,16 @@ import httpx2
 
 from app.domain.outages import UpstreamUnreachable
 
-MAX_POOLS = 64
+MAX_POOLS = 256
 KEEPALIVE_S = 4.0
 """The seconds that an idle connection is kept: fewer than servers keep theirs (uvicorn 5), so none is cut in use."""
-Origin = tuple[str, str, int]
+Place = tuple[str, str, str, int]
+"""A tenant, and the scheme, host and port of an origin."""
 
 
 @dataclass(slots=True, eq=False)
 class Pool:
-    """The client of one origin. `busy`: open calls. `address`: the address that took the last connection."""
+    """The client of one tenant and origin. `busy`: open calls. `address`: the address that took the last connection."""
 
     client: httpx2.AsyncClient
     busy: int = 0
@@ -28,22 +32,22 @@ class Pool:
 
 
 class PoolCache:
-    """The pools of at most MAX_POOLS origins. Those with open calls are never closed, and may be more for a while."""
+    """At most MAX_POOLS pools. Those with open calls are never closed, and may be more for a while."""
 
     def __init__(self, max_connections: int, tls: ssl.SSLContext | None) -> None:
         self._max_connections = max_connections
         self._tls = tls
-        self._pools: OrderedDict[Origin, Pool] = OrderedDict()
+        self._pools: OrderedDict[Place, Pool] = OrderedDict()
         self._closed = False
 
-    async def enter_pool(self, origin: Origin) -> Pool:
-        """Return the origin's pool and count an open call. Raise UpstreamUnreachable after `close`."""
+    async def enter_pool(self, place: Place) -> Pool:
+        """Return the pool of a place and count an open call. Raise UpstreamUnreachable after `close`."""
         if self._closed:
             raise UpstreamUnreachable("The server is stopping and calls no chat endpoints any more.")
-        pool = self._pools.get(origin) or Pool(self._make_client())
+        pool = self._pools.get(place) or Pool(self._make_client())
         pool.busy += 1
-        self._pools[origin] = pool
-        self._pools.move_to_end(origin)
+        self._pools[place] = pool
+        self._pools.move_to_end(place)
         await self._drop_surplus()
         return pool
 
@@ -63,8 +67,8 @@ class PoolCache:
         surplus = len(self._pools) - MAX_POOLS
         if surplus <= 0:
             return
-        idle = [origin for origin, pool in self._pools.items() if not pool.busy][:surplus]
-        for pool in [self._pools.pop(origin) for origin in idle]:
+        idle = [place for place, pool in self._pools.items() if not pool.busy][:surplus]
+        for pool in [self._pools.pop(place) for place in idle]:
             await pool.client.aclose()
 
     def _make_client(self) -> httpx2.AsyncClient:

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 import structlog
 
@@ -15,10 +16,11 @@ from app.config.loader import Policies
 from app.domain.chat.answer import added_members
 from app.domain.chat.augmentation import memory_preface
 from app.domain.chat.conversation import default_user
-from app.domain.chat.memories import ChatMemories, RetrievalOptions
+from app.domain.chat.memories import MEMORY_ROLE, ChatMemories, MemoryHit, RetrievalOptions
 from app.domain.chat.request import ChatRequest
 from app.domain.errors import CategoryNotAllowed, IdempotencyMismatch
 from app.domain.facts.answers import FactAnswer
+from app.domain.facts.fact import QuestionPart
 from app.domain.facts.label import MemoryActions
 from app.domain.facts.questions import parse_question
 from app.domain.idempotency import OptionalKey
@@ -35,6 +37,8 @@ from app.usecases.memory.turns import StoreTurn
 log = structlog.get_logger(__name__)
 MAX_QUESTION: Final = 8000
 """The characters of a message that memory is searched for. More of it is stored."""
+EMBEDDING_SHARE: Final = 0.7
+"""The part of the time for memory that the embedder may take."""
 REPEATED: Final = timedelta(minutes=10)
 """The time in which a message that had no answer yet counts as the same one, sent again."""
 CALLER_ERRORS: Final = (CategoryNotAllowed, IdempotencyMismatch)
@@ -151,21 +155,38 @@ class ChatWithMemory:
         embedding = asyncio.ensure_future(self._embed_question(chat, question))
         try:
             store = self._store_message(chat, text, question, embedding)
-            if self._is_about_facts(chat, question):
+            if parts := self._read_question(chat, question):
                 await store
-                place = chat.user_id, chat.request.memory_id
-                chat.answer = await self._facts.find_answer(chat.principal, *place, question)
-                self._count_retrieved(chat)
+                await self._answer_question(chat, question, parts, embedding)
             else:
                 await _run_both(chat, store, self._find_memories(chat, question, embedding))
         finally:
             embedding.cancel()
 
-    def _is_about_facts(self, chat: Chat, question: str) -> bool:
-        """Return True if stored facts answer the message and its sender takes a plain text."""
+    def _read_question(self, chat: Chat, question: str) -> tuple[QuestionPart, ...]:
+        """Return what the message asks of stored facts. One without a topic, after other messages, means those."""
         visible, facts = chat.principal.categories, self._policies.facts
-        may_see = visible is None or facts.category in visible
-        return chat.request.is_plain and may_see and bool(parse_question(question, facts.topics))
+        parts = parse_question(question, facts.topics) if visible is None or facts.category in visible else ()
+        return parts if chat.request.is_alone or all(part.topic_key for part in parts) else ()
+
+    async def _answer_question(
+        self, chat: Chat, question: str, parts: tuple[QuestionPart, ...], embedding: _EmbeddingUnderWay
+    ) -> None:
+        """Answer from facts if they have all that is asked. Else the upstream gets them with the memories.
+
+        Only if nothing at all is known, and the request has no other message, the answer says so without a model.
+        """
+        answer = await self._facts.find_answer(chat.principal, chat.user_id, chat.request.memory_id, question)
+        if answer.is_complete and chat.request.is_plain:
+            chat.answer = answer
+            self._count_retrieved(chat, answer)
+            return
+        await self._find_memories(chat, question, embedding)
+        if answer.answered:
+            chat.memories = replace(chat.memories, hits=(_hit_of(answer), *chat.memories.hits))
+            self._count_retrieved(chat, answer)
+        elif chat.request.is_alone and chat.request.is_plain and not chat.memories.found and parts[0].topic_key:
+            chat.answer = answer
 
     async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:
         """Store the user's message and the facts that it states, unless it is there already without an answer."""
@@ -190,18 +211,20 @@ class ChatWithMemory:
         self._count_retrieved(chat)
 
     async def _embed_question(self, chat: Chat, question: str) -> Embedding | None:
-        """Return the embedding; None if the embedder fails or takes more than half of the time for memory."""
+        """Return the embedding; None if the embedder fails or takes most of the time for memory."""
         try:
-            async with asyncio.timeout(self._policies.chat.memory_timeout_s / 2):
+            async with asyncio.timeout(EMBEDDING_SHARE * self._policies.chat.memory_timeout_s):
                 return await self._embedder.encode_query(question)
         except (EmbedderUnavailable, TimeoutError) as error:
             _note_failure(chat, "embed", error)
             return None
 
-    def _count_retrieved(self, chat: Chat) -> None:
-        topics = len(chat.answer.topic_keys) if chat.answer else 0
-        categories = {hit.category for hit in chat.memories.hits} if self._policies.chat.count_memories else ()
-        chat.actions = replace(chat.actions, retrieved=topics + len(categories))
+    def _count_retrieved(self, chat: Chat, answer: FactAnswer | None = None) -> None:
+        topics = answer.topic_keys if answer else frozenset[str]()
+        told = {fact.id for fact in answer.facts} if answer else set[UUID]()
+        used = {hit.category for hit in chat.memories.hits if hit.id not in told}
+        count = len(topics) + (len(used) if self._policies.chat.count_memories else 0)
+        chat.actions = replace(chat.actions, retrieved=count)
 
     def _draft_turn(self, chat: Chat, role: str, text: str, metadata: dict[str, Any]) -> NewMemory:
         return NewMemory(
@@ -214,6 +237,12 @@ class ChatWithMemory:
             importance=self._policies.write.default_importance,
             metadata=metadata,
         )
+
+
+def _hit_of(answer: FactAnswer) -> MemoryHit:
+    """Return what facts answer as a memory, for an upstream that answers the rest."""
+    fact = answer.facts[0]
+    return MemoryHit(fact.id, MEMORY_ROLE, answer.text, fact.created_at, 1.0, fact.category)
 
 
 async def _run_both(chat: Chat, *steps: Coroutine[Any, Any, None]) -> None:

@@ -23,7 +23,7 @@ from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.profiles import RankingProfile
 from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
-from app.domain.text_rules import normalise_text, text_key
+from app.domain.text_rules import normalise_text, text_key, trim_text
 from app.storage.access_log import AccessLog
 from app.storage.recall.search import FoundMemories, Search, SearchStorage
 from app.storage.reflection.transcripts import ReflectionStorage
@@ -148,7 +148,8 @@ class RetrieveForChat:
             summary = await self._read_summary(tx, principal, place, ranking.search.categories)
         items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
         scores = [item.scored for item in items]
-        hits = tuple(_hit_of(scored, found.chosen[scored.candidate.id]) for scored in scores)
+        most = self._policies.chat.memory_chars
+        hits = tuple(_hit_of(scored, found.chosen[scored.candidate.id], most) for scored in scores)
         self._access.record_access(principal, [hit.id for hit in hits], ranking.observe_search(scores))
         return ChatMemories(hits, summary, ranking.degraded)
 
@@ -157,7 +158,9 @@ class RetrieveForChat:
         found: list[Candidate] = []
         for conditions in pools.conditions:
             found += await self._find_pool(tx, ranking, pools, conditions)
-        return found
+        newest_first = sorted(found, key=lambda c: (c.created_at, c.id))
+        newest = {c.text_hash or c.id: c.id for c in newest_first}  # of equal texts the newest
+        return [c for c in found if newest[c.text_hash or c.id] == c.id]
 
     async def _find_pool(
         self, tx: ReadTx, ranking: Ranking, pools: _Pools, conditions: dict[str, Any]
@@ -221,7 +224,8 @@ def _hash_texts(texts: Collection[str]) -> frozenset[bytes]:
     return frozenset(hashes)
 
 
-def _hit_of(scored: ScoredCandidate, memory: Memory) -> MemoryHit:
+def _hit_of(scored: ScoredCandidate, memory: Memory, most: int) -> MemoryHit:
     is_turn = memory.type is MemoryType.turn
     role = (memory.role if is_turn else None) or MEMORY_ROLE
-    return MemoryHit(memory.id, role, memory.text, memory.created_at, round(scored.total, 4), memory.category)
+    text, score = trim_text(memory.text, most), round(scored.total, 4)
+    return MemoryHit(memory.id, role, text, memory.created_at, score, memory.category)

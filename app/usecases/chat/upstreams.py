@@ -87,7 +87,8 @@ class FindUpstream:
         if own_authorization is not None:
             check_authorization("X-Upstream-Authorization", own_authorization)
         stored = await self._find_stored(principal)
-        return choose_upstream(stored, self._installation, own_authorization)
+        upstream = choose_upstream(stored, self._installation, own_authorization)
+        return replace(upstream, tenant=str(principal.tenant_id))
 
     async def _find_stored(self, principal: Principal) -> StoredUpstream | None:
         started = time.monotonic()

@@ -50,10 +50,64 @@ async def test_a_correction_counts_as_an_update_and_unknown_facts_are_told_as_su
     assert corrected.json()["model_label"] == "Model: Memory-U(1) + scripted-1"
     asked = len(talk.upstream.log)
     assert said(await talk.say("List my favorite colors")) == "Your favorite colors are 1) green, 2) white, 3) blue."
-    unknown = await talk.say("What is my third favorite movie?")
-    assert "don't have" in said(unknown)
+    unknown = await talk.say("What is my third favorite movie?", user="ben")
+    assert said(unknown) == "I don't have that stored yet."
     assert unknown.json()["model_label"] == "Model: scripted-1"
     assert len(talk.upstream.log) == asked
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Suggest three hotels in Graz.", "1. Weitzer\n2. Daniel\n3. Wiesler", "What was #2?"),
+        ("Suggest three hotels in Graz.", "1. Weitzer\n2. Daniel\n3. Wiesler", "And what's the second one?"),
+        ("My favorite dessert is tiramisu.", "Noted!", "What is my favorite cake?"),
+        ("Do you remember my favorite color? Please suggest a scarf for it.",),
+        ("Remind me of my favorite colors and book flights.",),
+        ("My favorite color is green. What should I paint with it?",),
+    ],
+)
+async def test_what_facts_do_not_answer_wholly_goes_to_the_upstream(talk: Talk, texts: tuple[str, ...]) -> None:
+    await talk.say(COLORS)
+    asked = len(talk.upstream.chats)
+    answer = await talk.say(*texts, memory_top_k=0)
+    assert said(answer).startswith("You said: ")
+    assert len(talk.upstream.chats) == asked + 1
+
+
+async def test_what_is_not_stored_as_a_fact_may_be_remembered(talk: Talk) -> None:
+    await talk.remember("Of all desserts Maya loves tiramisu the most.")
+    answer = await talk.say("What is my favorite dessert?", memory_score_threshold=0)
+    assert said(answer).startswith("You said: ")
+    assert "tiramisu" in talk.last.json["messages"][0]["content"]
+
+
+async def test_an_upstream_that_answers_in_another_form_gets_the_facts(talk: Talk) -> None:
+    await talk.say(COLORS, memory_id="first")
+    answer = await talk.say(SECOND, memory_id="second", response_format={"type": "json_object"})
+    assert talk.last.json["messages"][0]["content"].startswith(
+        "Long-term memory (most relevant first):\n- [memory] Your second favorite color is white.\n"
+    )
+    assert answer.json()["memory_hits"][0]["content"] == "Your second favorite color is white."
+    assert answer.json()["model_label"] == "Model: Memory-R(1) + scripted-1"
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    await talk.say(memory_id="third", messages=[{"role": "user", "content": [{"type": "text", "text": SECOND}, image]}])
+    assert "Your second favorite color is white." in talk.last.json["messages"][0]["content"][0]["text"]
+
+
+async def test_one_text_is_one_memory_and_a_long_one_is_cut(talk: Talk) -> None:
+    for number in range(3):
+        await talk.say("The harbour office of Trieste opens at nine.", memory_id=f"c{number}", memory_top_k=0)
+    for number in range(3):
+        turn = {"user_id": "maya", "thread_id": "one", "role": "user", "content": "The harbour office opens at nine."}
+        assert (await talk.http.post("/turns", json=turn | {"seq": number})).status_code == 201
+    long = {"user_id": "maya", "thread_id": "one", "role": "user", "content": "The harbour office is old. " * 200}
+    assert (await talk.http.post("/turns", json=long)).status_code == 201
+    answer = await talk.say("When does the harbour office open?", memory_id="one", memory_score_threshold=0)
+    texts = [hit["content"] for hit in answer.json()["memory_hits"]]
+    assert sorted(texts, key=len)[0] == "The harbour office opens at nine."
+    assert len(texts) == len(set(texts)) == 2
+    assert max(map(len, texts)) <= 1000
 
 
 @pytest.mark.parametrize(

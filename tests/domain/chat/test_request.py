@@ -117,7 +117,7 @@ def test_the_fields_are_read() -> None:
     assert asked.stream
     assert asked.include_usage
     assert asked.used_web
-    assert asked.is_plain
+    assert not asked.is_plain, "it has an image"
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,9 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
             scope.tenant_id,
             new_id(),
         )
+        await tx.execute(
+            "INSERT INTO chat_upstreams (tenant_id, base_url, api_key) VALUES ($1, 'u', '')", scope.tenant_id
+        )
         await know_city(tx, scope)
     color = FactOperation("list", "favorite_colors", ((1, "blue"),))
     statement = FactStatement(user, "talk", "preferences", (color,), datetime.now(UTC))

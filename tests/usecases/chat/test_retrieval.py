@@ -136,11 +136,16 @@ async def test_the_score_is_that_of_the_formula(configured: Configured) -> None:
 
 async def test_hits_differ_from_each_other(app: Application, caller: Caller) -> None:
     await remember(
-        app, caller, "Maya likes to drink green tea.", "Maya likes to drink green tea!", "Black tea is drunk in winter."
+        app,
+        caller,
+        "Maya likes to drink green tea.",
+        "Maya likes to drink green teas.",
+        "Maya likes to drink green tea!",
+        "Black tea is drunk in winter.",
     )
     twins, other = "Maya likes to drink green tea", "Black tea is drunk in winter."
-    three = contents(await recall(app, caller, "green tea", options=RetrievalOptions(3, 0.0, 0.0)))
-    assert [text[: len(twins)] for text in three] == [twins, other, twins]
+    four = contents(await recall(app, caller, "green tea", options=RetrievalOptions(4, 0.0, 0.0)))
+    assert [text[: len(twins)] for text in four] == [twins, other, twins], "and an equal text comes once"
 
 
 async def test_what_the_request_has_gives_its_place_to_the_next_best(app: Application, caller: Caller) -> None:

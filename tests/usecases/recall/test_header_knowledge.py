@@ -12,7 +12,7 @@ from app.bootstrap import Application
 from app.domain.errors import MnemaError
 from app.domain.memory.memory import MemoryType
 from app.ports import Embedder
-from tests.effort import tries
+from tests.effort import DEEP, tries
 from tests.factories import Clock, KeepOpen, make_caller
 from tests.storage.building import HashedEmbedder
 from tests.usecases.header_readers import CATEGORIES, THREADS, USERS, Changes, Readings, make_readers
@@ -62,7 +62,7 @@ def embedder() -> Embedder:
     return KeepOpen(HashedEmbedder())
 
 
-@settings(max_examples=tries(100), suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(100), derandomize=not DEEP, suppress_health_check=list(HealthCheck))
 @given(SEQUENCES)
 async def test_headers_lead_from_what_a_reader_knew_to_what_it_may_see(
     app: Application, sql: asyncpg.Connection, clock: Clock, steps: list[Step]
