@@ -4,6 +4,7 @@ tests/domain/test_linear_time.py runs this module as a program and explains why.
 """
 
 import contextlib
+import json
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,9 @@ from typing import Final
 
 from app.domain import ids, text_rules
 from app.domain.agent_state import store_items as store
+from app.domain.chat import answer as chat_answer
+from app.domain.chat import augmentation
+from app.domain.chat import request as chat_request
 from app.domain.consent import answers as consent_answers
 from app.domain.errors import MnemaError
 from app.domain.facts import cleaning, questions, ranked_lists
@@ -63,6 +67,13 @@ CAPTURE: Final = capture.CapturePolicy(
 NOW: Final = datetime(2026, 4, 1, tzinfo=UTC)
 TOPICS: Final = fact_topics.FactTopics({"favorite_colors": ("color",), "favorite_tv": ("show", "tv show")})
 
+
+def chat_body(text: str) -> bytes:
+    """Return a chat with this text as its message, as part of it, and as the name of a field."""
+    parts = [{"type": "text", "text": text}, {"type": "text", "text": text[:100]}]
+    return json.dumps({text: 1, "memory_id": "c", "messages": [{"role": "user", "content": parts}]}).encode()
+
+
 FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "check_text": lambda text: text_rules.check_text(text, "turn", ANY, trim=True),
     "check_text, usual": lambda text: text_rules.check_text(text, "turn", USUAL, trim=True),
@@ -113,6 +124,13 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "read_statements, a list": lambda text: fact_statements.read_statements(f"My favorite colors:\n{text}", TOPICS),
     "parse_question": lambda text: questions.parse_question(text, TOPICS),
     "parse_question, a list": lambda text: questions.parse_question(f"list my favorite colors and {text}", TOPICS),
+    "read_chat_request": lambda text: chat_request.read_chat_request(chat_body(text)).forwarded_body(text),
+    "read_chat_request, raw": lambda text: chat_request.read_chat_request(text.encode()),
+    "read_chat_request, members": lambda text: chat_request.read_chat_request(b"{" + text.encode() + b"}"),
+    "memory_preface": lambda text: augmentation.memory_preface(text, [("user", text)]),
+    "EventStream": lambda text: chat_answer.EventStream(100).feed(text.encode()),
+    "EventStream, lines": lambda text: chat_answer.EventStream(100).feed(text.replace("a", "\ndata: x").encode()),
+    "read_plain_answer": lambda text: chat_answer.read_plain_answer(text.encode()),
     # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
     "candidate": lambda text: multi_fact.broken_rule(

@@ -78,8 +78,11 @@ class EventStream:
             at = end + 1
             if self._event[self._line_start :].strip(b"\r\n"):
                 self._line_start = len(self._event)
-            else:  # an empty line ends the event
+            elif self._line_start:  # an empty line ends the event
                 out += self._end_event()
+            else:
+                out += self._event
+                self._reset_event()
         if self._ending is not None:
             self._ending += chunk[at:]
             return bytes(out)

@@ -190,14 +190,18 @@ class ChatWithMemory:
 
     async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:
         """Store the user's message and the facts that it states, unless it is there already without an answer."""
-        since = chat.created_at - REPEATED
-        newest = await self._storage.find_newest_turn(chat.principal, chat.user_id, chat.request.memory_id, since)
-        if newest is not None and newest.role == "user" and normalise_text(newest.text[:MAX_QUESTION]) == question:
+        if len(text) <= MAX_QUESTION and await self._is_stored(chat, question):
             return
         draft = self._draft_turn(chat, "user", text, {})
         stored = await self._turns.store_turn(chat.principal, draft, trim=True, key=chat.key, embedding=embedding)
         if stored.actions is not None:
             chat.actions = replace(chat.actions, stored=stored.actions.stored, updated=stored.actions.updated)
+
+    async def _is_stored(self, chat: Chat, question: str) -> bool:
+        """Return True if the newest turn of the conversation is this message, a short while ago and unanswered."""
+        since = chat.created_at - REPEATED
+        newest = await self._storage.find_newest_turn(chat.principal, chat.user_id, chat.request.memory_id, since)
+        return newest is not None and newest.role == "user" and normalise_text(newest.text) == question
 
     async def _find_memories(self, chat: Chat, question: str, embedding: _EmbeddingUnderWay) -> None:
         request = chat.request
