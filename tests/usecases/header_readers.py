@@ -289,8 +289,9 @@ class Readings:
         for memory_id, entry in told.items():
             assert reader.user in (None, memories[memory_id].user_id if memory_id in memories else reader.user)
             if entry.kind in ("deleted", "soft_deleted"):
-                _, known, _ = reader.known.pop(memory_id)
-                assert entry.text in ("", known), "no text is news of a memory that is gone"
+                known = reader.known.pop(memory_id, None) or reader.entered.get(memory_id)
+                assert known is not None, "a reader could see it: it was told, or came into view without a bullet"
+                assert entry.text in ("", known[1]), "no text is news of a memory that is gone"
                 assert self._present_heir_of(memory_id, memories) not in visible, "its heir tells it"
             else:
                 now = entry.category, entry.text, entry.importance

@@ -19,6 +19,7 @@ from app.bootstrap import Application
 from tests.acceptance.serving import Server
 from tests.api.route_catalog import Operation, operations, resolved
 from tests.conftest import Database
+from tests.effort import DEEP
 from tests.factories import Caller, make_caller
 from tests.scripted_upstream import scripted_upstream
 
@@ -156,10 +157,15 @@ def free_texts(operation: Operation) -> list[str]:
     return [n for n, kind in kinds.items() if kind.get("type") == "string" and kind.get("maxLength", FULL) > NAME]
 
 
+def units_of(chance: random.Random) -> list[str]:
+    """Return the units of text to try: all in the deep profile, else some."""
+    return UNITS if DEEP else chance.sample(UNITS, 16)
+
+
 def long_texts(operation: Operation, chance: random.Random) -> Iterator[dict[str, Any]]:
     """Return a request for each field that may be long and each unit of text."""
     for name in free_texts(operation):
-        for unit in UNITS:
+        for unit in units_of(chance):
             for size in (30_000, FULL // len(unit.encode("utf-8", "surrogatepass"))):
                 text = (unit * (size // len(unit) + 1))[:size] + chance.choice(("", "x", "\u0301"))
                 yield packed(operation, {**operation.sample(), name: text})
@@ -249,7 +255,7 @@ async def test_no_message_of_a_chat_holds_the_event_loop(watched: Server, caller
     async with httpx.AsyncClient(base_url=watched.url, timeout=120) as client:
         attacker = Attacker(client)
         [chat] = [one for one in await operations(client) if one.name == "POST /v1/chat/completions"]
-        for unit in UNITS:
+        for unit in units_of(random.Random(SEED)):
             text = (unit * (FULL // len(unit) + 1))[: FULL // len(unit.encode("utf-8", "surrogatepass"))]
             for content in (text, [{"type": "text", "text": text[:1000]}] * 500):
                 asked = {"model": "m", "memory_id": "hostile", "messages": [{"role": "user", "content": content}]}
