@@ -25,6 +25,7 @@ from app.storage.uow import UnitOfWork
 from app.usecases.chat.chat import ChatWithMemory
 from app.usecases.chat.conversations import Conversations
 from app.usecases.chat.retrieval import RetrieveForChat
+from app.usecases.chat.summary import ReadSummary
 from app.usecases.chat.upstreams import FindUpstream, ManageUpstreams
 from app.usecases.retention.forgetting import ForgetMemories
 
@@ -42,14 +43,13 @@ class ChatUseCases:
 
 def build_retrieval(parts: SharedParts) -> RetrieveForChat:
     """Build the use-case that retrieves memories for a chat."""
-    search, summaries = SearchStorage(parts.space.name), ReflectionStorage(parts.space.name)
-    return RetrieveForChat(parts.uow, search, build_ranking(parts), summaries, parts.access, parts.policies)
+    search, ranking = SearchStorage(parts.space.name), build_ranking(parts)
+    return RetrieveForChat(parts.uow, search, ranking, _build_summaries(parts), parts.access, parts.policies)
 
 
 def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conversations:
     """Build the use-cases that read and delete conversations."""
-    storage, summaries = ConversationStorage(), ReflectionStorage(parts.space.name)
-    stored = storage, summaries, FactStorage(parts.uow)
+    stored = ConversationStorage(), _build_summaries(parts), FactStorage(parts.uow)
     return Conversations(parts.uow, *stored, forgetting, parts.journal, parts.policies, parts.clock)
 
 
@@ -95,6 +95,10 @@ async def open_upstreams(settings: Settings, *, check_secret: bool = False) -> A
             yield ManageUpstreams(_build_storage(uow, settings), installation, client)
     finally:
         await client.close()
+
+
+def _build_summaries(parts: SharedParts) -> ReadSummary:
+    return ReadSummary(ReflectionStorage(parts.space.name), parts.policies)
 
 
 def _build_storage(uow: UnitOfWork, settings: Settings) -> UpstreamStorage:

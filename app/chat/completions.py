@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Request, Response
 
 from app.api.deps import App, Chatter
 from app.api.errors import openapi_errors
+from app.api.transport.direct import JSON
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application
@@ -18,11 +19,11 @@ from app.domain.chat.answer import OwnAnswer, add_members, read_plain_answer
 from app.domain.chat.request import read_chat_request
 from app.ports import UpstreamReply
 from app.usecases.chat.chat import Chat
+from app.usecases.chat.upstreams import MAX_AUTHORIZATION
 from app.usecases.offload import offload_if_large
 
 router = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
 PATH = "/v1/chat/completions"
-JSON = "application/json"
 PASSED = "openai-"
 """The beginning of the names of the request headers that an upstream gets."""
 UpstreamKey = Annotated[
@@ -31,7 +32,7 @@ UpstreamKey = Annotated[
         alias="X-Upstream-Authorization",
         description="the caller's own key for the upstream, with its scheme",
         min_length=1,
-        max_length=4096,
+        max_length=MAX_AUTHORIZATION,
         pattern="^[ -~]+$",
     ),
 ]

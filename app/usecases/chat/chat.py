@@ -174,7 +174,8 @@ class ChatWithMemory:
     ) -> None:
         """Answer from facts if they have all that is asked. Else the upstream gets them with the memories.
 
-        Only if nothing at all is known, and the request has no other message, the answer says so without a model.
+        Only if nothing at all is known, no part of the memory failed, and the request has no other message, the answer
+        says so without a model.
         """
         answer = await self._facts.find_answer(chat.principal, chat.user_id, chat.request.memory_id, question)
         if answer.is_complete and chat.request.is_plain:
@@ -185,7 +186,7 @@ class ChatWithMemory:
         if answer.answered:
             chat.memories = replace(chat.memories, hits=(_hit_of(answer), *chat.memories.hits))
             self._count_retrieved(chat, answer)
-        elif chat.request.is_alone and chat.request.is_plain and not chat.memories.found and parts[0].topic_key:
+        elif parts[0].topic_key and _asks_memory_alone(chat) and not (chat.memories.found or chat.actions.failed):
             chat.answer = answer
 
     async def _store_message(self, chat: Chat, text: str, question: str, embedding: _EmbeddingUnderWay) -> None:
@@ -241,6 +242,10 @@ class ChatWithMemory:
             importance=self._policies.write.default_importance,
             metadata=metadata,
         )
+
+
+def _asks_memory_alone(chat: Chat) -> bool:
+    return chat.request.is_alone and chat.request.is_plain
 
 
 def _hit_of(answer: FactAnswer) -> MemoryHit:

@@ -17,8 +17,8 @@ from app.ports import Clock
 from app.storage.chat.conversations import ConversationStorage, Place, PlacedFact
 from app.storage.facts.facts import FactStorage
 from app.storage.journal import Journal
-from app.storage.reflection.transcripts import ReflectionStorage
-from app.storage.uow import ReadTx, UnitOfWork
+from app.storage.uow import UnitOfWork
+from app.usecases.chat.summary import ReadSummary
 from app.usecases.memory.relations import threads_of
 from app.usecases.retention.forgetting import ForgetMemories
 
@@ -53,7 +53,7 @@ class Conversations:
         self,
         uow: UnitOfWork,
         storage: ConversationStorage,
-        summaries: ReflectionStorage,
+        summaries: ReadSummary,
         facts: FactStorage,
         forgetting: ForgetMemories,
         journal: Journal,
@@ -76,17 +76,9 @@ class Conversations:
         after = decode_cursor(cursor)
         async with self._uow.read(principal) as tx:
             rows = await self._storage.list_entries(tx, principal, (user_id, memory_id), after, limit + 1)
-            summary = await self._read_summary(tx, principal, user_id, memory_id)
+            summary = await self._summaries.read_summary(tx, principal, user_id, memory_id)
         items, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None
         return ConversationPage(items, summary, encode_cursor((last.created_at, last.id)) if last else None)
-
-    async def _read_summary(self, tx: ReadTx, principal: Principal, user_id: str, memory_id: str) -> str | None:
-        """Return the summary, if the key may see it and summaries are on."""
-        if not self._policies.summaries.enable_summarization:
-            return None
-        found = await self._summaries.load_summary(tx, principal, user_id, memory_id)
-        seen = principal.categories
-        return found.text if found and (seen is None or found.category in seen) else None
 
     async def delete_conversation(
         self, principal: Principal, user_id: str, memory_id: str, *, purge: bool = False

@@ -26,8 +26,8 @@ from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
 from app.domain.text_rules import normalise_text, text_key, trim_text
 from app.storage.access_log import AccessLog
 from app.storage.recall.search import FoundMemories, Search, SearchStorage
-from app.storage.reflection.transcripts import ReflectionStorage
 from app.storage.uow import ReadTx, UnitOfWork
+from app.usecases.chat.summary import ReadSummary
 from app.usecases.offload import offload_if_large
 from app.usecases.recall.ranking import Ranking, RankMemories
 from app.usecases.recall.search import EVERY, SearchQuery
@@ -69,7 +69,7 @@ class RetrieveForChat:
         uow: UnitOfWork,
         search: SearchStorage,
         ranks: RankMemories,
-        summaries: ReflectionStorage,
+        summaries: ReadSummary,
         access: AccessLog,
         policies: Policies,
     ) -> None:
@@ -103,7 +103,7 @@ class RetrieveForChat:
         place = user_id, memory_id
         if not (question := normalise_text(text[:MAX_QUESTION])) or not categories:
             async with self._uow.read(principal) as tx:
-                return ChatMemories(summary=await self._read_summary(tx, principal, place, categories))
+                return ChatMemories(summary=await self._summaries.read_summary(tx, principal, *place))
         conditions, profile = scope_conditions(memory_id), self._build_profile(options)
         pools = _Pools(
             conditions,
@@ -145,7 +145,7 @@ class RetrieveForChat:
             ids, found = [scored.candidate.id for scored in chosen], FoundMemories()
             if ids:
                 found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
-            summary = await self._read_summary(tx, principal, place, ranking.search.categories)
+            summary = await self._summaries.read_summary(tx, principal, *place)
         items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
         scores = [item.scored for item in items]
         most = self._policies.chat.memory_chars
@@ -181,15 +181,6 @@ class RetrieveForChat:
                 break
             told += [c.id for c in found if pools.is_told(c)]
         return _nearest_of(kept, ranking.profile, pools.size)
-
-    async def _read_summary(
-        self, tx: ReadTx, principal: Principal, place: tuple[str, str], categories: Collection[str]
-    ) -> str | None:
-        """Return the summary of the user's conversation, if the key may see it and summaries are on."""
-        if not self._policies.summaries.enable_summarization:
-            return None
-        found = await self._summaries.load_summary(tx, principal, *place)
-        return found.text if found is not None and found.category in categories else None
 
 
 def _scope_search(ranking: Ranking, conditions: dict[str, Any], wanted: int, told: list[UUID]) -> Search:

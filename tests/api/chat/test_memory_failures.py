@@ -105,6 +105,8 @@ async def test_without_the_embedder_the_turn_is_stored_and_memories_are_found_by
             assert [hit["content"] for hit in answer.json()["memory_hits"]] == [memory["text"]]
             turns = (await http.get("/threads/default/turns")).json()["items"]
             assert [turn["role"] for turn in turns] == ["user", "assistant"]
+            unsure = await http.post(PATH, json=body("What is my favorite dessert?", user="ben"))
+            assert said(unsure).startswith("You said: "), "memory that failed does not claim to know nothing"
 
 
 async def test_a_text_that_cannot_be_stored_as_it_is_reaches_the_upstream(
