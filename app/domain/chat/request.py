@@ -183,9 +183,12 @@ def _identifier(values: Mapping[str, Any], name: str) -> str | None:
 
 
 def _whole(values: Mapping[str, Any], name: str, most: int) -> int | None:
+    """Return a whole number, or None if it is missing or null. JSON Schema counts 3.0 as whole."""
     value = values.get(name)
     if value is None:
         return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value > most:
         raise InvalidInput(f"{name} must be a whole number of at most {most}; 0 and less mean no memories", param=name)
     return value

@@ -175,6 +175,8 @@ def test_what_is_not_json_is_refused(body: bytes) -> None:
         (b'{"memory_top_k":51}', "at most 50"),
         (b'{"memory_top_k":true}', "whole number"),
         (b'{"memory_top_k":1.5}', "whole number"),
+        (b'{"memory_top_k":1e400}', "whole number"),
+        (b'{"memory_top_k":1e300}', "at most 50"),
         (b'{"memory_recency_weight":1.1}', "from 0 to 1"),
         (b'{"memory_recency_weight":NaN}', "from 0 to 1"),
         (b'{"memory_score_threshold":"high"}', "from 0 to 1"),
@@ -184,6 +186,11 @@ def test_what_is_not_json_is_refused(body: bytes) -> None:
 def test_a_wrong_field_of_mnema_is_refused(body: bytes, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         read_chat_request(body)
+
+
+def test_a_whole_number_may_be_written_as_a_float() -> None:
+    assert read_chat_request(b'{"memory_top_k":3.0}').top_k == 3
+    assert read_chat_request(b'{"memory_top_k":-2272.0}').top_k == -2272
 
 
 def test_memory_reads_a_bounded_part_of_a_long_message() -> None:
