@@ -223,6 +223,37 @@ class UpstreamClient(Protocol):
         ...
 
 
+class BlobStore(Protocol):
+    """A store of blobs. A stored blob never changes; a new content is a new blob."""
+
+    def blob_uri(self, tenant_id: UUID, blob_id: UUID) -> str:
+        """Return the address that a new blob of this id will have."""
+        ...
+
+    async def put_blob(self, principal: Principal, uri: str, content: bytes) -> None:
+        """Store the blob durably. Raise BlobStoreUnavailable, or RuntimeError inside a transaction."""
+        ...
+
+    async def get_blob(self, principal: Principal, uri: str) -> bytes:
+        """Return the blob.
+
+        Raise NotFound if there is none, BlobStoreUnavailable, or RuntimeError inside a transaction.
+        """
+        ...
+
+    async def delete_blob(self, principal: Principal, uri: str) -> None:
+        """Delete the blob; a missing one is no error. Raise BlobStoreUnavailable, or RuntimeError as above."""
+        ...
+
+    async def check_health(self) -> None:
+        """Raise BlobStoreUnavailable if the store does not work."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
 class TokenCounter(Protocol):
     """A counter of tokens for budgets."""
 

@@ -29,15 +29,16 @@ from app.domain.reflection.summaries import SummaryPolicy
 from app.domain.retention.forgetting import ForgettingPolicy
 from app.domain.tenancy.limits import Allowance, LimitPolicy
 from app.domain.text_rules import TextLimits
+from app.domain.turn_memory.policy import TurnMemoryPolicy
 
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 SECTIONS = (
     *("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns"),
-    *("reconcile", "episodes", "summaries", "insights", "consent", "facts", "chat", "profiles"),
+    *("reconcile", "episodes", "summaries", "insights", "consent", "facts", "chat", "turn_memory", "profiles"),
 )
 """The required sections of policies.yaml."""
 T = TypeVar("T")
-P = TypeVar("P", ConsentPolicy, EpisodePolicy, FactPolicy, InsightPolicy)
+P = TypeVar("P", ConsentPolicy, EpisodePolicy, FactPolicy, InsightPolicy, TurnMemoryPolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ class Policies:
     consent: ConsentPolicy
     facts: FactPolicy
     chat: ChatPolicy
+    turn_memory: TurnMemoryPolicy
     turn_category: str
     profiles: Mapping[str, RankingProfile]
     categories: CategoryPolicy
@@ -179,6 +181,9 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
         consent=_check_category(categories, build_policy(ConsentPolicy, raw["consent"], "consent"), "consent"),
         facts=_load_facts(categories, raw["facts"], directory / "facts.yaml"),
         chat=chat,
+        turn_memory=_check_category(
+            categories, build_policy(TurnMemoryPolicy, raw["turn_memory"], "turn_memory"), "turn_memory"
+        ),
         reconcile=build_policy(ReconcilePolicy, raw["reconcile"], "reconcile"),
         turn_category=turns.category,
         profiles=_load_profiles(raw["profiles"], query.profile, chat.profile),

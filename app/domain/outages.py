@@ -42,6 +42,13 @@ class EmbedderRefused(EmbedderUnavailable):
     """The embedding model refused a text; nothing was written."""
 
 
+class BlobStoreUnavailable(MnemaError):
+    """The store of blobs did not answer; nothing was written."""
+
+    code = "blob_store_unavailable"
+    status = 503
+
+
 class RerankerUnavailable(MnemaError):
     """The reranker did not answer."""
 

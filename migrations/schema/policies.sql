@@ -8,6 +8,18 @@ CREATE POLICY tenant ON api_keys AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE blob_contents ENABLE ROW LEVEL SECURITY;
+ALTER TABLE blob_contents FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON blob_contents AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE blobs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE blobs FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON blobs AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE change_log ENABLE ROW LEVEL SECURITY;
 ALTER TABLE change_log FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON change_log AS PERMISSIVE FOR ALL TO PUBLIC
@@ -53,6 +65,14 @@ CREATE POLICY tenant ON context_patches AS PERMISSIVE FOR ALL TO PUBLIC
 ALTER TABLE context_questions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE context_questions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON context_questions AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE conv_messages ENABLE ROW LEVEL SECURITY;
+ALTER TABLE conv_messages FORCE ROW LEVEL SECURITY;
+CREATE POLICY search ON conv_messages AS PERMISSIVE FOR SELECT TO mnema_search
+    USING (true);
+CREATE POLICY tenant ON conv_messages AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 

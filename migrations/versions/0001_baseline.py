@@ -24,6 +24,7 @@ CAPABILITIES = (
     "jobs",
     "operations",
     "chat",
+    "turn_memory",
     "security",
     "first_space",
 )

@@ -23,9 +23,10 @@ CREATE POLICY tenant ON tenants
 
 -- A SECURITY DEFINER function of the owner would still be under FORCE ROW LEVEL SECURITY. These functions belong to roles
 -- that cannot log in and may only read the tables below.
-GRANT SELECT ON memories, store_items TO mnema_search;
+GRANT SELECT ON memories, store_items, conv_messages TO mnema_search;
 CREATE POLICY search ON memories FOR SELECT TO mnema_search USING (true);
 CREATE POLICY search ON store_items FOR SELECT TO mnema_search USING (true);
+CREATE POLICY search ON conv_messages FOR SELECT TO mnema_search USING (true);
 GRANT SELECT ON tenants, api_keys TO mnema_auth;
 CREATE POLICY auth ON tenants FOR SELECT TO mnema_auth USING (true);
 CREATE POLICY auth ON api_keys FOR SELECT TO mnema_auth USING (true);
@@ -36,6 +37,7 @@ CREATE POLICY claim ON job_pauses FOR SELECT TO mnema_jobs USING (true);
 GRANT CREATE ON SCHEMA public TO mnema_search, mnema_auth, mnema_jobs;  -- only an owner who may create can own
 ALTER FUNCTION search_lexical(bigint, text, text[], jsonb, int) OWNER TO mnema_search;
 ALTER FUNCTION items_naming(text) OWNER TO mnema_search;
+ALTER FUNCTION tagged_artifacts(text, text, timestamptz, int) OWNER TO mnema_search;
 ALTER FUNCTION authenticate(bytea) OWNER TO mnema_auth;
 ALTER FUNCTION list_tenants() OWNER TO mnema_auth;
 ALTER FUNCTION claim_jobs(int, interval) OWNER TO mnema_jobs;

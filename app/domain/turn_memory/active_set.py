@@ -1,0 +1,52 @@
+"""The active set of a conversation: what was selected, and how far its buckets are reconciled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from app.domain.turn_memory.fingerprint import format_time, parse_time
+
+MAX_BUCKETS: Final = 3
+"""The most buckets that are picked at once."""
+MAX_SELECTED: Final = 5
+"""The most turns whose memories are selected at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveSet:
+    """The selection of a conversation.
+
+    - `selected_local_memories_turn_ids`: the turns whose memories still matter; None if nothing was selected yet.
+    - `last_reconciled_ts`: the newest fingerprint that is in the buckets; None if there is none.
+    - `since_last_reconcile`: the turns whose fingerprints came since.
+    """
+
+    picked_bucket_ids: tuple[str, ...] = ()
+    selected_local_memories_turn_ids: tuple[str, ...] | None = None
+    last_reconciled_ts: datetime | None = None
+    since_last_reconcile: int = 0
+    conversation_title: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the active set as it is stored and answered."""
+        selected, reconciled = self.selected_local_memories_turn_ids, self.last_reconciled_ts
+        return {
+            "picked_bucket_ids": list(self.picked_bucket_ids),
+            "selected_local_memories_turn_ids": None if selected is None else list(selected),
+            "last_reconciled_ts": None if reconciled is None else format_time(reconciled),
+            "since_last_reconcile": self.since_last_reconcile,
+            "conversation_title": self.conversation_title,
+        }
+
+
+def parse_active_set(raw: Mapping[str, Any]) -> ActiveSet:
+    """Return a stored active set from its JSON."""
+    selected, reconciled = raw["selected_local_memories_turn_ids"], raw["last_reconciled_ts"]
+    return ActiveSet(
+        tuple(raw["picked_bucket_ids"]),
+        None if selected is None else tuple(selected),
+        None if reconciled is None else parse_time(reconciled),
+        raw["since_last_reconcile"],
+        raw["conversation_title"],
+    )

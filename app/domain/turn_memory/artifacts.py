@@ -1,0 +1,76 @@
+"""Artifacts: the index rows of turn memory, by kind. Some kinds have a blob besides."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+from uuid import UUID
+
+ACTIVE_SET_PLACE: Final = ""
+BUCKET_TAG: Final = "mem:bucket:"
+
+
+class ArtifactKind(StrEnum):
+    """The kinds of artifacts. A turn log and a bucket have a blob; the others are their index row alone."""
+
+    turn_log = "artifact:turn.log"
+    fingerprint = "artifact:turn.fingerprint.v1"
+    reaction = "artifact:turn.log.reaction"
+    active_set = "conversation.active_set.v1"
+    bucket = "conversation.memory.bucket.v1"
+    start = "conv.start"
+
+
+BLOB_KINDS: Final = frozenset({ArtifactKind.turn_log, ArtifactKind.bucket})
+
+
+class Conversation(NamedTuple):
+    """One conversation of one user."""
+
+    user_id: str
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A stored artifact.
+
+    - `place`: unique among the conversation's artifacts of this kind: the turn id of a log or fingerprint, `user:` and
+      the turn id of a user's reaction, an id of a machine's, the bucket's id, empty for the active set and the start.
+    - `text`: the index JSON. `hosted_uri`: the address of the blob.
+    - `version`: 1 for a new row, one more for each change.
+    - `made_at`: when the turn or the reaction was made; views sort by it.
+    """
+
+    id: UUID
+    kind: ArtifactKind
+    place: str
+    turn_id: str | None
+    track_id: str | None
+    text: str
+    tags: tuple[str, ...]
+    hosted_uri: str | None
+    version: int
+    made_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactChange:
+    """An artifact to store or, with `text` None, to delete.
+
+    `expect` is the version to replace: 0 means that there is none, None accepts any.
+    """
+
+    kind: ArtifactKind
+    place: str
+    text: str | None
+    made_at: datetime
+    turn_id: str | None = None
+    track_id: str | None = None
+    tags: Sequence[str] = ()
+    hosted_uri: str | None = None
+    expect: int | None = None

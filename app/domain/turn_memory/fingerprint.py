@@ -1,0 +1,94 @@
+"""Fingerprints: the compact memory of one turn."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from app.domain.errors import InvalidInput
+from app.domain.turn_memory.signals import Signal, SignalKind, read_signals, read_text, signal_tag
+
+VERSION: Final = "v1"
+FINGERPRINT: Final = "artifact:turn.fingerprint.v1"
+SIGNAL_TAG: Final = "assistant_signal"
+MAX_OBJECTIVE: Final = 500
+MAX_TITLE: Final = 200
+MAX_TOPICS: Final = 16
+MAX_TOPIC: Final = 100
+MAX_QUERIES: Final = 16
+MAX_QUERY: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What one turn said: its objective and topics, and its signals by kind. `made_at` is aware, in UTC."""
+
+    turn_id: str
+    made_at: datetime
+    objective: str = ""
+    topics: tuple[str, ...] = ()
+    assertions: tuple[Signal, ...] = ()
+    exceptions: tuple[Signal, ...] = ()
+    facts: tuple[Signal, ...] = ()
+    assistant_signals: tuple[Signal, ...] = ()
+    ctx_retrieval_queries: tuple[str, ...] = ()
+    conversation_title: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fingerprint as it is stored and answered."""
+        lists = {kind.value: [signal.as_json() for signal in getattr(self, kind)] for kind in SignalKind}
+        return {
+            "version": VERSION,
+            "turn_id": self.turn_id,
+            "objective": self.objective,
+            "topics": list(self.topics),
+            **lists,
+            "ctx_retrieval_queries": list(self.ctx_retrieval_queries),
+            "made_at": format_time(self.made_at),
+            "conversation_title": self.conversation_title,
+        }
+
+    def tags(self) -> list[str]:
+        """Return the tags of the artifact: its kind and, with assistant signals, one tag for all and one for each."""
+        keys = sorted({signal_tag(signal.key) for signal in self.assistant_signals} - {""})
+        signals = [SIGNAL_TAG, *(f"{SIGNAL_TAG}:{key}" for key in keys)] if self.assistant_signals else []
+        return [FINGERPRINT, *signals]
+
+
+def read_fingerprint(turn_id: str, made_at: datetime, raw: Mapping[str, Any]) -> Fingerprint:
+    """Return the fingerprint of a turn from JSON. Raise InvalidInput for a part that is not valid."""
+    signals = {kind.value: read_signals(kind, raw.get(kind.value) or ()) for kind in SignalKind}
+    return Fingerprint(
+        turn_id=turn_id,
+        made_at=made_at.astimezone(UTC),
+        objective=read_text(raw.get("objective"), "objective", MAX_OBJECTIVE),
+        topics=read_texts(raw.get("topics") or (), "topics", MAX_TOPICS, MAX_TOPIC),
+        ctx_retrieval_queries=read_texts(
+            raw.get("ctx_retrieval_queries") or (), "ctx_retrieval_queries", MAX_QUERIES, MAX_QUERY
+        ),
+        conversation_title=read_text(raw.get("conversation_title"), "conversation_title", MAX_TITLE),
+        **signals,
+    )
+
+
+def parse_fingerprint(raw: Mapping[str, Any]) -> Fingerprint:
+    """Return a stored fingerprint from its JSON."""
+    return read_fingerprint(raw["turn_id"], parse_time(raw["made_at"]), raw)
+
+
+def read_texts(raw: Iterable[Any], name: str, most: int, longest: int) -> tuple[str, ...]:
+    """Return texts on one line each, without empty and equal ones. Raise InvalidInput beyond the limits."""
+    given = list(raw)
+    if len(given) > most:
+        raise InvalidInput(f"{name} may have at most {most} items", param=name)
+    return tuple(dict.fromkeys(text for item in given if (text := read_text(item, name, longest))))
+
+
+def format_time(moment: datetime) -> str:
+    """Return a time in UTC as `2026-01-26T15:03:12.345Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> datetime:
+    """Return the aware time of a text that `format_time` wrote."""
+    return datetime.fromisoformat(text).astimezone(UTC)

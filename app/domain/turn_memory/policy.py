@@ -1,0 +1,35 @@
+"""The settings of turn memory."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMemoryPolicy:
+    """The settings of turn memory (`docs/turn-memory.md`).
+
+    - `category`: a key bound to agents needs an agent that may see this category.
+    - `last_turns`: the newest turns of a view; the delta window comes on top.
+    - `feedback_items`: the most reactions in a view.
+    - `signal_turns`: the most turns whose assistant signals a view has.
+    - `days`: older artifacts are in no view and, unless a request says otherwise, in no answer.
+    - `keep_days`: older artifacts are deleted; 0 keeps them.
+    - `reconcile_every`: fingerprints in a conversation until its buckets are reconciled.
+    """
+
+    category: str = "activity"
+    last_turns: int = 10
+    feedback_items: int = 50
+    signal_turns: int = 16
+    days: int = 365
+    keep_days: int = 0
+    reconcile_every: int = 5
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.last_turns <= 16:
+            raise ValueError("last_turns must be from 1 to 16")
+        if not 1 <= self.feedback_items <= 200 or not 1 <= self.signal_turns <= 100:
+            raise ValueError("feedback_items must be from 1 to 200, signal_turns from 1 to 100")
+        if not 1 <= self.days <= 3650 or not 0 <= self.keep_days <= 36_500:
+            raise ValueError("days must be from 1 to 3650, keep_days from 0 to 36500")
+        if not 1 <= self.reconcile_every <= 100:
+            raise ValueError("reconcile_every must be from 1 to 100")

@@ -1,0 +1,73 @@
+"""Turn memory: artifacts, and the ledger of their blobs."""
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    desc,
+)
+from sqlalchemy import text as sql
+from sqlalchemy.dialects.postgresql import ARRAY, UUID
+
+from app.storage.tables.base import bigint_column, id_column, metadata, tenant_column, text_column
+
+_time = DateTime(timezone=True)
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
+    text_column("uri", key=True),
+    Column("created_at", _time, nullable=False),
+    Index("blobs_by_age", "tenant_id", "created_at"),
+)
+blob_contents = Table(
+    "blob_contents",
+    metadata,
+    tenant_column(),
+    text_column("uri", key=True),
+    Column("content", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["tenant_id", "uri"], ["blobs.tenant_id", "blobs.uri"], ondelete="CASCADE"),
+)
+conv_messages = Table(
+    "conv_messages",
+    metadata,
+    tenant_column(),
+    id_column(),
+    *(text_column(name) for name in ("user_id", "conversation_id")),
+    *(text_column(name, null=True) for name in ("turn_id", "track_id")),
+    *(text_column(name) for name in ("kind", "place", "text")),
+    Column("tags", ARRAY(Text), nullable=False),
+    text_column("hosted_uri", null=True),
+    bigint_column("version"),
+    *(Column(name, _time, nullable=False) for name in ("made_at", "created_at", "updated_at")),
+    UniqueConstraint("tenant_id", "user_id", "conversation_id", "kind", "place"),
+    ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.user_id"]),
+    ForeignKeyConstraint(["tenant_id", "hosted_uri"], ["blobs.tenant_id", "blobs.uri"]),
+    CheckConstraint("(hosted_uri IS NOT NULL) = (kind IN ('artifact:turn.log', 'conversation.memory.bucket.v1'))"),
+    Index("conv_messages_by_age", "tenant_id", "made_at"),
+)
+Index(
+    "conv_messages_newest",
+    *(conv_messages.c[name] for name in ("tenant_id", "user_id", "conversation_id", "kind")),
+    desc("made_at"),
+    desc("id"),
+)
+Index(
+    "conv_messages_blob",
+    *(conv_messages.c[name] for name in ("tenant_id", "hosted_uri")),
+    postgresql_where=sql("hosted_uri IS NOT NULL"),
+)
+Index(
+    "conv_messages_tags",
+    sql("(tags || ARRAY['_t' || tenant_id::text, '_u' || user_id])"),
+    postgresql_using="gin",
+    _table=conv_messages,
+)

@@ -1,0 +1,1 @@
+"""Artifacts of turn memory, and the blobs that PostgreSQL keeps."""

@@ -1,0 +1,1 @@
+"""Turn memory: write and read artifacts, build views, extract with a chat model, reconcile buckets."""

@@ -1,0 +1,7 @@
+CREATE TABLE blob_contents (
+    tenant_id uuid NOT NULL,
+    uri text NOT NULL,
+    content bytea NOT NULL,
+    CONSTRAINT blob_contents_pkey PRIMARY KEY (tenant_id, uri),
+    CONSTRAINT blob_contents_tenant_id_uri_fkey FOREIGN KEY (tenant_id, uri) REFERENCES blobs(tenant_id, uri) ON DELETE CASCADE
+);

@@ -1,0 +1,10 @@
+CREATE TABLE blobs (
+    tenant_id uuid NOT NULL,
+    uri text NOT NULL,
+    created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT blobs_pkey PRIMARY KEY (tenant_id, uri),
+    CONSTRAINT blobs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id) ON DELETE CASCADE,
+    CONSTRAINT blobs_uri_check CHECK (length(uri) >= 1 AND length(uri) <= 2048)
+);
+
+CREATE INDEX blobs_by_age ON blobs USING btree (tenant_id, created_at);

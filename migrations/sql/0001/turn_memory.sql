@@ -1,0 +1,113 @@
+-- Turn memory: the index rows of artifacts, and the ledger of their blobs. A row with a blob refers to the ledger, so that
+-- no row is ever without its blob: a blob is entered in the ledger, stored, and only then referred to.
+
+CREATE TABLE blobs (
+    tenant_id   uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    uri         text NOT NULL CHECK (length(uri) BETWEEN 1 AND 2048),
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant_id, uri)
+);
+CREATE INDEX blobs_by_age ON blobs (tenant_id, created_at);
+GRANT SELECT, INSERT, DELETE ON blobs TO mnema_app;
+
+-- The contents of blobs that PostgreSQL keeps.
+CREATE TABLE blob_contents (
+    tenant_id  uuid NOT NULL,
+    uri        text NOT NULL,
+    content    bytea NOT NULL,
+    PRIMARY KEY (tenant_id, uri),
+    FOREIGN KEY (tenant_id, uri) REFERENCES blobs (tenant_id, uri) ON DELETE CASCADE
+);
+GRANT SELECT, INSERT, DELETE ON blob_contents TO mnema_app;
+
+CREATE TABLE conv_messages (
+    tenant_id        uuid NOT NULL,
+    id               uuid NOT NULL,
+    user_id          text NOT NULL,
+    conversation_id  text NOT NULL,
+    turn_id          text,                       -- NULL: the artifact belongs to the conversation
+    track_id         text,
+    kind             text NOT NULL CHECK (kind IN (
+        'artifact:turn.log', 'artifact:turn.fingerprint.v1', 'artifact:turn.log.reaction', 'conversation.active_set.v1',
+        'conversation.memory.bucket.v1', 'conv.start')),
+    place            text NOT NULL,              -- one artifact of a kind has a place in a conversation
+    text             text NOT NULL,              -- the index JSON
+    tags             text[] NOT NULL,
+    hosted_uri       text,
+    version          bigint NOT NULL DEFAULT 1,
+    made_at          timestamptz NOT NULL,
+    created_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (tenant_id, id),
+    UNIQUE (tenant_id, user_id, conversation_id, kind, place),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, user_id),
+    FOREIGN KEY (tenant_id, hosted_uri) REFERENCES blobs (tenant_id, uri),
+    CHECK ((hosted_uri IS NOT NULL) = (kind IN ('artifact:turn.log', 'conversation.memory.bucket.v1')))
+);
+CREATE INDEX conv_messages_newest ON conv_messages (tenant_id, user_id, conversation_id, kind, made_at DESC, id DESC);
+CREATE INDEX conv_messages_by_age ON conv_messages (tenant_id, made_at);
+CREATE INDEX conv_messages_blob ON conv_messages (tenant_id, hosted_uri) WHERE hosted_uri IS NOT NULL;
+-- Row-level security keeps a GIN index of tags out of a plan, because @> is not leakproof. tagged_artifacts reaches it, and
+-- finds the tenant and the user among the tags.
+CREATE INDEX conv_messages_tags ON conv_messages USING gin ((tags || ARRAY['_t' || tenant_id::text, '_u' || user_id]));
+GRANT SELECT, INSERT, DELETE ON conv_messages TO mnema_app;
+GRANT UPDATE (turn_id, track_id, text, tags, hosted_uri, version, made_at, updated_at) ON conv_messages TO mnema_app;
+
+-- Store, replace and delete artifacts of one conversation, and add jobs, in one transaction. A row with `text` null is
+-- deleted. `expect` is the version to replace (0: there is none; null: any); another one fails with 40001.
+CREATE FUNCTION put_artifacts(p_tenant uuid, p_user text, p_conversation text, p_rows jsonb, p_jobs jsonb)
+    RETURNS SETOF conv_messages LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    v_old bigint;
+    v_row conv_messages;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    PERFORM know_users(p_tenant, jsonb_build_array(p_user));
+    FOR r IN SELECT * FROM jsonb_to_recordset(p_rows) AS x(id uuid, kind text, place text, turn_id text, track_id text, text text,
+                 tags jsonb, hosted_uri text, made_at timestamptz, expect bigint) ORDER BY kind, place
+    LOOP
+        SELECT version INTO v_old FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+            AND c.conversation_id = p_conversation AND c.kind = r.kind AND c.place = r.place FOR UPDATE;
+        IF coalesce(r.expect, v_old, 0) <> coalesce(v_old, 0) THEN
+            RAISE EXCEPTION 'an artifact changed' USING ERRCODE = '40001';
+        END IF;
+        IF r.text IS NULL THEN
+            DELETE FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+                AND c.conversation_id = p_conversation AND c.kind = r.kind AND c.place = r.place;
+            CONTINUE;
+        END IF;
+        INSERT INTO conv_messages AS c (tenant_id, id, user_id, conversation_id, turn_id, track_id, kind, place, text, tags,
+                                        hosted_uri, made_at)
+            VALUES (p_tenant, r.id, p_user, p_conversation, r.turn_id, r.track_id, r.kind, r.place, r.text,
+                    ARRAY (SELECT jsonb_array_elements_text(r.tags)), r.hosted_uri, r.made_at)
+            ON CONFLICT (tenant_id, user_id, conversation_id, kind, place) DO UPDATE
+                SET turn_id = excluded.turn_id, track_id = excluded.track_id, text = excluded.text, tags = excluded.tags,
+                    hosted_uri = excluded.hosted_uri, made_at = excluded.made_at, version = c.version + 1,
+                    updated_at = clock_timestamp()
+                WHERE r.expect IS NULL OR c.version = r.expect
+            RETURNING c.* INTO v_row;
+        IF NOT FOUND THEN  -- another writer inserted it first
+            RAISE EXCEPTION 'an artifact changed' USING ERRCODE = '40001';
+        END IF;
+        RETURN NEXT v_row;
+    END LOOP;
+    INSERT INTO jobs (tenant_id, id, kind, user_id, payload, slot)
+        SELECT p_tenant, j.id, j.kind, p_user, j.payload, j.slot
+        FROM jsonb_to_recordset(p_jobs) AS j(id uuid, kind text, payload jsonb, slot text)
+        ON CONFLICT (tenant_id, kind, slot) DO NOTHING;
+END $$;
+GRANT EXECUTE ON FUNCTION put_artifacts(uuid, text, text, jsonb, jsonb) TO mnema_app;
+
+-- Return the newest artifacts of a user with a tag, made since p_since, in all conversations. A definer: see the index.
+CREATE FUNCTION tagged_artifacts(p_user text, p_tag text, p_since timestamptz, p_limit int)
+    RETURNS TABLE (id uuid, made_at timestamptz) LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT c.id, c.made_at FROM conv_messages c
+    WHERE (c.tags || ARRAY['_t' || c.tenant_id::text, '_u' || c.user_id])
+            @> ARRAY[p_tag, '_t' || nullif(current_setting('app.tenant_id', true), ''), '_u' || p_user]
+      AND c.tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid AND c.user_id = p_user
+      AND c.made_at >= p_since
+    ORDER BY c.made_at DESC, c.id DESC LIMIT p_limit
+$$;
+REVOKE ALL ON FUNCTION tagged_artifacts(text, text, timestamptz, int) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION tagged_artifacts(text, text, timestamptz, int) TO mnema_app;
