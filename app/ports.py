@@ -52,40 +52,32 @@ class Embedder(Protocol):
     @property
     def model(self) -> str:
         """Name of the model. Each embedding space belongs to exactly one model."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Length of each vector."""
-        ...
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector]:
         """Return one unit vector for each text, in order.
 
         Raise EmbedderUnavailable if the model cannot answer, RuntimeError inside a transaction.
         """
-        ...
 
     async def embed_query(self, text: str) -> Vector:
         """Return the vector of one query, perhaps from a cache. Raise the same errors as `embed_texts`."""
-        ...
 
     @property
     def gives_tokens(self) -> bool:
         """True if `encode_texts` returns token vectors."""
-        ...
 
     async def encode_texts(self, texts: Sequence[str]) -> list[Embedding]:
         """Return the vectors together with the tokens of one pass. Raise the same errors as `embed_texts`."""
-        ...
 
     async def encode_query(self, text: str) -> Embedding:
         """Return the embedding of one query, perhaps from a cache. Raise the same errors as `embed_texts`."""
-        ...
 
     async def close(self) -> None:
         """Release threads and connections."""
-        ...
 
 
 class Reranker(Protocol):
@@ -94,7 +86,6 @@ class Reranker(Protocol):
     @property
     def reads_texts(self) -> bool:
         """True if queries call `score_texts`. False: ranking uses only stored data, such as late interaction."""
-        ...
 
     async def score_texts(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one score for each text, in order; a higher score is more relevant.
@@ -102,18 +93,15 @@ class Reranker(Protocol):
         If `reads_texts` is True, the score is a logit: its sigmoid is the relevance. Raise RerankerUnavailable if the
         model cannot answer, RuntimeError inside a transaction.
         """
-        ...
 
     async def check_health(self) -> None:
         """Raise RerankerUnavailable if the reranker does not work.
 
         A model whose last call succeeded is not called again, because a call may cost money.
         """
-        ...
 
     async def close(self) -> None:
         """Release threads and connections."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +136,10 @@ class ChatModel(Protocol):
     @property
     def name(self) -> str:
         """The model's name; empty if no model is configured."""
-        ...
 
     @property
     def is_available(self) -> bool:
         """True if a model is configured. Without one, work that needs a model is skipped."""
-        ...
 
     async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
         """Return the model's answer. Retry transient failures within the time-out.
@@ -161,15 +147,12 @@ class ChatModel(Protocol):
         Raise NoChatModel if no model is configured, ChatModelUnavailable if it cannot answer, RuntimeError inside a
         transaction.
         """
-        ...
 
     async def check_health(self) -> None:
         """Raise ChatModelUnavailable if the model cannot be reached. The check costs no tokens."""
-        ...
 
     async def close(self) -> None:
         """Release connections."""
-        ...
 
 
 class UpstreamReply(Protocol):
@@ -178,12 +161,10 @@ class UpstreamReply(Protocol):
     @property
     def status(self) -> int:
         """The HTTP status."""
-        ...
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
         """The headers that may be passed on to the caller, with names in lower case."""
-        ...
 
     def stream_body(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives.
@@ -191,11 +172,9 @@ class UpstreamReply(Protocol):
         Raise UpstreamTimeout (phase `idle`) if nothing arrives for too long, UpstreamBroken if the connection ends too
         early, UpstreamUnusable beyond the size limit of an answer.
         """
-        ...
 
     async def close(self) -> None:
         """End the call. The endpoint sees at once that nobody reads any more."""
-        ...
 
 
 class UpstreamClient(Protocol):
@@ -212,46 +191,34 @@ class UpstreamClient(Protocol):
         Raise ServerBusy if the tenant has too many open calls, UpstreamTimeout (phase `connect` or `first_byte`),
         UpstreamUnreachable, UpstreamUnusable, UpstreamNotAllowed, or RuntimeError inside a transaction.
         """
-        ...
 
     async def check_address(self, upstream: Upstream) -> None:
         """Raise UpstreamNotAllowed if the endpoint may not be called, UpstreamUnreachable if its name is unknown."""
-        ...
 
     async def close(self) -> None:
         """Release connections."""
-        ...
 
 
 class BlobStore(Protocol):
-    """A store of blobs. A stored blob never changes; a new content is a new blob."""
+    """A store of blobs. A stored blob never changes. Its coroutines raise BlobStoreUnavailable."""
 
     def blob_uri(self, tenant_id: UUID, blob_id: UUID) -> str:
         """Return the address that a new blob of this id will have."""
-        ...
 
     async def put_blob(self, principal: Principal, uri: str, content: bytes) -> None:
-        """Store the blob durably. Raise BlobStoreUnavailable, or RuntimeError inside a transaction."""
-        ...
+        """Store the blob durably. Raise RuntimeError inside a transaction, NotFound for another tenant's address."""
 
     async def get_blob(self, principal: Principal, uri: str) -> bytes:
-        """Return the blob.
-
-        Raise NotFound if there is none, BlobStoreUnavailable, or RuntimeError inside a transaction.
-        """
-        ...
+        """Return the blob. Raise NotFound if there is none, or the same errors as `put_blob`."""
 
     async def delete_blob(self, principal: Principal, uri: str) -> None:
-        """Delete the blob; a missing one is no error. Raise BlobStoreUnavailable, or RuntimeError as above."""
-        ...
+        """Delete the blob; a missing one is no error. Raise the same errors as `put_blob`."""
 
     async def check_health(self) -> None:
-        """Raise BlobStoreUnavailable if the store does not work."""
-        ...
+        """Check that the store works."""
 
     async def close(self) -> None:
         """Release connections."""
-        ...
 
 
 class TokenCounter(Protocol):
@@ -259,7 +226,6 @@ class TokenCounter(Protocol):
 
     def count_tokens(self, text: str) -> int:
         """Return the number of WordPiece tokens in `text`, without special tokens."""
-        ...
 
 
 class SameFactJudge(Protocol):
@@ -270,7 +236,6 @@ class SameFactJudge(Protocol):
 
         Raise RuntimeError inside a transaction.
         """
-        ...
 
 
 class JobQueue(Protocol):
@@ -278,7 +243,6 @@ class JobQueue(Protocol):
 
     def publish_job(self, tenant_id: UUID, job_id: UUID) -> None:
         """Notify the workers of a job without blocking. Call it after the job's transaction has committed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,11 +262,9 @@ class SharedCounters(Protocol):
 
         Raise CountersUnavailable if the counters cannot be reached; some may have been added by then.
         """
-        ...
 
     async def close(self) -> None:
         """Release connections."""
-        ...
 
 
 class Clock(Protocol):
@@ -310,4 +272,3 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current time as an aware datetime in UTC."""
-        ...

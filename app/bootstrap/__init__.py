@@ -19,6 +19,7 @@ from app.bootstrap.adapters import (
     upstream_settings,
 )
 from app.bootstrap.agent_state import build_checkpoints, build_store_items
+from app.bootstrap.blobs import build_blob_use_case, build_blobs
 from app.bootstrap.chat import ChatUseCases, build_chat
 from app.bootstrap.consent import build_consent
 from app.bootstrap.consolidation import build_consolidation
@@ -34,7 +35,7 @@ from app.bootstrap.tenancy import build_tenancy
 from app.config.loader import Policies
 from app.config.settings import Settings
 from app.config.version import VERSION
-from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
+from app.ports import BlobStore, ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.measured import MeasuredChatModel
@@ -74,6 +75,7 @@ from app.usecases.retention.export import ExportUser
 from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.tenancy.limits import Limits
 from app.usecases.tenancy.tenants import Tenants
+from app.usecases.turn_memory.blobs import StoreBlobs
 
 ACCESS_FLUSH_S = 1.0
 
@@ -108,6 +110,7 @@ class Application:
     checkpoints: Checkpoints
     store: ManageStoreItems
     lifecycle: ForgetMemories
+    blobs: StoreBlobs
     consolidate: Consolidate
     consent: Consent
     jobs: Jobs
@@ -128,6 +131,7 @@ class Doubles:
     reranker: Reranker | None = None
     chat: ChatModel | None = None
     upstream: UpstreamClient | None = None
+    blobs: BlobStore | None = None
 
 
 @asynccontextmanager
@@ -150,16 +154,20 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
     reranker = MeasuredReranker(doubles.reranker or build_reranker(reranker_settings(settings), embedder), metrics)
     chat = MeasuredChatModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
     upstream = doubles.upstream or build_upstream_client(upstream_settings(settings))
+    blobs = doubles.blobs or build_blobs(settings, uow)
     try:
         space = await require_space(uow, embedder.model, embedder.dimension)
         journal = Journal(uow, space.name, settings.erasure_secret())
         clock, tokens = doubles.clock or SystemClock(), doubles.tokens or WordPieceCounter()
         adapters = embedder, reranker, chat, metrics, clock, tokens
         access, publisher = AccessLog(uow, journal, clock), JobPublisher(broker_settings(settings))
-        parts = SharedParts(settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream)
+        parts = SharedParts(
+            settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream, blobs
+        )
         async with _run_in_background(_build_use_cases(parts)) as app:
             yield app
     finally:
+        await blobs.close()
         await upstream.close()
         await chat.close()
         await reranker.close()
@@ -186,6 +194,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
     memory, facts = build_memory(parts, limits), build_facts(parts, limits)
     recall = build_recall(parts, facts.answer)
     forgetting, export, erase = build_retention(parts)
+    blobs = build_blob_use_case(parts)
     events, read_metrics = build_operations(parts, limits)
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
@@ -210,10 +219,11 @@ def _build_use_cases(parts: SharedParts) -> Application:
         checkpoints=build_checkpoints(parts),
         store=build_store_items(parts, limits),
         lifecycle=forgetting,
+        blobs=blobs,
         consolidate=consolidate,
         consent=consent,
         jobs=build_jobs(parts),
-        run_jobs=build_job_runner(parts, memory.write, forgetting, consolidate, consent),
+        run_jobs=build_job_runner(parts, memory.write, forgetting, blobs, consolidate, consent),
         readiness=build_readiness(parts),
         metrics=parts.metrics,
         read_metrics=read_metrics,

@@ -10,6 +10,7 @@ from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import SharedCounters
+from app.providers.blobs import BlobStoreSettings
 from app.providers.broker import BrokerSettings, make_celery
 from app.providers.chat_models import ChatModelSettings
 from app.providers.embeddings import EmbedderSettings
@@ -110,6 +111,20 @@ def chat_model_settings(settings: Settings) -> ChatModelSettings:
         model=settings.llm_model,
         api_key=settings.llm_api_key.get_secret_value(),
         timeout_s=settings.llm_timeout_s,
+    )
+
+
+def blob_store_settings(settings: Settings) -> BlobStoreSettings:
+    """Return the share of the settings that the store of blobs has."""
+    return BlobStoreSettings(
+        kind=settings.blob_store,
+        bucket=settings.blob_s3_bucket,
+        prefix=settings.blob_s3_prefix,
+        endpoint_url=settings.blob_s3_endpoint_url,
+        region=settings.blob_s3_region,
+        access_key=settings.blob_s3_access_key.get_secret_value(),
+        secret_key=settings.blob_s3_secret_key.get_secret_value(),
+        timeout_s=settings.blob_s3_timeout_s,
     )
 
 

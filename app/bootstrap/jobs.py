@@ -17,10 +17,16 @@ from app.usecases.jobs.handlers import job_handlers
 from app.usecases.jobs.runner import Jobs, RunJobs
 from app.usecases.memory.write import WriteMemories
 from app.usecases.retention.forgetting import ForgetMemories
+from app.usecases.turn_memory.blobs import StoreBlobs
 
 
 def build_job_runner(
-    parts: SharedParts, write: WriteMemories, forgetting: ForgetMemories, consolidate: Consolidate, consent: Consent
+    parts: SharedParts,
+    write: WriteMemories,
+    forgetting: ForgetMemories,
+    blobs: StoreBlobs,
+    consolidate: Consolidate,
+    consent: Consent,
 ) -> RunJobs:
     """Build the runner of jobs, with a handler for every kind."""
     embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.query.exact_up_to)
@@ -29,7 +35,7 @@ def build_job_runner(
     policy = adapt_job_policy(parts.policies.jobs, parts.chat)
     jobs = JobStorage(parts.uow, policy)
     afterwards = build_reflection_jobs(reflection, jobs)
-    handlers = job_handlers(forgetting, embed, consolidate, consent, afterwards)
+    handlers = job_handlers(forgetting, blobs, embed, consolidate, consent, afterwards)
     return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
 
 

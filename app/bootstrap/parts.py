@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from app.config.loader import Policies
 from app.config.settings import Settings
-from app.ports import ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
+from app.ports import BlobStore, ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.metrics import Metrics
 from app.storage.access_log import AccessLog
@@ -33,3 +33,4 @@ class SharedParts:
     access: AccessLog
     publisher: JobPublisher
     upstream: UpstreamClient
+    blobs: BlobStore

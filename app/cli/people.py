@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -10,6 +11,7 @@ import httpx
 import typer
 from rich.markup import escape
 
+from app.bootstrap.blobs import open_blobs
 from app.bootstrap.consent import open_consent
 from app.bootstrap.retention import open_forgetting
 from app.bootstrap.spaces import open_embed_missing
@@ -22,7 +24,7 @@ from app.config.settings import Settings
 from app.domain.principal import Principal
 from app.usecases.retention.forgetting import ForgetMemories, ForgettingReport
 
-JOBS = (*ForgetMemories.JOBS, "consolidate", "consent", "embed", *KINDS)
+JOBS = (*ForgetMemories.JOBS, "consolidate", "consent", "embed", "blobs", *KINDS)
 OF_USERS = ("consolidate", *KINDS)
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 
@@ -125,6 +127,14 @@ async def _open_job(
                 return ForgettingReport(job, dry_run, counts)
 
             yield fill_vectors
+    elif job == "blobs":
+        async with open_blobs(settings) as blobs:
+
+            async def sweep_blobs(principal: Principal) -> ForgettingReport:
+                report = await blobs.sweep_blobs(principal, dry_run=dry_run)
+                return ForgettingReport(job, dry_run, asdict(report))
+
+            yield sweep_blobs
     else:
         async with open_forgetting(settings) as lifecycle:
 

@@ -114,6 +114,14 @@ class Settings(LayeredSettings):
     chat_idle_timeout_s: float = Field(default=60.0, gt=0)
     chat_max_connections: int = Field(default=200, ge=1)
     chat_max_answer_bytes: int = Field(default=32 << 20, ge=1024)
+    blob_store: Literal["postgres", "s3"] = "postgres"
+    blob_s3_bucket: str = ""
+    blob_s3_prefix: str = ""
+    blob_s3_endpoint_url: str = ""
+    blob_s3_region: str = "us-east-1"
+    blob_s3_access_key: SecretStr = SecretStr("")
+    blob_s3_secret_key: SecretStr = SecretStr("")
+    blob_s3_timeout_s: float = Field(default=10.0, gt=0)
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
     database_timeout_s: float = Field(default=15.0, gt=0)

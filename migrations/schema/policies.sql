@@ -180,6 +180,12 @@ CREATE POLICY tenant ON supervisor_checkpoints AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE swept_blobs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE swept_blobs FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON swept_blobs AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
 CREATE POLICY auth ON tenants AS PERMISSIVE FOR SELECT TO mnema_auth

@@ -27,6 +27,7 @@ class JobKind(StrEnum):
     reflect = "reflect"
     same_fact = "same_fact"
     embed = "embed"
+    blobs = "blobs"
 
 
 class JobState(StrEnum):
@@ -91,6 +92,7 @@ def _daily_and_hourly() -> Mapping[JobKind, int]:
         JobKind.consolidate: day,
         JobKind.consent: hour,
         JobKind.embed: hour,
+        JobKind.blobs: hour,
         JobKind.reflect: hour,
     }
 

@@ -36,6 +36,12 @@ blob_contents = Table(
     Column("content", LargeBinary, nullable=False),
     ForeignKeyConstraint(["tenant_id", "uri"], ["blobs.tenant_id", "blobs.uri"], ondelete="CASCADE"),
 )
+swept_blobs = Table(
+    "swept_blobs",
+    metadata,
+    Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
+    text_column("uri", key=True),
+)
 conv_messages = Table(
     "conv_messages",
     metadata,

@@ -20,6 +20,7 @@ from app.usecases.operations.embed_missing import EmbedMissing
 from app.usecases.reflection.capture import CaptureFacts
 from app.usecases.reflection.reflect import Reflect
 from app.usecases.retention.forgetting import ForgetMemories
+from app.usecases.turn_memory.blobs import StoreBlobs
 
 SPREAD_S = 3600.0
 """Seconds after midnight (UTC) over which the jobs that waited for the new day's tokens start."""
@@ -108,6 +109,7 @@ class ReflectionJobs:
 
 def job_handlers(
     lifecycle: ForgetMemories,
+    blobs: StoreBlobs,
     embed: EmbedMissing,
     consolidate: Consolidate,
     consent: Consent,
@@ -140,6 +142,7 @@ def job_handlers(
         return {"expired": await consent.expire_patches(principal)}
 
     forgetting = {JobKind(name): _forgetting_handler(lifecycle, name) for name in ForgetMemories.JOBS}
+    forgetting[JobKind.blobs] = _sweep_handler(blobs)
     upkeep = {JobKind.consolidate: consolidate_memories, JobKind.consent: expire_proposals, JobKind.embed: embed_all}
     writes = {JobKind.after_turn: after_turn, JobKind.same_fact: _same_fact_handler(consolidate)}
     reflection = {JobKind.reflect_turn: afterwards.reflect_turn, JobKind.reflect: afterwards.reflect_pending}
@@ -152,6 +155,13 @@ def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
         return report | {"sample": [str(memory_id) for memory_id in report["sample"]]}
 
     return run_forgetting
+
+
+def _sweep_handler(blobs: StoreBlobs) -> Handler:
+    async def sweep_blobs(principal: Principal, _job: Job) -> Mapping[str, Any]:
+        return asdict(await blobs.sweep_blobs(principal))
+
+    return sweep_blobs
 
 
 def _same_fact_handler(consolidate: Consolidate) -> Handler:

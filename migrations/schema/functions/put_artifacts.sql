@@ -8,7 +8,11 @@ DECLARE
     v_row conv_messages;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    PERFORM know_users(p_tenant, jsonb_build_array(p_user));
+    LOOP  -- the lock holds off an erasure; after one that came first, the user is new
+        PERFORM know_users(p_tenant, jsonb_build_array(p_user));
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_user FOR KEY SHARE;
+        EXIT WHEN FOUND;
+    END LOOP;
     FOR r IN SELECT * FROM jsonb_to_recordset(p_rows) AS x(id uuid, kind text, place text, turn_id text, track_id text, text text,
                  tags jsonb, hosted_uri text, made_at timestamptz, expect bigint) ORDER BY kind, place
     LOOP

@@ -1,5 +1,6 @@
 -- Turn memory: the index rows of artifacts, and the ledger of their blobs. A row with a blob refers to the ledger, so that
--- no row is ever without its blob: a blob is entered in the ledger, stored, and only then referred to.
+-- no row is ever without its blob: a blob is entered in the ledger, stored, and only then referred to. A blob that no row
+-- refers to leaves the ledger first, so that no row can refer to it any more; then its content is deleted.
 
 CREATE TABLE blobs (
     tenant_id   uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
@@ -8,7 +9,7 @@ CREATE TABLE blobs (
     PRIMARY KEY (tenant_id, uri)
 );
 CREATE INDEX blobs_by_age ON blobs (tenant_id, created_at);
-GRANT SELECT, INSERT, DELETE ON blobs TO mnema_app;
+GRANT SELECT, INSERT, DELETE, UPDATE (created_at) ON blobs TO mnema_app;  -- UPDATE: to lock a row
 
 -- The contents of blobs that PostgreSQL keeps.
 CREATE TABLE blob_contents (
@@ -19,6 +20,28 @@ CREATE TABLE blob_contents (
     FOREIGN KEY (tenant_id, uri) REFERENCES blobs (tenant_id, uri) ON DELETE CASCADE
 );
 GRANT SELECT, INSERT, DELETE ON blob_contents TO mnema_app;
+
+-- Blobs that have left the ledger, and whose contents outside PostgreSQL are still to be deleted.
+CREATE TABLE swept_blobs (
+    tenant_id  uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    uri        text NOT NULL,
+    PRIMARY KEY (tenant_id, uri)
+);
+GRANT SELECT, INSERT, DELETE ON swept_blobs TO mnema_app;
+
+-- Enter a blob in the ledger before it is stored.
+CREATE FUNCTION enter_blob(p_tenant uuid, p_uri text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    INSERT INTO blobs (tenant_id, uri) VALUES (p_tenant, p_uri);
+END $$;
+
+-- Store the content of a blob that is in the ledger. A stored content stays.
+CREATE FUNCTION put_blob_content(p_tenant uuid, p_uri text, p_content bytea) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    INSERT INTO blob_contents (tenant_id, uri, content) VALUES (p_tenant, p_uri, p_content) ON CONFLICT DO NOTHING;
+END $$;
 
 CREATE TABLE conv_messages (
     tenant_id        uuid NOT NULL,
@@ -53,6 +76,37 @@ CREATE INDEX conv_messages_tags ON conv_messages USING gin ((tags || ARRAY['_t' 
 GRANT SELECT, INSERT, DELETE ON conv_messages TO mnema_app;
 GRANT UPDATE (turn_id, track_id, text, tags, hosted_uri, version, made_at, updated_at) ON conv_messages TO mnema_app;
 
+-- Take blobs that no artifact refers to out of the ledger, and return how many. Contents in PostgreSQL go at once; the others
+-- are noted in swept_blobs. The foreign key of conv_messages refuses to take out a blob that is being referred to.
+CREATE FUNCTION remove_blobs(p_tenant uuid, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_count int;
+BEGIN
+    WITH kept_here AS MATERIALIZED (
+        SELECT uri FROM blob_contents WHERE tenant_id = p_tenant AND uri = ANY (p_uris)),
+    removed AS (
+        DELETE FROM blobs WHERE tenant_id = p_tenant AND uri = ANY (p_uris) RETURNING uri),
+    noted AS (
+        INSERT INTO swept_blobs (tenant_id, uri)
+            SELECT p_tenant, uri FROM removed WHERE uri NOT IN (SELECT uri FROM kept_here))
+    SELECT count(*) INTO v_count FROM removed;
+    RETURN v_count;
+END $$;
+
+-- Take at most p_limit blobs out of the ledger that are older than p_before and that no artifact refers to. Skips a blob that
+-- is being referred to at this moment.
+CREATE FUNCTION sweep_blobs(p_tenant uuid, p_before timestamptz, p_limit int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    RETURN remove_blobs(p_tenant, ARRAY (
+        SELECT b.uri FROM blobs b
+        WHERE b.tenant_id = p_tenant AND b.created_at < p_before
+          AND NOT EXISTS (SELECT FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.hosted_uri = b.uri)
+        ORDER BY b.created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+END $$;
+GRANT EXECUTE ON FUNCTION enter_blob(uuid, text), put_blob_content(uuid, text, bytea), remove_blobs(uuid, text[]),
+    sweep_blobs(uuid, timestamptz, int) TO mnema_app;
+
 -- Store, replace and delete artifacts of one conversation, and add jobs, in one transaction. A row with `text` null is
 -- deleted. `expect` is the version to replace (0: there is none; null: any); another one fails with 40001.
 CREATE FUNCTION put_artifacts(p_tenant uuid, p_user text, p_conversation text, p_rows jsonb, p_jobs jsonb)
@@ -63,7 +117,11 @@ DECLARE
     v_row conv_messages;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    PERFORM know_users(p_tenant, jsonb_build_array(p_user));
+    LOOP  -- the lock holds off an erasure; after one that came first, the user is new
+        PERFORM know_users(p_tenant, jsonb_build_array(p_user));
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = p_user FOR KEY SHARE;
+        EXIT WHEN FOUND;
+    END LOOP;
     FOR r IN SELECT * FROM jsonb_to_recordset(p_rows) AS x(id uuid, kind text, place text, turn_id text, track_id text, text text,
                  tags jsonb, hosted_uri text, made_at timestamptz, expect bigint) ORDER BY kind, place
     LOOP

@@ -1,0 +1,8 @@
+CREATE OR REPLACE FUNCTION public.enter_blob(p_tenant uuid, p_uri text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    INSERT INTO blobs (tenant_id, uri) VALUES (p_tenant, p_uri);
+END $function$;

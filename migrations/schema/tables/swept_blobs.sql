@@ -1,0 +1,6 @@
+CREATE TABLE swept_blobs (
+    tenant_id uuid NOT NULL,
+    uri text NOT NULL,
+    CONSTRAINT swept_blobs_pkey PRIMARY KEY (tenant_id, uri),
+    CONSTRAINT swept_blobs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id) ON DELETE CASCADE
+);
