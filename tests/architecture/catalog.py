@@ -20,6 +20,7 @@ DEFINERS = {
     "paused_jobs()": "mnema_jobs",
     "list_tenants()": "mnema_auth",
     "search_lexical(bigint,text,text[],jsonb,integer)": "mnema_search",
+    "tagged_artifacts(text,text,timestamp with time zone,integer)": "mnema_search",
 }
 """The only functions that see across tenants, and whose they are."""
 
@@ -181,7 +182,10 @@ async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
 
 async def definer_powers(connection: asyncpg.Connection) -> list[str]:
     """The definers' roles may look at what they search, and nothing else."""
-    seen = ("auth api_keys", "auth tenants", "jobs job_pauses", "jobs jobs", "search memories", "search store_items")
+    seen = (
+        *("auth api_keys", "auth tenants", "jobs job_pauses", "jobs jobs"),
+        *("search memories", "search store_items", "search conv_messages"),
+    )
     allowed = [f"mnema_{role_and_table} SELECT" for role_and_table in seen]
     return await _column(
         connection,

@@ -21,7 +21,7 @@ MAX_QUERY: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What one turn said: its objective and topics, and its signals by kind. `made_at` is aware, in UTC."""
+    """The memory of one turn: its objective and topics, and its signals by kind. `made_at` is aware, in UTC."""
 
     turn_id: str
     made_at: datetime
