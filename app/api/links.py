@@ -112,3 +112,7 @@ FACTS_STORED = _fact_links("$response.body#/facts/0/id") | _operation_link(
 PROJECT_FACT = _fact_links("$response.body#/fact_id")
 FACT_ANSWER = _fact_links("$response.body#/facts/0/id")
 FACT_HISTORY = _next_page_link("facts_history", fact_id="$request.path.fact_id")
+STORED_TURN = _operation_link(
+    "turn_memory_get_turn", conversation_id="$request.path.conversation_id", user_id="$request.body#/user_id"
+) | _operation_link("users_export", user_id="$request.body#/user_id")
+ARTIFACTS = _next_page_link("turn_memory_list_artifacts", conversation_id="$request.path.conversation_id")

@@ -32,6 +32,7 @@ from app.bootstrap.periodic import run_periodically
 from app.bootstrap.recall import build_recall
 from app.bootstrap.retention import build_retention
 from app.bootstrap.tenancy import build_tenancy
+from app.bootstrap.turn_memory import TurnMemoryUseCases, build_turn_memory
 from app.config.loader import Policies
 from app.config.settings import Settings
 from app.config.version import VERSION
@@ -101,6 +102,7 @@ class Application:
     search: SearchMemories
     facts: FactUseCases
     chat: ChatUseCases
+    turn_memory: TurnMemoryUseCases
     delta: ReadDelta
     threads: ReadThreads
     history: ReadHistory
@@ -210,6 +212,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         search=recall.search,
         facts=facts,
         chat=build_chat(parts, memory, facts, forgetting),
+        turn_memory=build_turn_memory(parts, blobs, limits),
         delta=recall.delta,
         threads=recall.threads,
         history=memory.history,

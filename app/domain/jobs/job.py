@@ -28,6 +28,7 @@ class JobKind(StrEnum):
     same_fact = "same_fact"
     embed = "embed"
     blobs = "blobs"
+    memory_reconcile = "memory_reconcile"
 
 
 class JobState(StrEnum):

@@ -60,7 +60,7 @@ def read_fingerprint(turn_id: str, made_at: datetime, raw: Mapping[str, Any]) ->
     signals = {kind.value: read_signals(kind, raw.get(kind.value) or ()) for kind in SignalKind}
     return Fingerprint(
         turn_id=turn_id,
-        made_at=made_at.astimezone(UTC),
+        made_at=whole_milliseconds(made_at),
         objective=read_text(raw.get("objective"), "objective", MAX_OBJECTIVE),
         topics=read_texts(raw.get("topics") or (), "topics", MAX_TOPICS, MAX_TOPIC),
         ctx_retrieval_queries=read_texts(
@@ -82,6 +82,11 @@ def read_texts(raw: Iterable[Any], name: str, most: int, longest: int) -> tuple[
     if len(given) > most:
         raise InvalidInput(f"{name} may have at most {most} items", param=name)
     return tuple(dict.fromkeys(text for item in given if (text := read_text(item, name, longest))))
+
+
+def whole_milliseconds(moment: datetime) -> datetime:
+    """Return a time in UTC without the part of a millisecond, which `format_time` leaves out."""
+    return moment.astimezone(UTC).replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
 def format_time(moment: datetime) -> str:

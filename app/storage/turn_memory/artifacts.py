@@ -1,9 +1,13 @@
 """Artifacts of turn memory: index rows in PostgreSQL, each written and read in one round trip."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
 from typing import Any
 
 from app.domain.jobs.job import NewJob
+from app.domain.paging import Position
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, ArtifactKind, Conversation
 from app.storage.identity import new_id
@@ -11,7 +15,20 @@ from app.storage.rows import new_job_row
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row, UnitOfWork
 
-_SQL = load_statements("turn_memory/artifacts.sql")
+COLUMNS = (
+    *("id", "conversation_id", "turn_id", "track_id", "kind", "place", "text", "tags", "hosted_uri"),
+    *("version", "made_at", "created_at", "updated_at"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFilter:
+    """The artifacts to list: those made since a time, of kinds, with a tag, of a turn; None leaves out a condition."""
+
+    since: datetime
+    kinds: Sequence[ArtifactKind] | None = None
+    tag: str | None = None
+    turn_id: str | None = None
 
 
 class ArtifactStorage:
@@ -23,7 +40,7 @@ class ArtifactStorage:
     async def put_artifacts(
         self,
         principal: Principal,
-        place: Conversation,
+        conversation: Conversation,
         changes: Sequence[ArtifactChange],
         jobs: Sequence[tuple[NewJob, str]] = (),
     ) -> list[Artifact]:
@@ -33,33 +50,58 @@ class ArtifactStorage:
         """
         rows = [_change_row(change) for change in changes]
         queued = [{**new_job_row(job), "slot": slot} for job, slot in jobs]
-        return [artifact_from_row(row) for row in await self._uow.call(principal, _SQL["put"], *place, rows, queued)]
+        stored = await self._uow.call(principal, _format_statement("put"), *conversation, rows, queued)
+        return [artifact_from_row(row) for row in stored]
 
-    async def get_artifact(
-        self, tx: ReadTx, principal: Principal, place: Conversation, kind: ArtifactKind, at: str
-    ) -> Artifact | None:
-        """Return the artifact of a kind at a place of the conversation, or None."""
-        row = await tx.fetchrow(_SQL["get"], principal.tenant_id, *place, kind, at)
-        return artifact_from_row(row) if row else None
+    async def get_turn(
+        self, tx: ReadTx, principal: Principal, conversation: Conversation, turn_id: str
+    ) -> list[Artifact]:
+        """Return the log and the fingerprint of a turn, and the active set and the start of its conversation."""
+        return await _fetch(tx, "turn", principal, conversation, turn_id)
+
+    async def list_of_turn(
+        self, tx: ReadTx, principal: Principal, conversation: Conversation, turn_id: str
+    ) -> list[Artifact]:
+        """Return all artifacts of a turn."""
+        return await _fetch(tx, "of_turn", principal, conversation, turn_id)
+
+    async def get_titles(self, tx: ReadTx, principal: Principal, conversation: Conversation) -> list[Artifact]:
+        """Return the active set and the start of a conversation, which have its title."""
+        return await _fetch(tx, "titles", principal, conversation)
+
+    async def list_artifacts(
+        self,
+        tx: ReadTx,
+        principal: Principal,
+        conversation: Conversation,
+        where: ArtifactFilter,
+        after: Position | None,
+        limit: int,
+    ) -> list[Artifact]:
+        """Return a page of artifacts, newest first. `after`: the place of the previous page's last artifact."""
+        kinds = None if where.kinds is None else [kind.value for kind in where.kinds]
+        conditions = where.since, kinds, where.tag, where.turn_id
+        return await _fetch(tx, "page", principal, conversation, *conditions, *(after or (None, None)), limit)
+
+    async def list_turn_ids(
+        self, tx: ReadTx, principal: Principal, conversation: Conversation, limit: int
+    ) -> list[str]:
+        """Return the ids of the newest turns, newest first."""
+        rows = await tx.fetch(_format_statement("turn_ids"), principal.tenant_id, *conversation, limit)
+        return [row["place"] for row in rows]
+
+
+async def _fetch(
+    tx: ReadTx, statement: str, principal: Principal, conversation: Conversation, *args: Any
+) -> list[Artifact]:
+    rows = await tx.fetch(_format_statement(statement), principal.tenant_id, *conversation, *args)
+    return [artifact_from_row(row) for row in rows]
 
 
 def artifact_from_row(row: Row) -> Artifact:
-    """Return the artifact of a row."""
-    return Artifact(
-        id=row["id"],
-        kind=ArtifactKind(row["kind"]),
-        place=row["place"],
-        turn_id=row["turn_id"],
-        track_id=row["track_id"],
-        text=row["text"],
-        tags=tuple(row["tags"]),
-        hosted_uri=row["hosted_uri"],
-        version=row["version"],
-        made_at=row["made_at"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        conversation_id=row["conversation_id"],
-    )
+    """Return the artifact of a row with COLUMNS."""
+    values = {name: row[name] for name in COLUMNS}
+    return Artifact(**{**values, "kind": ArtifactKind(row["kind"]), "tags": tuple(row["tags"])})
 
 
 def _change_row(change: ArtifactChange) -> dict[str, Any]:
@@ -75,3 +117,9 @@ def _change_row(change: ArtifactChange) -> dict[str, Any]:
         "made_at": change.made_at.isoformat(),
         "expect": change.expect,
     }
+
+
+@cache
+def _format_statement(name: str) -> str:
+    columns = ", ".join(f"c.{column}" for column in COLUMNS)
+    return load_statements("turn_memory/artifacts.sql")[name].format(columns=columns)

@@ -1,0 +1,30 @@
+"""The builder of the capability `turn_memory`: turns, artifacts, active sets."""
+
+from dataclasses import dataclass
+
+from app.bootstrap.parts import SharedParts
+from app.storage.turn_memory.artifacts import ArtifactStorage
+from app.usecases.tenancy.limits import Limits
+from app.usecases.turn_memory.active_set import ManageActiveSet
+from app.usecases.turn_memory.artifacts import ReadArtifacts
+from app.usecases.turn_memory.blobs import StoreBlobs
+from app.usecases.turn_memory.turns import ChangeTurns
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMemoryUseCases:
+    """The use-cases of one application's turn memory."""
+
+    turns: ChangeTurns
+    read: ReadArtifacts
+    active_set: ManageActiveSet
+
+
+def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> TurnMemoryUseCases:
+    """Build the use-cases of turn memory."""
+    artifacts, policy = ArtifactStorage(parts.uow), parts.policies.turn_memory
+    return TurnMemoryUseCases(
+        turns=ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock),
+        read=ReadArtifacts(parts.uow, artifacts, blobs, policy, parts.clock),
+        active_set=ManageActiveSet(parts.uow, artifacts, policy, parts.clock),
+    )

@@ -1,0 +1,114 @@
+"""The state of one turn, from which a change is computed, and the rows that the change writes."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from app.domain.jobs.job import JobKind, NewJob
+from app.domain.turn_memory.active_set import ActiveSet
+from app.domain.turn_memory.artifacts import ACTIVE_SET_PLACE, Artifact, ArtifactChange, ArtifactKind, Conversation
+from app.domain.turn_memory.fingerprint import MAX_TITLE, Fingerprint
+from app.domain.turn_memory.turn_log import TurnLog
+
+TITLE_CHARS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class TurnState:
+    """What is stored of a turn and of its conversation. A change returns a copy with the new values.
+
+    - `stored`: the index rows by kind, as they were read. A row of another version is never overwritten.
+    - `tags`: tags of the fingerprint besides its own.
+    - `others`: further artifacts to store or delete with the change.
+    """
+
+    turn_id: str
+    now: datetime
+    log: TurnLog | None = None
+    fingerprint: Fingerprint | None = None
+    active: ActiveSet = field(default_factory=ActiveSet)
+    track_id: str | None = None
+    tags: tuple[str, ...] = ()
+    stored: tuple[Artifact, ...] = ()
+    others: Sequence[ArtifactChange] = ()
+
+    def of_kind(self, kind: ArtifactKind) -> Artifact | None:
+        """Return the stored row of a kind, or None."""
+        return next((artifact for artifact in self.stored if artifact.kind is kind), None)
+
+    def with_fingerprint(self, fingerprint: Fingerprint, tags: Sequence[str] = ()) -> "TurnState":
+        """Return the state with a fingerprint, in the log too. A turn's first one counts in the active set."""
+        log = self.log or TurnLog(self.turn_id, fingerprint.made_at)
+        count = self.active.since_last_reconcile + (self.fingerprint is None)
+        active = replace(self.active, since_last_reconcile=count)
+        changed = replace(self, log=log.with_fingerprint(fingerprint), fingerprint=fingerprint, tags=tuple(tags))
+        return replace(changed, active=active).with_title(fingerprint.conversation_title)
+
+    def with_title(self, title: str) -> "TurnState":
+        """Return the state with a conversation title; an empty one changes nothing."""
+        return replace(self, active=replace(self.active, conversation_title=title)) if title else self
+
+
+def changed_rows(before: TurnState, after: TurnState, log_uri: str | None) -> list[ArtifactChange]:
+    """Return the rows that a change writes. `log_uri` is the blob of the changed log, None if it did not change."""
+    rows = list(after.others)
+    if log_uri is not None and after.log is not None:
+        rows.append(
+            _turn_row(before, after, ArtifactKind.turn_log, after.log.as_snapshot(), after.log.made_at, log_uri)
+        )
+    if after.fingerprint is not None and (after.fingerprint, after.tags) != (before.fingerprint, before.tags):
+        text = json.dumps(after.fingerprint.as_json(), ensure_ascii=False)
+        row = _turn_row(before, after, ArtifactKind.fingerprint, text, after.fingerprint.made_at)
+        rows.append(replace(row, tags=list(dict.fromkeys((*after.fingerprint.tags(), *after.tags)))))
+    if after.active != before.active:
+        text = json.dumps(after.active.as_json(), ensure_ascii=False)
+        rows.append(_conversation_row(before, ArtifactKind.active_set, text))
+    if before.of_kind(ArtifactKind.start) is None and (after.log or after.fingerprint) is not None:
+        rows.append(_conversation_row(before, ArtifactKind.start, json.dumps(_start(after), ensure_ascii=False)))
+    return rows
+
+
+def reconcile_jobs(
+    before: TurnState, after: TurnState, conversation: Conversation, every: int
+) -> list[tuple[NewJob, str]]:
+    """Return the job that reconciles the buckets, with its slot, once for each `every` fingerprints since the last
+    time. Return nothing if `every` is 0.
+    """
+    active = after.active
+    if not every or active.since_last_reconcile // every == before.active.since_last_reconcile // every:
+        return []
+    user_id, conversation_id = conversation
+    slot = json.dumps([*conversation, str(active.last_reconciled_ts), active.since_last_reconcile // every])
+    return [(NewJob(JobKind.memory_reconcile, user_id, {"conversation_id": conversation_id}), slot)]
+
+
+def _turn_row(
+    before: TurnState, after: TurnState, kind: ArtifactKind, text: str, made_at: datetime, uri: str | None = None
+) -> ArtifactChange:
+    row = before.of_kind(kind)
+    return ArtifactChange(
+        kind,
+        after.turn_id,
+        text,
+        made_at,
+        turn_id=after.turn_id,
+        track_id=after.track_id,
+        tags=[kind.value],
+        hosted_uri=uri,
+        expect=row.version if row else 0,
+    )
+
+
+def _conversation_row(before: TurnState, kind: ArtifactKind, text: str) -> ArtifactChange:
+    row = before.of_kind(kind)
+    return ArtifactChange(kind, ACTIVE_SET_PLACE, text, before.now, tags=[kind.value], expect=row.version if row else 0)
+
+
+def _start(state: TurnState) -> dict[str, str]:
+    """Return the index of `conv.start`: a title from the first words of the conversation."""
+    words = (state.log.user_text if state.log else "") or (state.fingerprint.objective if state.fingerprint else "")
+    line = " ".join(words[: 4 * MAX_TITLE].split())
+    title = line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
+    return {"conversation_title": state.active.conversation_title or title}

@@ -1,0 +1,1 @@
+"""Turn memory over HTTP."""
