@@ -14,6 +14,11 @@ from app.api.transport.signature import signature_of
 
 MAX_NAME_CHARS = 60
 """Characters of an unknown name that are compared and repeated in the answer."""
+PARTS = (
+    *("active-set", "artifacts", "assistant-signals", "buckets", "context", "feedback", "fingerprint", "reconcile"),
+    "summarize",
+)
+"""The last parts of paths below a conversation or a turn."""
 MAX_REPORTED = 5
 """Unknown names that are reported one by one."""
 
@@ -35,7 +40,40 @@ class RankConvertor(Convertor[int]):
         return str(value)
 
 
+class TextConvertor(Convertor[str]):
+    """The base of ids in a path that may hold slashes."""
+
+    def convert(self, value: str) -> str:
+        """Return the id."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the id."""
+        return value
+
+
+class ConversationConvertor(TextConvertor):
+    """A conversation's id in a path that goes on behind it. It ends before the first `/turns/`."""
+
+    regex = "(?:(?!/turns/).)+"
+
+
+class LastConversationConvertor(TextConvertor):
+    """A conversation's id at the end of a path. It does not end in one of PARTS, which belongs to another route."""
+
+    regex = f"(?!.*/(?:{'|'.join(PARTS)})$)(?:(?!/turns/).)+"
+
+
+class LastTurnConvertor(TextConvertor):
+    """A turn's id at the end of a path. It does not end in one of PARTS either."""
+
+    regex = f"(?!.*/(?:{'|'.join(PARTS)})$).+"
+
+
 register_url_convertor("rank", RankConvertor())
+register_url_convertor("conversation", ConversationConvertor())
+register_url_convertor("last_conversation", LastConversationConvertor())
+register_url_convertor("last_turn", LastTurnConvertor())
 
 
 class StrictRoute(APIRoute):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from app.domain.errors import InvalidInput
+from app.domain.errors import EmptyText, InvalidInput
 from app.domain.text_rules import normalise_text
 
 MAX_SIGNALS: Final = 32
@@ -79,7 +79,7 @@ def read_signal(kind: SignalKind, raw: Mapping[str, Any]) -> Signal:
     """Return the signal of a JSON object. Raise InvalidInput for a missing key or an unknown severity or scope."""
     key = read_text(raw.get("key"), f"{kind}.key", MAX_KEY)
     if not key:
-        raise InvalidInput(f"{kind}: a signal needs a key", param=kind.value)
+        raise EmptyText(f"{kind}: a signal needs a key", param=kind.value)
     severity = raw.get("severity") or DEFAULT_SEVERITY[kind]
     scope = raw.get("scope") or SCOPES[0]
     for name, value, known in (("severity", severity, SEVERITIES[kind]), ("scope", scope, SCOPES)):

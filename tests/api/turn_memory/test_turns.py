@@ -184,3 +184,25 @@ async def test_a_bad_fingerprint_is_refused_and_nothing_is_stored(
 async def test_another_tenants_project_is_unknown(http: httpx.AsyncClient) -> None:
     body = MAYA | {"user_text": "Hello", "project_id": "acme/support"}
     refused(await http.put(f"{TALK}/turns/turn_1", json=body), 404, "unknown_project")
+
+
+async def test_ids_may_hold_slashes(http: httpx.AsyncClient) -> None:
+    talk = "/conversations/a/b%2Fc"
+    await put_fingerprint(http, "t%2F1", talk=talk, objective="slashes")
+    assert (await get_turn(http, "t/1", talk))["turn_id"] == "t/1"
+    assert (await artifacts(http, "/conversations/a/b/c", kind=FINGERPRINT))["items"][0]["turn_id"] == "t/1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", f"{TALK}/active-set"),
+        ("DELETE", f"{TALK}/artifacts"),
+        ("GET", f"{TALK}/turns/turn_1/fingerprint"),
+        ("DELETE", f"{TALK}/turns/turn_1/fingerprint"),
+    ],
+)
+async def test_a_part_of_a_conversation_is_no_conversation(http: httpx.AsyncClient, method: str, path: str) -> None:
+    answer = await http.request(method, path, params={"user": "maya"})
+    refused(answer, 405, "method_not_allowed")
+    assert method not in answer.headers["allow"]

@@ -22,7 +22,7 @@ from app.api.transport.parameters import StrictRoute
 from app.domain.chat.conversation import default_user
 
 router = APIRouter(tags=["chat"], route_class=StrictRoute)
-_CONVERSATION = "/conversations/{conversation_id:path}"
+_CONVERSATION = "/conversations/{conversation_id:last_conversation}"
 User = Annotated[Identifier | None, Query(description="the remembered user; absent: the key's own")]
 
 

@@ -26,11 +26,13 @@ from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import ArtifactKind, Conversation
 from app.usecases.turn_memory.artifacts import ArtifactQuery
 
-router = APIRouter(prefix="/conversations/{conversation_id:path}", tags=["turn_memory"], route_class=StrictRoute)
+router = APIRouter(
+    prefix="/conversations/{conversation_id:conversation}", tags=["turn_memory"], route_class=StrictRoute
+)
 ConversationId = Annotated[Identifier, Path(description="the conversation: the thread of its turns")]
 TurnId = Annotated[Identifier, Path(description="the id that the client gave the turn")]
 UserId = Annotated[Identifier, Query(description="the user whose conversation it is")]
-_TURN = "/turns/{turn_id:path}"
+_TURN = "/turns/{turn_id:last_turn}"
 _WRITE_ERRORS = openapi_errors(400, 401, 403, 404, 413, 422, 503)
 _READ_ERRORS = openapi_errors(401, 403, 404, 422, 503)
 
@@ -44,7 +46,7 @@ async def conversation_of(
     return Conversation(body.user_id, conversation_id)
 
 
-@router.put(_TURN + "/fingerprint", response_model=FingerprintOut, responses=_WRITE_ERRORS)
+@router.put("/turns/{turn_id:path}/fingerprint", response_model=FingerprintOut, responses=_WRITE_ERRORS)
 async def put_fingerprint(
     app: App, principal: Writer, conversation_id: ConversationId, turn_id: TurnId, body: FingerprintIn
 ) -> FingerprintOut:
