@@ -41,12 +41,12 @@ CLOCK_SKEW = timedelta(seconds=5)
 """The time by which a caller's clock may be ahead."""
 
 
-def past_moment(moment: datetime | None, now: datetime) -> datetime:
+def past_moment(moment: datetime | None, now: datetime, name: str = "created_at") -> datetime:
     """Return a caller's time, at most `now`; None is `now`. Raise InvalidInput if it lies in the future."""
     if moment is None:
         return now
     if check_moment(moment) > now + CLOCK_SKEW:
-        raise InvalidInput("created_at lies in the future")
+        raise InvalidInput(f"{name} lies in the future", param=name)
     return min(moment, now)
 
 

@@ -200,7 +200,7 @@ class ChangeTurns:
         return StoredTurn(after, stored)
 
     def _moment(self, given: datetime | None, stored: datetime | None, now: datetime) -> datetime:
-        return whole_milliseconds(past_moment(given, now) if given or stored is None else stored)
+        return whole_milliseconds(past_moment(given, now, "made_at") if given or stored is None else stored)
 
 
 def _given(value: Any, stored: Any) -> Any:

@@ -44,7 +44,7 @@ ONLY_THE_SERVER_KNOWS = {
             "only a procedural memory has steps_text",
             "steps_text: .*",  # numbered steps, each telling what to do
             "ask for procedural alone: .*",
-            "created_at lies in the future",  # relative to now
+            "(created|made)_at lies in the future",  # relative to now
             "kind ranked needs a rank; kind single has none",  # two fields
             "body: Value error, give text or facts, and not both",  # two fields
             "rank needs topic_key",  # two fields
