@@ -31,6 +31,7 @@ from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
+from app.domain.turn_memory import blocks, views
 
 COMBINING: Final = ("\u0301\u0327", "\u0f73")
 UNITS: Final = (
@@ -72,6 +73,20 @@ def chat_body(text: str) -> bytes:
     """Return a chat with this text as its message, as part of it, and as the name of a field."""
     parts = [{"type": "text", "text": text}, {"type": "text", "text": text[:100]}]
     return json.dumps({text: 1, "memory_id": "c", "messages": [{"role": "user", "content": parts}]}).encode()
+
+
+def make_turn(text: str) -> dict[str, object]:
+    """Return a turn with this text in every place."""
+    names = ("turn_id", "made_at", "ts", "objective", "text", "user", "assistant", "summary", "origin", "reaction")
+    signals = [{"key": text, "value": [text], "scope": text, "severity": text}, text]
+    return dict.fromkeys(names, text) | {"topics": [text], "facts": signals, "assistant_signals": signals}
+
+
+def show_views(text: str) -> list[list[views.Block]]:
+    """Return all views of a conversation of such a turn."""
+    turns = [make_turn(text)]
+    rows = views.ContextRows(None, turns, turns, turns, turns[0], turns[0], turns, turns)
+    return [views.build_view(views.ViewRequest(view, "turn", [text]), rows, NOW) for view in views.ViewName]
 
 
 FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
@@ -131,6 +146,10 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "EventStream": lambda text: chat_answer.EventStream(100).feed(text.encode()),
     "EventStream, lines": lambda text: chat_answer.EventStream(100).feed(text.replace("a", "\ndata: x").encode()),
     "read_plain_answer": lambda text: chat_answer.read_plain_answer(text.encode()),
+    "format_turn_memories_block": lambda text: blocks.format_turn_memories_block([make_turn(text)]),
+    "format_feedback_block": lambda text: blocks.format_feedback_block([make_turn(text)], now=NOW),
+    "format_assistant_signals_block": lambda text: blocks.format_assistant_signals_block([make_turn(text)], now=NOW),
+    "build_view": show_views,
     # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
     "candidate": lambda text: multi_fact.broken_rule(
