@@ -65,6 +65,7 @@ GRANT EXECUTE ON FUNCTION apply_changes_minilm_l6_v2(uuid,jsonb,uuid[],halfvec[]
 GRANT EXECUTE ON FUNCTION apply_fact_operation(uuid,jsonb,text,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION apply_facts(uuid,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION ascii_words(text) TO mnema_app;
+GRANT EXECUTE ON FUNCTION assistant_signals(uuid,text,timestamp with time zone,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION authenticate(bytea) TO mnema_app;
 GRANT EXECUTE ON FUNCTION change_fact(jsonb,text,facts,facts) TO mnema_app;
 GRANT EXECUTE ON FUNCTION change_memories(uuid,jsonb) TO mnema_app;
@@ -141,6 +142,7 @@ GRANT EXECUTE ON FUNCTION tell_threads(uuid,jsonb,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION thread_key(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION thread_place(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION told_since(uuid,text,bigint,integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION turn_memory_context(uuid,text,text,text,text[],timestamp with time zone,boolean,integer,integer,integer,integer,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION update_memory(memories,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION user_pk_of(uuid,text) TO mnema_app;
 

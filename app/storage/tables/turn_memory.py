@@ -72,6 +72,13 @@ Index(
     postgresql_where=sql("hosted_uri IS NOT NULL"),
 )
 Index(
+    "conv_messages_signals",
+    *(conv_messages.c[name] for name in ("tenant_id", "user_id")),
+    desc("made_at"),
+    desc("id"),
+    postgresql_where=sql("kind = 'artifact:turn.fingerprint.v1' AND tags @> '{assistant_signal}'"),
+)
+Index(
     "conv_messages_tags",
     sql("(tags || ARRAY['_t' || tenant_id::text, '_u' || user_id])"),
     postgresql_using="gin",

@@ -25,4 +25,5 @@ CREATE TABLE conv_messages (
 CREATE INDEX conv_messages_blob ON conv_messages USING btree (tenant_id, hosted_uri) WHERE hosted_uri IS NOT NULL;
 CREATE INDEX conv_messages_by_age ON conv_messages USING btree (tenant_id, made_at);
 CREATE INDEX conv_messages_newest ON conv_messages USING btree (tenant_id, user_id, conversation_id, kind, made_at DESC, id DESC);
+CREATE INDEX conv_messages_signals ON conv_messages USING btree (tenant_id, user_id, made_at DESC, id DESC) WHERE kind = 'artifact:turn.fingerprint.v1'::text AND tags @> '{assistant_signal}'::text[];
 CREATE INDEX conv_messages_tags ON conv_messages USING gin ((tags || ARRAY['_t'::text || tenant_id::text, '_u'::text || user_id]));

@@ -70,6 +70,9 @@ CREATE TABLE conv_messages (
 CREATE INDEX conv_messages_newest ON conv_messages (tenant_id, user_id, conversation_id, kind, made_at DESC, id DESC);
 CREATE INDEX conv_messages_by_age ON conv_messages (tenant_id, made_at);
 CREATE INDEX conv_messages_blob ON conv_messages (tenant_id, hosted_uri) WHERE hosted_uri IS NOT NULL;
+-- Where the newest assistant signals of a user are read: 0.1 ms, where the index of tags took 1.1 for 2,000 turns.
+CREATE INDEX conv_messages_signals ON conv_messages (tenant_id, user_id, made_at DESC, id DESC)
+    WHERE kind = 'artifact:turn.fingerprint.v1' AND tags @> '{assistant_signal}';
 -- Row-level security keeps a GIN index of tags out of a plan, because @> is not leakproof. tagged_artifacts reaches it, and
 -- finds the tenant and the user among the tags.
 CREATE INDEX conv_messages_tags ON conv_messages USING gin ((tags || ARRAY['_t' || tenant_id::text, '_u' || user_id]));
@@ -169,3 +172,87 @@ CREATE FUNCTION tagged_artifacts(p_user text, p_tag text, p_since timestamptz, p
 $$;
 REVOKE ALL ON FUNCTION tagged_artifacts(text, text, timestamptz, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION tagged_artifacts(text, text, timestamptz, int) TO mnema_app;
+
+-- Return the newest fingerprints of a user that have assistant signals, made since p_since, in all conversations.
+CREATE FUNCTION assistant_signals(p_tenant uuid, p_user text, p_since timestamptz, p_limit int)
+    RETURNS TABLE (conversation_id text, turn_id text, made_at timestamptz, content text) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    RETURN QUERY SELECT c.conversation_id, c.turn_id, c.made_at, c.text FROM conv_messages c
+        WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.made_at >= p_since
+            AND c.kind = 'artifact:turn.fingerprint.v1' AND c.tags @> '{assistant_signal}'
+        ORDER BY c.made_at DESC, c.id DESC LIMIT p_limit;
+END $$;
+GRANT EXECUTE ON FUNCTION assistant_signals(uuid, text, timestamptz, int) TO mnema_app;
+
+-- Return the index rows that a view is built from, made since p_since, in one round trip. It reads no blob.
+-- p_turn: the current turn. p_named: the selected turns, by id or its beginning; NULL: those of the active set.
+-- p_logs, p_window, p_most, p_reactions and p_signals: the numbers of prior turns, of newest fingerprints, of fingerprints
+-- with those that are not reconciled yet, of reactions, and of turns with assistant signals. p_whole: the fingerprints of
+-- the window are needed even if turns are selected.
+CREATE FUNCTION turn_memory_context(p_tenant uuid, p_user text, p_conversation text, p_turn text, p_named text[],
+                                    p_since timestamptz, p_whole boolean, p_logs int, p_window int, p_most int,
+                                    p_reactions int, p_signals int)
+    RETURNS TABLE (part text, turn_id text, conversation_id text, made_at timestamptz, content text) LANGUAGE plpgsql AS $$
+DECLARE
+    v_set text;
+    v_delta timestamptz;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    SELECT c.text INTO v_set FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+        AND c.conversation_id = p_conversation AND c.kind = 'conversation.active_set.v1' AND c.place = '';
+    IF v_set IS NOT NULL THEN
+        RETURN QUERY SELECT 'active_set', NULL, p_conversation, NULL::timestamptz, v_set;
+        v_delta := (v_set::jsonb ->> 'last_reconciled_ts')::timestamptz;
+        IF p_named IS NULL AND jsonb_typeof(v_set::jsonb -> 'selected_local_memories_turn_ids') = 'array' THEN
+            p_named := ARRAY (SELECT jsonb_array_elements_text(v_set::jsonb -> 'selected_local_memories_turn_ids'));
+        END IF;
+    END IF;
+    RETURN QUERY SELECT 'log', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
+        WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
+            AND c.kind = 'artifact:turn.log' AND c.made_at >= p_since AND c.place IS DISTINCT FROM p_turn
+        ORDER BY c.made_at DESC, c.id DESC LIMIT p_logs;
+    IF p_turn IS NOT NULL THEN
+        RETURN QUERY SELECT CASE c.kind WHEN 'artifact:turn.log' THEN 'current_log' ELSE 'current' END, c.turn_id,
+                c.conversation_id, c.made_at, c.text FROM conv_messages c
+            WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
+                AND c.kind IN ('artifact:turn.log', 'artifact:turn.fingerprint.v1') AND c.place = p_turn
+                AND c.made_at >= p_since;
+    END IF;
+    IF p_whole OR p_named IS NULL THEN
+        RETURN QUERY SELECT 'window', n.turn_id, n.conversation_id, n.made_at, n.text
+            FROM (SELECT c.*, row_number() OVER (ORDER BY c.made_at DESC, c.id DESC) AS number FROM conv_messages c
+                  WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
+                      AND c.kind = 'artifact:turn.fingerprint.v1' AND c.made_at >= p_since
+                  ORDER BY c.made_at DESC, c.id DESC LIMIT p_most) n
+            WHERE n.number <= p_window OR date_trunc('milliseconds', n.made_at) > v_delta;
+    END IF;
+    IF cardinality(p_named) > 0 THEN  -- the beginning of an id counts if no second turn begins so
+        RETURN QUERY WITH exact AS (
+                SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+                    AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1'
+                    AND c.place = ANY (p_named)
+            ), partial AS (
+                SELECT min(f.place) AS place
+                FROM (SELECT name FROM unnest(p_named) name WHERE name <> '' EXCEPT SELECT * FROM exact) m
+                CROSS JOIN LATERAL (
+                    SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+                        AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1'
+                        AND starts_with(c.place, m.name) LIMIT 2) f
+                GROUP BY m.name HAVING count(*) = 1)
+            SELECT 'named', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
+            WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
+                AND c.kind = 'artifact:turn.fingerprint.v1' AND c.made_at >= p_since
+                AND c.place = ANY (ARRAY (SELECT place FROM exact UNION SELECT place FROM partial));
+    END IF;
+    RETURN QUERY SELECT 'reaction', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
+        WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
+            AND c.kind = 'artifact:turn.log.reaction' AND c.made_at >= p_since
+        ORDER BY c.made_at DESC, c.id DESC LIMIT p_reactions;
+    IF p_signals > 0 THEN
+        RETURN QUERY SELECT 'signal', s.turn_id, s.conversation_id, s.made_at, s.content
+            FROM assistant_signals(p_tenant, p_user, p_since, p_signals) s;
+    END IF;
+END $$;
+GRANT EXECUTE ON FUNCTION turn_memory_context(uuid, text, text, text, text[], timestamptz, boolean, int, int, int, int, int)
+    TO mnema_app;

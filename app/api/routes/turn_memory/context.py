@@ -1,0 +1,70 @@
+"""Routes of views: what an agent reads of a conversation, and the assistant signals of a user."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import AfterValidator, Field
+
+from app.api.deps import App, Reader
+from app.api.errors import openapi_errors
+from app.api.schemas.fields import Identifier, storable_text
+from app.api.schemas.turn_memory.context import ContextOut, SignalTurnOut, SignalTurnsOut
+from app.api.transport.parameters import StrictRoute
+from app.domain.ids import MAX_LENGTH
+from app.domain.turn_memory.artifacts import Conversation
+from app.domain.turn_memory.blocks import MAX_TURNS
+from app.domain.turn_memory.views import ViewName, ViewRequest
+
+router = APIRouter(tags=["turn_memory"], route_class=StrictRoute)
+ConversationId = Annotated[Identifier, Path(description="the conversation: the thread of its turns")]
+TurnName = Annotated[str, Field(max_length=MAX_LENGTH), AfterValidator(storable_text)]
+
+
+@router.get(
+    "/conversations/{conversation_id:path}/context",
+    response_model=ContextOut,
+    responses=openapi_errors(401, 403, 422, 503),
+)
+async def get_context(
+    app: App,
+    principal: Reader,
+    conversation_id: ConversationId,
+    user_id: Annotated[Identifier, Query(description="the user whose conversation it is")],
+    view: Annotated[ViewName, Query(description="who reads it")],
+    turn_id: Annotated[Identifier | None, Query(description="the current turn; absent: there is none")] = None,
+    local_memories_turn_ids: Annotated[
+        list[TurnName] | None,
+        Query(
+            max_length=MAX_TURNS,
+            description="the selected turns, in place of those in the active set: ids or unique beginnings of ids; "
+            "an empty one alone selects none",
+        ),
+    ] = None,
+) -> ContextOut:
+    """Return what an agent reads of a conversation, newest turn first.
+
+    `gate` and `reconciler` have the newest turns' memories, those that are not reconciled yet and the selected ones, at
+    most 16. `downstream` and `final` have the selected turns' memories alone, as soon as something was selected. All
+    have the feedback; only `final` has the assistant signals, from all conversations of the user.
+    """
+    request = ViewRequest(view, turn_id, local_memories_turn_ids)
+    return ContextOut.from_view(
+        await app.turn_memory.context.read_view(principal, Conversation(user_id, conversation_id), request)
+    )
+
+
+@router.get(
+    "/users/{user_id:path}/assistant-signals",
+    response_model=SignalTurnsOut,
+    responses=openapi_errors(401, 403, 422, 503),
+)
+async def list_assistant_signals(
+    app: App,
+    principal: Reader,
+    user_id: Annotated[Identifier, Path(description="the user whose conversations they are")],
+    days: Annotated[int | None, Query(ge=1, le=3650, description="only turns of these days")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=100, description="maximum number of turns")] = None,
+) -> SignalTurnsOut:
+    """List the user's newest turns in which the assistant mentioned or promoted something, in all conversations."""
+    turns = await app.turn_memory.context.list_signals(principal, user_id, days, limit)
+    return SignalTurnsOut(items=[SignalTurnOut.from_turn(turn) for turn in turns])

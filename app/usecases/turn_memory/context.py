@@ -1,0 +1,63 @@
+"""Views: what an agent reads of a conversation, and the assistant signals of a user."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from app.domain.principal import Principal
+from app.domain.turn_memory.artifacts import Conversation
+from app.domain.turn_memory.blocks import MAX_TURNS
+from app.domain.turn_memory.policy import TurnMemoryPolicy
+from app.domain.turn_memory.views import Block, ViewName, ViewRequest, build_view
+from app.ports import Clock
+from app.storage.turn_memory.context import ContextLimits, ContextStorage
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The blocks of a view in their order."""
+
+    view: ViewName
+    blocks: list[Block]
+
+    @property
+    def text(self) -> str:
+        """All blocks, with a blank line between them."""
+        return "\n\n".join(block.text for block in self.blocks)
+
+
+class ReadContext:
+    """The use-cases that read views. All raise CategoryNotAllowed for a key that may not see turn memory."""
+
+    def __init__(self, storage: ContextStorage, policy: TurnMemoryPolicy, clock: Clock) -> None:
+        self._storage = storage
+        self._policy = policy
+        self._clock = clock
+
+    async def read_view(self, principal: Principal, conversation: Conversation, request: ViewRequest) -> View:
+        """Return a view of the conversation, read in one round trip from index rows alone."""
+        principal.require_categories([self._policy.category])
+        policy, now, is_final = self._policy, self._clock.now(), request.view is ViewName.final
+        limits = ContextLimits(
+            since=now - timedelta(days=policy.days),
+            logs=0 if is_final else policy.last_turns,
+            window=policy.last_turns,
+            most=MAX_TURNS,
+            always_window=request.view in (ViewName.gate, ViewName.reconciler),
+            reactions=policy.feedback_items,
+            signals=policy.signal_turns if is_final else 0,
+        )
+        rows = await self._storage.read_context(principal, conversation, request.turn_id, request.selection, limits)
+        return View(request.view, build_view(request, rows, now))
+
+    async def list_signals(
+        self, principal: Principal, user_id: str, days: int | None, limit: int | None
+    ) -> list[dict[str, Any]]:
+        """Return the user's newest turns with assistant signals in all conversations, as fingerprints.
+
+        By default the policy's `days` and `signal_turns`.
+        """
+        principal.require_categories([self._policy.category])
+        since = self._clock.now() - timedelta(days=days or self._policy.days)
+        found = await self._storage.list_signals(principal, user_id, since, limit or self._policy.signal_turns)
+        return [turn for turn in found if turn["assistant_signals"]]

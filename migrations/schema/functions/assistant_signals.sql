@@ -1,0 +1,11 @@
+CREATE OR REPLACE FUNCTION public.assistant_signals(p_tenant uuid, p_user text, p_since timestamp with time zone, p_limit integer)
+ RETURNS TABLE(conversation_id text, turn_id text, made_at timestamp with time zone, content text)
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    RETURN QUERY SELECT c.conversation_id, c.turn_id, c.made_at, c.text FROM conv_messages c
+        WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.made_at >= p_since
+            AND c.kind = 'artifact:turn.fingerprint.v1' AND c.tags @> '{assistant_signal}'
+        ORDER BY c.made_at DESC, c.id DESC LIMIT p_limit;
+END $function$;
