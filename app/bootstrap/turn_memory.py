@@ -1,13 +1,15 @@
-"""The builder of the capability `turn_memory`: turns, artifacts, active sets."""
+"""The builder of the capability `turn_memory`: turns, artifacts, active sets, views."""
 
 from dataclasses import dataclass
 
 from app.bootstrap.parts import SharedParts
 from app.storage.turn_memory.artifacts import ArtifactStorage
+from app.storage.turn_memory.context import ContextStorage
 from app.usecases.tenancy.limits import Limits
 from app.usecases.turn_memory.active_set import ManageActiveSet
 from app.usecases.turn_memory.artifacts import ReadArtifacts
 from app.usecases.turn_memory.blobs import StoreBlobs
+from app.usecases.turn_memory.context import ReadContext
 from app.usecases.turn_memory.turns import ChangeTurns
 
 
@@ -18,6 +20,7 @@ class TurnMemoryUseCases:
     turns: ChangeTurns
     read: ReadArtifacts
     active_set: ManageActiveSet
+    context: ReadContext
 
 
 def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> TurnMemoryUseCases:
@@ -27,4 +30,5 @@ def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> 
         turns=ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock),
         read=ReadArtifacts(parts.uow, artifacts, blobs, policy, parts.clock),
         active_set=ManageActiveSet(parts.uow, artifacts, policy, parts.clock),
+        context=ReadContext(ContextStorage(parts.uow), policy, parts.clock),
     )

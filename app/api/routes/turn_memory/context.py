@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
+from app.api.routes.turn_memory.turns import ConversationId, UserId
 from app.api.schemas.fields import Identifier, storable_text
 from app.api.schemas.turn_memory.context import ContextOut, SignalTurnOut, SignalTurnsOut
 from app.api.transport.parameters import StrictRoute
@@ -16,12 +17,11 @@ from app.domain.turn_memory.blocks import MAX_TURNS
 from app.domain.turn_memory.views import ViewName, ViewRequest
 
 router = APIRouter(tags=["turn_memory"], route_class=StrictRoute)
-ConversationId = Annotated[Identifier, Path(description="the conversation: the thread of its turns")]
 TurnName = Annotated[str, Field(max_length=MAX_LENGTH), AfterValidator(storable_text)]
 
 
 @router.get(
-    "/conversations/{conversation_id:path}/context",
+    "/conversations/{conversation_id:conversation}/context",
     response_model=ContextOut,
     responses=openapi_errors(401, 403, 422, 503),
 )
@@ -29,7 +29,7 @@ async def get_context(
     app: App,
     principal: Reader,
     conversation_id: ConversationId,
-    user_id: Annotated[Identifier, Query(description="the user whose conversation it is")],
+    user_id: UserId,
     view: Annotated[ViewName, Query(description="who reads it")],
     turn_id: Annotated[Identifier | None, Query(description="the current turn; absent: there is none")] = None,
     local_memories_turn_ids: Annotated[
