@@ -34,6 +34,8 @@ READS = frozenset(
         "GET /facts/{topic_key}/{rank}",
         "POST /facts/answer",
         "POST /facts/get",
+        "GET /conversations/{conversation_id}/context",
+        "GET /users/{user_id}/assistant-signals",
     }
 )
 WRITES = frozenset(
@@ -132,8 +134,13 @@ class Operation:
     async def call(
         self, client: httpx.AsyncClient, places: dict[str, str], content: Any = ..., **options: Any
     ) -> httpx.Response:
-        """Send the operation's sample, or `content`, with the required parameters from the given places."""
-        options["params"] = {name: places[name] for name in self.needed} | (options.get("params") or {})
+        """Send the operation's sample, or `content`, with the required parameters from the given places.
+
+        A required choice, such as the view of a conversation, takes its first value if the places have none.
+        """
+        choices = {name: resolved(self.queries[name], self.schemas).get("enum", [None])[0] for name in self.needed}
+        needed = {name: places.get(name) or choices[name] for name in self.needed}
+        options["params"] = needed | (options.get("params") or {})
         content = self.sample() if content is ... else content
         sent = {"content": json.dumps(content) + "\n"} if self.lines else {"json": content}
         return await client.request(self.method, self.url(places), **sent, **options)
