@@ -130,6 +130,21 @@ class Reply(Generic[Answer]):
     usage: Usage
 
 
+class AnswerListener(Protocol):
+    """A listener to an answer while a model writes it. Its methods return at once and raise nothing."""
+
+    def add_text(self, piece: str) -> None:
+        """Take the next piece of the answer's text."""
+        ...
+
+    def begin_again(self, reason: str) -> None:
+        """Drop the text so far, because the model writes the answer again.
+
+        `reason` is the code of the broken rule, or `interrupted` if the connection was lost.
+        """
+        ...
+
+
 class ChatModel(Protocol):
     """A language model that gives structured answers to prompts, at temperature 0."""
 
@@ -141,8 +156,10 @@ class ChatModel(Protocol):
     def is_available(self) -> bool:
         """True if a model is configured. Without one, work that needs a model is skipped."""
 
-    async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+    async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Return the model's answer. Retry transient failures within the time-out.
+
+        With a `listener` the answer is streamed to it as the model writes it.
 
         Raise NoChatModel if no model is configured, ChatModelUnavailable if it cannot answer, RuntimeError inside a
         transaction.

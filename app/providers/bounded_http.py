@@ -1,5 +1,6 @@
 """An HTTP client that limits the size of a response, so that no endpoint can fill the memory."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -17,30 +18,39 @@ class BoundedClient(httpx2.AsyncClient):
         self._most_bytes = most_bytes
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """Send the request as httpx2 does, and read the body. Refuse a compressed body."""
+        """Send the request as httpx2 does, and read the body unless `stream` is set. Refuse a compressed body."""
         request.headers["Accept-Encoding"] = "identity"
         response = await super().send(request, stream=True, **options)
+        head: dict[str, Any] = {"headers": response.headers, "request": request, "extensions": response.extensions}
+        body = _BoundedBody(response, self._most_bytes)
+        if stream:
+            return httpx2.Response(response.status_code, stream=body, **head)
         try:
-            body = await self._read_body(response)
+            content = b"".join([piece async for piece in body])
         finally:
-            await response.aclose()
-        return httpx2.Response(
-            response.status_code,
-            headers=response.headers,
-            content=body,
-            request=request,
-            extensions=response.extensions,
-        )
+            await body.aclose()
+        return httpx2.Response(response.status_code, content=content, **head)
 
-    async def _read_body(self, response: httpx2.Response) -> bytes:
-        if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+
+class _BoundedBody(httpx2.AsyncByteStream):
+    """The body of a response as it arrives. It raises AnswerTooLong."""
+
+    def __init__(self, response: httpx2.Response, most_bytes: int) -> None:
+        self._response = response
+        self._most_bytes = most_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise AnswerTooLong
-        body = bytearray()
-        async for piece in response.aiter_raw():
-            body += piece
-            if len(body) > self._most_bytes:
+        left = self._most_bytes
+        async for piece in self._response.aiter_raw():
+            left -= len(piece)
+            if left < 0:
                 raise AnswerTooLong
-        return bytes(body)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
 
 
 def is_too_long(error: BaseException | None) -> bool:

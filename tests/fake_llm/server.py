@@ -47,6 +47,8 @@ class Fault(StrEnum):
     ENDLESS = "an answer that does not end"
     PACKED = "megabytes packed into kilobytes"
     REFUSED = "400"
+    BROKEN = "a stream whose connection breaks"
+    STALLED = "a stream that stops and does not end"
 
 
 STATUS = {
@@ -126,7 +128,7 @@ class FakeLlm:
     def _completion(self, body: dict[str, Any], said: wire.Message, fault: Fault | None) -> Response:
         number = len(self.requests)
         if body.get("stream"):
-            return wire.stream(body, said, number, cut=fault is Fault.CUT)
+            return self._stream(body, said, number, fault)
         if fault is Fault.CUT:
             return Response("{", headers={"content-length": "100"})
         if fault is Fault.ENDLESS:
@@ -141,6 +143,32 @@ class FakeLlm:
         if fault is Fault.REFUSAL:
             answer["choices"][0]["message"] |= {"content": None, "refusal": "I cannot help with that."}
         return JSONResponse(answer)
+
+    def _stream(self, body: dict[str, Any], said: wire.Message, number: int, fault: Fault | None) -> Response:
+        if fault is Fault.PACKED:
+            return Response(gzip.compress(PIECE * 64), headers={"content-encoding": "gzip"})
+        if fault is Fault.ENDLESS:
+            return wire.stream(body, said, number, cut=True, then=self._endless_events)
+        if fault is Fault.STALLED:
+            return wire.stream(body, said, number, cut=True, then=self._silence)
+        if fault is Fault.BROKEN:
+            return wire.stream(body, said, number, cut=True, headers={"content-length": "1000000"})
+        if fault is Fault.FOUR_HUNDRED:
+            said = json.dumps(_four_hundred(json.loads(str(said))))
+        usage = {} if fault is Fault.NO_USAGE else None
+        if fault in TOOK:
+            usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), TOOK[fault])
+        told = SAID.get(fault, said) if fault else said
+        return wire.stream(body, told, number, cut=fault is Fault.CUT, usage=usage)
+
+    async def _endless_events(self) -> AsyncIterator[str]:
+        async for piece in self._endless():
+            yield f": {piece.decode()}\n\n"
+
+    async def _silence(self) -> AsyncIterator[str]:
+        self.hanging.set()
+        await self.stopping.wait()
+        yield ""
 
     async def _endless(self) -> AsyncIterator[bytes]:
         while not self.stopping.is_set():

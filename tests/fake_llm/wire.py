@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
@@ -32,28 +32,56 @@ def completion(
     return answer | ({"usage": _usage(body, said)} if usage else {})
 
 
-def stream(body: dict[str, Any], said: Message, number: int, *, cut: bool = False) -> Response:
-    """Yield the same answer as server-sent events, word by word. With `cut` it ends in the middle, without [DONE]."""
-    return StreamingResponse(_events(body, said, number, cut), media_type="text/event-stream")
+def stream(
+    body: dict[str, Any],
+    said: Message,
+    number: int,
+    *,
+    cut: bool = False,
+    usage: dict[str, int] | None = None,
+    then: Callable[[], AsyncIterator[str]] | None = None,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """Return the same answer as server-sent events, word by word.
+
+    With `cut` it ends in the middle, without [DONE]; `then` follows. `usage` is reported in place of the real one, and
+    nothing is if it is empty.
+    """
+    events = _events(body, said, number, cut, usage, then)
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
-def chunks(body: dict[str, Any], said: Message, number: int) -> Iterator[dict[str, Any]]:
+def chunks(
+    body: dict[str, Any], said: Message, number: int, usage: dict[str, int] | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the same answer as chunks: a text word by word, a call's arguments in pieces."""
     message, finish = _message(said, number)
     head = {"id": f"chat-{number}", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
     for delta in [{"role": "assistant"}, *_deltas(message)]:
         yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
     yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
-    if (body.get("stream_options") or {}).get("include_usage"):
-        yield head | {"choices": [], "usage": _usage(body, said)}
+    reported = _usage(body, said) if usage is None else usage
+    if reported and (body.get("stream_options") or {}).get("include_usage"):
+        yield head | {"choices": [], "usage": reported}
 
 
-def _events(body: dict[str, Any], said: Message, number: int, cut: bool) -> Iterator[str]:
-    for place, chunk in enumerate(chunks(body, said, number)):
+async def _events(
+    body: dict[str, Any],
+    said: Message,
+    number: int,
+    cut: bool,
+    usage: dict[str, int] | None,
+    then: Callable[[], AsyncIterator[str]] | None,
+) -> AsyncIterator[str]:
+    for place, chunk in enumerate(chunks(body, said, number, usage)):
         yield _event(chunk)
         if cut and place:
-            return
-    yield "data: [DONE]\n\n"
+            break
+    else:
+        yield "data: [DONE]\n\n"
+    if then is not None:
+        async for event in then():
+            yield event
 
 
 def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:

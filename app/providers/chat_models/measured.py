@@ -2,7 +2,7 @@
 
 import time
 
-from app.ports import Answer, ChatModel, Prompt, Reply
+from app.ports import Answer, AnswerListener, ChatModel, Prompt, Reply
 from app.providers.metrics import Metrics
 
 
@@ -15,11 +15,11 @@ class MeasuredChatModel:
         self.name = inner.name
         self.is_available = inner.is_available
 
-    async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+    async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Call the inner model; record duration, failure and tokens."""
         started, reply = time.perf_counter(), None
         try:
-            reply = await self._inner.generate_reply(prompt)
+            reply = await self._inner.generate_reply(prompt, listener)
         finally:
             usage = reply.usage if reply is not None else None
             self._metrics.record_model_call(prompt.version, time.perf_counter() - started, usage)

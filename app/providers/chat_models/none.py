@@ -1,7 +1,7 @@
 """The absence of a chat model: work that needs one is skipped, and an error says so."""
 
 from app.domain.outages import NoChatModel
-from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
+from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
 
 
 class NullChatModel:
@@ -10,7 +10,7 @@ class NullChatModel:
     name = ""
     is_available = False
 
-    async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+    async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Raise NoChatModel."""
         refuse_inside_transaction("chat model")
         raise NoChatModel()

@@ -7,9 +7,18 @@ from typing import Any
 
 from openai import APIStatusError, AsyncOpenAI, OpenAIError
 from pydantic import TypeAdapter, ValidationError
-from pydantic_ai.direct import model_request
+from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError
-from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, UserPromptPart
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    UserPromptPart,
+)
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.output import OutputObjectDefinition
@@ -19,7 +28,7 @@ from pydantic_ai.settings import ModelSettings
 
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.domain.reflection.model_usage import Usage, estimate_tokens
-from app.ports import Answer, Prompt, Reply, refuse_inside_transaction
+from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
 from app.providers.bounded_http import BoundedClient, is_too_long
 
 TRIES = 3
@@ -27,6 +36,7 @@ FIRST_WAIT_S = 0.5
 LONGEST_REST_S = 600.0
 OPENAI = "https://api.openai.com"
 OUTPUT = "answer"
+INTERRUPTED = "interrupted"
 MAX_ANSWER = 4 << 20
 """The largest response in bytes. Our answers take a few KB, long lists of models some hundred."""
 REFUSED = (400, 413, 422)
@@ -68,7 +78,7 @@ class OpenAIModel:
         self._rest_s = timeout_s
         self._rests_until = 0.0
 
-    async def generate_reply(self, prompt: Prompt[Answer]) -> Reply[Answer]:
+    async def generate_reply(self, prompt: Prompt[Answer], listener: AnswerListener | None = None) -> Reply[Answer]:
         """Return the model's parsed reply; its answer is None if the text does not fit the schema."""
         refuse_inside_transaction("chat model")
         if time.monotonic() < self._rests_until:
@@ -76,7 +86,7 @@ class OpenAIModel:
         unusable = False
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                response = await self._request_with_retries(prompt, limit)
+                response = await self._request_with_retries(_Request(prompt, listener), limit)
         except TimeoutError:
             self._rests_until = time.monotonic() + self._rest_s
             self._rest_s = min(LONGEST_REST_S, 2 * self._rest_s)
@@ -113,10 +123,10 @@ class OpenAIModel:
         """Close connections; later calls raise ChatModelUnavailable."""
         await self._client.close()
 
-    async def _request_with_retries(self, prompt: Prompt[Any], limit: asyncio.Timeout) -> ModelResponse:
+    async def _request_with_retries(self, request: "_Request", limit: asyncio.Timeout) -> ModelResponse:
         for left in reversed(range(TRIES)):
             try:
-                return await self._request_once(prompt)
+                return await request.send_to(self._model)
             except ModelAPIError as error:
                 wait_s = error.retry_after
                 if wait_s is None:
@@ -124,20 +134,52 @@ class OpenAIModel:
                 ends = limit.when() or 0.0
                 if not left or not _is_transient(error) or asyncio.get_running_loop().time() + wait_s >= ends:
                     raise
+            request.begin_again()
             await asyncio.sleep(wait_s)
         raise AssertionError("unreachable")
 
-    async def _request_once(self, prompt: Prompt[Any]) -> ModelResponse:
+
+class _Request:
+    """One request to the endpoint, which may be sent again."""
+
+    def __init__(self, prompt: Prompt[Any], listener: AnswerListener | None) -> None:
+        self._listener = listener
+        self._was_heard = False
         schema = OutputObjectDefinition(TypeAdapter(prompt.answer).json_schema(), OUTPUT, strict=True)
-        return await model_request(
-            self._model,
-            [ModelRequest([SystemPromptPart(prompt.rules), UserPromptPart(prompt.question)])],
-            model_settings=ModelSettings(temperature=0.0, max_tokens=prompt.max_tokens),
-            model_request_parameters=ModelRequestParameters(
-                output_mode="native", output_object=schema, allow_text_output=True
-            ),
-            instrument=False,
-        )
+        self._messages = [ModelRequest([SystemPromptPart(prompt.rules), UserPromptPart(prompt.question)])]
+        self._settings = ModelSettings(temperature=0.0, max_tokens=prompt.max_tokens)
+        self._parameters = ModelRequestParameters(output_mode="native", output_object=schema, allow_text_output=True)
+
+    async def send_to(self, model: OpenAIChatModel) -> ModelResponse:
+        """Send the request and return the whole answer. A listener hears it as it arrives."""
+        given = (model, self._messages)
+        if self._listener is None:
+            return await model_request(
+                *given, model_settings=self._settings, model_request_parameters=self._parameters, instrument=False
+            )
+        async with model_request_stream(
+            *given, model_settings=self._settings, model_request_parameters=self._parameters, instrument=False
+        ) as stream:
+            async for event in stream:
+                if piece := _text_of(event):
+                    self._was_heard = True
+                    self._listener.add_text(piece)
+            return stream.get()
+
+    def begin_again(self) -> None:
+        """Tell the listener, if it heard anything, that the answer begins again."""
+        if self._listener is not None and self._was_heard:
+            self._was_heard = False
+            self._listener.begin_again(INTERRUPTED)
+
+
+def _text_of(event: object) -> str:
+    """Return the text that an event of a stream adds to the answer."""
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
 
 
 def _parse_reply(prompt: Prompt[Answer], response: ModelResponse) -> Reply[Answer]:
