@@ -73,11 +73,11 @@ class NoChatModel(MnemaError):
     """This needs a chat model and none is configured; set MNEMA_LLM."""
 
     code = "no_chat_model"
-    status = 501
+    status = 409
 
 
 class TokensSpent(LimitReached):
-    """The tenant has spent its tokens of today (UTC); wait until tomorrow."""
+    """The tenant has spent its chat model tokens of today (UTC); wait until tomorrow."""
 
     code = "tokens_spent"
 

@@ -1,5 +1,6 @@
 """The cost of chat models: tokens are counted for each tenant and day, before and after each call."""
 
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
@@ -44,6 +45,12 @@ class LlmPolicy:
         """Return the seconds until the next day's tokens; None if the turn is too old to wait."""
         tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
         return None if tomorrow - stored > timedelta(days=self.wait_days) else (tomorrow - now).total_seconds()
+
+
+def seconds_to_midnight(now: datetime) -> int:
+    """Return the whole seconds, at least 1, until the next day (UTC) and its tokens begin."""
+    tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    return math.ceil((tomorrow - now).total_seconds())
 
 
 def estimate_tokens(*texts: str) -> int:

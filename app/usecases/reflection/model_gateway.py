@@ -1,17 +1,26 @@
 """The gateway to the chat model: every call is limited by the tenant's daily tokens, checked by rules and recorded."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Generic, Literal, TypeVar
 
 from app.domain.changes import Observation
 from app.domain.errors import MnemaError
 from app.domain.outages import ChatModelUnavailable, NoChatModel, TokensSpent, UnusableAnswer
 from app.domain.principal import Principal
-from app.domain.reflection.model_usage import CheckedAnswer, LlmPolicy, ModelCall, Usage, estimate_tokens
-from app.ports import Answer, ChatModel, Clock, Prompt
+from app.domain.reflection.model_usage import (
+    CheckedAnswer,
+    LlmPolicy,
+    ModelCall,
+    Usage,
+    estimate_tokens,
+    seconds_to_midnight,
+)
+from app.ports import Answer, AnswerListener, ChatModel, Clock, Prompt
 from app.prompts.probe import PROBE, read_probe
 from app.storage.journal import Journal
 from app.storage.reflection.model_calls import ModelCallStorage
@@ -23,6 +32,8 @@ NONSENSE_RULES = frozenset({"malformed", "too_many"})
 """Rules whose breach shows that the model did not answer the question at all."""
 PROBES_BEFORE_REST = 5
 LONGEST_REST_S = 600.0
+CANCELLED = "cancelled"
+"""The code of a call that its caller gave up, for example because a client left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,14 @@ class ModelAnswer(Generic[T]):
     value: T | None
     usage: Usage
     rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reserved:
+    """Tokens that are reserved for one call, and their day."""
+
+    day: date
+    tokens: int
 
 
 class ModelGateway:
@@ -59,8 +78,11 @@ class ModelGateway:
         prompt: Prompt[Answer],
         read: Callable[[Answer], CheckedAnswer[T]],
         attempts: int = ATTEMPTS,
+        listener: AnswerListener | None = None,
     ) -> ModelAnswer[T]:
         """Ask the model up to `attempts` times until `read` accepts its answer by the prompt's rules.
+
+        A `listener` hears each answer as the model writes it, and the broken rule before the next one.
 
         Raise NoChatModel, TokensSpent or ChatModelUnavailable; the last two are recorded as an event.
         """
@@ -68,11 +90,13 @@ class ModelGateway:
             raise NoChatModel()
         value, usage, attempt_prompt, rule = None, Usage(), prompt, None
         for attempt in range(1, attempts + 1):
-            reading, cost = await self._ask_once(principal, attempt_prompt, read, attempt)
+            reading, cost = await self._ask_once(principal, attempt_prompt, read, attempt, listener)
             value, usage = value if reading.value is None else reading.value, usage + cost
             rule = reading.rule
             if rule is None:
                 break
+            if listener is not None and attempt < attempts:
+                listener.begin_again(rule)
             feedback = f"Your last answer was refused. {reading.complaint}"
             attempt_prompt = replace(prompt, question=f"{prompt.question}\n\n{feedback}")
         return ModelAnswer(value, usage, rule)
@@ -116,21 +140,26 @@ class ModelGateway:
         raise ChatModelUnavailable(failure)
 
     async def _ask_once(
-        self, principal: Principal, prompt: Prompt[Answer], read: Callable[[Answer], CheckedAnswer[T]], attempt: int
+        self,
+        principal: Principal,
+        prompt: Prompt[Answer],
+        read: Callable[[Answer], CheckedAnswer[T]],
+        attempt: int,
+        listener: AnswerListener | None,
     ) -> tuple[CheckedAnswer[T], Usage]:
-        day = self._clock.now().date()
-        reserved = estimate_tokens(prompt.rules, prompt.question) + prompt.max_tokens
-        if not await self._storage.reserve_tokens(principal, day, reserved, self._policy.daily_tokens):
-            await self._record_failure(principal, "skipped")
-            raise TokensSpent()
+        asked = estimate_tokens(prompt.rules, prompt.question)
+        budget = await self._reserve_tokens(principal, asked + prompt.max_tokens)
         call, started = ModelCall(prompt.version, self._model.name, attempt), time.perf_counter()
         try:
-            # nobody knows the cost of a cancelled call, so its tokens stay reserved
-            reply = await self._model.generate_reply(prompt)
-        except ChatModelUnavailable as error:
-            failed = replace(call, duration_ms=_elapsed_ms(started), status="error", error=error.code)
-            await self._storage.settle_call(principal, day, reserved, failed, self._clock.now())
-            await self._record_failure(principal, "error")
+            reply = await self._model.generate_reply(prompt, listener)
+        except (ChatModelUnavailable, asyncio.CancelledError) as error:
+            failed = replace(call, duration_ms=_elapsed_ms(started), status="error")
+            if isinstance(error, ChatModelUnavailable):
+                await self._settle_call(principal, budget, replace(failed, error=error.code))
+                await self._record_failure(principal, "error")
+            else:  # nobody knows the cost of a cancelled call, so all the tokens reserved for it count as used
+                most = Usage(asked, prompt.max_tokens)
+                await self._record_cancelled(principal, budget, replace(failed, usage=most, error=CANCELLED))
             raise
         reading: CheckedAnswer[T] = (
             read(reply.value) if reply.value is not None else CheckedAnswer(rule="malformed", complaint=JSON_COMPLAINT)
@@ -140,8 +169,23 @@ class ModelGateway:
         )
         if reading.rule is not None:
             answered = replace(answered, status="refused", error=reading.rule)
-        await self._storage.settle_call(principal, day, reserved, answered, self._clock.now())
+        await self._settle_call(principal, budget, answered)
         return reading, reply.usage
+
+    async def _reserve_tokens(self, principal: Principal, tokens: int) -> "_Reserved":
+        now = self._clock.now()
+        if await self._storage.reserve_tokens(principal, now.date(), tokens, self._policy.daily_tokens):
+            return _Reserved(now.date(), tokens)
+        await self._record_failure(principal, "skipped")
+        raise TokensSpent(retry_after=seconds_to_midnight(now))
+
+    async def _settle_call(self, principal: Principal, budget: "_Reserved", call: ModelCall) -> None:
+        await self._storage.settle_call(principal, budget.day, budget.tokens, call, self._clock.now())
+
+    async def _record_cancelled(self, principal: Principal, budget: "_Reserved", call: ModelCall) -> None:
+        """Record a cancelled call, also if the task is cancelled once more meanwhile."""
+        with contextlib.suppress(MnemaError):
+            await asyncio.shield(self._settle_call(principal, budget, call))
 
     async def _record_failure(self, principal: Principal, status: Literal["error", "skipped"]) -> None:
         with contextlib.suppress(MnemaError):

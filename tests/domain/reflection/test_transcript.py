@@ -12,7 +12,7 @@ from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.reflection.echoes import EchoMarks, strip_echoes
 from app.domain.reflection.episodes import add_date_prefix, strip_date_prefix
 from app.domain.reflection.grounding import find_foreign, grounded_text
-from app.domain.reflection.model_usage import LlmPolicy
+from app.domain.reflection.model_usage import LlmPolicy, seconds_to_midnight
 from app.domain.reflection.transcript import Cooldown, ReadPosition, Transcript, joined_messages, render_messages
 from app.domain.text_rules import TextLimits
 from app.prompts.episode import tidy_tags
@@ -143,6 +143,8 @@ def test_what_waits_for_tokens_waits_for_the_next_midnight_but_not_for_ever() ->
     assert policy.wait_s(NOW, NOW) == 12 * 3600
     assert policy.wait_s(NOW - timedelta(days=2, hours=12), NOW) == 12 * 3600
     assert policy.wait_s(NOW - timedelta(days=2, hours=13), NOW) is None
+    assert seconds_to_midnight(NOW) == 12 * 3600
+    assert seconds_to_midnight(NOW.replace(hour=23, minute=59, second=59, microsecond=999_999)) == 1
 
 
 def test_insights_may_be_made_only_of_what_all_see_who_see_them() -> None:

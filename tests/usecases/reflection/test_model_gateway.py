@@ -1,7 +1,7 @@
 """The gateway to the chat model: retries, records of calls, and the daily token budget."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import asyncpg
 import pytest
@@ -28,6 +28,11 @@ GOOD = ("same_fact", 1, 1, True, "ok", None)
 def embedder() -> SeededEmbedder:
     """An embedder without a model."""
     return SeededEmbedder()
+
+
+def tomorrow(clock: Clock) -> datetime:
+    """Return the next midnight."""
+    return clock.now().replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
 
 
 async def ask(way: ModelGateway, caller: Caller) -> ModelAnswer[object]:
@@ -110,8 +115,10 @@ async def test_a_tenant_that_spent_its_tokens_stops_until_tomorrow_and_others_go
     async with asker(app, llm, clock, daily_tokens=NEEDED) as way:
         spent = (await ask(way, caller)).usage.total_tokens
         assert 0 < spent < NEEDED
-        with pytest.raises(TokensSpent):
+        with pytest.raises(TokensSpent) as refused:
             await ask(way, caller)
+        waited = clock.now() + timedelta(seconds=refused.value.extra["retry_after"])
+        assert abs(waited - tomorrow(clock)) < timedelta(minutes=1)
         assert len(llm.asked) == 1, "no request is sent if the tokens might not suffice"
         assert await events_of(sql) == [("worker", "llm", "skipped")]
         assert (await ask(way, other)).value is not None
@@ -148,7 +155,9 @@ async def test_a_call_that_is_cut_short_keeps_its_tokens_reserved(
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
     assert await budget(sql) == NEEDED
-    assert await calls(sql) == []
+    assert await calls(sql) == [("same_fact", 1, 1, False, "error", "cancelled")]
+    kept = await sql.fetchrow("SELECT input_tokens + output_tokens AS tokens, duration_ms FROM llm_calls")
+    assert (kept["tokens"], kept["duration_ms"] >= 0) == (NEEDED, True), "the calls add up to the budget"
 
 
 async def test_without_a_model_it_says_so_and_keeps_nothing(
