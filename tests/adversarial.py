@@ -31,7 +31,8 @@ from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
-from app.domain.turn_memory import blocks, views
+from app.domain.turn_memory import blocks, extraction, views
+from app.prompts import ctx_reconciler
 
 COMBINING: Final = ("\u0301\u0327", "\u0f73")
 UNITS: Final = (
@@ -87,6 +88,24 @@ def show_views(text: str) -> list[list[views.Block]]:
     turns = [make_turn(text)]
     rows = views.ContextRows(None, turns, turns, turns, turns[0], turns[0], turns, turns)
     return [views.build_view(views.ViewRequest(view, "turn", [text]), rows, NOW) for view in views.ViewName]
+
+
+def read_turn(said: str, quote: str, value: str) -> object:
+    """Read a model's answer with as many signals as are read."""
+    signal = {"key": "k", "value": value, "severity": "must", "scope": "thread", "applies_to": "", "quote": quote}
+    ids = [value] * 100
+    answer = ctx_reconciler.Answer(
+        objective=value,
+        topics=ids,
+        assertions=[signal] * 40,
+        exceptions=[],
+        facts=[],
+        turn_ids=ids,
+        memory_bucket_ids=ids,
+        local_memories_turn_ids=ids,
+    )
+    journal = extraction.Journal(value, [f"turn-{number}" for number in range(32)])
+    return ctx_reconciler.read_ctx_reconciler(said, journal, answer)
 
 
 FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
@@ -155,6 +174,9 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "candidate": lambda text: multi_fact.broken_rule(
         multi_fact.Candidate("The user has 3 bees.", "goals", 3, text[:2000]), text[:TURN], ["goals"], USUAL
     ),
+    "read_ctx_reconciler, the message": lambda text: read_turn(text, "the user", text[:300]),
+    "read_ctx_reconciler, the answer": lambda text: read_turn(f"the user said {text[:400]}", text, text),
+    "find_entry": lambda text: extraction.read_signal_spec(text[:8000]).find_entry(text[:120]),
     "composed": lambda text: reconcile.checked_composition(f"The user {text[:200]}", text[:280], text[:280], USUAL),
 }
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.prompts import episode, insights, probe, reconcile, same_fact, summary
+from app.prompts import ctx_reconciler, episode, insights, probe, reconcile, same_fact, summary, turn_summary
 from app.prompts import fact_extraction as multi_fact
-from tests.fake_llm import reflections
+from tests.fake_llm import reflections, turns
 
 Question = dict[str, Any]
 Script = Callable[[Question], Any]
@@ -134,6 +134,10 @@ def wrong_number(question: Question) -> Iterator[str]:
 
 
 KNOWN = {
+    ctx_reconciler.VERSION: Known(
+        ctx_reconciler.RULES, ctx_reconciler.MAX_TOKENS, turns.wrong_journal, turns.read_turn
+    ),
+    turn_summary.VERSION: Known(turn_summary.RULES, turn_summary.MAX_TOKENS, turns.wrong_turn, turns.sum_up),
     probe.VERSION: Known(probe.RULES, probe.MAX_TOKENS, wrong_number, dict),
     episode.VERSION: Known(episode.RULES, episode.MAX_TOKENS, reflections.wrong_episode, reflections.capture),
     insights.VERSION: Known(insights.RULES, insights.MAX_TOKENS, reflections.wrong_material, reflections.guess),

@@ -32,16 +32,36 @@ _COUNTS: Final[Mapping[str, int]] = {
 }
 
 
+class Source:
+    """A text that generated texts are checked against. It is read once."""
+
+    def __init__(self, text: str) -> None:
+        self._low = text.casefold()
+        counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", self._low) if word in _COUNTS}
+        self.numbers = whole_numbers(_DATES.sub(" ", text)) | counts
+
+    def has_name(self, name: str) -> bool:
+        """Return True if the text has the name, in any case."""
+        return name.casefold() in self._low
+
+
 def find_foreign(text: str, source: str) -> ForeignRule | None:
     """Return the rule that `text` breaks if it has a name or number that `source` lacks, else None.
 
     Dates are not checked: a text may name a date that its source only implies ("tomorrow").
     """
-    low_source, undated = source.casefold(), _DATES.sub(" ", normalise_text(text))
-    if any(name.casefold() not in low_source for name in _capitalised_names(undated)):
+    return find_foreign_to(text, Source(source))
+
+
+def find_foreign_to(text: str, *sources: Source) -> ForeignRule | None:
+    """Return the rule that `text` breaks if it has a name or number that all sources lack, else None."""
+    undated = _DATES.sub(" ", normalise_text(text))
+    if any(not any(source.has_name(name) for source in sources) for name in _capitalised_names(undated)):
         return "foreign_name"
-    counts = {_COUNTS[word] for word in re.findall(r"[a-z]+", low_source) if word in _COUNTS}
-    return "foreign_number" if whole_numbers(undated) - whole_numbers(_DATES.sub(" ", source)) - counts else None
+    numbers = whole_numbers(undated)
+    for source in sources:
+        numbers -= source.numbers
+    return "foreign_number" if numbers else None
 
 
 def grounded_text(text: str, type_: MemoryType, source: str, limits: TextLimits) -> tuple[str | None, str | None]:

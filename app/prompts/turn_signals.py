@@ -1,0 +1,129 @@
+"""The signals in a model's answer: their schema, and the checks that drop each invalid one alone."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
+
+from app.domain.errors import InvalidInput
+from app.domain.reflection import grounding
+from app.domain.text_rules import normalise_text
+from app.domain.turn_memory.extraction import MAX_FOUND
+from app.domain.turn_memory.signals import Signal, SignalKind, read_signal, render_value
+
+MIN_QUOTE: Final = 8
+MAX_QUOTE: Final = 500
+MAX_NAMED: Final = 400
+"""The most characters of a value and what it applies to."""
+Admission = tuple[Signal, str] | None
+"""An admitted signal, with a text whose names and numbers its value may have besides the source's; None if refused."""
+
+
+class _Signal(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    key: str
+    value: str | int | float | bool
+    severity: str
+    scope: Literal["conversation", "objective", "artifact", "thread"]
+    applies_to: str
+    quote: str
+
+
+class Assertion(_Signal):
+    """A statement that changes how we act."""
+
+    severity: Literal["must", "prefer", "allow"]
+
+
+class Exclusion(_Signal):
+    """Something to avoid."""
+
+    severity: Literal["avoid", "do_not"]
+
+
+class Fact(_Signal):
+    """A statement that describes the world."""
+
+    severity: Literal["high", "medium", "low"]
+
+
+class AssistantSignal(_Signal):
+    """Something that the assistant mentioned or promoted."""
+
+    severity: Literal["mention", "recommend", "strong_promote"]
+
+
+# The schema is strict. The answer is read leniently, so that one bad signal does not cost the others.
+Assertions = list[Annotated[Any, WithJsonSchema(Assertion.model_json_schema())]]
+Exclusions = list[Annotated[Any, WithJsonSchema(Exclusion.model_json_schema())]]
+Facts = list[Annotated[Any, WithJsonSchema(Fact.model_json_schema())]]
+AssistantSignals = list[Annotated[Any, WithJsonSchema(AssistantSignal.model_json_schema())]]
+_MODELS: Final[dict[SignalKind, type[_Signal]]] = {
+    SignalKind.assertions: Assertion,
+    SignalKind.exceptions: Exclusion,
+    SignalKind.facts: Fact,
+    SignalKind.assistant_signals: AssistantSignal,
+}
+
+
+def admit_signal(signal: Signal) -> Admission:
+    """Admit the signal as it is."""
+    return signal, ""
+
+
+class SignalReader:
+    """A reader of the signals that a model found in one source text. It counts those given and those kept."""
+
+    def __init__(self, source: str) -> None:
+        self.items = 0
+        self.items_ok = 0
+        self._source = grounding.Source(source)
+        self._folded = _fold_text(source)
+
+    def read_signals(
+        self, kind: SignalKind, raw: Sequence[Any], admit: Callable[[Signal], Admission] = admit_signal
+    ) -> tuple[Signal, ...]:
+        """Return the valid signals of a kind, each identity once, at most MAX_FOUND.
+
+        A signal is valid if it has the right shape, its quote stands in the source, and neither its value nor what it
+        applies to has a name or number that the source lacks. `admit` may replace a signal or refuse it.
+        """
+        self.items += len(raw)
+        kept: dict[Any, Signal] = {}
+        for item in raw[:MAX_FOUND]:
+            signal = self._read_signal(kind, item, admit)
+            if signal is not None:
+                self.items_ok += 1
+                kept.setdefault(signal.identity, signal)
+        return tuple(kept.values())
+
+    def _read_signal(self, kind: SignalKind, item: Any, admit: Callable[[Signal], Admission]) -> Signal | None:
+        try:
+            given = _MODELS[kind].model_validate(item, strict=True)
+            admitted = admit(read_signal(kind, given.model_dump(exclude={"quote"})))
+            if admitted is None or not self._has_quote(given.quote):
+                return None
+        except (ValidationError, InvalidInput):
+            return None
+        signal, trusted = admitted
+        named = f"{render_value(signal.value)} {signal.applies_to}"
+        if len(named) > MAX_NAMED or grounding.find_foreign_to(named, self._source, grounding.Source(trusted)):
+            return None
+        return signal
+
+    def _has_quote(self, quote: str) -> bool:
+        if len(quote) > MAX_QUOTE:
+            return False
+        folded = _fold_text(quote)
+        return len(folded) >= min(MIN_QUOTE, len(self._folded)) > 0 and folded in self._folded
+
+
+def tidy_texts(texts: Iterable[str], most: int, longest: int) -> tuple[str, ...]:
+    """Return the first `most` texts on one line each, without empty, equal and too long ones."""
+    clean = (normalise_text(text[: 4 * longest]) for text in texts)
+    return tuple(dict.fromkeys(text for text in clean if 0 < len(text) <= longest))[:most]
+
+
+def _fold_text(text: str) -> str:
+    return normalise_text(text).casefold()
