@@ -10,6 +10,7 @@ from app.usecases.turn_memory.active_set import ManageActiveSet
 from app.usecases.turn_memory.artifacts import ReadArtifacts
 from app.usecases.turn_memory.blobs import StoreBlobs
 from app.usecases.turn_memory.context import ReadContext
+from app.usecases.turn_memory.feedback import GiveFeedback
 from app.usecases.turn_memory.turns import ChangeTurns
 
 
@@ -21,14 +22,17 @@ class TurnMemoryUseCases:
     read: ReadArtifacts
     active_set: ManageActiveSet
     context: ReadContext
+    feedback: GiveFeedback
 
 
 def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> TurnMemoryUseCases:
     """Build the use-cases of turn memory."""
     artifacts, policy = ArtifactStorage(parts.uow), parts.policies.turn_memory
+    turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock)
     return TurnMemoryUseCases(
-        turns=ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock),
+        turns=turns,
         read=ReadArtifacts(parts.uow, artifacts, blobs, policy, parts.clock),
         active_set=ManageActiveSet(parts.uow, artifacts, policy, parts.clock),
         context=ReadContext(ContextStorage(parts.uow), policy, parts.clock),
+        feedback=GiveFeedback(parts.uow, artifacts, turns, parts.embedder, policy),
     )

@@ -52,6 +52,12 @@ class RankOutOfRange(InvalidInput):
     code = "rank_out_of_range"
 
 
+class LowConfidence(InvalidInput):
+    """A machine's reaction needs more confidence."""
+
+    code = "low_confidence"
+
+
 class TooManyMarks(InvalidInput):
     """The text has more combining marks in a row than any script needs; leave some out or pass ?trim=true."""
 
@@ -194,6 +200,13 @@ class TooManyPatches(MnemaError):
     """The user has too many open proposals or too many values; decide or remove some first."""
 
     code = "too_many_patches"
+    status = 409
+
+
+class TooManyReactions(MnemaError):
+    """Machines have reacted to this turn as often as they may."""
+
+    code = "too_many_reactions"
     status = 409
 
 

@@ -24,7 +24,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE (channel, data, task_path, type) ON checkpo
 GRANT DELETE, INSERT, SELECT, UPDATE ON consolidation_pairs TO mnema_app;
 GRANT DELETE, INSERT (actor, created_at, expires_at, field, id, keys, sensitive, signals, tenant_id, thread_id, user_id, value, value_key), SELECT, UPDATE (answer_id, decided_at, decided_by, keys, signals, state, way) ON context_patches TO mnema_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON context_questions TO mnema_app;
-GRANT DELETE, INSERT, SELECT, UPDATE (hosted_uri, made_at, tags, text, track_id, turn_id, updated_at, version) ON conv_messages TO mnema_app;
+GRANT DELETE, INSERT, SELECT, UPDATE (hosted_uri, made_at, reconciled_version, tags, text, track_id, turn_id, updated_at, version) ON conv_messages TO mnema_app;
 GRANT SELECT ON conv_messages TO mnema_search;
 GRANT DELETE, INSERT, SELECT, UPDATE ON delta_cursors TO mnema_app;
 GRANT SELECT ON embedding_spaces TO mnema_app;
@@ -114,6 +114,7 @@ GRANT EXECUTE ON FUNCTION purge_memory(memories) TO mnema_app;
 GRANT EXECUTE ON FUNCTION purged_meanwhile() TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_artifacts(uuid,text,text,jsonb,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_blob_content(uuid,text,bytea) TO mnema_app;
+GRANT EXECUTE ON FUNCTION put_buckets(uuid,text,text,jsonb,jsonb,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_checkpoint(uuid,uuid,text,text,text,text,text,text,bytea,jsonb,jsonb,text[],text[],text[],bytea[],bigint) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_fact(uuid,jsonb,text,integer,jsonb,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION put_state(uuid,uuid,text,text,text,bytea,bigint) TO mnema_app;

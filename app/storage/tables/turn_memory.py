@@ -1,6 +1,7 @@
 """Turn memory: artifacts, and the ledger of their blobs."""
 
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Column,
     DateTime,
@@ -53,6 +54,7 @@ conv_messages = Table(
     Column("tags", ARRAY(Text), nullable=False),
     text_column("hosted_uri", null=True),
     bigint_column("version"),
+    Column("reconciled_version", BigInteger),
     *(Column(name, _time, nullable=False) for name in ("made_at", "created_at", "updated_at")),
     UniqueConstraint("tenant_id", "user_id", "conversation_id", "kind", "place"),
     ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.user_id"]),
@@ -65,6 +67,16 @@ Index(
     *(conv_messages.c[name] for name in ("tenant_id", "user_id", "conversation_id", "kind")),
     desc("made_at"),
     desc("id"),
+)
+Index(
+    "conv_messages_reactions",
+    *(conv_messages.c[name] for name in ("tenant_id", "user_id", "conversation_id", "turn_id")),
+    postgresql_where=sql("kind = 'artifact:turn.log.reaction'"),
+)
+Index(
+    "conv_messages_waiting",
+    *(conv_messages.c[name] for name in ("tenant_id", "user_id", "conversation_id", "made_at")),
+    postgresql_where=sql("kind = 'artifact:turn.fingerprint.v1' AND reconciled_version IS DISTINCT FROM version"),
 )
 Index(
     "conv_messages_blob",

@@ -56,8 +56,26 @@ class ArtifactStorage:
     async def get_turn(
         self, tx: ReadTx, principal: Principal, conversation: Conversation, turn_id: str
     ) -> list[Artifact]:
-        """Return the log and the fingerprint of a turn, and the active set and the start of its conversation."""
+        """Return the log, fingerprint and reactions of a turn, and the active set and the start of its conversation."""
         return await _fetch(tx, "turn", principal, conversation, turn_id)
+
+    async def find_artifact(
+        self, tx: ReadTx, principal: Principal, conversation: Conversation, kind: ArtifactKind, place: str
+    ) -> Artifact | None:
+        """Return the artifact of a kind at a place, or None."""
+        found = await _fetch(tx, "at_place", principal, conversation, kind.value, place)
+        return found[0] if found else None
+
+    async def list_newest_logs(
+        self,
+        tx: ReadTx,
+        principal: Principal,
+        conversation: Conversation,
+        limit: int,
+        turn_ids: Sequence[str] | None = None,
+    ) -> list[Artifact]:
+        """Return the logs of the newest turns, newest first; with `turn_ids`, of these turns."""
+        return await _fetch(tx, "newest_logs", principal, conversation, limit, turn_ids)
 
     async def list_of_turn(
         self, tx: ReadTx, principal: Principal, conversation: Conversation, turn_id: str

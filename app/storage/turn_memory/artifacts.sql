@@ -2,11 +2,27 @@
 SELECT {columns} FROM put_artifacts($1, $2, $3, $4, $5) c
 
 -- name: turn
--- Turn $4 of user $2 in conversation $3: its log and fingerprint, the conversation's active set and its start.
+-- Turn $4 of user $2 in conversation $3: its log, fingerprint and reactions, the conversation's active set and its start.
 SELECT {columns} FROM conv_messages c
 WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3
   AND (c.kind, c.place) IN (('artifact:turn.log', $4), ('artifact:turn.fingerprint.v1', $4), ('conversation.active_set.v1', ''),
                             ('conv.start', ''))
+UNION ALL
+SELECT {columns} FROM conv_messages c
+WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3
+  AND c.kind = 'artifact:turn.log.reaction' AND c.turn_id = $4
+
+-- name: at_place
+-- The artifact of kind $4 at place $5.
+SELECT {columns} FROM conv_messages c
+WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3 AND c.kind = $4 AND c.place = $5
+
+-- name: newest_logs
+-- The newest logs of turns of user $2 in conversation $3, at most $4; $5 (null: all) their turns.
+SELECT {columns} FROM conv_messages c
+WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3 AND c.kind = 'artifact:turn.log'
+  AND ($5::text[] IS NULL OR c.place = ANY ($5))
+ORDER BY c.made_at DESC, c.id DESC LIMIT $4
 
 -- name: of_turn
 -- All artifacts of turn $4.

@@ -11,6 +11,7 @@ from app.domain.errors import NotFound
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
+from app.domain.turn_memory.feedback import REACTION_PREFIX
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactFilter, ArtifactStorage
@@ -22,7 +23,6 @@ from app.usecases.turn_memory.turns import NO_SUCH_TURN
 MATERIALIZED = 20
 """The most artifacts of a page with their blobs."""
 READS_AT_ONCE = 4
-REACTION_PREFIX = "[turn.log.reaction]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Writing the turns of turn memory: logs and fingerprints."""
 
 import asyncio
+import contextlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -139,30 +140,41 @@ class ChangeTurns:
     async def delete_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> int:
         """Delete everything stored of a turn; return how many artifacts. Raise NotFound if there is nothing."""
         principal.require_categories([self._policy.category])
-        async with self._uow.read(principal) as tx:
-            stored = await self._artifacts.list_of_turn(tx, principal, conversation, turn_id)
-        if not stored:
-            raise NotFound(NO_SUCH_TURN)
-        rows = [ArtifactChange(one.kind, one.place, None, one.made_at) for one in stored]
-        await self._artifacts.put_artifacts(principal, conversation, rows)
-        return len(rows)
+        for _attempt in range(ATTEMPTS):
+            async with self._uow.read(principal) as tx:
+                stored = await self._artifacts.list_of_turn(tx, principal, conversation, turn_id)
+            if not stored:
+                raise NotFound(NO_SUCH_TURN)
+            # a reaction that comes now gives the log another version
+            rows = [ArtifactChange(one.kind, one.place, None, one.made_at, expect=one.version) for one in stored]
+            with contextlib.suppress(WriteContention):
+                await self._artifacts.put_artifacts(principal, conversation, rows)
+                return len(rows)
+        raise WriteContention()
 
     async def change_turn(
         self, principal: Principal, conversation: Conversation, turn_id: str, change: Callable[[TurnState], TurnState]
     ) -> StoredTurn:
         """Read the turn, apply `change` to its state, and store what changed. Start again if others changed it.
 
-        `change` may run several times.
+        `change` may run several times. Its own errors end the call.
         """
         principal.require_categories([self._policy.category])
         async with self._limits.reserve_write(principal):
             for attempt in range(ATTEMPTS):
-                try:
-                    before = await self.read_turn(principal, conversation, turn_id)
-                    return await self._store_change(principal, conversation, before, change(before))
-                except (NotFound, WriteContention):  # its blob went with the row: another write came between
-                    await asyncio.sleep(random.uniform(0, min(LONGEST_WAIT_S, 0.005 * 2**attempt)))
+                if (before := await self._find_turn(principal, conversation, turn_id)) is not None:
+                    after = change(before)
+                    with contextlib.suppress(WriteContention):
+                        return await self._store_change(principal, conversation, before, after)
+                await asyncio.sleep(random.uniform(0, min(LONGEST_WAIT_S, 0.005 * 2**attempt)))
         raise WriteContention()
+
+    async def _find_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> TurnState | None:
+        """Return the state of a turn, or None if its blob went with its row because another write came between."""
+        try:
+            return await self.read_turn(principal, conversation, turn_id)
+        except NotFound:
+            return None
 
     async def read_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> TurnState:
         """Return the state of a turn; one that is not stored has no log and no fingerprint.

@@ -11,6 +11,7 @@ CREATE TABLE conv_messages (
     tags text[] NOT NULL,
     hosted_uri text,
     version bigint NOT NULL DEFAULT 1,
+    reconciled_version bigint,
     made_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
@@ -25,5 +26,7 @@ CREATE TABLE conv_messages (
 CREATE INDEX conv_messages_blob ON conv_messages USING btree (tenant_id, hosted_uri) WHERE hosted_uri IS NOT NULL;
 CREATE INDEX conv_messages_by_age ON conv_messages USING btree (tenant_id, made_at);
 CREATE INDEX conv_messages_newest ON conv_messages USING btree (tenant_id, user_id, conversation_id, kind, made_at DESC, id DESC);
+CREATE INDEX conv_messages_reactions ON conv_messages USING btree (tenant_id, user_id, conversation_id, turn_id) WHERE kind = 'artifact:turn.log.reaction'::text;
 CREATE INDEX conv_messages_signals ON conv_messages USING btree (tenant_id, user_id, made_at DESC, id DESC) WHERE kind = 'artifact:turn.fingerprint.v1'::text AND tags @> '{assistant_signal}'::text[];
 CREATE INDEX conv_messages_tags ON conv_messages USING gin ((tags || ARRAY['_t'::text || tenant_id::text, '_u'::text || user_id]));
+CREATE INDEX conv_messages_waiting ON conv_messages USING btree (tenant_id, user_id, conversation_id, made_at) WHERE kind = 'artifact:turn.fingerprint.v1'::text AND reconciled_version IS DISTINCT FROM version;

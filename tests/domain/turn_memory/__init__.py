@@ -1,0 +1,1 @@
+"""Turn memory without a database."""

@@ -1,0 +1,52 @@
+"""Routes of feedback on turns."""
+
+from fastapi import APIRouter
+
+from app.api.deps import App, Writer
+from app.api.errors import openapi_errors
+from app.api.routes.turn_memory.turns import ConversationId, TurnId, conversation_of
+from app.api.schemas.turn_memory.feedback import FeedbackIn, FeedbackOut, GateFeedbackIn, GateFeedbackOut
+from app.api.transport.idempotency import IdempotencyHeader, retry_key
+from app.api.transport.parameters import StrictRoute
+
+router = APIRouter(prefix="/conversations/{conversation_id:path}", tags=["turn_memory"], route_class=StrictRoute)
+_ERRORS = openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)
+
+
+# before the other route: its path is the end of this one's
+@router.post("/turns/{turn_id:path}/feedback", response_model=FeedbackOut, responses=_ERRORS)
+async def give_feedback(
+    app: App,
+    principal: Writer,
+    conversation_id: ConversationId,
+    turn_id: TurnId,
+    body: FeedbackIn,
+    idempotency_key: IdempotencyHeader = None,
+) -> FeedbackOut:
+    """Store a reaction to a turn: the user's only one, or one more of a machine.
+
+    Retry a machine's with the same `Idempotency-Key` and body to add it once. The user's needs no key.
+    """
+    conversation = await conversation_of(app, principal, conversation_id, body)
+    key = retry_key("POST /conversations/turns/feedback", idempotency_key, body)
+    reaction = await app.turn_memory.feedback.give_reaction(principal, conversation, turn_id, body.to_domain(), key)
+    return FeedbackOut.from_reaction(reaction)
+
+
+@router.post("/feedback", response_model=GateFeedbackOut, responses=_ERRORS)
+async def give_feedback_by_text(
+    app: App,
+    principal: Writer,
+    conversation_id: ConversationId,
+    body: GateFeedbackIn,
+    idempotency_key: IdempotencyHeader = None,
+) -> GateFeedbackOut:
+    """Store a machine's reaction to the turn that the text is most likely about.
+
+    Retry with the same `Idempotency-Key` and body to add it once.
+    """
+    conversation = await conversation_of(app, principal, conversation_id, body)
+    key = retry_key("POST /conversations/feedback", idempotency_key, body)
+    given = body.to_domain()
+    chosen = await app.turn_memory.feedback.give_by_text(principal, conversation, given, body.candidate_turn_ids, key)
+    return GateFeedbackOut.from_chosen(chosen)
