@@ -17,7 +17,7 @@ TITLE_CHARS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class TurnState:
-    """What is stored of a turn and of its conversation. A change returns a copy with the new values.
+    """The stored state of a turn and of its conversation. A change returns a copy with the new values.
 
     - `stored`: the index rows by kind, as they were read. A row of another version is never overwritten.
     - `tags`: tags of the fingerprint besides its own.

@@ -204,7 +204,7 @@ class ArtifactPageOut(BaseModel):
 
 
 class ActiveSetOut(BaseModel):
-    """What is selected in a conversation, and how far its buckets are reconciled."""
+    """The selection of a conversation, and how far its buckets are reconciled."""
 
     picked_bucket_ids: list[str]
     selected_local_memories_turn_ids: list[str] | None
