@@ -13,7 +13,7 @@ from rich.table import Table
 
 from app.cli.client import USAGE, err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
-from bench.tables import show_chats, show_profile, show_report
+from bench.tables import show_chats, show_profile, show_report, show_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +96,22 @@ def bench_chat(
     bench = _load_module("chat_requests")
     plan = bench.Plan(rows, clients, seconds, warmup, repeats, chunks, pause_ms, stream=not plain)
     _show_reports(lambda say: [bench.run(plan, profile=profile, say=say)], json_file, show_chats)
+
+
+@bench_app.command("views")
+def bench_views(
+    turns: Annotated[int, typer.Option(min=50, max=100_000, help="turns of the conversation")] = 2000,
+    conversations: Annotated[int, typer.Option(min=0, max=100_000, help="other conversations, of five turns")] = 10_000,
+    clients: Clients = "1,8",
+    seconds: Seconds = 5,
+    warmup: Warmup = 1,
+    repeats: Repeats = 1,
+    json_file: Json = None,
+) -> None:
+    """Measure the views of a long conversation over HTTP, and their database function alone."""
+    bench = _load_module("view_requests")
+    plan = bench.Plan(turns, conversations, _parse_clients(clients), seconds, warmup, repeats)
+    _show_reports(lambda say: [bench.run(plan, say)], json_file, show_views)
 
 
 @bench_app.command("retrieval")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bench import chat_workload, fact_workload, workload
+from bench import chat_workload, fact_workload, view_workload, workload
 
 HOST = "127.0.0.1"
 MOST_A_SECOND = 5000
@@ -57,6 +57,12 @@ class Load:
     ranking: str = "default"
     users: int = fact_workload.USERS
     stream: bool = True
+
+    def request_of(self, number: int) -> bytes:
+        """Return a request. Raise ValueError for an unknown kind."""
+        if self.kind in view_workload.KINDS:
+            return _encode_request("GET", view_workload.view_path(self.kind, number), self.key)
+        return _encode_request("POST", PATHS.get(self.kind, ""), self.key, self.body_of(number))
 
     def body_of(self, number: int) -> dict[str, Any]:
         """Return the body of a request. Raise ValueError for an unknown kind."""
@@ -154,14 +160,14 @@ def build_requests(load: Load) -> Iterator[bytes]:
     """Return the requests in order: the same queries repeatedly, or up to the bound new ones."""
     bound = round((load.warmup + load.seconds) * MOST_A_SECOND)
     count = bound if load.kind in NEW else load.queries
-    requests = [_encode_request(PATHS.get(load.kind, ""), load.key, load.body_of(number)) for number in range(count)]
+    requests = [load.request_of(number) for number in range(count)]
     return iter(requests * (bound // count + (load.kind not in NEW)))
 
 
-def _encode_request(path: str, key: str, body: dict[str, Any]) -> bytes:
-    content = json.dumps(body).encode()
+def _encode_request(method: str, path: str, key: str, body: dict[str, Any] | None = None) -> bytes:
+    content = b"" if body is None else json.dumps(body).encode()
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {key}\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     )
     return head.encode() + content
@@ -222,6 +228,8 @@ def is_right(kind: str, status: int, body: bytes, *, thoroughly: bool) -> bool:
     """
     if kind in _CREATED:
         return status == 201 and _CREATED[kind] in body
+    if kind in view_workload.KINDS:
+        return status == 200 and body.startswith(view_workload.ANSWER)
     if kind in _CHATTED:
         ended = body.endswith(b"data: [DONE]\n\n") or b'"object":"chat.completion",' in body
         return status == 200 and ended and all((mark in body) is there for mark, there in _CHATTED[kind].items())

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bench.chat_requests import MeasuredSide
     from bench.chat_requests import Report as ChatReport
     from bench.http_runs import Report
+    from bench.view_requests import Report as ViewReport
 
 TOP = 15
 
@@ -70,6 +71,22 @@ def show_chats(report: "ChatReport") -> None:
         parts = "POST /turns + POST /memory/query + proxy"
         out.print(f"server CPU of a chat: {report.cpu_ratio:.2f} of {parts}")
         out.print(f"… with two turns, as a chat stores: {report.cpu_ratio_of_two_turns:.2f}")
+
+
+def show_views(report: "ViewReport") -> None:
+    """Show the medians of each view over HTTP, and of its database function alone."""
+    plan = report.plan
+    title = f"views: {plan.turns} turns beside {plan.conversations} conversations, medians of {plan.repeats}"
+    table = Table(title=title)
+    for place, name in enumerate(("clients", "", "a second", "p50 ms", "p95 ms", "p99 ms", "CPU ms")):
+        table.add_column(name, justify="left" if place == 1 else "right")
+    for line in report.median_lines():
+        times = (f"{ms:.2f}" for ms in (line.figures.p50, line.figures.p95, line.figures.p99))
+        spent = [f"{ms:.2f}" for ms in (line.server_cpu_ms, line.postgres_cpu_ms) if ms is not None]
+        clients = str(line.clients) if line.clients else "function alone"
+        table.add_row(clients, line.kind, f"{line.figures.per_second:.0f}", *times, " + ".join(spent))
+    print_table(table)
+    out.print("CPU ms of a request: server + PostgreSQL; the function alone includes the driver and reading the rows")
 
 
 def _median_cells(measured: "list[MeasuredSide]") -> list[str]:

@@ -1,7 +1,7 @@
 """Views: what an agent reads of a conversation, and the assistant signals of a user."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from app.domain.principal import Principal
@@ -37,16 +37,8 @@ class ReadContext:
     async def read_view(self, principal: Principal, conversation: Conversation, request: ViewRequest) -> View:
         """Return a view of the conversation, read in one round trip from index rows alone."""
         principal.require_categories([self._policy.category])
-        policy, now, is_final = self._policy, self._clock.now(), request.view is ViewName.final
-        limits = ContextLimits(
-            since=now - timedelta(days=policy.days),
-            logs=0 if is_final else policy.last_turns,
-            window=policy.last_turns,
-            most=MAX_TURNS,
-            always_window=request.view in (ViewName.gate, ViewName.reconciler),
-            reactions=policy.feedback_items,
-            signals=policy.signal_turns if is_final else 0,
-        )
+        now = self._clock.now()
+        limits = context_limits(request.view, self._policy, now)
         rows = await self._storage.read_context(principal, conversation, request.turn_id, request.selection, limits)
         return View(request.view, build_view(request, rows, now))
 
@@ -61,3 +53,17 @@ class ReadContext:
         since = self._clock.now() - timedelta(days=days or self._policy.days)
         found = await self._storage.list_signals(principal, user_id, since, limit or self._policy.signal_turns)
         return [turn for turn in found if turn["assistant_signals"]]
+
+
+def context_limits(view: ViewName, policy: TurnMemoryPolicy, now: datetime) -> ContextLimits:
+    """Return the rows that a view needs: prior turns in all but `final`, assistant signals only there."""
+    is_final = view is ViewName.final
+    return ContextLimits(
+        since=now - timedelta(days=policy.days),
+        logs=0 if is_final else policy.last_turns,
+        window=policy.last_turns,
+        most=MAX_TURNS,
+        always_window=view in (ViewName.gate, ViewName.reconciler),
+        reactions=policy.feedback_items,
+        signals=policy.signal_turns if is_final else 0,
+    )

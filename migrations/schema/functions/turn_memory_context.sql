@@ -5,6 +5,8 @@ AS $function$
 DECLARE
     v_set text;
     v_delta timestamptz;
+    v_name text;
+    v_places text[];
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     SELECT c.text INTO v_set FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
@@ -35,24 +37,20 @@ BEGIN
                   ORDER BY c.made_at DESC, c.id DESC LIMIT p_most) n
             WHERE n.number <= p_window OR date_trunc('milliseconds', n.made_at) > v_delta;
     END IF;
-    IF cardinality(p_named) > 0 THEN  -- the beginning of an id counts if no second turn begins so
-        RETURN QUERY WITH exact AS (
-                SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
-                    AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1'
-                    AND c.place = ANY (p_named)
-            ), partial AS (
-                SELECT min(f.place) AS place
-                FROM (SELECT name FROM unnest(p_named) name WHERE name <> '' EXCEPT SELECT * FROM exact) m
-                CROSS JOIN LATERAL (
-                    SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
-                        AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1'
-                        AND starts_with(c.place, m.name) LIMIT 2) f
-                GROUP BY m.name HAVING count(*) = 1)
-            SELECT 'named', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
-            WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
-                AND c.kind = 'artifact:turn.fingerprint.v1' AND c.made_at >= p_since
-                AND c.place = ANY (ARRAY (SELECT place FROM exact UNION SELECT place FROM partial));
-    END IF;
+    FOREACH v_name IN ARRAY coalesce(p_named, '{}') LOOP
+        v_places := ARRAY (SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+            AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1' AND c.place = v_name);
+        IF cardinality(v_places) = 0 AND v_name <> '' THEN
+            v_places := ARRAY (SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+                AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1'
+                AND starts_with(c.place, v_name) LIMIT 2);
+        END IF;
+        IF cardinality(v_places) = 1 THEN  -- the beginning of an id counts if no second turn begins so
+            RETURN QUERY SELECT 'named', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
+                WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
+                    AND c.kind = 'artifact:turn.fingerprint.v1' AND c.place = v_places[1] AND c.made_at >= p_since;
+        END IF;
+    END LOOP;
     RETURN QUERY SELECT 'reaction', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
         WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
             AND c.kind = 'artifact:turn.log.reaction' AND c.made_at >= p_since

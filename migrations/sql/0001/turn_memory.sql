@@ -63,12 +63,15 @@ CREATE TABLE conv_messages (
     created_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (tenant_id, id),
-    UNIQUE (tenant_id, user_id, conversation_id, kind, place),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, user_id),
     FOREIGN KEY (tenant_id, hosted_uri) REFERENCES blobs (tenant_id, uri),
     CHECK ((hosted_uri IS NOT NULL) = (kind IN ('artifact:turn.log', 'conversation.memory.bucket.v1')))
 );
 CREATE INDEX conv_messages_newest ON conv_messages (tenant_id, user_id, conversation_id, kind, made_at DESC, id DESC);
+-- The planner takes a conversation for short: without these two it finds one place by reading all turns of a conversation.
+-- Of two indexes that cost the same it takes the later one.
+ALTER TABLE conv_messages ADD UNIQUE (tenant_id, user_id, conversation_id, kind, place);
+CREATE STATISTICS conv_messages_conversations (dependencies) ON tenant_id, user_id, conversation_id FROM conv_messages;
 CREATE INDEX conv_messages_by_age ON conv_messages (tenant_id, made_at);
 CREATE INDEX conv_messages_reactions ON conv_messages (tenant_id, user_id, conversation_id, turn_id)
     WHERE kind = 'artifact:turn.log.reaction';
@@ -215,6 +218,8 @@ CREATE FUNCTION turn_memory_context(p_tenant uuid, p_user text, p_conversation t
 DECLARE
     v_set text;
     v_delta timestamptz;
+    v_name text;
+    v_places text[];
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     SELECT c.text INTO v_set FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
@@ -245,24 +250,20 @@ BEGIN
                   ORDER BY c.made_at DESC, c.id DESC LIMIT p_most) n
             WHERE n.number <= p_window OR date_trunc('milliseconds', n.made_at) > v_delta;
     END IF;
-    IF cardinality(p_named) > 0 THEN  -- the beginning of an id counts if no second turn begins so
-        RETURN QUERY WITH exact AS (
-                SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
-                    AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1'
-                    AND c.place = ANY (p_named)
-            ), partial AS (
-                SELECT min(f.place) AS place
-                FROM (SELECT name FROM unnest(p_named) name WHERE name <> '' EXCEPT SELECT * FROM exact) m
-                CROSS JOIN LATERAL (
-                    SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
-                        AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1'
-                        AND starts_with(c.place, m.name) LIMIT 2) f
-                GROUP BY m.name HAVING count(*) = 1)
-            SELECT 'named', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
-            WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
-                AND c.kind = 'artifact:turn.fingerprint.v1' AND c.made_at >= p_since
-                AND c.place = ANY (ARRAY (SELECT place FROM exact UNION SELECT place FROM partial));
-    END IF;
+    FOREACH v_name IN ARRAY coalesce(p_named, '{}') LOOP
+        v_places := ARRAY (SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+            AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1' AND c.place = v_name);
+        IF cardinality(v_places) = 0 AND v_name <> '' THEN
+            v_places := ARRAY (SELECT c.place FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.user_id = p_user
+                AND c.conversation_id = p_conversation AND c.kind = 'artifact:turn.fingerprint.v1'
+                AND starts_with(c.place, v_name) LIMIT 2);
+        END IF;
+        IF cardinality(v_places) = 1 THEN  -- the beginning of an id counts if no second turn begins so
+            RETURN QUERY SELECT 'named', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
+                WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
+                    AND c.kind = 'artifact:turn.fingerprint.v1' AND c.place = v_places[1] AND c.made_at >= p_since;
+        END IF;
+    END LOOP;
     RETURN QUERY SELECT 'reaction', c.turn_id, c.conversation_id, c.made_at, c.text FROM conv_messages c
         WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.conversation_id = p_conversation
             AND c.kind = 'artifact:turn.log.reaction' AND c.made_at >= p_since

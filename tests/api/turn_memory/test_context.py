@@ -21,6 +21,7 @@ from tests.conftest import Database
 from tests.factories import Caller, Clock
 from tests.twenty_turns import CURRENT, DIAGRAM, NOW, TRAVEL
 
+pytestmark = pytest.mark.usefixtures("own")
 GOLDEN = Path(__file__).parents[2] / "domain" / "turn_memory" / "golden"
 VIEWS = ("gate", "reconciler", "downstream", "final")
 
