@@ -79,7 +79,7 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
         with running_server("bench.http_server", str(home), log=home / "server.log") as (process, port):
             for number in range(plan.repeats):
                 say(f"run {number + 1} of {plan.repeats}")
-                report.measured += asyncio.run(_measure_function(site))
+                report.measured += asyncio.run(_measure_function(site, plan.turns))
                 for clients in plan.clients:
                     report.measured += [
                         _measure_view(site, process.pid, port, plan, kind, clients) for kind in (*VIEWS, SIGNALS)
@@ -95,7 +95,7 @@ def _measure_view(site: Site, server: int, port: int, plan: Plan, kind: str, cli
     return MeasuredView(kind, clients, figures, server_cpu, postgres_cpu)
 
 
-async def _measure_function(site: Site) -> list[MeasuredView]:
+async def _measure_function(site: Site, turns: int) -> list[MeasuredView]:
     """Measure the database function of each view, called as the server calls it, one call after the other."""
     settings = site.home.server_settings(site.cluster)
     async with site.open_application() as (app, scope), open_database(settings) as uow:
@@ -104,7 +104,7 @@ async def _measure_function(site: Site) -> list[MeasuredView]:
         for view in ViewName:
             limits = context_limits(view, policy, datetime.now(UTC))
             requests = [
-                ViewRequest(view, turn_name(number), None if number % NAMED_EVERY else BEGINNINGS)
+                ViewRequest(view, turn_name(number % turns), None if number % NAMED_EVERY else BEGINNINGS)
                 for number in range(CALLS)
             ]
             measured.append(await _time_calls(ContextStorage(uow), scope, requests, limits))

@@ -68,6 +68,27 @@ def test_a_tiny_run_measures_questions_and_new_facts(tmp_path: Path) -> None:
         assert line["p50_ratio"] > 0
 
 
+def test_a_tiny_run_measures_views_and_their_function(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ["--turns", "60", "--conversations", "5", "--clients", "2", "--seconds", "1", "--warmup", "0"]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", "bench", "views", *size, "--json", str(file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = json.loads(file.read_text(encoding="utf-8"))["medians"]
+    views = ["gate", "reconciler", "downstream", "final"]
+    assert [(line["kind"], line["clients"]) for line in lines] == [
+        *((view, 0) for view in views),
+        *((view, 2) for view in (*views, "assistant-signals")),
+    ]
+    assert all(line["figures"]["per_second"] > 0 for line in lines)
+
+
 def test_a_tiny_run_measures_chats_beside_what_they_replace(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--rows", "200", "--clients", "2", "--seconds", "1", "--warmup", "0", "--repeats", "1", "--chunks", "5"]
