@@ -21,6 +21,7 @@ from app.storage.facts.facts import FactStorage
 from app.storage.operations.secret import require_secret
 from app.storage.recall.search import SearchStorage
 from app.storage.reflection.transcripts import ReflectionStorage
+from app.storage.turn_memory.retention import ArtifactRetention
 from app.storage.uow import UnitOfWork
 from app.usecases.chat.chat import ChatWithMemory
 from app.usecases.chat.conversations import Conversations
@@ -49,7 +50,7 @@ def build_retrieval(parts: SharedParts) -> RetrieveForChat:
 
 def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conversations:
     """Build the use-cases that read and delete conversations."""
-    stored = ConversationStorage(), _build_summaries(parts), FactStorage(parts.uow)
+    stored = ConversationStorage(), _build_summaries(parts), FactStorage(parts.uow), ArtifactRetention(parts.uow)
     return Conversations(parts.uow, *stored, forgetting, parts.journal, parts.policies, parts.clock)
 
 

@@ -22,7 +22,7 @@ def build_retention(parts: SharedParts) -> tuple[ForgetMemories, ExportUser, Era
     storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
     return (
         ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
-        ExportUser(parts.uow, ExportStorage(), parts.access),
+        ExportUser(parts.uow, ExportStorage(parts.policies.turn_memory.category), parts.access, parts.blobs),
         EraseUser(storage, parts.access, parts.clock),
     )
 

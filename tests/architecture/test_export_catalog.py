@@ -16,7 +16,6 @@ NOTHING_OF_A_PERSON = {
     "job_pauses": "kinds of work",
     "llm_calls": "counts; nothing anybody said, nor who",
     "llm_budget": "counts of a day",
-    "blobs": "random addresses; conv_messages says whose they are",
     "swept_blobs": "random addresses",
     "thread_revision": "a counter; what raised it is in change_log",
     "tombstones": "keyed hashes of what was erased, whose nobody can tell",

@@ -69,7 +69,7 @@ async def b(uow: UnitOfWork) -> Principal:
 
 async def entered(store: BlobStore, uow: UnitOfWork, principal: Principal) -> str:
     uri = store.blob_uri(principal.tenant_id, uuid4())
-    await BlobLedger(uow).enter_blob(principal, uri)
+    await BlobLedger(uow).enter_blob(principal, "maya", uri)
     return uri
 
 

@@ -1,6 +1,7 @@
 """The settings of turn memory."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +34,7 @@ class TurnMemoryPolicy:
             raise ValueError("days must be from 1 to 3650, keep_days from 0 to 36500")
         if not 1 <= self.reconcile_every <= 100:
             raise ValueError("reconcile_every must be from 1 to 100")
+
+    def keep_after(self, now: datetime) -> datetime | None:
+        """Return the time from which artifacts are kept; None if all are."""
+        return now - timedelta(days=self.keep_days) if self.keep_days else None

@@ -15,6 +15,7 @@ KINDS = {
     **dict.fromkeys(("context_value", "context_patch", "context_history"), 500),
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
     "item": 50,
+    "artifact": 50,
 }
 """The kinds of record in the order of the export, with the page size: a checkpoint may have megabytes."""
 
@@ -22,18 +23,23 @@ KINDS = {
 class ExportStorage:
     """Statements that return pages by id, within the principal's categories."""
 
+    def __init__(self, artifact_category: str) -> None:
+        """Take the category in which a key bound to agents sees artifacts."""
+        self._artifact_category = artifact_category
+
     async def get_user(self, tx: ReadTx, principal: Principal, user_id: str) -> dict[str, Any] | None:
         """Return the user's own row, or None if nothing in the principal's categories names the user."""
-        row = await tx.fetchrow(_format_statement("user"), principal.tenant_id, user_id, principal.category_list)
+        whose = principal.tenant_id, user_id, principal.category_list, self._artifact_category
+        row = await tx.fetchrow(_format_statement("user"), *whose)
         return dict(row) if row else None
 
     async def list_records(
         self, tx: ReadTx, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None
     ) -> list[dict[str, Any]]:
         """Return the page of one of KINDS that follows id `after`."""
-        rows = await tx.fetch(
-            _format_statement(kind), principal.tenant_id, user_id, principal.category_list, after, KINDS[kind]
-        )
+        page = principal.tenant_id, user_id, principal.category_list, after, KINDS[kind]
+        more = (self._artifact_category,) if kind == "artifact" else ()
+        rows = await tx.fetch(_format_statement(kind), *page, *more)
         return [dict(row) for row in rows]
 
 

@@ -143,9 +143,17 @@ WHERE tenant_id = $1 AND $3::text[] IS NULL AND id = ANY (ARRAY (
     SELECT o.id FROM (SELECT id FROM store_items WHERE tenant_id = $1 AND user_id = $2 UNION ALL SELECT items_naming($2)) o
     WHERE $4::uuid IS NULL OR o.id > $4 ORDER BY o.id LIMIT $5)) ORDER BY id
 
+-- name: artifact
+-- What turn memory keeps. `content` is that of a blob in PostgreSQL.
+SELECT c.id, c.kind AS artifact, c.conversation_id, c.turn_id, c.track_id, c.place, c.text, c.tags, c.hosted_uri, c.version,
+       c.made_at, c.created_at, c.updated_at, b.content
+FROM conv_messages c LEFT JOIN blob_contents b ON b.tenant_id = c.tenant_id AND b.uri = c.hosted_uri
+WHERE c.tenant_id = $1 AND c.user_id = $2 AND ($3::text[] IS NULL OR $6::text = ANY ($3))
+  AND ($4::uuid IS NULL OR c.id > $4) ORDER BY c.id LIMIT $5
+
 -- name: user
--- Includes a user who is not stored but is named by events, checkpoints, items, retry keys or jobs; created_at is then null. A key
--- bound to agents ($3) knows only users with a memory or a fact that it can see.
+-- Includes a user who is not stored but is named by events, checkpoints, items, retry keys, jobs or blobs; created_at is then null.
+-- A key bound to agents ($3) knows only users with a memory, a fact or an artifact ($4: their category) that it can see.
 SELECT $2::text AS user_id, (SELECT created_at FROM users WHERE tenant_id = $1 AND user_id = $2) AS created_at
 WHERE CASE WHEN $3::text[] IS NULL
     THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)
@@ -154,7 +162,9 @@ WHERE CASE WHEN $3::text[] IS NULL
         OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
+        OR EXISTS (SELECT 1 FROM blobs WHERE tenant_id = $1 AND user_id = $2)
         OR EXISTS (SELECT items_naming($2))
     ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
                                               AND m.category = ANY ($3))
-        OR EXISTS (SELECT 1 FROM facts f WHERE f.tenant_id = $1 AND f.user_id = $2 AND f.category = ANY ($3)) END
+        OR EXISTS (SELECT 1 FROM facts f WHERE f.tenant_id = $1 AND f.user_id = $2 AND f.category = ANY ($3))
+        OR $4::text = ANY ($3) AND EXISTS (SELECT 1 FROM conv_messages c WHERE c.tenant_id = $1 AND c.user_id = $2) END

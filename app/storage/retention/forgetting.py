@@ -15,6 +15,7 @@ from app.storage.recall.delta import erase_cursors
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.statements import load_statements
+from app.storage.turn_memory.retention import ArtifactRetention, erase_artifacts
 from app.storage.uow import ReadTx, UnitOfWork
 
 
@@ -53,11 +54,18 @@ class ForgettingStorage:
         return [memory_from_row(row) for row in rows]
 
     async def expire_records(
-        self, principal: Principal, policy: ForgettingPolicy, now: datetime, *, dry_run: bool
+        self,
+        principal: Principal,
+        policy: ForgettingPolicy,
+        now: datetime,
+        *,
+        artifacts_before: datetime | None,
+        dry_run: bool,
     ) -> dict[str, int]:
         """Delete old records: at most the policy's `records_batch` of each table. Return the number by table.
 
-        If `dry_run`, only count them all. It takes several transactions, so an error does not undo earlier deletions.
+        Artifacts made before `artifacts_before` are old; if it is None, none are. If `dry_run`, only count them all. It
+        takes several transactions, so an error does not undo earlier deletions.
         """
         events_before, keys_before = policy.records_before(now)
         limit = policy.records_batch
@@ -74,7 +82,11 @@ class ForgettingStorage:
         items = await ItemRecords(self._uow).expire_items(principal, now, limit, dry_run=dry_run)
         calls = await ModelCallStorage(self._uow).expire_calls(principal, events_before, limit, dry_run=dry_run)
         facts = await FactStorage(self._uow).purge_removed(principal, policy.purge_before(now), limit, dry_run=dry_run)
-        return {**counts, "store_items": items, "llm_calls": calls, "facts": facts}
+        artifacts = 0
+        if artifacts_before is not None:
+            retention = ArtifactRetention(self._uow)
+            artifacts = await retention.expire_artifacts(principal, artifacts_before, limit, dry_run=dry_run)
+        return {**counts, "store_items": items, "llm_calls": calls, "facts": facts, "artifacts": artifacts}
 
     async def erase_user(self, principal: Principal, user_id: str) -> dict[str, int] | None:
         """Delete everything of a user, including text in history and delta.
@@ -94,12 +106,13 @@ class ForgettingStorage:
             turns = (row["turn"] for row in rows)
             hashes = compute_tombstones(self._secret, principal.tenant_id, user_id, texts, turns)
             consent = await erase_consent(tx, principal, user_id)
+            artifacts = await erase_artifacts(tx, principal, user_id)
             counts: dict[str, int] = await tx.fetchval(
                 _format_statement("erase"), principal.tenant_id, user_id, hashes, principal.actor_name
             )
             counts["store_items"] = await erase_items(tx, principal, user_id)
             counts["delta_cursors"] = await erase_cursors(tx, principal, user_id)
-        return {**counts, **consent, "threads_renamed": threads, "tombstones": len(hashes)}
+        return {**counts, **consent, **artifacts, "threads_renamed": threads, "tombstones": len(hashes)}
 
 
 @cache

@@ -44,12 +44,13 @@ SELECT count(*) FROM (SELECT 1 FROM memories WHERE tenant_id = $1 AND user_pk = 
                       ORDER BY id FOR UPDATE) locked
 
 -- name: traces
--- Whether anything names a user who is not stored: a user with only checkpoints or items, or with only refused writes.
+-- Whether anything names a user who is not stored: a user with only checkpoints or items, or with only refused or broken writes.
 SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM supervisor_checkpoints WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM store_items WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM idempotency_keys WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT 1 FROM jobs WHERE tenant_id = $1 AND user_id = $2)
+    OR EXISTS (SELECT 1 FROM blobs WHERE tenant_id = $1 AND user_id = $2)
     OR EXISTS (SELECT items_naming($2))
 
 -- name: texts

@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -26,8 +27,10 @@ blobs = Table(
     metadata,
     Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
     text_column("uri", key=True),
+    text_column("user_id"),
     Column("created_at", _time, nullable=False),
     Index("blobs_by_age", "tenant_id", "created_at"),
+    Index("blobs_of_user", "tenant_id", "user_id"),
 )
 blob_contents = Table(
     "blob_contents",
@@ -42,6 +45,8 @@ swept_blobs = Table(
     metadata,
     Column("tenant_id", UUID, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
     text_column("uri", key=True),
+    Column("swept_at", _time, nullable=False),
+    Column("deleted", Boolean, nullable=False),
 )
 conv_messages = Table(
     "conv_messages",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from app.domain.principal import Principal
 from app.storage.engine import LONG_S
@@ -11,15 +12,22 @@ from app.storage.uow import UnitOfWork
 _SQL = load_statements("turn_memory/blobs.sql")
 
 
+class SweptBlob(NamedTuple):
+    """A blob out of the ledger. `deleted`: its content was deleted once."""
+
+    uri: str
+    deleted: bool
+
+
 class BlobLedger:
     """Statements on the ledger. Each method is a transaction of its own, because the contents are elsewhere."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
 
-    async def enter_blob(self, principal: Principal, uri: str) -> None:
-        """Enter a blob that is about to be stored."""
-        await self._uow.call(principal, _SQL["enter"], uri)
+    async def enter_blob(self, principal: Principal, user_id: str, uri: str) -> None:
+        """Enter a blob of a user that is about to be stored."""
+        await self._uow.call(principal, _SQL["enter"], user_id, uri)
 
     async def count_orphans(self, principal: Principal, before: datetime) -> int:
         """Return the number of blobs entered before a time that no artifact refers to."""
@@ -35,12 +43,16 @@ class BlobLedger:
         removed: int = row["swept"]
         return removed
 
-    async def list_swept(self, principal: Principal, after: str, limit: int) -> list[str]:
-        """Return a page of the blobs out of the ledger whose contents are still to be deleted."""
-        async with self._uow.read(principal) as tx:
-            return [row["uri"] for row in await tx.fetch(_SQL["swept"], principal.tenant_id, after, limit)]
+    async def list_swept(self, principal: Principal, before: datetime, after: str, limit: int) -> list[SweptBlob]:
+        """Return a page of the blobs out of the ledger whose contents are to be deleted.
 
-    async def forget_swept(self, principal: Principal, uris: Sequence[str]) -> None:
-        """Forget blobs whose contents are deleted."""
+        Each comes once at first, and again when it left the ledger before a time.
+        """
+        async with self._uow.read(principal) as tx:
+            rows = await tx.fetch(_SQL["swept"], principal.tenant_id, before, after, limit)
+        return [SweptBlob(row["uri"], row["deleted"]) for row in rows]
+
+    async def note_deleted(self, principal: Principal, before: datetime, uris: Sequence[str]) -> None:
+        """Note that the contents of blobs are deleted; forget those that left the ledger before a time."""
         async with self._uow.write(principal) as tx:
-            await tx.execute(_SQL["forget"], principal.tenant_id, list(uris))
+            await tx.execute(_SQL["forget"], principal.tenant_id, before, list(uris))

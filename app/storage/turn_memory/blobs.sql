@@ -1,6 +1,6 @@
 -- name: enter
--- Enter blob $2 in the ledger.
-SELECT enter_blob($1, $2)
+-- Enter blob $3 of user $2 in the ledger.
+SELECT enter_blob($1, $2, $3)
 
 -- name: count_orphans
 -- Blobs older than $2 that no artifact refers to.
@@ -13,12 +13,13 @@ WHERE b.tenant_id = $1 AND b.created_at < $2
 SELECT sweep_blobs($1, $2, $3) AS swept
 
 -- name: swept
--- Blobs out of the ledger whose contents outside PostgreSQL are still there, after $2.
-SELECT uri FROM swept_blobs WHERE tenant_id = $1 AND uri > $2 ORDER BY uri LIMIT $3
+-- Blobs out of the ledger to delete, for the first time or, if they left it before $2, for the last; after address $3.
+SELECT uri, deleted FROM swept_blobs WHERE tenant_id = $1 AND (NOT deleted OR swept_at < $2) AND uri > $3 ORDER BY uri LIMIT $4
 
 -- name: forget
--- The contents of the blobs $2 are deleted.
-DELETE FROM swept_blobs WHERE tenant_id = $1 AND uri = ANY ($2)
+-- The contents of the blobs $3 were deleted. Forget those that left the ledger before $2.
+WITH forgotten AS (DELETE FROM swept_blobs WHERE tenant_id = $1 AND uri = ANY ($3) AND swept_at < $2)
+UPDATE swept_blobs SET deleted = true WHERE tenant_id = $1 AND uri = ANY ($3) AND swept_at >= $2
 
 -- name: put_content
 SELECT put_blob_content($1, $2, $3)
@@ -28,3 +29,17 @@ SELECT content FROM blob_contents WHERE tenant_id = $1 AND uri = $2
 
 -- name: delete_content
 DELETE FROM blob_contents WHERE tenant_id = $1 AND uri = $2
+
+-- name: expire_artifacts
+SELECT expire_artifacts($1, $2, $3) AS expired
+
+-- name: count_expired
+SELECT count(*) FROM conv_messages
+WHERE tenant_id = $1 AND made_at < $2 AND (turn_id IS NOT NULL OR updated_at < $2)
+
+-- name: erase_artifacts
+SELECT erase_artifacts($1, $2) AS counts
+
+-- name: purge_artifacts
+-- The artifacts of user $2 in conversation $3.
+SELECT purge_artifacts($1, $2, $3) AS purged

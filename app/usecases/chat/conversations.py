@@ -13,10 +13,12 @@ from app.domain.memory.memory import Memory, MemoryState
 from app.domain.outages import WriteContention
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.principal import Principal
+from app.domain.turn_memory.artifacts import Conversation
 from app.ports import Clock
 from app.storage.chat.conversations import ConversationStorage, Place, PlacedFact
 from app.storage.facts.facts import FactStorage
 from app.storage.journal import Journal
+from app.storage.turn_memory.retention import ArtifactRetention
 from app.storage.uow import UnitOfWork
 from app.usecases.chat.summary import ReadSummary
 from app.usecases.memory.relations import threads_of
@@ -40,10 +42,11 @@ class ConversationPage:
 
 @dataclass(frozen=True, slots=True)
 class DeletedConversation:
-    """The number of memories and facts that a deletion changed."""
+    """The number of memories, facts and artifacts that a deletion changed."""
 
     deleted: int
     facts: int
+    artifacts: int = 0
 
 
 class Conversations:
@@ -55,6 +58,7 @@ class Conversations:
         storage: ConversationStorage,
         summaries: ReadSummary,
         facts: FactStorage,
+        artifacts: ArtifactRetention,
         forgetting: ForgetMemories,
         journal: Journal,
         policies: Policies,
@@ -64,6 +68,7 @@ class Conversations:
         self._storage = storage
         self._summaries = summaries
         self._facts = facts
+        self._artifacts = artifacts
         self._forgetting = forgetting
         self._journal = journal
         self._policies = policies
@@ -85,13 +90,15 @@ class Conversations:
     ) -> DeletedConversation:
         """Soft-delete the user's memories of the conversation and remove its facts, or `purge` all of them for good.
 
-        What is stored after the call began stays. Batch by batch, so that a call that was broken off continues when it
-        is repeated. A repeated call finds nothing to do. Raise WriteContention.
+        A purge begins with the conversation's artifacts, if the key may use the category of turn memory. What is stored
+        after the call began stays. Batch by batch, so that a call that was broken off continues when it is repeated. A
+        repeated call finds nothing to do. Raise WriteContention.
         """
         place = user_id, memory_id
+        artifacts = await self._purge_artifacts(principal, place) if purge else 0
         deleted = await self._delete_memories(principal, place, purge)
         facts = await self._remove_facts(principal, place)
-        return DeletedConversation(deleted, await self._purge_facts(principal, place) if purge else facts)
+        return DeletedConversation(deleted, await self._purge_facts(principal, place) if purge else facts, artifacts)
 
     async def _delete_memories(self, principal: Principal, place: Place, purge: bool) -> int:
         """Delete what is stored now; return how many memories."""
@@ -157,6 +164,12 @@ class Conversations:
             count = sum([await self._facts.purge_removed(principal, _FOR_EVER, 1, fact_id=id_) for id_ in ids])
             purged += count
         return purged
+
+    async def _purge_artifacts(self, principal: Principal, place: Place) -> int:
+        """Delete the artifacts for good; return how many."""
+        if principal.categories is not None and self._policies.turn_memory.category not in principal.categories:
+            return 0
+        return await self._artifacts.purge_conversation(principal, Conversation(*place))
 
     async def _find_facts(self, principal: Principal, place: Place, *, with_removed: bool) -> list[PlacedFact]:
         async with self._uow.read(principal) as tx:

@@ -1,5 +1,6 @@
 """Export of everything stored for a user (`docs/contract.md`, Retention)."""
 
+import json
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -9,11 +10,14 @@ from uuid import UUID
 from app.domain.errors import NotFound
 from app.domain.outages import TenantBusy
 from app.domain.principal import Principal
+from app.ports import BlobStore
 from app.storage.access_log import AccessLog
 from app.storage.engine import LONG_S
 from app.storage.retention.export import KINDS, ExportStorage
 from app.storage.uow import UnitOfWork
+from app.usecases.offload import offload_if_large
 
+ATTEMPTS = 3
 MAX_EXPORTS = 4
 """Maximum of concurrent exports of a tenant. Each holds a page (up to ten checkpoints) in memory until it is read."""
 
@@ -21,10 +25,11 @@ MAX_EXPORTS = 4
 class ExportUser:
     """The use-case that streams an export. A key bound to agents gets the memories of its categories."""
 
-    def __init__(self, uow: UnitOfWork, storage: ExportStorage, access: AccessLog) -> None:
+    def __init__(self, uow: UnitOfWork, storage: ExportStorage, access: AccessLog, blobs: BlobStore) -> None:
         self._uow = uow
         self._storage = storage
         self._access = access
+        self._blobs = blobs
         self._running: Counter[UUID] = Counter()
 
     async def export_records(self, principal: Principal, user_id: str) -> AsyncIterator[dict[str, Any]]:
@@ -57,10 +62,31 @@ class ExportUser:
         for kind, size in KINDS.items():
             after = None
             while True:
-                async with self._uow.read(principal, timeout_s=LONG_S) as tx:
-                    rows = await self._storage.list_records(tx, principal, user_id, kind, after)
+                rows = await self._read_page(principal, user_id, kind, after)
                 for row in rows:
                     yield {"kind": kind, **row}
                 if len(rows) < size:
                     break
                 after = rows[-1]["id"]
+
+    async def _read_page(
+        self, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None
+    ) -> list[dict[str, Any]]:
+        """Return the page of a kind that follows id `after`. Artifacts have the `payload` of their blob, or None."""
+        for attempt in range(ATTEMPTS):
+            async with self._uow.read(principal, timeout_s=LONG_S) as tx:
+                rows = await self._storage.list_records(tx, principal, user_id, kind, after)
+            if kind != "artifact":
+                break
+            try:
+                return [await self._add_payload(principal, row) for row in rows]
+            except NotFound:  # an artifact changed meanwhile, and its former blob is deleted
+                if attempt == ATTEMPTS - 1:
+                    raise
+        return rows
+
+    async def _add_payload(self, principal: Principal, row: dict[str, Any]) -> dict[str, Any]:
+        content: bytes | None = row.pop("content")
+        if content is None and row["hosted_uri"] is not None:
+            content = await self._blobs.get_blob(principal, row["hosted_uri"])
+        return {**row, "payload": await offload_if_large(len(content), json.loads, content) if content else None}

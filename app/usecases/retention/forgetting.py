@@ -47,6 +47,7 @@ class ForgetMemories:
         self._storage = storage
         self._journal = journal
         self._policy = policies.lifecycle
+        self._artifacts = policies.turn_memory
         self._clock = clock
 
     async def run_job(self, principal: Principal, job: str, *, dry_run: bool = False) -> ForgettingReport:
@@ -101,11 +102,14 @@ class ForgetMemories:
         """Delete records beyond their retention, batch by batch, the oldest first.
 
         These are revisions of the change log, events, idempotency records, finished jobs, store items, model calls,
-        daily token budgets and removed facts.
+        daily token budgets, removed facts and artifacts. A sweep deletes the artifacts' blobs later.
         """
         now, counts = self._clock.now(), Counter[str]()
+        old = self._artifacts.keep_after(now)
         while True:
-            deleted = await self._storage.expire_records(principal, self._policy, now, dry_run=dry_run)
+            deleted = await self._storage.expire_records(
+                principal, self._policy, now, artifacts_before=old, dry_run=dry_run
+            )
             counts.update(deleted)
             if dry_run or max(deleted.values()) < self._policy.records_batch:
                 return ForgettingReport("retention", dry_run, dict(counts))

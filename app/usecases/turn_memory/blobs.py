@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from app.domain.outages import WriteContention
@@ -36,13 +36,14 @@ class StoreBlobs:
         self._ledger = ledger
         self._clock = clock
 
-    async def store_blob(self, principal: Principal, content: bytes) -> str:
-        """Store a new blob and return its address. Let an artifact refer to it within GRACE, or it is deleted.
+    async def store_blob(self, principal: Principal, user_id: str, content: bytes) -> str:
+        """Store a new blob of a user and return its address. It goes after GRACE unless an artifact has it by then.
 
-        A later reference fails with WriteContention. Raise BlobStoreUnavailable.
+        A later reference fails with WriteContention, and so does one after the user was erased. Raise
+        BlobStoreUnavailable, or WriteContention if the user is erased at this moment.
         """
         uri = self._store.blob_uri(principal.tenant_id, new_id())
-        await self._ledger.enter_blob(principal, uri)
+        await self._ledger.enter_blob(principal, user_id, uri)
         await self._store.put_blob(principal, uri, content)
         return uri
 
@@ -56,8 +57,9 @@ class StoreBlobs:
     async def sweep_blobs(self, principal: Principal, *, dry_run: bool = False) -> SweepReport:
         """Delete the blobs that no artifact refers to, except those younger than GRACE.
 
-        A blob leaves the ledger first. After that no artifact can refer to it, and its content is deleted. A sweep that
-        was broken off continues when it is repeated. If `dry_run`, only count them. Raise BlobStoreUnavailable.
+        A blob leaves the ledger first. After that no artifact can refer to it, and its content is deleted. A later
+        sweep deletes it again, in case a writer stored it in between. A sweep that was broken off continues when it is
+        repeated. If `dry_run`, only count them. Raise BlobStoreUnavailable.
         """
         before = self._clock.now() - GRACE
         if dry_run:
@@ -73,18 +75,18 @@ class StoreBlobs:
                 continue
             orphans += removed
             if removed < BATCH:
-                return SweepReport(orphans, await self._delete_contents(principal))
+                return SweepReport(orphans, await self._delete_contents(principal, before))
 
-    async def _delete_contents(self, principal: Principal) -> int:
-        """Delete the contents of the blobs that have left the ledger; return how many."""
+    async def _delete_contents(self, principal: Principal, before: datetime) -> int:
+        """Delete the contents of the blobs that have left the ledger; return how many were not deleted before."""
         deleted, after = 0, ""
-        while uris := await self._ledger.list_swept(principal, after, BATCH):
-            for start in range(0, len(uris), AT_ONCE):
-                batch = uris[start : start + AT_ONCE]
+        while swept := await self._ledger.list_swept(principal, before, after, BATCH):
+            for start in range(0, len(swept), AT_ONCE):
+                batch = [blob.uri for blob in swept[start : start + AT_ONCE]]
                 deletions = (self._store.delete_blob(principal, uri) for uri in batch)
                 for outcome in await asyncio.gather(*deletions, return_exceptions=True):
                     if outcome is not None:
                         raise outcome
-                await self._ledger.forget_swept(principal, batch)
-            deleted, after = deleted + len(uris), uris[-1]
+                await self._ledger.note_deleted(principal, before, batch)
+            deleted, after = deleted + sum(not blob.deleted for blob in swept), swept[-1].uri
         return deleted

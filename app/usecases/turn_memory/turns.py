@@ -204,7 +204,7 @@ class ChangeTurns:
         uri = None
         if after.log is not None and (after.log != before.log or after.track_id != before.track_id):
             uri = await self._blobs.store_blob(
-                principal, json.dumps(after.log.as_payload(), ensure_ascii=False).encode()
+                principal, conversation.user_id, json.dumps(after.log.as_payload(), ensure_ascii=False).encode()
             )
         rows = changed_rows(before, after, uri)
         jobs = reconcile_jobs(before, after, conversation, self._reconcile_every)

@@ -1,8 +1,8 @@
-CREATE OR REPLACE FUNCTION public.enter_blob(p_tenant uuid, p_uri text)
+CREATE OR REPLACE FUNCTION public.enter_blob(p_tenant uuid, p_user text, p_uri text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    INSERT INTO blobs (tenant_id, uri) VALUES (p_tenant, p_uri);
+    INSERT INTO blobs (tenant_id, user_id, uri) VALUES (p_tenant, p_user, p_uri);
 END $function$;

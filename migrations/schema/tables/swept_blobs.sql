@@ -1,6 +1,8 @@
 CREATE TABLE swept_blobs (
     tenant_id uuid NOT NULL,
     uri text NOT NULL,
+    swept_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
+    deleted boolean NOT NULL DEFAULT false,
     CONSTRAINT swept_blobs_pkey PRIMARY KEY (tenant_id, uri),
     CONSTRAINT swept_blobs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id) ON DELETE CASCADE
 );

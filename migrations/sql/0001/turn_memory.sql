@@ -5,10 +5,12 @@
 CREATE TABLE blobs (
     tenant_id   uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     uri         text NOT NULL CHECK (length(uri) BETWEEN 1 AND 2048),
+    user_id     text NOT NULL,                   -- the blob goes when this user is erased, also if no artifact refers to it
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (tenant_id, uri)
 );
 CREATE INDEX blobs_by_age ON blobs (tenant_id, created_at);
+CREATE INDEX blobs_of_user ON blobs (tenant_id, user_id);
 GRANT SELECT, INSERT, DELETE, UPDATE (created_at) ON blobs TO mnema_app;  -- UPDATE: to lock a row
 
 -- The contents of blobs that PostgreSQL keeps.
@@ -21,19 +23,22 @@ CREATE TABLE blob_contents (
 );
 GRANT SELECT, INSERT, DELETE ON blob_contents TO mnema_app;
 
--- Blobs that have left the ledger, and whose contents outside PostgreSQL are still to be deleted.
+-- Blobs outside PostgreSQL that have left the ledger. Each is deleted twice, at once and after a while, because a writer may
+-- have been about to store it.
 CREATE TABLE swept_blobs (
     tenant_id  uuid NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     uri        text NOT NULL,
+    swept_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    deleted    boolean NOT NULL DEFAULT false,   -- once
     PRIMARY KEY (tenant_id, uri)
 );
-GRANT SELECT, INSERT, DELETE ON swept_blobs TO mnema_app;
+GRANT SELECT, INSERT, DELETE, UPDATE (deleted) ON swept_blobs TO mnema_app;
 
 -- Enter a blob in the ledger before it is stored.
-CREATE FUNCTION enter_blob(p_tenant uuid, p_uri text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION enter_blob(p_tenant uuid, p_user text, p_uri text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    INSERT INTO blobs (tenant_id, uri) VALUES (p_tenant, p_uri);
+    INSERT INTO blobs (tenant_id, user_id, uri) VALUES (p_tenant, p_user, p_uri);
 END $$;
 
 -- Store the content of a blob that is in the ledger. A stored content stays.
@@ -115,8 +120,63 @@ BEGIN
           AND NOT EXISTS (SELECT FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.hosted_uri = b.uri)
         ORDER BY b.created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
 END $$;
-GRANT EXECUTE ON FUNCTION enter_blob(uuid, text), put_blob_content(uuid, text, bytea), remove_blobs(uuid, text[]),
+GRANT EXECUTE ON FUNCTION enter_blob(uuid, text, text), put_blob_content(uuid, text, bytea), remove_blobs(uuid, text[]),
     sweep_blobs(uuid, timestamptz, int) TO mnema_app;
+
+-- Take blobs out of the ledger at once, and queue the deletion of those outside PostgreSQL. Returns their number.
+CREATE FUNCTION discard_blobs(p_tenant uuid, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_count int := remove_blobs(p_tenant, p_uris);
+BEGIN
+    IF EXISTS (SELECT FROM swept_blobs WHERE tenant_id = p_tenant AND uri = ANY (p_uris) AND NOT deleted) THEN
+        INSERT INTO jobs (tenant_id, id, kind) VALUES (p_tenant, gen_random_uuid(), 'blobs');
+    END IF;
+    RETURN v_count;
+END $$;
+
+-- Delete the artifacts of a user with all blobs that were entered for the user. The caller holds the lock of the user's row, so
+-- that no artifact is written meanwhile. Returns the numbers of rows.
+CREATE FUNCTION erase_artifacts(p_tenant uuid, p_user text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    v_artifacts int;
+BEGIN
+    DELETE FROM conv_messages WHERE tenant_id = p_tenant AND user_id = p_user;
+    GET DIAGNOSTICS v_artifacts = ROW_COUNT;
+    RETURN jsonb_build_object('artifacts', v_artifacts, 'blobs', discard_blobs(p_tenant, ARRAY (
+        SELECT uri FROM blobs WHERE tenant_id = p_tenant AND user_id = p_user ORDER BY uri FOR UPDATE)));
+END $$;
+
+-- Delete the artifacts of a conversation with their blobs. Returns the number of artifacts.
+CREATE FUNCTION purge_artifacts(p_tenant uuid, p_user text, p_conversation text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_uris text[];
+    v_artifacts int;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    WITH gone AS (
+        DELETE FROM conv_messages WHERE tenant_id = p_tenant AND user_id = p_user AND conversation_id = p_conversation
+        RETURNING hosted_uri)
+    SELECT count(*), array_agg(hosted_uri) FILTER (WHERE hosted_uri IS NOT NULL) INTO v_artifacts, v_uris FROM gone;
+    PERFORM discard_blobs(p_tenant, coalesce(v_uris, '{}'));
+    RETURN v_artifacts;
+END $$;
+
+-- Delete at most p_limit artifacts made before p_before, the oldest first. What belongs to a whole conversation must also be
+-- unchanged since then. A sweep deletes the blobs later. Returns the number.
+CREATE FUNCTION expire_artifacts(p_tenant uuid, p_before timestamptz, p_limit int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_count int;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    DELETE FROM conv_messages WHERE tenant_id = p_tenant AND id = ANY (ARRAY (
+        SELECT id FROM conv_messages
+        WHERE tenant_id = p_tenant AND made_at < p_before AND (turn_id IS NOT NULL OR updated_at < p_before)
+        ORDER BY made_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $$;
+GRANT EXECUTE ON FUNCTION discard_blobs(uuid, text[]), erase_artifacts(uuid, text), purge_artifacts(uuid, text, text),
+    expire_artifacts(uuid, timestamptz, int) TO mnema_app;
 
 -- Store, replace and delete artifacts of one conversation, and add jobs, in one transaction. A row with `text` null is
 -- deleted. `expect` is the version to replace (0: there is none; null: any); another one fails with 40001.

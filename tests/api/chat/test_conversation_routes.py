@@ -107,12 +107,12 @@ async def test_a_conversation_is_deleted_and_purged_by_an_admin_only(
     place = {"user": "maya"}
     refused = await http.delete("/conversations/c1", params=place | {"purge": True})
     assert (refused.status_code, refused.json()["code"]) == (403, "scope_required")
-    assert (await http.delete("/conversations/c1", params=place)).json() == {"deleted": 1, "facts": 1}
-    assert (await http.delete("/conversations/c1", params=place)).json() == {"deleted": 0, "facts": 0}
+    assert (await http.delete("/conversations/c1", params=place)).json() == {"deleted": 1, "facts": 1, "artifacts": 0}
+    assert (await http.delete("/conversations/c1", params=place)).json() == {"deleted": 0, "facts": 0, "artifacts": 0}
     assert (await http.get("/conversations/c1", params=place)).json()["items"] == []
     async with caller.client(server) as admin:
         purged = await admin.delete("/conversations/c1", params=place | {"purge": True})
-    assert purged.json() == {"deleted": 1, "facts": 1}
+    assert purged.json() == {"deleted": 1, "facts": 1, "artifacts": 0}
 
 
 async def test_without_the_scope_nothing_is_answered(server: str, app: Application, caller: Caller) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.text_rules import text_key
+from app.domain.turn_memory.artifacts import BLOB_KINDS, ArtifactKind
 from app.embedded.postgres import EmbeddedPostgres
 from app.ports import Vector
 from app.storage.retention.export import KINDS
@@ -34,6 +35,7 @@ from tests.api.calls import (
 )
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
+from tests.turn_artifacts import store_artifacts
 from tests.usecases.crowd import SeededEmbedder, seeded
 
 SAVED = ["checkpoint_lineage", "checkpoint_value", "checkpoint_write"]
@@ -151,13 +153,16 @@ async def judge_and_read(database: Database, tenant: UUID, user: str, rows: int 
         await sql(database, statement, tenant, user, rows)
 
 
-async def test_an_export_has_records_of_every_kind(http: httpx.AsyncClient, database: Database, caller: Caller) -> None:
+async def test_an_export_has_records_of_every_kind(
+    http: httpx.AsyncClient, app: Application, database: Database, caller: Caller
+) -> None:
     tenant = caller.scope.tenant_id
     await settle_in(http)
     await settle_in(http, "ben")
     for user in ("maya", "ben"):
         await keep_apart(database, tenant, user, f"hyssop of {user}")
         await judge_and_read(database, tenant, user)
+        await store_artifacts(app, caller.scope, f"savory of {user}", user)
     records = await exported(http)
     assert list(dict.fromkeys(record["kind"] for record in records)) == ["user", *KINDS]
     assert "hyssop of maya" in str(records)
@@ -165,6 +170,11 @@ async def test_an_export_has_records_of_every_kind(http: httpx.AsyncClient, data
     assert [(r["made"], r["rev"]) for r in records if r["kind"] == "reflection"] == [("summary", 1)]
     [(route, answer)] = [(r["route"], r["response"]["action"]) for r in records if r["kind"] == "retry_key"]
     assert (route, answer) == ("POST /memory", "created")
+    artifacts = {r["artifact"]: r for r in records if r["kind"] == "artifact"}
+    assert artifacts.keys() == {kind.value for kind in ArtifactKind}
+    for kind, record in artifacts.items():
+        assert json.loads(record["text"]) == {"index": "savory of maya"}
+        assert record["payload"] == ({"said": "savory of maya"} if kind in BLOB_KINDS else None)
 
 
 async def test_an_export_holds_every_checkpoint_however_many_pages_they_take(http: httpx.AsyncClient) -> None:
@@ -333,7 +343,7 @@ async def settle_in(http: httpx.AsyncClient, user: str = "maya") -> dict[str, st
 WORDS = [
     *("cardamom", "fenugreek", "saffron", "tamarind", "juniper", "asafoetida", "lovage", "galangal", "sumac", "sorrel"),
     *("chervil", "marjoram", "hyssop", "epazote", "annatto", "mugwort", "woodruff", "calamus", "maya"),
-    *("caraway", "dillweed", "nutmeg", "orris", "borage", "costmary", "elecampane"),
+    *("caraway", "dillweed", "nutmeg", "orris", "borage", "costmary", "elecampane", "verbena", "zedoary"),
 ]
 
 
@@ -355,6 +365,8 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "context_patches": "context_patches WHERE user_id = $2",
         "store_items": "store_items WHERE (user_id = $2 OR key = $2 OR $2 = ANY (store_labels(path)))",
         "delta_cursors": "delta_cursors WHERE user_id = $2",
+        "artifacts": "conv_messages WHERE user_id = $2",
+        "blobs": "blobs WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(
         f"SELECT '{name}', count(*) FROM {part} AND tenant_id = $1" for name, part in parts.items()
@@ -363,15 +375,19 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
 
 
 async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_the_receipt_says_what_went(
-    http: httpx.AsyncClient, database: Database, caller: Caller
+    http: httpx.AsyncClient, app: Application, database: Database, caller: Caller
 ) -> None:
     tenant = caller.scope.tenant_id
     ids = await settle_in(http)
     await keep_apart(database, tenant, "maya", "hyssop")
+    for word in ("verbena", "zedoary"):  # the blobs of the first are replaced
+        await store_artifacts(app, caller.scope, word)
     await remember(http, "Ben loves basil.", user_id="ben", thread_id="t")
     before = (await dumped(database)).lower()
-    assert b"hyssop".hex() in before, "what savers store is binary"
-    assert [word for word in [*WORDS, "basil"] if word not in before] == ["epazote"], "a purge leaves no text either"
+    for word in (b"hyssop", b"verbena", b"zedoary"):
+        assert word.hex() in before, "what savers and blobs store is binary"
+    missing = [word for word in [*WORDS, "basil"] if word not in before]
+    assert missing == ["epazote", "verbena"], "a purge leaves no text either"
     texts = [
         "Tea with cardamom.",
         "Tea with fenugreek.",

@@ -43,7 +43,7 @@ class Kept:
 
     async def write_log(self, principal: Principal, turn_id: str, content: bytes = b"{}") -> str:
         """Store the log of a turn with its blob; return the blob's address."""
-        uri = await self.blobs.store_blob(principal, content)
+        uri = await self.blobs.store_blob(principal, "maya", content)
         await self.artifacts.put_artifacts(principal, PLACE, [log_change(turn_id, uri)])
         return uri
 
@@ -62,10 +62,10 @@ def kept(request: pytest.FixtureRequest, uow: UnitOfWork) -> Kept:
 
 async def test_a_sweep_deletes_old_orphans_alone(kept: Kept, a: Principal, b: Principal) -> None:
     named, replaced = await kept.write_log(a, "t1"), await kept.write_log(a, "t2")
-    orphans = [await kept.blobs.store_blob(a, b"orphan") for _ in range(2 * AT_ONCE + 1)]
-    theirs = await kept.blobs.store_blob(b, b"theirs")
+    orphans = [await kept.blobs.store_blob(a, "maya", b"orphan") for _ in range(2 * AT_ONCE + 1)]
+    theirs = await kept.blobs.store_blob(b, "maya", b"theirs")
     never_stored = kept.store.blob_uri(a.tenant_id, uuid4())
-    await kept.ledger.enter_blob(a, never_stored)
+    await kept.ledger.enter_blob(a, "maya", never_stored)
     newer = await kept.write_log(a, "t2")
 
     assert (await kept.blobs.sweep_blobs(a)).orphans == 0, "all are young"
@@ -87,7 +87,7 @@ async def test_a_sweep_deletes_old_orphans_alone(kept: Kept, a: Principal, b: Pr
 
 
 async def test_a_blob_that_is_being_referred_to_is_skipped(kept: Kept, a: Principal, raw: asyncpg.Connection) -> None:
-    uri, orphan = [await kept.blobs.store_blob(a, b"kept") for _ in range(2)]
+    uri, orphan = [await kept.blobs.store_blob(a, "maya", b"kept") for _ in range(2)]
     kept.clock.move(hours=2)
     await raw.execute("BEGIN")
     await raw.execute("SELECT put_artifacts($1, 'maya', 'trip', $2, '[]')", a.tenant_id, as_rows(uri))
@@ -109,7 +109,7 @@ def as_rows(uri: str) -> str:
 async def test_an_artifact_cannot_refer_to_a_blob_that_a_sweep_took(
     kept: Kept, a: Principal, raw: asyncpg.Connection
 ) -> None:
-    uri = await kept.blobs.store_blob(a, b"late")
+    uri = await kept.blobs.store_blob(a, "maya", b"late")
     kept.clock.move(hours=2)
     await raw.execute("BEGIN")
     taken = await raw.fetchval("SELECT sweep_blobs($1, $2, 10)", a.tenant_id, kept.clock.now())
@@ -194,7 +194,7 @@ async def test_a_sweep_that_fails_continues_when_repeated(uow: UnitOfWork, s3: S
     failing = Failing(build_blob_store(s3.settings(bucket), PostgresBlobStore(uow)))
     kept = Kept(uow, failing)
     for _ in range(20):
-        await kept.blobs.store_blob(a, b"{}")
+        await kept.blobs.store_blob(a, "maya", b"{}")
     kept.clock.move(hours=2)
     with pytest.raises(BlobStoreUnavailable):
         await kept.blobs.sweep_blobs(a)
@@ -205,6 +205,6 @@ async def test_a_sweep_that_fails_continues_when_repeated(uow: UnitOfWork, s3: S
 
 
 async def test_a_late_store_counts_from_its_entry(kept: Kept, a: Principal, superuser: asyncpg.Connection) -> None:
-    uri = await kept.blobs.store_blob(a, b"{}")
+    uri = await kept.blobs.store_blob(a, "maya", b"{}")
     entered = await superuser.fetchval("SELECT created_at FROM blobs WHERE uri = $1", uri)
     assert abs(entered - datetime.now(UTC)) < timedelta(minutes=1)

@@ -16,6 +16,7 @@ from tests.usecases.crowd import SeededEmbedder
 BATCH = 3
 OLD = {"change_log": 7, "events": 10, "idempotency_keys": 4, "jobs": 8, "store_items": 5, "llm_calls": 6}
 """The number of old rows in each table; five more rows of each are new."""
+NOT_FILLED = {"facts": 0, "artifacts": 0}
 
 _ROWS = {
     "thread_revision": "SELECT $1, 't', $3::int + 5 WHERE $2 > 100",
@@ -82,11 +83,11 @@ async def test_old_records_go_a_batch_at_a_time_and_nothing_else_goes(
         await fill(sql, one)
     await watch(sql)
     young = dict.fromkeys(OLD, 5)
-    assert (await patient.lifecycle.delete_old_records(scope, dry_run=True)).counts == OLD | {"facts": 0}
+    assert (await patient.lifecycle.delete_old_records(scope, dry_run=True)).counts == OLD | NOT_FILLED
     assert await left(sql, scope) == {table: count + 5 for table, count in OLD.items()}
-    assert (await patient.lifecycle.delete_old_records(scope)).counts == OLD | {"facts": 0}
+    assert (await patient.lifecycle.delete_old_records(scope)).counts == OLD | NOT_FILLED
     assert await left(sql, scope) == young
-    assert (await patient.lifecycle.delete_old_records(scope)).counts == dict.fromkeys(OLD, 0) | {"facts": 0}
+    assert (await patient.lifecycle.delete_old_records(scope)).counts == dict.fromkeys(OLD, 0) | NOT_FILLED
     assert await left(sql, other) == {table: count + 5 for table, count in OLD.items()}
     batches = await sql.fetch("SELECT name, rows, xid FROM batches WHERE rows > 0")
     assert max(row["rows"] for row in batches) == BATCH

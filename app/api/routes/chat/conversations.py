@@ -90,7 +90,8 @@ async def delete_conversation(
     user: User = None,
     purge: Annotated[bool, Query(description="delete everything for good; needs scope admin")] = False,
 ) -> ConversationDeletedOut:
-    """Delete a conversation: its turns, the memories drawn from them, its summary and its facts.
+    """Delete a conversation: its turns, the memories drawn from them, its summary and its facts. A purge also deletes
+    what turn memory has of it.
 
     Deleted memories can be restored one by one. Repeat a call that was broken off; it continues.
     """
@@ -98,4 +99,4 @@ async def delete_conversation(
         require_scope(principal, "admin")
     user_id = user or default_user(principal)
     done = await app.chat.conversations.delete_conversation(principal, user_id, conversation_id, purge=purge)
-    return ConversationDeletedOut(deleted=done.deleted, facts=done.facts)
+    return ConversationDeletedOut(deleted=done.deleted, facts=done.facts, artifacts=done.artifacts)

@@ -146,7 +146,8 @@ class ConversationOut(BaseModel):
 
 
 class ConversationDeletedOut(BaseModel):
-    """The number of memories and facts that were deleted."""
+    """The number of memories, facts and artifacts of turn memory that were deleted."""
 
     deleted: int
     facts: int
+    artifacts: int

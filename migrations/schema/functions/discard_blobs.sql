@@ -1,0 +1,12 @@
+CREATE OR REPLACE FUNCTION public.discard_blobs(p_tenant uuid, p_uris text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    v_count int := remove_blobs(p_tenant, p_uris);
+BEGIN
+    IF EXISTS (SELECT FROM swept_blobs WHERE tenant_id = p_tenant AND uri = ANY (p_uris) AND NOT deleted) THEN
+        INSERT INTO jobs (tenant_id, id, kind) VALUES (p_tenant, gen_random_uuid(), 'blobs');
+    END IF;
+    RETURN v_count;
+END $function$;

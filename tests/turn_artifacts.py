@@ -1,0 +1,30 @@
+"""Artifacts of turn memory for tests: one of each kind, with blobs where the kind has them."""
+
+import json
+from datetime import UTC, datetime
+
+from app.bootstrap import Application
+from app.domain.principal import Principal
+from app.domain.turn_memory.artifacts import BLOB_KINDS, Artifact, ArtifactChange, ArtifactKind, Conversation
+from app.storage.turn_memory.artifacts import ArtifactStorage
+
+MADE = datetime(2026, 1, 26, 15, 3, tzinfo=UTC)
+
+
+async def store_artifacts(
+    app: Application,
+    principal: Principal,
+    word: str,
+    user_id: str = "maya",
+    conversation_id: str = "trip",
+    made_at: datetime = MADE,
+) -> list[Artifact]:
+    """Store an artifact of each kind, whose texts, tags and blobs hold `word`. Those of a turn are of turn `t1`."""
+    changes = []
+    for kind in ArtifactKind:
+        of_turn = kind.value.startswith("artifact:")
+        blob = json.dumps({"said": word}).encode()
+        uri = await app.blobs.store_blob(principal, user_id, blob) if kind in BLOB_KINDS else None
+        text, turn = json.dumps({"index": word}), "t1" if of_turn else None
+        changes.append(ArtifactChange(kind, turn or "", text, made_at, turn, None, [kind.value, word], uri))
+    return await ArtifactStorage(app.uow).put_artifacts(principal, Conversation(user_id, conversation_id), changes)
