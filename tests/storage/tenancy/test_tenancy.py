@@ -129,9 +129,24 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
             "INSERT INTO chat_upstreams (tenant_id, base_url, api_key) VALUES ($1, 'u', '')", scope.tenant_id
         )
         await know_city(tx, scope)
+        await keep_turn(tx, scope)
     color = FactOperation("list", "favorite_colors", ((1, "blue"),))
     statement = FactStatement(user, "talk", "preferences", (color,), datetime.now(UTC))
     await journal.record(scope, [], facts=[statement])
+
+
+async def keep_turn(tx: WriteTx, scope: Principal) -> None:
+    """Store an artifact with its blob, and a blob that is to be deleted."""
+    uri = f"postgres:{scope.tenant_id}/{new_id()}"
+    for statement in (
+        "INSERT INTO blobs (tenant_id, uri, user_id) VALUES ($1, $2, 'maya')",
+        "INSERT INTO blob_contents (tenant_id, uri, content) VALUES ($1, $2, '{}')",
+        "INSERT INTO swept_blobs (tenant_id, uri) VALUES ($1, $2)",
+        "INSERT INTO conv_messages (tenant_id, id, user_id, conversation_id, turn_id, kind, place, text, tags,"
+        " hosted_uri, made_at) VALUES ($1, gen_random_uuid(), 'maya', 'c', 't1', 'artifact:turn.log', 't1', '{}', '{}',"
+        " $2, now())",
+    ):
+        await tx.execute(statement, scope.tenant_id, uri)
 
 
 async def know_city(tx: WriteTx, scope: Principal) -> None:
