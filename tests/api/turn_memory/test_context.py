@@ -62,8 +62,9 @@ class Shelf:
 
     async def store(self, place: Conversation, changes: Sequence[ArtifactChange]) -> None:
         """Store artifacts; their blobs are in the ledger, and have no content."""
-        uris = [(self._scope.tenant_id, change.hosted_uri) for change in changes if change.hosted_uri]
-        await self._sql.executemany("INSERT INTO blobs (tenant_id, uri) VALUES ($1, $2) ON CONFLICT DO NOTHING", uris)
+        enter = "INSERT INTO blobs (tenant_id, user_id, uri) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
+        uris = [change.hosted_uri for change in changes if change.hosted_uri]
+        await self._sql.executemany(enter, [(self._scope.tenant_id, place.user_id, uri) for uri in uris])
         await self._artifacts.put_artifacts(self._scope, place, changes)
 
     async def store_turns(self, place: Conversation, *minutes: int, **fields: Any) -> None:
