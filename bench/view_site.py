@@ -43,8 +43,8 @@ async def _load_rows(site: Site, turns: int, conversations: int) -> None:
         rows = [*_conversation_rows(tenant, USER, CONVERSATION, turns)]
         for number in range(conversations):
             rows += _conversation_rows(tenant, users[1 + number % USERS], f"other {number}", OTHER_TURNS)
-        uris = [(tenant, uri) for *_start, uri, _made_at in rows if uri]
-        await connection.copy_records_to_table("blobs", records=uris, columns=("tenant_id", "uri"))
+        uris = [(tenant, user, uri) for _tenant, _id, user, *_rest, uri, _made_at in rows if uri]
+        await connection.copy_records_to_table("blobs", records=uris, columns=("tenant_id", "user_id", "uri"))
         await connection.copy_records_to_table("conv_messages", records=rows, columns=_COLUMNS)
         await connection.execute("VACUUM (ANALYZE)")
         await connection.execute("CHECKPOINT")

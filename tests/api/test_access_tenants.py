@@ -39,10 +39,12 @@ TOPIC = "topic_of_zorblax"
 FACT = "the second zorblax moon"
 RESTATED = "the third zorblax moon"
 DROPPED = "a bribe for zorblax"
+REMEMBERED = "remembered-turn-of-zorblax"
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
 CONFIGURED = {"unknown_agent", "category_not_allowed", "no_upstream"}  # shows the configuration, not data of a tenant
 REPEATING = "POST /facts"  # answers with facts that this caller's earlier requests may have stored
 OWNED = ("{memory_id}", "{user_id}", "{job_id}", "{fact_id}", "{topic_key}")
+EMPTY = "GET /users/{user_id}/assistant-signals"  # a user who is not known yet has no signals
 PROPOSING = "POST /users/{user_id}/context/patches"  # creates the caller's own user of that name
 
 
@@ -99,7 +101,12 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     trail = {f"history {row['id']}": row["id"] for row in await history_of(client, first["id"])}
     rich_values = {"turn": "turn-of-zorblax", "quote": "quote-of-zorblax", "metadata": "metadata-of-zorblax"}
     told = await state_facts(client)
+    signals = [{"key": "offer-of-zorblax", "value": REMEMBERED}]
+    print_ = {"user_id": NAMES["user_id"], "objective": "objective-of-zorblax", "assistant_signals": signals}
+    path = f"/conversations/{NAMES['thread_id']}/turns/{REMEMBERED}/fingerprint"
+    assert (await client.put(path, json=print_)).status_code == 200
     said = {
+        "remembered": REMEMBERED,
         "said": SAID,
         "active": ACTIVE,
         "forgotten": FORGOTTEN,
@@ -137,6 +144,9 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
     seen["jobs"] = (await client.get("/jobs")).json()
     seen["paused"] = (await client.get("/jobs/counts")).json()["paused"]
     of_user = {"user_id": NAMES["user_id"]}
+    seen["signals"] = (await client.get(f"/users/{NAMES['user_id']}/assistant-signals")).json()
+    shown = {"params": of_user | {"view": "gate", "turn_id": REMEMBERED}}
+    seen["view"] = (await client.get(f"/conversations/{NAMES['thread_id']}/context", **shown)).json()
     seen["facts"] = (await client.get("/facts", params=of_user)).json()
     seen["state"] = (await client.get(f"/checkpoints/{NAMES['thread_id']}", params=of_user)).json()
     seen["checkpoints"] = (await client.post("/saver/list", json={})).json()
@@ -183,7 +193,7 @@ def judged(operation: Operation, response: httpx.Response, secrets: dict[str, st
     status, code = verdict(response)
     if found := leaked(response, secrets, said):
         return f"leaks {found}"
-    if operation.name != PROPOSING and any(place in operation.path for place in OWNED):
+    if operation.name not in (PROPOSING, EMPTY) and any(place in operation.path for place in OWNED):
         return None if (status, code) == (404, "not_found") or (status == 422 and not plain) else response.text
     return None if status in (200, 201, 204, 404, 422) or code in CONFIGURED else response.text
 

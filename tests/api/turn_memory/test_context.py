@@ -18,7 +18,7 @@ from app.storage.turn_memory.artifacts import ArtifactStorage
 from tests import twenty_turns
 from tests.api.calls import refused
 from tests.conftest import Database
-from tests.factories import Caller, Clock
+from tests.factories import Caller, Clock, make_caller
 from tests.twenty_turns import CURRENT, DIAGRAM, NOW, TRAVEL
 
 pytestmark = pytest.mark.usefixtures("own")
@@ -224,3 +224,19 @@ async def test_assistant_signals_are_listed_over_all_conversations(http: httpx.A
 )
 async def test_a_bad_request_for_a_view_is_refused(http: httpx.AsyncClient, params: dict[str, Any]) -> None:
     refused(await http.get("/conversations/talk/context", params={"user_id": "maya"} | params), 422, "invalid_request")
+
+
+async def test_a_key_of_agents_needs_the_category_of_turn_memory(
+    app: Application, server: str, caller: Caller, shelf: Shelf
+) -> None:
+    await shelf.store(DIAGRAM, twenty_turns.list_changes(reconciled=True))
+    view = ("/conversations/diagram/context", {"user_id": "maya", "view": "final"})
+    for agent, may in (("supervisor", True), ("planner", False)):
+        bound = await make_caller(app, ["query"], [agent], tenant=caller)
+        async with bound.client(server) as client:
+            for path, params in (view, ("/users/maya/assistant-signals", {})):
+                answer = await client.get(path, params=params)
+                if may:
+                    assert "PDF in 18 sizes" in answer.text
+                else:
+                    refused(answer, 403, "category_not_allowed")
