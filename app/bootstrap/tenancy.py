@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.bootstrap.adapters import build_shared_counters
+from app.bootstrap.blobs import build_blobs
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
 from app.config.loader import load_policies
@@ -35,6 +36,12 @@ async def open_tenants(settings: Settings) -> AsyncIterator[Tenants]:
 async def remove_tenant(settings: Settings, admin_url: str, name_or_id: str) -> dict[str, int]:
     """Delete a tenant with all its rows; return the number of deleted rows by table.
 
-    Raise NotFound for an unknown tenant, WrongState while somebody uses it.
+    Raise NotFound for an unknown tenant, WrongState while somebody uses it, BlobStoreUnavailable if it has blobs in a
+    bucket that does not answer or that the settings do not name.
     """
-    return await tenant_removal.remove_tenant(admin_url, name_or_id, settings.key_cache_s)
+    async with open_database(settings) as uow:
+        blobs = build_blobs(settings, uow)
+        try:
+            return await tenant_removal.remove_tenant(admin_url, name_or_id, settings.key_cache_s, blobs=blobs)
+        finally:
+            await blobs.close()

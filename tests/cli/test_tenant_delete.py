@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 import httpx
@@ -12,12 +13,16 @@ from typer.testing import CliRunner
 from app.bootstrap import Application
 from app.cli.main import app as command_line
 from app.domain.errors import NotFound, WrongState
+from app.providers.blobs import build_blob_store
 from app.storage.tenancy import tenant_removal
 from app.storage.tenancy.tenant_removal import remove_tenant
+from app.storage.turn_memory.blob_contents import PostgresBlobStore
+from app.storage.turn_memory.blobs import BlobLedger
 from tests.api.calls import ask, propose, remember, say, sql
 from tests.architecture import catalog
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
+from tests.s3_server import S3Server
 from tests.usecases.crowd import SeededEmbedder
 
 FILLED = {
@@ -124,6 +129,30 @@ async def test_nothing_of_the_tenant_is_left_and_nothing_of_another_is_touched(
         assert (await http.get("/memory")).status_code == 401
         again = await command(env, str(caller.scope.tenant_id), "--yes")
         assert (again.exit_code, again.stderr) == (1, f"error not_found: no tenant '{caller.scope.tenant_id}'\n")
+
+
+async def test_a_tenants_objects_go_with_it_and_not_without_the_bucket(
+    app: Application, caller: Caller, database: Database, s3: S3Server, tmp_path: Any
+) -> None:
+    s3.make_bucket("tenants")
+    objects = build_blob_store(s3.settings("tenants"), PostgresBlobStore(app.uow))
+    other, ledger = await make_caller(app), BlobLedger(app.uow)
+    for owner in (*[caller] * 20, other):
+        uri = objects.blob_uri(owner.scope.tenant_id, uuid4())
+        await ledger.enter_blob(owner.scope, "maya", uri)
+        await objects.put_blob(owner.scope, uri, b"{}")
+    env = {"MNEMA_ADMIN_DATABASE_URL": database.admin, "MNEMA_HOME": str(tmp_path)}
+    name = str(caller.scope.tenant_id)
+    refused = await command(env, name, "--yes")
+    assert (refused.exit_code, "blob_store_unavailable" in refused.stderr) == (1, True)
+    given = s3.settings("tenants")
+    bucket = {"BUCKET": given.bucket, "PREFIX": given.prefix, "ENDPOINT_URL": given.endpoint_url}
+    keys = {"ACCESS_KEY": given.access_key, "SECRET_KEY": given.secret_key}
+    there = {f"MNEMA_BLOB_S3_{part}": value for part, value in (bucket | keys).items()}
+    done = await command(env | there, name, "--yes")
+    assert done.exit_code == 0, done.output
+    assert [key.split("/")[2] for key in s3.list_keys("tenants")] == [str(other.scope.tenant_id)]
+    assert await held(database, caller) == {}
 
 
 async def test_a_removal_that_breaks_off_leaves_a_tenant_that_is_refused_and_is_ended_by_the_next(

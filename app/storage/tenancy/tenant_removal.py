@@ -12,10 +12,14 @@ from uuid import UUID
 import asyncpg
 
 from app.domain.errors import NotFound, WrongState
+from app.domain.principal import Principal
+from app.ports import BlobStore
 from app.storage.journal import RECORD_PURGES
 from app.storage.operations.administration import owning_tenant
 
 BATCH = 5000
+CONTENTS = 8
+"""The number of contents deleted at once."""
 REMOVED_LAST = ("api_keys", "job_pauses")
 """Tables that keep the tenant locked out; they are removed last."""
 LEASE_WAITS, WAIT_S = 300, 1.0
@@ -34,6 +38,10 @@ _REMOVE = """
 DELETE FROM {table} WHERE tenant_id = $1
   AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tenant_id = $1 LIMIT $2)) RETURNING {key}::text AS ref
 """
+_OUTSIDE = """
+SELECT uri FROM (SELECT tenant_id, uri FROM blobs UNION SELECT tenant_id, uri FROM swept_blobs) b
+WHERE tenant_id = $1 AND uri NOT LIKE 'postgres:%' AND uri > $2 ORDER BY uri LIMIT $3
+"""
 _COUNT_RUNNING = "SELECT count(*) FROM jobs WHERE tenant_id = $1 AND state = 'running' AND lease_until > now()"
 
 
@@ -45,13 +53,18 @@ class _Table:
 
 
 async def remove_tenant(
-    admin_url: str, name_or_id: str, key_cache_s: float, wait: Callable[[float], Awaitable[object]] = asyncio.sleep
+    admin_url: str,
+    name_or_id: str,
+    key_cache_s: float,
+    wait: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    blobs: BlobStore | None = None,
 ) -> dict[str, int]:
     """Revoke the tenant's keys, stop its jobs and delete its rows; return the number of rows by table.
 
-    `key_cache_s`: how long servers may still accept a revoked key, in seconds.
+    `key_cache_s`: how long servers may still accept a revoked key, in seconds. `blobs`: the store of the contents that
+    are not in PostgreSQL, which are deleted before the rows.
 
-    Raise NotFound, or WrongState if one of its jobs does not end.
+    Raise NotFound, WrongState if one of its jobs does not end, or BlobStoreUnavailable.
     """
     connection = await asyncpg.connect(admin_url)
     try:
@@ -59,6 +72,8 @@ async def remove_tenant(
         await _revoke_access(connection, tenant_id)
         await wait(key_cache_s)
         await _wait_until_idle(connection, tenant_id, wait)
+        if blobs is not None:
+            await _delete_contents(connection, tenant_id, blobs)
         counts: dict[str, int] = {}
         tables = await _ordered_tables(connection)
         for table in tables:
@@ -99,6 +114,21 @@ async def _wait_until_idle(
             return
         await wait(WAIT_S)
     raise WrongState("a job of the tenant is still running; its keys are revoked; run the command again later")
+
+
+async def _delete_contents(connection: asyncpg.Connection, tenant_id: UUID, blobs: BlobStore) -> None:
+    """Delete the contents of all blobs outside PostgreSQL. Their rows go later, so that a broken call is repeated."""
+    after = ""
+    while True:
+        async with owning_tenant(connection, tenant_id):
+            rows = await connection.fetch(_OUTSIDE, tenant_id, after, CONTENTS)
+        if not rows:
+            return
+        deletions = (blobs.delete_blob(Principal(tenant_id), row["uri"]) for row in rows)
+        for outcome in await asyncio.gather(*deletions, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+        after = rows[-1]["uri"]
 
 
 async def _ordered_tables(connection: asyncpg.Connection) -> list[_Table]:
