@@ -9,13 +9,14 @@ from app.bootstrap.adapters import (
     reranker_settings,
     upstream_settings,
 )
+from app.bootstrap.blobs import build_blobs
 from app.bootstrap.chat import build_key_cipher
 from app.bootstrap.database import open_database
 from app.bootstrap.operations import build_doctor_readiness
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, MnemaError
-from app.ports import ChatModel, Reranker
+from app.ports import BlobStore, ChatModel, Reranker
 from app.providers.chat_models import build_chat_model
 from app.providers.chat_models.none import NullChatModel
 from app.providers.embeddings import build_embedder
@@ -100,8 +101,9 @@ async def diagnose_installation(settings: Settings) -> dict[str, str]:
         checks["configuration"] = error.detail
     try:
         async with open_database(settings) as uow:
+            blobs = _try_blobs(settings, uow, checks)
             readiness = build_doctor_readiness(
-                settings, uow, embedder, reranker, chat, has_secret=checks["configuration"] == "ok"
+                settings, uow, embedder, reranker, chat, blobs, has_secret=checks["configuration"] == "ok"
             )
             return checks | await readiness.run_checks() | await _check_other_databases(uow)
     finally:
@@ -118,3 +120,12 @@ async def _check_other_databases(uow: UnitOfWork) -> dict[str, str]:
         return {}
     cure = "unless another program needs that: REVOKE CONNECT ON DATABASE … FROM PUBLIC"
     return {"other_databases": f"mnema_app may connect to {names}; {cure}" if names else "ok"}
+
+
+def _try_blobs(settings: Settings, uow: UnitOfWork, checks: dict[str, str]) -> BlobStore | None:
+    """Build the store of blobs, or note in `checks` what is wrong with its settings and return None."""
+    try:
+        return build_blobs(settings, uow)
+    except ConfigError as error:
+        checks["configuration"] = error.detail
+    return None

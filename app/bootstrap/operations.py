@@ -5,7 +5,7 @@ from functools import partial
 from app.bootstrap.adapters import broker_settings
 from app.bootstrap.parts import SharedParts
 from app.config.settings import Settings
-from app.ports import ChatModel, Embedder, Reranker
+from app.ports import BlobStore, ChatModel, Embedder, Reranker
 from app.providers.broker import check_broker
 from app.storage.jobs.jobs import JobStorage
 from app.storage.operations.events import EventStorage
@@ -36,15 +36,22 @@ def build_readiness(parts: SharedParts) -> Readiness:
     """
     secret = partial(require_secret, parts.uow, parts.settings.erasure_secret(), note=True)
     check = _broker_check(parts.settings)
-    return Readiness(parts.uow, parts.embedder, parts.reranker, parts.chat, check, PATIENCE_S, secret)
+    return Readiness(parts.uow, parts.embedder, parts.reranker, parts.chat, check, PATIENCE_S, secret, parts.blobs)
 
 
 def build_doctor_readiness(
-    settings: Settings, uow: UnitOfWork, embedder: Embedder, reranker: Reranker, chat: ChatModel, *, has_secret: bool
+    settings: Settings,
+    uow: UnitOfWork,
+    embedder: Embedder,
+    reranker: Reranker,
+    chat: ChatModel,
+    blobs: BlobStore | None,
+    *,
+    has_secret: bool,
 ) -> Readiness:
     """Build the doctor's readiness checks, which store nothing."""
     secret = partial(require_secret, uow, settings.erasure_secret(), note=False) if has_secret else None
-    return Readiness(uow, embedder, reranker, chat, _broker_check(settings), DOCTORS_PATIENCE_S, secret)
+    return Readiness(uow, embedder, reranker, chat, _broker_check(settings), DOCTORS_PATIENCE_S, secret, blobs)
 
 
 def _broker_check(settings: Settings) -> partial[None]:

@@ -29,6 +29,7 @@ OK = (
     "embedder",
     "reranker",
     "llm: none",
+    "blobs",
 )
 NO_BROKER = "warn broker: no broker configured, background jobs wait: set MNEMA_REDIS_URL\nok   workers\n"
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from app.domain.errors import ConfigError, MnemaError
 from app.domain.outages import (
+    BlobStoreUnavailable,
     BrokerUnavailable,
     ChatModelUnavailable,
     DatabaseReadOnly,
@@ -14,7 +15,7 @@ from app.domain.outages import (
     EmbedderUnavailable,
     RerankerUnavailable,
 )
-from app.ports import ChatModel, Embedder, Reranker
+from app.ports import BlobStore, ChatModel, Embedder, Reranker
 from app.storage.engine import ROLE, refuse_privileged
 from app.storage.operations.administration import head_revision
 from app.storage.operations.spaces import require_space
@@ -35,6 +36,7 @@ EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint; for the local model
 RERANKER = (
     "Check MNEMA_RERANKER_BASE_URL and its endpoint; for fastembed, check that its model files can be downloaded."
 )
+BLOBS = "Check MNEMA_BLOB_S3_* and that the keys may read and list the bucket."
 LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
 NONE = "none"
 """The verdict on an optional part that is not configured."""
@@ -46,7 +48,7 @@ BEHIND_S = 120
 class Readiness:
     """The readiness checks. A verdict is `ok`, `none` (not configured), or says what is wrong and how to fix it."""
 
-    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "insights", "other_databases"})
+    OPTIONAL = frozenset({"broker", "workers", "pauses", "reranker", "llm", "blobs", "insights", "other_databases"})
     """Checks that may fail while reading and writing go on."""
 
     @staticmethod
@@ -63,12 +65,14 @@ class Readiness:
         broker: Callable[[], None],
         patience_s: float = PATIENCE_S,
         secret: Callable[[], Awaitable[None]] | None = None,
+        blobs: BlobStore | None = None,
     ) -> None:
         """Set up the checks; each takes `patience_s` seconds at most.
 
         `broker` raises BrokerUnavailable and may block for a moment. `secret` raises ConfigError if the other replicas
-        have another secret; None leaves that check out.
+        have another secret; None leaves that check out, and so does None for `blobs`.
         """
+        self._blobs = blobs
         self._require_secret = secret
         self._patience_s = patience_s
         self._uow = uow
@@ -94,6 +98,7 @@ class Readiness:
             "embedder": self._check_embedder,
             "reranker": self._check_reranker,
             "llm": self._check_chat_model,
+            **({"blobs": self._check_blobs} if self._blobs else {}),
             "broker": self._check_broker,
             "workers": self._check_workers,
             "pauses": self._check_pauses,
@@ -185,6 +190,16 @@ class Readiness:
         except TimeoutError as error:
             raise ChatModelUnavailable(f"The chat model did not answer. {LLM}") from error
         return "ok"
+
+    async def _check_blobs(self) -> None:
+        assert self._blobs is not None
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._blobs.check_health()
+        except BlobStoreUnavailable as error:
+            raise BlobStoreUnavailable(f"{error.detail} {BLOBS}") from error
+        except TimeoutError as error:
+            raise BlobStoreUnavailable(f"The store of blobs did not answer. {BLOBS}") from error
 
 
 @asynccontextmanager

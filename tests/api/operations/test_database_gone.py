@@ -84,7 +84,11 @@ async def test_the_process_lives_and_is_not_ready_without_the_database(
                 ),
                 "ok",
             )
-            | {"llm": "none", "broker": "no broker configured, background jobs wait: set MNEMA_REDIS_URL"},
+            | {
+                "llm": "none",
+                "blobs": "ok",
+                "broker": "no broker configured, background jobs wait: set MNEMA_REDIS_URL",
+            },
         },
     )
     async with gone(database):

@@ -13,6 +13,7 @@ from app.bootstrap.administration import change_secret, diagnose_installation
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.ports import ChatModel
+from app.providers.blobs import build_blob_store
 from app.providers.chat_models.none import NullChatModel
 from app.providers.chat_models.openai import OpenAIModel
 from app.providers.rerankers.none import NullReranker
@@ -20,11 +21,13 @@ from app.storage.engine import Engine, refuse_privileged
 from app.storage.identity import new_id
 from app.storage.operations.administration import head_revision
 from app.storage.operations.secret import MISMATCH_TEXT
+from app.storage.turn_memory.blob_contents import PostgresBlobStore
 from app.storage.uow import UnitOfWork
 from app.usecases.operations.readiness import Readiness
 from tests.conftest import Database, database_url
 from tests.factories import make_caller
 from tests.fake_llm import fake_llm
+from tests.s3_server import S3Server
 from tests.usecases.crowd import SeededEmbedder
 
 POWERS = {
@@ -102,6 +105,35 @@ async def test_no_model_one_that_answers_and_one_that_does_not_are_told_apart(ap
     assert [checks["llm"] for checks in verdicts[:2]] == ["none", "ok"]
     assert verdicts[2]["llm"].startswith("The chat model's endpoint cannot be reached.")
     assert [Readiness.failed_checks(checks) for checks in verdicts] == [set(), set(), {"llm"}]
+
+
+@pytest.mark.usefixtures("own")
+async def test_a_bucket_that_is_away_is_told_and_stops_no_request(app: Application, s3: S3Server) -> None:
+    s3.make_bucket("ready-bucket")
+    verdicts = []
+    for bucket in ("ready-bucket", "another-bucket"):
+        store = build_blob_store(s3.settings(bucket), PostgresBlobStore(app.uow))
+        readiness = Readiness(
+            app.uow, SeededEmbedder(), NullReranker(), NullChatModel(), lambda: None, blobs=store, patience_s=10
+        )
+        verdicts.append(await readiness.run_checks())
+    assert [checks["blobs"] for checks in verdicts] == [
+        "ok",
+        "The bucket of blobs does not exist. Check MNEMA_BLOB_S3_* and that the keys may read and list the bucket.",
+    ]
+    assert Readiness.failed_checks(verdicts[1]) == {"blobs"} <= Readiness.OPTIONAL
+    assert "blobs" in await app.readiness.run_checks()
+
+
+@pytest.mark.parametrize(
+    ("given", "configuration"), [({}, "ok"), ({"blob_store": "s3"}, "MNEMA_BLOB_S3_BUCKET: must be set")]
+)
+async def test_the_doctor_checks_the_settings_of_the_store(
+    settings: Settings, given: dict[str, str], configuration: str
+) -> None:
+    checks = await diagnose_installation(settings.model_copy(update=given))
+    assert checks["configuration"].startswith(configuration)
+    assert ("blobs" in checks) == (configuration == "ok")
 
 
 async def test_a_schema_that_is_behind_is_told_whatever_it_lacks(app: Application, sql: asyncpg.Connection) -> None:
