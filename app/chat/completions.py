@@ -9,11 +9,12 @@ from fastapi import APIRouter, Header, Request, Response
 from app.api.deps import App, Chatter
 from app.api.errors import openapi_errors
 from app.api.transport.direct import JSON
+from app.api.transport.events import EVENTS, run_while_connected
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application
 from app.chat.documentation import COMPLETION_BODY, COMPLETION_RESPONSES, MODELS_RESPONSES
-from app.chat.forwarding import EVENTS, ForwardedStream, is_event_stream, run_while_connected
+from app.chat.forwarding import ForwardedStream, is_event_stream
 from app.config.version import VERSION
 from app.domain.chat.answer import OwnAnswer, add_members, read_plain_answer
 from app.domain.chat.request import read_chat_request

@@ -1,47 +1,24 @@
 """Answers of an upstream on their way to the client: passed on as they come, ended when either side goes away."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, TypeVar
 
 import orjson
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.errors import IncompleteStream
+from app.api.transport.events import EVENTS, run_while_connected
 from app.domain.chat.answer import EventStream
 from app.domain.errors import MnemaError
 from app.domain.outages import UpstreamBroken, UpstreamTimeout, UpstreamUnusable
 from app.ports import UpstreamReply
 from app.usecases.chat.chat import Chat, ChatWithMemory
 
-T = TypeVar("T")
-EVENTS = "text/event-stream"
 END_S = 0.2
 """The seconds that an upstream has to end its answer after the last event."""
 _BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
-
-
-async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`. If the client leaves first, cancel it and raise ClientDisconnect."""
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_wait_until_gone(receive))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientDisconnect
-    finally:
-        gone.cancel()
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-
-
-async def _wait_until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def is_event_stream(content_type: str, beginning: bytes) -> bool:
