@@ -19,7 +19,7 @@ from app.api.routes.operations import health as ops
 from app.api.routes.operations import metrics
 from app.api.routes.recall import search, threads
 from app.api.routes.retention import users
-from app.api.routes.turn_memory import context, feedback
+from app.api.routes.turn_memory import context, extraction, feedback
 from app.api.routes.turn_memory import turns as turn_memory
 from app.api.transport.admission import Admission, PathLimits, SpecialPaths
 from app.api.transport.complexity import MAX_STATE_VALUES, MAX_VALUES
@@ -65,7 +65,7 @@ CORS: dict[str, Any] = {
 
 SERVED = (
     *(bulk, memories, search, turns, facts, projects, threads, completions),
-    *(turn_memory, context, feedback, conversations),
+    *(turn_memory, context, feedback, extraction, conversations),
     *(consent, users, store, checkpoints, saver, jobs, ops),
 )
 ROUTERS = tuple(routes.router for routes in SERVED)

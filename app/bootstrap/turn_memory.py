@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from app.bootstrap.parts import SharedParts
+from app.bootstrap.reflection import build_model_gateway
 from app.storage.turn_memory.artifacts import ArtifactStorage
 from app.storage.turn_memory.context import ContextStorage
 from app.usecases.tenancy.limits import Limits
@@ -11,6 +12,9 @@ from app.usecases.turn_memory.artifacts import ReadArtifacts
 from app.usecases.turn_memory.blobs import StoreBlobs
 from app.usecases.turn_memory.context import ReadContext
 from app.usecases.turn_memory.feedback import GiveFeedback
+from app.usecases.turn_memory.journal import ReadJournal
+from app.usecases.turn_memory.reconcile import ReconcileTurn
+from app.usecases.turn_memory.summarize import SummariseTurn
 from app.usecases.turn_memory.turns import ChangeTurns
 
 
@@ -23,16 +27,24 @@ class TurnMemoryUseCases:
     active_set: ManageActiveSet
     context: ReadContext
     feedback: GiveFeedback
+    reconcile: ReconcileTurn
+    summarise: SummariseTurn
 
 
 def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> TurnMemoryUseCases:
     """Build the use-cases of turn memory."""
     artifacts, policy = ArtifactStorage(parts.uow), parts.policies.turn_memory
     turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock)
+    active_set = ManageActiveSet(parts.uow, artifacts, policy, parts.clock)
+    context = ReadContext(ContextStorage(parts.uow), policy, parts.clock)
+    gateway = build_model_gateway(parts.uow, parts.journal, parts.chat, parts.policies, parts.clock)
+    journals = ReadJournal(parts.uow, artifacts, turns, context, policy, parts.clock)
     return TurnMemoryUseCases(
         turns=turns,
         read=ReadArtifacts(parts.uow, artifacts, blobs, policy, parts.clock),
-        active_set=ManageActiveSet(parts.uow, artifacts, policy, parts.clock),
-        context=ReadContext(ContextStorage(parts.uow), policy, parts.clock),
+        active_set=active_set,
+        context=context,
         feedback=GiveFeedback(parts.uow, artifacts, turns, parts.embedder, policy),
+        reconcile=ReconcileTurn(gateway, journals, active_set, policy, parts.clock),
+        summarise=SummariseTurn(gateway, journals, turns, policy),
     )

@@ -63,8 +63,14 @@ WRITES = frozenset(
         "PATCH /facts/{fact_id}",
         "DELETE /facts/{fact_id}",
         "POST /index-chat-message",
+        "POST /conversations/{conversation_id}/reconcile",
+        "POST /conversations/{conversation_id}/summarize",
     }
 )
+MODELLED = frozenset(
+    {"POST /conversations/{conversation_id}/reconcile", "POST /conversations/{conversation_id}/summarize"}
+)
+"""Routes that need a chat model; without one they answer 409."""
 CHATS = frozenset(
     {
         "POST /v1/chat/completions",

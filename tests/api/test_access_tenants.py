@@ -41,7 +41,8 @@ RESTATED = "the third zorblax moon"
 DROPPED = "a bribe for zorblax"
 REMEMBERED = "remembered-turn-of-zorblax"
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
-CONFIGURED = {"unknown_agent", "category_not_allowed", "no_upstream"}  # shows the configuration, not data of a tenant
+# what shows the configuration, not data of a tenant
+CONFIGURED = {"unknown_agent", "category_not_allowed", "no_upstream", "no_chat_model"}
 REPEATING = "POST /facts"  # answers with facts that this caller's earlier requests may have stored
 OWNED = ("{memory_id}", "{user_id}", "{job_id}", "{fact_id}", "{topic_key}")
 EMPTY = "GET /users/{user_id}/assistant-signals"  # a user who is not known yet has no signals

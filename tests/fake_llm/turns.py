@@ -62,8 +62,9 @@ def wrong_turn(question: Question) -> Iterator[str]:
 
 
 def sum_up(question: Question) -> Any:
-    """Return the user's first words as a summary, and a signal for each value of the specification in the answer."""
-    quoted = re.sub(r'["\s]+', " ", question["user_text"] or question["assistant_text"])[:100].strip(" .!?")
+    """Return the user's first sentence as a summary, and a signal for each value of the specification in the answer."""
+    said = _SENTENCE.findall(question["user_text"] or question["assistant_text"])
+    quoted = re.sub(r'["\s]+', " ", said[0])[:100].strip(" .!?")
     spec, answer = question["assistant_signal_spec"], question["assistant_text"]
     signals = [
         {**_signal(sentence.strip(), "recommend"), "key": entry["key"], "value": value}

@@ -101,6 +101,9 @@ class SignalSpec:
         return SpecEntry(key, self.text) if any(spelling in text for spelling in spellings) else None
 
 
+NO_SPEC: Final = SignalSpec()
+
+
 def read_signal_spec(raw: str | Iterable[SpecEntry] | None) -> SignalSpec:
     """Return the specification of a text or of entries. Raise InvalidInput beyond the limits."""
     name = "assistant_signal_spec"

@@ -8,17 +8,18 @@ from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.blocks import MAX_TURNS
 from app.domain.turn_memory.policy import TurnMemoryPolicy
-from app.domain.turn_memory.views import Block, ViewName, ViewRequest, build_view
+from app.domain.turn_memory.views import Block, ContextRows, ViewName, ViewRequest, build_view
 from app.ports import Clock
 from app.storage.turn_memory.context import ContextLimits, ContextStorage
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The blocks of a view in their order."""
+    """The blocks of a view in their order, and the rows that they show."""
 
     view: ViewName
     blocks: list[Block]
+    rows: ContextRows
 
     @property
     def text(self) -> str:
@@ -40,7 +41,7 @@ class ReadContext:
         now = self._clock.now()
         limits = context_limits(request.view, self._policy, now)
         rows = await self._storage.read_context(principal, conversation, request.turn_id, request.selection, limits)
-        return View(request.view, build_view(request, rows, now))
+        return View(request.view, build_view(request, rows, now), rows)
 
     async def list_signals(
         self, principal: Principal, user_id: str, days: int | None, limit: int | None

@@ -1,0 +1,95 @@
+"""The material that a chat model reads of a conversation: its journal, its buckets and the texts of a turn."""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+
+from app.domain.errors import InvalidInput, NotFound
+from app.domain.principal import Principal
+from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
+from app.domain.turn_memory.extraction import Journal
+from app.domain.turn_memory.policy import TurnMemoryPolicy
+from app.domain.turn_memory.turn_log import TurnLog
+from app.domain.turn_memory.views import Block, ViewName, ViewRequest
+from app.ports import Clock
+from app.storage.turn_memory.artifacts import ArtifactFilter, ArtifactStorage
+from app.storage.uow import UnitOfWork
+from app.usecases.turn_memory.context import ReadContext
+from app.usecases.turn_memory.turns import NO_SUCH_TURN, ChangeTurns
+
+MOST_BUCKETS = 24
+"""The newest buckets whose cards are read."""
+MAX_CARD = 600
+MAX_BLOCK = 8000
+"""The most characters of one block of the journal. The oldest lines are left out."""
+
+
+class ReadJournal:
+    """The use-cases that read what a prompt about a turn needs."""
+
+    def __init__(
+        self,
+        uow: UnitOfWork,
+        artifacts: ArtifactStorage,
+        turns: ChangeTurns,
+        context: ReadContext,
+        policy: TurnMemoryPolicy,
+        clock: Clock,
+    ) -> None:
+        self._uow = uow
+        self._artifacts = artifacts
+        self._turns = turns
+        self._context = context
+        self._policy = policy
+        self._clock = clock
+
+    async def read_journal(self, principal: Principal, conversation: Conversation, turn_id: str) -> Journal:
+        """Return the reconciler's view of the conversation, with the ids that a selection may name."""
+        view = await self._context.read_view(principal, conversation, ViewRequest(ViewName.reconciler, turn_id))
+        memories = [str(row["turn_id"]) for row in (*view.rows.window, *view.rows.named)]
+        turns = [str(row["turn_id"]) for row in view.rows.logs]
+        buckets = await self._read_cards(principal, conversation)
+        return Journal(
+            "\n\n".join(map(_shorten_block, view.blocks)),
+            _without(turn_id, [*turns, *memories]),
+            _without(turn_id, memories),
+            buckets,
+        )
+
+    async def read_texts(self, principal: Principal, conversation: Conversation, turn_id: str) -> TurnLog:
+        """Return the stored log of a turn. Raise NotFound, or BlobStoreUnavailable."""
+        principal.require_categories([self._policy.category])
+        log = (await self._turns.read_turn(principal, conversation, turn_id)).log
+        if log is None:
+            raise NotFound(f"{NO_SUCH_TURN}; store it first, or send its texts")
+        return log
+
+    async def _read_cards(self, principal: Principal, conversation: Conversation) -> list[tuple[str, str]]:
+        """Return the cards of the newest buckets that are not disabled, each with its bucket's id."""
+        since = self._clock.now() - timedelta(days=self._policy.days)
+        where = ArtifactFilter(since, [ArtifactKind.bucket])
+        async with self._uow.read(principal) as tx:
+            rows = await self._artifacts.list_artifacts(tx, principal, conversation, where, None, MOST_BUCKETS)
+        return [(row.place, row.text[:MAX_CARD]) for row in rows if not _is_disabled(row)]
+
+
+def require_text(text: str, name: str) -> str:
+    """Return the text. Raise InvalidInput if it has nothing to read."""
+    if not text.strip():
+        raise InvalidInput(f"{name} is empty", param=name)
+    return text
+
+
+def _is_disabled(bucket: Artifact) -> bool:
+    return bool(json.loads(bucket.text).get("status") == "disabled")
+
+
+def _without(turn_id: str, ids: Sequence[str]) -> list[str]:
+    return [one for one in dict.fromkeys(ids) if one != turn_id]
+
+
+def _shorten_block(block: Block) -> str:
+    """Return the block, cut after a whole line if it is too long."""
+    if len(block.text) <= MAX_BLOCK:
+        return block.text
+    return block.text[:MAX_BLOCK].rpartition("\n")[0] or block.header
