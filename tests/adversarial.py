@@ -31,7 +31,7 @@ from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
-from app.domain.turn_memory import blocks, extraction, views
+from app.domain.turn_memory import blocks, buckets, extraction, feedback, views
 from app.prompts import ctx_reconciler
 
 COMBINING: Final = ("\u0301\u0327", "\u0f73")
@@ -158,6 +158,8 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "read_statements, a list": lambda text: fact_statements.read_statements(f"My favorite colors:\n{text}", TOPICS),
     "parse_question": lambda text: questions.parse_question(text, TOPICS),
     "parse_question, a list": lambda text: questions.parse_question(f"list my favorite colors and {text}", TOPICS),
+    "share_words": lambda text: feedback.share_words(text, [text]),
+    "bucket_id": lambda text: (buckets.bucket_id(text), buckets.bucket_words(text)),
     "read_chat_request": lambda text: chat_request.read_chat_request(chat_body(text)).forwarded_body(text),
     "read_chat_request, raw": lambda text: chat_request.read_chat_request(text.encode()),
     "read_chat_request, members": lambda text: chat_request.read_chat_request(b"{" + text.encode() + b"}"),

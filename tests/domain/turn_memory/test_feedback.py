@@ -42,8 +42,9 @@ def test_a_text_has_a_limit() -> None:
 
 def test_the_score_has_85_parts_of_similarity_and_15_of_recency() -> None:
     newest, oldest = rank_candidates(["newest", "oldest"], [0.0, 1.0])[::-1]
-    assert (newest.turn_id, newest.score) == ("newest", pytest.approx(0.15))
-    assert (oldest.turn_id, oldest.score) == ("oldest", pytest.approx(0.85))
+    assert newest.turn_id == "newest"
+    assert newest.score == pytest.approx(0.15)
+    assert oldest.score == pytest.approx(0.85)
 
 
 def test_recency_falls_in_equal_steps_and_breaks_a_tie() -> None:
