@@ -200,6 +200,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
     events, read_metrics = build_operations(parts, limits)
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
+    turn_memory = build_turn_memory(parts, blobs, limits)
     shared = parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access, tenants, limits
     return Application(
         *shared,
@@ -212,7 +213,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         search=recall.search,
         facts=facts,
         chat=build_chat(parts, memory, facts, forgetting),
-        turn_memory=build_turn_memory(parts, blobs, limits),
+        turn_memory=turn_memory,
         delta=recall.delta,
         threads=recall.threads,
         history=memory.history,
@@ -226,7 +227,9 @@ def _build_use_cases(parts: SharedParts) -> Application:
         consolidate=consolidate,
         consent=consent,
         jobs=build_jobs(parts),
-        run_jobs=build_job_runner(parts, memory.write, forgetting, blobs, consolidate, consent),
+        run_jobs=build_job_runner(
+            parts, memory.write, forgetting, blobs, consolidate, consent, turn_memory.reconcile_memory
+        ),
         readiness=build_readiness(parts),
         metrics=parts.metrics,
         read_metrics=read_metrics,

@@ -18,6 +18,7 @@ from app.usecases.jobs.runner import Jobs, RunJobs
 from app.usecases.memory.write import WriteMemories
 from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.turn_memory.blobs import StoreBlobs
+from app.usecases.turn_memory.memory_reconcile import ReconcileMemory
 
 
 def build_job_runner(
@@ -27,6 +28,7 @@ def build_job_runner(
     blobs: StoreBlobs,
     consolidate: Consolidate,
     consent: Consent,
+    memory: ReconcileMemory,
 ) -> RunJobs:
     """Build the runner of jobs, with a handler for every kind."""
     embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.query.exact_up_to)
@@ -35,7 +37,7 @@ def build_job_runner(
     policy = adapt_job_policy(parts.policies.jobs, parts.chat)
     jobs = JobStorage(parts.uow, policy)
     afterwards = build_reflection_jobs(reflection, jobs)
-    handlers = job_handlers(forgetting, blobs, embed, consolidate, consent, afterwards)
+    handlers = job_handlers(forgetting, blobs, embed, consolidate, consent, afterwards, memory)
     return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
 
 

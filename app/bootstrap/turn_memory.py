@@ -10,9 +10,11 @@ from app.usecases.tenancy.limits import Limits
 from app.usecases.turn_memory.active_set import ManageActiveSet
 from app.usecases.turn_memory.artifacts import ReadArtifacts
 from app.usecases.turn_memory.blobs import StoreBlobs
+from app.usecases.turn_memory.buckets import ReadBuckets
 from app.usecases.turn_memory.context import ReadContext
 from app.usecases.turn_memory.feedback import GiveFeedback
 from app.usecases.turn_memory.journal import ReadJournal
+from app.usecases.turn_memory.memory_reconcile import ReconcileMemory
 from app.usecases.turn_memory.reconcile import ReconcileTurn
 from app.usecases.turn_memory.summarize import SummariseTurn
 from app.usecases.turn_memory.turns import ChangeTurns
@@ -29,12 +31,15 @@ class TurnMemoryUseCases:
     feedback: GiveFeedback
     reconcile: ReconcileTurn
     summarise: SummariseTurn
+    buckets: ReadBuckets
+    reconcile_memory: ReconcileMemory
 
 
 def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> TurnMemoryUseCases:
     """Build the use-cases of turn memory."""
     artifacts, policy = ArtifactStorage(parts.uow), parts.policies.turn_memory
-    turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock)
+    reconciles = parts.settings.reconciles_memory
+    turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock, reconciles=reconciles)
     active_set = ManageActiveSet(parts.uow, artifacts, policy, parts.clock)
     context = ReadContext(ContextStorage(parts.uow), policy, parts.clock)
     gateway = build_model_gateway(parts.uow, parts.journal, parts.chat, parts.policies, parts.clock)
@@ -47,4 +52,6 @@ def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> 
         feedback=GiveFeedback(parts.uow, artifacts, turns, parts.embedder, policy),
         reconcile=ReconcileTurn(gateway, journals, active_set, policy, parts.clock),
         summarise=SummariseTurn(gateway, journals, turns, policy),
+        buckets=ReadBuckets(parts.uow, artifacts, policy, enabled=reconciles),
+        reconcile_memory=ReconcileMemory(parts.uow, artifacts, blobs, parts.clock, enabled=reconciles),
     )

@@ -144,6 +144,8 @@ class Settings(LayeredSettings):
     metrics_token: SecretStr = SecretStr("")
     cors_origins: list[Origin] = Field(default=[])
     docs: bool = True
+    long_memories_log: bool = False
+    memory_reconcile_enabled: bool = True
     mcp_tool_names: dict[ToolKind, list[ToolName]] = Field(
         default={
             "query": ["memory.query", "memory_query"],
@@ -160,6 +162,11 @@ class Settings(LayeredSettings):
         if len(every) != len(set(every)):
             raise ValueError("two tools have the same name")
         return names
+
+    @property
+    def reconciles_memory(self) -> bool:
+        """True if fingerprints are taken into buckets."""
+        return self.memory_reconcile_enabled and not self.long_memories_log
 
     def erasure_secret(self) -> bytes:
         """Return the key of the tombstones, MNEMA_SECRET_KEY, which must be the same on every replica.
@@ -197,9 +204,9 @@ class Settings(LayeredSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], *sources: PydanticBaseSettingsSource, **named: PydanticBaseSettingsSource
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources of LayeredSettings, then the shared LLM_* variables, then the YAML file."""
+        """Return the sources of LayeredSettings, then variables that other programs share, then the YAML file."""
         above = super().settings_customise_sources(settings_cls, *sources, **named)
-        usual = InitSettingsSource(settings_cls, _shared_llm_settings())
+        usual = InitSettingsSource(settings_cls, _shared_llm_settings() | _shared_memory_settings())
         return *above, usual, YamlConfigSettingsSource(settings_cls)
 
 
@@ -209,3 +216,9 @@ def _shared_llm_settings() -> dict[str, Any]:
         return {}
     model, key = os.environ.get("LLM_MODEL") or "default", os.environ.get("LLM_API_KEY", "")
     return {"llm": "openai", "llm_base_url": base_url, "llm_model": model, "llm_api_key": key}
+
+
+def _shared_memory_settings() -> dict[str, Any]:
+    """Return the switches of buckets from the variables of their names, without those that are empty or not set."""
+    names = ("long_memories_log", "memory_reconcile_enabled")
+    return {name: value for name in names if (value := os.environ.get(name.upper()))}

@@ -1,5 +1,6 @@
 """The state of one turn, from which a change is computed, and the rows that the change writes."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -76,12 +77,23 @@ def reconcile_jobs(
     """Return the job that reconciles the buckets, with its slot, once for each `every` fingerprints since the last
     time. Return nothing if `every` is 0.
     """
-    active = after.active
-    if not every or active.since_last_reconcile // every == before.active.since_last_reconcile // every:
+    count = after.active.since_last_reconcile
+    if not every or count // every == before.active.since_last_reconcile // every:
         return []
+    row = before.of_kind(ArtifactKind.active_set)
+    return [reconcile_job(conversation, row.version if row else 0, before.now)]
+
+
+def reconcile_job(conversation: Conversation, version: int, now: datetime) -> tuple[NewJob, str]:
+    """Return the job that reconciles the buckets of a conversation, with its slot.
+
+    A change of the active set queues at most one: `version` is the version of the active set that it replaces. Time
+    tells the versions of a conversation from those of a later one of the same name.
+    """
     user_id, conversation_id = conversation
-    slot = json.dumps([*conversation, str(active.last_reconciled_ts), active.since_last_reconcile // every])
-    return [(NewJob(JobKind.memory_reconcile, user_id, {"conversation_id": conversation_id}), slot)]
+    change = json.dumps([*conversation, version, now.isoformat()])
+    job = NewJob(JobKind.memory_reconcile, user_id, {"conversation_id": conversation_id})
+    return job, hashlib.sha256(change.encode()).hexdigest()
 
 
 def _turn_row(

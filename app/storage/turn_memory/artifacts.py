@@ -48,10 +48,32 @@ class ArtifactStorage:
 
         Raise WriteContention if an artifact has another version than a change expects; nothing is stored then.
         """
-        rows = [_change_row(change) for change in changes]
-        queued = [{**new_job_row(job), "slot": slot} for job, slot in jobs]
-        stored = await self._uow.call(principal, _format_statement("put"), *conversation, rows, queued)
+        content = [_change_row(change) for change in changes], [_job_row(*job) for job in jobs]
+        stored = await self._uow.call(principal, _format_statement("put"), *conversation, *content)
         return [artifact_from_row(row) for row in stored]
+
+    async def put_buckets(
+        self,
+        principal: Principal,
+        conversation: Conversation,
+        changes: Sequence[ArtifactChange],
+        jobs: Sequence[tuple[NewJob, str]],
+        taken: Sequence[Artifact],
+    ) -> None:
+        """Do as `put_artifacts` does, and mark the fingerprints that were taken, in the version that was read."""
+        content = [_change_row(change) for change in changes], [_job_row(*job) for job in jobs]
+        marks = [{"turn_id": row.place, "version": row.version} for row in taken]
+        await self._uow.call(principal, _format_statement("put_buckets"), *conversation, *content, marks)
+
+    async def list_buckets(self, tx: ReadTx, principal: Principal, conversation: Conversation) -> list[Artifact]:
+        """Return all buckets of a conversation, the latest change first. Their number is limited."""
+        return await _fetch(tx, "buckets", principal, conversation)
+
+    async def list_waiting(
+        self, tx: ReadTx, principal: Principal, conversation: Conversation, limit: int
+    ) -> list[Artifact]:
+        """Return fingerprints that the buckets do not have yet, oldest first."""
+        return await _fetch(tx, "waiting", principal, conversation, limit)
 
     async def get_turn(
         self, tx: ReadTx, principal: Principal, conversation: Conversation, turn_id: str
@@ -120,6 +142,10 @@ def artifact_from_row(row: Row) -> Artifact:
     """Return the artifact of a row with COLUMNS."""
     values = {name: row[name] for name in COLUMNS}
     return Artifact(**{**values, "kind": ArtifactKind(row["kind"]), "tags": tuple(row["tags"])})
+
+
+def _job_row(job: NewJob, slot: str) -> dict[str, Any]:
+    return {**new_job_row(job), "slot": slot}
 
 
 def _change_row(change: ArtifactChange) -> dict[str, Any]:

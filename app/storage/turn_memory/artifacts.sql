@@ -1,6 +1,22 @@
 -- name: put
 SELECT {columns} FROM put_artifacts($1, $2, $3, $4, $5) c
 
+-- name: put_buckets
+SELECT {columns} FROM put_buckets($1, $2, $3, $4, $5, $6) c
+
+-- name: buckets
+-- All buckets of a conversation, the latest change first.
+SELECT {columns} FROM conv_messages c
+WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3 AND c.kind = 'conversation.memory.bucket.v1'
+ORDER BY c.made_at DESC, c.id DESC
+
+-- name: waiting
+-- Fingerprints that no bucket has yet in their present version, oldest first, at most $4.
+SELECT {columns} FROM conv_messages c
+WHERE c.tenant_id = $1 AND c.user_id = $2 AND c.conversation_id = $3
+  AND c.kind = 'artifact:turn.fingerprint.v1' AND c.reconciled_version IS DISTINCT FROM c.version
+ORDER BY c.made_at, c.place LIMIT $4
+
 -- name: turn
 -- Turn $4 of user $2 in conversation $3: its log, fingerprint and reactions, the conversation's active set and its start.
 SELECT {columns} FROM conv_messages c

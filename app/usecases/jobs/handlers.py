@@ -12,6 +12,7 @@ from app.domain.jobs.job import Deferral, Job, JobKind, NewJob
 from app.domain.outages import ChatModelUnavailable, TokensSpent
 from app.domain.principal import Principal
 from app.domain.reflection.model_usage import LlmPolicy
+from app.domain.turn_memory.artifacts import Conversation
 from app.ports import Clock
 from app.storage.jobs.jobs import JobStorage
 from app.usecases.consent.consent import Consent
@@ -21,6 +22,7 @@ from app.usecases.reflection.capture import CaptureFacts
 from app.usecases.reflection.reflect import Reflect
 from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.turn_memory.blobs import StoreBlobs
+from app.usecases.turn_memory.memory_reconcile import ReconcileMemory
 
 SPREAD_S = 3600.0
 """Seconds after midnight (UTC) over which the jobs that waited for the new day's tokens start."""
@@ -114,6 +116,7 @@ def job_handlers(
     consolidate: Consolidate,
     consent: Consent,
     afterwards: ReflectionJobs,
+    memory: ReconcileMemory,
 ) -> dict[JobKind, Handler]:
     """Return the handlers by kind. A worker does not schedule a kind without a handler."""
 
@@ -141,12 +144,15 @@ def job_handlers(
     async def expire_proposals(principal: Principal, _job: Job) -> Mapping[str, Any]:
         return {"expired": await consent.expire_patches(principal)}
 
+    async def reconcile_memory(principal: Principal, job: Job) -> Mapping[str, Any]:
+        return await memory.reconcile_conversation(principal, _conversation_from_job(job))
+
     forgetting = {JobKind(name): _forgetting_handler(lifecycle, name) for name in ForgetMemories.JOBS}
     forgetting[JobKind.blobs] = _sweep_handler(blobs)
     upkeep = {JobKind.consolidate: consolidate_memories, JobKind.consent: expire_proposals, JobKind.embed: embed_all}
     writes = {JobKind.after_turn: after_turn, JobKind.same_fact: _same_fact_handler(consolidate)}
     reflection = {JobKind.reflect_turn: afterwards.reflect_turn, JobKind.reflect: afterwards.reflect_pending}
-    return {**forgetting, **upkeep, **writes, **reflection}
+    return {**forgetting, **upkeep, **writes, **reflection, JobKind.memory_reconcile: reconcile_memory}
 
 
 def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
@@ -186,6 +192,14 @@ def _turn_from_job(job: Job) -> tuple[str, str, UUID]:
     if job.user_id is None:
         raise TerminalJobError("the job needs a user_id")
     return job.user_id, thread_id, memory_id
+
+
+def _conversation_from_job(job: Job) -> Conversation:
+    """Return the conversation of a job. Raise TerminalJobError if the job lacks it or its user."""
+    conversation_id = job.payload.get("conversation_id")
+    if job.user_id is None or not isinstance(conversation_id, str):
+        raise TerminalJobError("the job needs a user_id, its payload a conversation_id (a string)")
+    return Conversation(job.user_id, conversation_id)
 
 
 def _memories_from_job(job: Job) -> tuple[str, list[UUID], list[UUID]]:

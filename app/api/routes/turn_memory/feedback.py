@@ -1,13 +1,18 @@
-"""Routes of feedback on turns."""
+"""Routes of feedback on turns, and of the buckets of a conversation."""
 
-from fastapi import APIRouter
+from typing import Annotated
 
-from app.api.deps import App, Writer
+from fastapi import APIRouter, Query
+
+from app.api.deps import App, Reader, Writer
 from app.api.errors import openapi_errors
-from app.api.routes.turn_memory.turns import ConversationId, TurnId, conversation_of
+from app.api.routes.turn_memory.turns import ConversationId, TurnId, UserId, conversation_of
+from app.api.schemas.turn_memory.buckets import BucketsOut
 from app.api.schemas.turn_memory.feedback import FeedbackIn, FeedbackOut, GateFeedbackIn, GateFeedbackOut
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
+from app.domain.turn_memory.artifacts import Conversation
+from app.domain.turn_memory.buckets import BucketStatus
 
 router = APIRouter(prefix="/conversations/{conversation_id:path}", tags=["turn_memory"], route_class=StrictRoute)
 _ERRORS = openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)
@@ -50,3 +55,16 @@ async def give_feedback_by_text(
     given = body.to_domain()
     chosen = await app.turn_memory.feedback.give_by_text(principal, conversation, given, body.candidate_turn_ids, key)
     return GateFeedbackOut.from_chosen(chosen)
+
+
+@router.get("/buckets", response_model=BucketsOut, responses=openapi_errors(401, 403, 422, 503))
+async def list_buckets(
+    app: App,
+    principal: Reader,
+    conversation_id: ConversationId,
+    user_id: UserId,
+    status: Annotated[BucketStatus | None, Query(description="by default both")] = None,
+) -> BucketsOut:
+    """List the buckets of a conversation from the index. `GET …/artifacts` with `materialize` has whole ones."""
+    conversation = Conversation(user_id, conversation_id)
+    return BucketsOut.from_cards(await app.turn_memory.buckets.list_buckets(principal, conversation, status))
