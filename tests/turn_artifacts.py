@@ -24,7 +24,7 @@ async def store_artifacts(
     for kind in ArtifactKind:
         of_turn = kind.value.startswith("artifact:")
         blob = json.dumps({"said": word}).encode()
-        uri = await app.blobs.store_blob(principal, user_id, blob) if kind in BLOB_KINDS else None
+        uri = await app.turn_memory.blobs.store_blob(principal, user_id, blob) if kind in BLOB_KINDS else None
         text, turn = json.dumps({"index": word}), "t1" if of_turn else None
         changes.append(ArtifactChange(kind, turn or "", text, made_at, turn, None, [kind.value, word], uri))
     return await ArtifactStorage(app.uow).put_artifacts(principal, Conversation(user_id, conversation_id), changes)

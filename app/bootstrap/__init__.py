@@ -19,7 +19,7 @@ from app.bootstrap.adapters import (
     upstream_settings,
 )
 from app.bootstrap.agent_state import build_checkpoints, build_store_items
-from app.bootstrap.blobs import build_blob_use_case, build_blobs
+from app.bootstrap.blobs import build_blobs
 from app.bootstrap.chat import ChatUseCases, build_chat
 from app.bootstrap.consent import build_consent
 from app.bootstrap.consolidation import build_consolidation
@@ -76,7 +76,6 @@ from app.usecases.retention.export import ExportUser
 from app.usecases.retention.forgetting import ForgetMemories
 from app.usecases.tenancy.limits import Limits
 from app.usecases.tenancy.tenants import Tenants
-from app.usecases.turn_memory.blobs import StoreBlobs
 
 ACCESS_FLUSH_S = 1.0
 
@@ -112,7 +111,6 @@ class Application:
     checkpoints: Checkpoints
     store: ManageStoreItems
     lifecycle: ForgetMemories
-    blobs: StoreBlobs
     consolidate: Consolidate
     consent: Consent
     jobs: Jobs
@@ -196,11 +194,10 @@ def _build_use_cases(parts: SharedParts) -> Application:
     memory, facts = build_memory(parts, limits), build_facts(parts, limits)
     recall = build_recall(parts, facts.answer)
     forgetting, export, erase = build_retention(parts)
-    blobs = build_blob_use_case(parts)
     events, read_metrics = build_operations(parts, limits)
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
-    turn_memory = build_turn_memory(parts, blobs, limits)
+    turn_memory = build_turn_memory(parts, limits)
     shared = parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access, tenants, limits
     return Application(
         *shared,
@@ -223,13 +220,10 @@ def _build_use_cases(parts: SharedParts) -> Application:
         checkpoints=build_checkpoints(parts),
         store=build_store_items(parts, limits),
         lifecycle=forgetting,
-        blobs=blobs,
         consolidate=consolidate,
         consent=consent,
         jobs=build_jobs(parts),
-        run_jobs=build_job_runner(
-            parts, memory.write, forgetting, blobs, consolidate, consent, turn_memory.reconcile_memory
-        ),
+        run_jobs=build_job_runner(parts, memory.write, forgetting, consolidate, consent, turn_memory),
         readiness=build_readiness(parts),
         metrics=parts.metrics,
         read_metrics=read_metrics,

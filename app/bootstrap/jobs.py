@@ -7,6 +7,7 @@ from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.reflection import ReflectionParts, adapt_job_policy, build_reflection_jobs
 from app.bootstrap.spaces import build_embed_missing
+from app.bootstrap.turn_memory import TurnMemoryUseCases
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.storage.jobs.jobs import JobStorage
@@ -17,18 +18,15 @@ from app.usecases.jobs.handlers import job_handlers
 from app.usecases.jobs.runner import Jobs, RunJobs
 from app.usecases.memory.write import WriteMemories
 from app.usecases.retention.forgetting import ForgetMemories
-from app.usecases.turn_memory.blobs import StoreBlobs
-from app.usecases.turn_memory.memory_reconcile import ReconcileMemory
 
 
 def build_job_runner(
     parts: SharedParts,
     write: WriteMemories,
     forgetting: ForgetMemories,
-    blobs: StoreBlobs,
     consolidate: Consolidate,
     consent: Consent,
-    memory: ReconcileMemory,
+    turn_memory: TurnMemoryUseCases,
 ) -> RunJobs:
     """Build the runner of jobs, with a handler for every kind."""
     embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.query.exact_up_to)
@@ -37,7 +35,9 @@ def build_job_runner(
     policy = adapt_job_policy(parts.policies.jobs, parts.chat)
     jobs = JobStorage(parts.uow, policy)
     afterwards = build_reflection_jobs(reflection, jobs)
-    handlers = job_handlers(forgetting, blobs, embed, consolidate, consent, afterwards, memory)
+    handlers = job_handlers(
+        forgetting, turn_memory.blobs, embed, consolidate, consent, afterwards, turn_memory.reconcile_memory
+    )
     return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
 
 

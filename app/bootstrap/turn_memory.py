@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from app.bootstrap.blobs import build_blob_use_case
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.reflection import build_model_gateway
 from app.storage.turn_memory.artifacts import ArtifactStorage
@@ -24,6 +25,7 @@ from app.usecases.turn_memory.turns import ChangeTurns
 class TurnMemoryUseCases:
     """The use-cases of one application's turn memory."""
 
+    blobs: StoreBlobs
     turns: ChangeTurns
     read: ReadArtifacts
     active_set: ManageActiveSet
@@ -35,9 +37,10 @@ class TurnMemoryUseCases:
     reconcile_memory: ReconcileMemory
 
 
-def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> TurnMemoryUseCases:
+def build_turn_memory(parts: SharedParts, limits: Limits) -> TurnMemoryUseCases:
     """Build the use-cases of turn memory."""
     artifacts, policy = ArtifactStorage(parts.uow), parts.policies.turn_memory
+    blobs = build_blob_use_case(parts)
     reconciles = parts.settings.reconciles_memory
     turns = ChangeTurns(parts.uow, artifacts, blobs, limits, policy, parts.clock, reconciles=reconciles)
     active_set = ManageActiveSet(parts.uow, artifacts, policy, parts.clock)
@@ -45,6 +48,7 @@ def build_turn_memory(parts: SharedParts, blobs: StoreBlobs, limits: Limits) -> 
     gateway = build_model_gateway(parts.uow, parts.journal, parts.chat, parts.policies, parts.clock)
     journals = ReadJournal(parts.uow, artifacts, turns, context, policy, parts.clock)
     return TurnMemoryUseCases(
+        blobs=blobs,
         turns=turns,
         read=ReadArtifacts(parts.uow, artifacts, blobs, policy, parts.clock),
         active_set=active_set,

@@ -83,7 +83,7 @@ async def test_old_artifacts_go_in_batches_and_their_blobs_with_the_next_sweep(
     assert [row["kind"] for row in left] == ["conversation.active_set.v1", "conversation.memory.bucket.v1"]
     assert await count_rows(sql, scope, "blob_contents") == 4
     clock.move(hours=2)
-    assert (await app.blobs.sweep_blobs(scope)).orphans == 1
+    assert (await app.turn_memory.blobs.sweep_blobs(scope)).orphans == 1
     assert await count_rows(sql, scope, "blob_contents") == 3
     clock.move(days=2)
     assert (await app.lifecycle.delete_old_records(scope)).counts["artifacts"] == 4
@@ -101,7 +101,7 @@ async def test_an_erased_users_objects_go_at_once_and_nobody_elses(
     scope = (await make_caller(in_s3)).scope
     for word in ("first", "second"):  # the blobs of the first are replaced
         await store_artifacts(in_s3, scope, word)
-    await in_s3.blobs.store_blob(scope, "maya", b"never referred to")
+    await in_s3.turn_memory.blobs.store_blob(scope, "maya", b"never referred to")
     await store_artifacts(in_s3, scope, "his", user_id="ben")
     assert len(s3.list_keys(bucket)) == 7
     assert "maya" not in str(s3.list_keys(bucket))
@@ -110,25 +110,25 @@ async def test_an_erased_users_objects_go_at_once_and_nobody_elses(
     assert await run_due_jobs(in_s3, in_s3.run_jobs, sql, scope) == ["blobs"]
     assert len(s3.list_keys(bucket)) == 2
     [log] = await sql.fetch("SELECT hosted_uri FROM conv_messages WHERE kind = 'artifact:turn.log'")
-    assert json.loads(await in_s3.blobs.read_blob(scope, log["hosted_uri"])) == {"said": "his"}
+    assert json.loads(await in_s3.turn_memory.blobs.read_blob(scope, log["hosted_uri"])) == {"said": "his"}
 
 
 async def test_an_object_that_arrives_after_the_erasure_goes_too(
     in_s3: Application, s3: S3Server, bucket: str, clock: Clock, sql: asyncpg.Connection
 ) -> None:
     scope = (await make_caller(in_s3)).scope
-    uri = await in_s3.blobs.store_blob(scope, "maya", b"on its way")
+    uri = await in_s3.turn_memory.blobs.store_blob(scope, "maya", b"on its way")
     await in_s3.erase.erase_user(scope, "maya")
     await run_due_jobs(in_s3, in_s3.run_jobs, sql, scope)
     assert s3.list_keys(bucket) == []
-    await in_s3.blobs._store.put_blob(scope, uri, b"on its way")
+    await in_s3.turn_memory.blobs._store.put_blob(scope, uri, b"on its way")
     change = ArtifactChange(ArtifactKind.turn_log, "t1", "{}", MADE, "t1", hosted_uri=uri)
     with pytest.raises(WriteContention):
         await ArtifactStorage(in_s3.uow).put_artifacts(scope, TRIP, [change])
-    assert (await in_s3.blobs.sweep_blobs(scope)).deleted == 0
+    assert (await in_s3.turn_memory.blobs.sweep_blobs(scope)).deleted == 0
     assert len(s3.list_keys(bucket)) == 1
     clock.move(hours=2)
-    assert (await in_s3.blobs.sweep_blobs(scope)).deleted == 0, "it was counted before"
+    assert (await in_s3.turn_memory.blobs.sweep_blobs(scope)).deleted == 0, "it was counted before"
     assert s3.list_keys(bucket) == []
     assert await count_rows(sql, scope, "swept_blobs") == 0
 
@@ -136,10 +136,10 @@ async def test_an_object_that_arrives_after_the_erasure_goes_too(
 async def test_a_user_with_a_broken_write_alone_can_be_erased(
     app: Application, caller: Caller, sql: asyncpg.Connection
 ) -> None:
-    uri = await app.blobs.store_blob(caller.scope, "maya", b"{}")
+    uri = await app.turn_memory.blobs.store_blob(caller.scope, "maya", b"{}")
     assert (await app.erase.erase_user(caller.scope, "maya")).counts["blobs"] == 1
     with pytest.raises(NotFound):
-        await app.blobs.read_blob(caller.scope, uri)
+        await app.turn_memory.blobs.read_blob(caller.scope, uri)
     with pytest.raises(NotFound):
         await app.erase.erase_user(caller.scope, "maya")
 
