@@ -14,7 +14,7 @@ from app.storage.jobs.jobs import JobStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
-from app.usecases.jobs.handlers import job_handlers
+from app.usecases.jobs.handlers import job_handlers, turn_memory_handlers
 from app.usecases.jobs.runner import Jobs, RunJobs
 from app.usecases.memory.write import WriteMemories
 from app.usecases.retention.forgetting import ForgetMemories
@@ -35,9 +35,8 @@ def build_job_runner(
     policy = adapt_job_policy(parts.policies.jobs, parts.chat)
     jobs = JobStorage(parts.uow, policy)
     afterwards = build_reflection_jobs(reflection, jobs)
-    handlers = job_handlers(
-        forgetting, turn_memory.blobs, embed, consolidate, consent, afterwards, turn_memory.reconcile_memory
-    )
+    handlers = job_handlers(forgetting, embed, consolidate, consent, afterwards)
+    handlers |= turn_memory_handlers(turn_memory.blobs, turn_memory.reconcile_memory)
     return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
 
 

@@ -16,9 +16,9 @@ MAX_WEIGHT: Final = 1.0
 START_WEIGHT: Final = 0.5
 """The weight of a signal that one turn stated."""
 GAIN: Final = 0.1
-"""What each further turn adds."""
+"""The weight that each further turn adds."""
 DECAY: Final = 0.02
-"""What each later turn of the bucket takes that does not state the signal."""
+"""The weight that each later turn of the bucket takes if it does not state the signal."""
 CONFLICT_SHARE: Final = 0.5
 """The share of its weight that a signal keeps while another value contradicts it."""
 SLUG_CHARS: Final = 32

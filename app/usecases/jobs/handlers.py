@@ -111,12 +111,10 @@ class ReflectionJobs:
 
 def job_handlers(
     lifecycle: ForgetMemories,
-    blobs: StoreBlobs,
     embed: EmbedMissing,
     consolidate: Consolidate,
     consent: Consent,
     afterwards: ReflectionJobs,
-    memory: ReconcileMemory,
 ) -> dict[JobKind, Handler]:
     """Return the handlers by kind. A worker does not schedule a kind without a handler."""
 
@@ -144,15 +142,11 @@ def job_handlers(
     async def expire_proposals(principal: Principal, _job: Job) -> Mapping[str, Any]:
         return {"expired": await consent.expire_patches(principal)}
 
-    async def reconcile_memory(principal: Principal, job: Job) -> Mapping[str, Any]:
-        return await memory.reconcile_conversation(principal, _conversation_from_job(job))
-
     forgetting = {JobKind(name): _forgetting_handler(lifecycle, name) for name in ForgetMemories.JOBS}
-    forgetting[JobKind.blobs] = _sweep_handler(blobs)
     upkeep = {JobKind.consolidate: consolidate_memories, JobKind.consent: expire_proposals, JobKind.embed: embed_all}
     writes = {JobKind.after_turn: after_turn, JobKind.same_fact: _same_fact_handler(consolidate)}
     reflection = {JobKind.reflect_turn: afterwards.reflect_turn, JobKind.reflect: afterwards.reflect_pending}
-    return {**forgetting, **upkeep, **writes, **reflection, JobKind.memory_reconcile: reconcile_memory}
+    return {**forgetting, **upkeep, **writes, **reflection}
 
 
 def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
@@ -163,11 +157,16 @@ def _forgetting_handler(lifecycle: ForgetMemories, name: str) -> Handler:
     return run_forgetting
 
 
-def _sweep_handler(blobs: StoreBlobs) -> Handler:
+def turn_memory_handlers(blobs: StoreBlobs, memory: ReconcileMemory) -> dict[JobKind, Handler]:
+    """Return the handlers of turn memory by kind."""
+
     async def sweep_blobs(principal: Principal, _job: Job) -> Mapping[str, Any]:
         return asdict(await blobs.sweep_blobs(principal))
 
-    return sweep_blobs
+    async def reconcile_memory(principal: Principal, job: Job) -> Mapping[str, Any]:
+        return await memory.reconcile_conversation(principal, _conversation_from_job(job))
+
+    return {JobKind.blobs: sweep_blobs, JobKind.memory_reconcile: reconcile_memory}
 
 
 def _same_fact_handler(consolidate: Consolidate) -> Handler:

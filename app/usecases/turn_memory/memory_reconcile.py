@@ -40,7 +40,7 @@ READS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What a run reads: the active set and its version, the rows of buckets, and the fingerprints that wait."""
+    """The state that a run reads: active set and version, rows of buckets, and the fingerprints that wait."""
 
     active: ActiveSet
     version: int
