@@ -118,7 +118,7 @@ async def test_jobs_run_for_one_tenant_or_for_all_and_dry_runs_say_so(
     for job in ("purge", "evict"):
         assert (await mnema("run", job, **operator)).stdout.count(f"{job}: memories 0") == 2
     kept = (await mnema("run", "retention", **operator)).stdout.splitlines()
-    names = ("change_log", "events", "facts", "idempotency_keys", "jobs", "llm_calls", "store_items")
+    names = ("artifacts", "change_log", "events", "facts", "idempotency_keys", "jobs", "llm_calls", "store_items")
     tables = [f"{name} 0" for name in names]
     assert [sorted(line.split(": ")[2].split(", ")) for line in kept] == [tables, tables]
 
@@ -151,6 +151,8 @@ async def test_what_has_no_vector_is_embedded_by_hand(
     assert dry.stdout.endswith(": embed: missing 1 (dry run: nothing was changed)\n"), dry.stderr
     done = await mnema("run", "embed", **operator)
     assert done.stdout.endswith(": embed: embedded 1, items 0, indexed 0, refused 0\n"), done.stderr
+    swept = await mnema("run", "blobs", "--dry-run", **operator)
+    assert swept.stdout.endswith(": blobs: orphans 0, deleted 0 (dry run: nothing was changed)\n"), swept.stderr
     assert len(await sql(database, "SELECT 1 FROM vec_minilm_l6_v2")) == 1
 
 
