@@ -35,6 +35,10 @@ READS = frozenset(
         "POST /facts/answer",
         "POST /facts/get",
         "GET /conversations/{conversation_id}/context",
+        "GET /conversations/{conversation_id}/turns/{turn_id}",
+        "GET /conversations/{conversation_id}/artifacts",
+        "GET /conversations/{conversation_id}/active-set",
+        "GET /conversations/{conversation_id}/buckets",
         "GET /users/{user_id}/assistant-signals",
     }
 )
@@ -65,6 +69,12 @@ WRITES = frozenset(
         "POST /index-chat-message",
         "POST /conversations/{conversation_id}/reconcile",
         "POST /conversations/{conversation_id}/summarize",
+        "PUT /conversations/{conversation_id}/turns/{turn_id}",
+        "DELETE /conversations/{conversation_id}/turns/{turn_id}",
+        "PUT /conversations/{conversation_id}/turns/{turn_id}/fingerprint",
+        "POST /conversations/{conversation_id}/turns/{turn_id}/feedback",
+        "POST /conversations/{conversation_id}/feedback",
+        "PUT /conversations/{conversation_id}/active-set",
     }
 )
 MODELLED = frozenset(
@@ -219,7 +229,7 @@ def values_of(schema: dict[str, Any], values: list[str], schemas: dict[str, Any]
     These are every choice, both limits and all of `values`. For a list of objects they are lists of one object, with
     each field in turn.
     """
-    kind = schema["type"]
+    kind = schema.get("type", "string")  # a field without a type takes any JSON
     if kind == "boolean":
         return [True, False]
     if kind in ("integer", "number"):
@@ -236,7 +246,7 @@ def values_of(schema: dict[str, Any], values: list[str], schemas: dict[str, Any]
 def _bodies(schema: dict[str, Any], sample: Any, schemas: dict[str, Any], values: list[str]) -> Iterator[Any]:
     for name, part in schema.get("properties", {}).items():
         part = resolved(part, schemas)
-        if part["type"] != "object":
+        if part.get("type") != "object":
             variants: Iterator[Any] = iter(values_of(part, values, schemas))
         else:
             variants = _bodies(part, sample.get(name, {}), schemas, values)

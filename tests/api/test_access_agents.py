@@ -50,6 +50,7 @@ async def room(app: Application, server: str, caller: Caller) -> AsyncIterator[R
         await ask(admin, "distress", categories=["relationships"], filters={"user_id": "nadia"})
         fact = await stated(admin, LIST)
         await stated(admin, "My favorite hideouts are the cellar.", user_id="orla")
+        await keep_turn(admin)
         yield Room(admin, planner, shown["id"], hidden["id"], fact)
 
 
@@ -59,6 +60,17 @@ async def stated(client: httpx.AsyncClient, text: str, **fields: Any) -> str:
     assert response.status_code == 201, response.text
     fact_id: str = response.json()["facts"][0]["id"]
     return fact_id
+
+
+async def keep_turn(client: httpx.AsyncClient) -> None:
+    """Store a turn with a fingerprint and a reaction."""
+    path, user = f"/conversations/{THREAD}/turns/turn_1", {"user_id": "maya"}
+    signals = [{"key": "mood", "value": "distress"}]
+    printed = {"objective": "end the distress", "facts": signals, "assistant_signals": signals}
+    reaction = {"origin": "user", "reaction": "ok", "text": "Less distress."}
+    assert (await client.put(path, json=user | {"user_text": "I am in distress."})).status_code == 201
+    assert (await client.put(f"{path}/fingerprint", json=user | printed)).status_code == 200
+    assert (await client.post(f"{path}/feedback", json=user | reaction)).status_code == 200
 
 
 def found_in(response: httpx.Response, secrets: list[str]) -> list[str]:
@@ -73,7 +85,7 @@ async def test_no_read_with_any_parameter_shows_a_hidden_category(room: Room) ->
     patch = await propose(room.admin, "Distress in the cellar", user="maya")
     ids = {"memory_id": room.shown, "job_id": turn["jobs"][0], "patch_id": patch["id"], "fact_id": room.fact}
     places = {**ids, "thread_id": THREAD, "user_id": "maya", "topic_key": TOPIC, "rank": "1"}
-    places["conversation_id"] = THREAD
+    places |= {"conversation_id": THREAD, "turn_id": "turn_1"}
     values += ["What are my favorite hideouts?", "What's my first favorite?", TOPIC]
     for operation in [o for o in await guarded(room.planner) if o.method == "GET" or o.name in READS | CHAT_READS]:
         requests: list[tuple[Any, Any]] = [({}, operation.sample())]
@@ -117,6 +129,30 @@ async def test_a_hidden_fact_and_one_that_does_not_exist_get_the_same_answer(roo
     for path in (f"/memory/{room.fact}", f"/memory/{room.fact}/history"):
         refused(await room.planner.get(path), 404, "not_found")
     assert [(await room.admin.get(f"/facts/{room.fact}{path}")).json() for path in ("", "/history")] == before
+
+
+async def test_a_key_without_the_category_uses_no_route_of_turn_memory(room: Room) -> None:
+    talk = f"/conversations/{THREAD}"
+    before = (await room.admin.get(f"{talk}/artifacts", params={"user_id": "maya"})).json()
+    own = (f"{talk}/", "/users/maya/assistant-signals")
+    there = {"conversation_id": THREAD, "turn_id": "turn_1", "user_id": "maya"}
+    absent = {"conversation_id": "nosuch", "turn_id": "nosuch", "user_id": "nobody"}
+    operations = [o for o in await guarded(room.admin) if o.path.format_map(Places(there)).startswith(own)]
+    assert len(operations) >= 11
+    for operation in operations:
+        answers = [
+            refused(await operation.call(room.planner, places), 403, "category_not_allowed")
+            for places in (there, absent)
+        ]
+        assert answers[0] | {"request_id": ""} == answers[1] | {"request_id": ""}, operation.name
+    assert (await room.admin.get(f"{talk}/artifacts", params={"user_id": "maya"})).json() == before
+
+
+class Places(dict[str, str]):
+    """Places of a path; one without a value is named by its name."""
+
+    def __missing__(self, name: str) -> str:
+        return name
 
 
 async def test_a_hidden_fact_answers_no_question_of_the_planner(room: Room) -> None:

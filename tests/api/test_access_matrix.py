@@ -52,12 +52,15 @@ async def places_of(client: httpx.AsyncClient, text: str) -> dict[str, str]:
     assert facts.status_code == 201, facts.text
     places = {"memory_id": written["id"], "job_id": turn["jobs"][0], "patch_id": patch["id"]}
     places |= {"fact_id": facts.json()["facts"][0]["id"], "topic_key": TOPIC, "rank": "2"}
-    return {**places, "thread_id": THREAD, "conversation_id": THREAD, "user_id": "maya"}
+    turn_path, said_by = f"/conversations/{THREAD}/turns/turn_1", {"user_id": "maya", "user_text": text}
+    assert (await client.put(turn_path, json=said_by)).is_success
+    return {**places, "thread_id": THREAD, "conversation_id": THREAD, "user_id": "maya", "turn_id": "turn_1"}
 
 
 async def stored_by(client: httpx.AsyncClient, places: dict[str, str]) -> list[Any]:
-    """Return the tenant's memories and facts, and the sample's memory and history."""
+    """Return the tenant's memories, facts and artifacts, and the sample's memory and history."""
     paths = ["/memory", f"/memory/{places['memory_id']}", "/facts?user_id=maya", "/facts?user_id=default"]
+    paths.append(f"/conversations/{THREAD}/artifacts?user_id=maya")
     return [(await client.get(path)).json() for path in (*paths, f"/facts/{places['fact_id']}/history")]
 
 

@@ -40,13 +40,20 @@ FACT = "the second zorblax moon"
 RESTATED = "the third zorblax moon"
 DROPPED = "a bribe for zorblax"
 REMEMBERED = "remembered-turn-of-zorblax"
+TURN_ID = "turn-7-of-zorblax"
+TITLE = "title-of-zorblax"
 EVERY_COUNT = "node,op,status,category,user_id,thread_id"
 # what shows the configuration, not data of a tenant
 CONFIGURED = {"unknown_agent", "category_not_allowed", "no_upstream", "no_chat_model"}
-REPEATING = "POST /facts"  # answers with facts that this caller's earlier requests may have stored
+REPEATING = {  # they answer with what this caller's earlier requests may have stored
+    "POST /facts",
+    "PUT /conversations/{conversation_id}/active-set",
+}
 OWNED = ("{memory_id}", "{user_id}", "{job_id}", "{fact_id}", "{topic_key}")
-EMPTY = "GET /users/{user_id}/assistant-signals"  # a user who is not known yet has no signals
-PROPOSING = "POST /users/{user_id}/context/patches"  # creates the caller's own user of that name
+ANY_USER = {
+    "POST /users/{user_id}/context/patches",  # creates the caller's own user of that name
+    "GET /users/{user_id}/assistant-signals",  # an unknown user has none
+}
 
 
 async def state_facts(client: httpx.AsyncClient) -> dict[str, str]:
@@ -67,6 +74,24 @@ async def state_facts(client: httpx.AsyncClient) -> dict[str, str]:
         "message": "message-of-zorblax",
     }
     return {"fact kept": kept, "fact gone": gone} | secrets | {f"history {id_}": id_ for id_ in trail}
+
+
+async def keep_turn(client: httpx.AsyncClient) -> dict[str, str]:
+    """Store a turn with a fingerprint and a reaction; return its id and its secrets."""
+    talk, user = f"/conversations/{NAMES['thread_id']}", {"user_id": NAMES["user_id"]}
+    texts = {name: f"{name}-of-zorblax" for name in ("user_text", "assistant_text", "summary", "track_id")}
+    path = f"{talk}/turns/{TURN_ID}"
+    assert (await client.put(path, json=user | texts)).status_code == 201
+    signal = {"key": "key-of-zorblax", "value": "signal-of-zorblax"}
+    printed = {"objective": "objective-of-zorblax", "topics": ["topic-of-zorblax"], "conversation_title": TITLE}
+    kinds = {kind: [signal] for kind in ("assertions", "exceptions", "facts", "assistant_signals")}
+    assert (await client.put(f"{path}/fingerprint", json=user | printed | kinds)).status_code == 200
+    said = {"origin": "user", "reaction": "not_ok", "text": "reaction-of-zorblax"}
+    assert (await client.post(f"{path}/feedback", json=user | said)).status_code == 200
+    secrets = [*texts.values(), *signal.values(), "objective-of-zorblax", "topic-of-zorblax", TITLE, said["text"]]
+    rows = (await client.get(f"{talk}/artifacts", params=user)).json()["items"]
+    ids = {f"artifact {row['id']}": row["id"] for row in rows}
+    return {"turn id": TURN_ID} | {f"turn {secret}": secret for secret in secrets} | ids
 
 
 async def seed(client: httpx.AsyncClient) -> dict[str, str]:
@@ -101,7 +126,7 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
     ids = {f"memory {n}": w["id"] for n, w in enumerate((first, second, third, fourth, turn))}
     trail = {f"history {row['id']}": row["id"] for row in await history_of(client, first["id"])}
     rich_values = {"turn": "turn-of-zorblax", "quote": "quote-of-zorblax", "metadata": "metadata-of-zorblax"}
-    told = await state_facts(client)
+    told = await state_facts(client) | await keep_turn(client)
     signals = [{"key": "offer-of-zorblax", "value": REMEMBERED}]
     print_ = {"user_id": NAMES["user_id"], "objective": "objective-of-zorblax", "assistant_signals": signals}
     path = f"/conversations/{NAMES['thread_id']}/turns/{REMEMBERED}/fingerprint"
@@ -133,7 +158,7 @@ async def seed(client: httpx.AsyncClient) -> dict[str, str]:
 
 
 async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict[str, Any]:
-    """Return all memories and facts that a tenant can see, without the access counts, which reading changes."""
+    """Return what a tenant can see, without the access counts, which reading changes."""
     seen: dict[str, Any] = {
         state: await listed(client, state=state) for state in ("active", "superseded", "soft_deleted")
     }
@@ -149,6 +174,8 @@ async def everything(client: httpx.AsyncClient, secrets: dict[str, str]) -> dict
     shown = {"params": of_user | {"view": "gate", "turn_id": REMEMBERED}}
     seen["view"] = (await client.get(f"/conversations/{NAMES['thread_id']}/context", **shown)).json()
     seen["facts"] = (await client.get("/facts", params=of_user)).json()
+    for part in ("artifacts", "active-set", "buckets", f"turns/{TURN_ID}"):
+        seen[part] = (await client.get(f"/conversations/{NAMES['thread_id']}/{part}", params=of_user)).json()
     seen["state"] = (await client.get(f"/checkpoints/{NAMES['thread_id']}", params=of_user)).json()
     seen["checkpoints"] = (await client.post("/saver/list", json={})).json()
     seen["delta"] = (await client.get(f"/threads/{NAMES['thread_id']}/delta")).json()
@@ -173,7 +200,7 @@ def leaked(response: httpx.Response, secrets: dict[str, str], said: str = "") ->
 def places_in(secrets: dict[str, str], path: str) -> list[dict[str, str]]:
     """Return the places of a path: one for each memory or each fact, if the path names one."""
     more = {"job_id": secrets["job"], "patch_id": secrets["patch"], "topic_key": TOPIC, "rank": "1"}
-    more |= {"conversation_id": NAMES["thread_id"]}
+    more |= {"conversation_id": NAMES["thread_id"], "turn_id": TURN_ID}
     for kind in ("memory", "fact"):
         ids = [secret for name, secret in secrets.items() if name.startswith(f"{kind} ")]
         if f"{{{kind}_id}}" in path:
@@ -194,7 +221,7 @@ def judged(operation: Operation, response: httpx.Response, secrets: dict[str, st
     status, code = verdict(response)
     if found := leaked(response, secrets, said):
         return f"leaks {found}"
-    if operation.name not in (PROPOSING, EMPTY) and any(place in operation.path for place in OWNED):
+    if operation.name not in ANY_USER and any(place in operation.path for place in OWNED):
         return None if (status, code) == (404, "not_found") or (status == 422 and not plain) else response.text
     return None if status in (200, 201, 204, 404, 422) or code in CONFIGURED else response.text
 
@@ -224,7 +251,7 @@ async def test_no_route_and_no_parameter_opens_another_tenant(app: Application, 
                     response = await operation.call(client, places, content, params=params)
                     if (problem := judged(operation, response, secrets, number == 0, said)) is not None:
                         wrong[f"{operation.name} {params} {content}"] = problem
-                    if operation.name == REPEATING:
+                    if operation.name in REPEATING:
                         said += json.dumps(content, ensure_ascii=False)
         assert await everything(owner, secrets) == before
     assert wrong == {}

@@ -87,6 +87,31 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
     "/facts/favorite_colors/1": [{}, {"user_id": ""}, {"user_id": "maya", "thread_id": "a\x00"}, {"topic_key": "x"}],
     "/facts/Colors/1": [{"user_id": "maya"}],
     "/facts/%00/1": [{"user_id": "maya"}],
+    "/conversations/t/turns/turn_1": [{}, {"user_id": ""}, {"user_id": "a\x00"}, {"user_id": "maya", "turn": "1"}],
+    "/conversations/%00/turns/turn_1": [{"user_id": "maya"}],
+    "/conversations/t/turns/%00": [{"user_id": "maya"}],
+    f"/conversations/{'x' * 201}/buckets": [{"user_id": "maya"}],
+    "/conversations/t/active-set": [{}, {"user_id": "x" * 201}, {"user_id": "maya", "limit": 1}],
+    "/conversations/t/buckets": [{}, {"user_id": ""}, {"user_id": "maya", "status": ""}],
+    "/conversations/t/artifacts": [
+        {},
+        {"user_id": ""},
+        *(
+            {"user_id": "maya"} | wrong
+            for wrong in (
+                {"kind": "artifact"},
+                {"tag": ""},
+                {"turn_id": "a\x00"},
+                {"days": 0},
+                {"days": 3651},
+                {"materialize": "maybe"},
+                {"limit": 0},
+                {"limit": 201},
+                {"cursor": "x" * 501},
+                {"since": "2026-01-01"},
+            )
+        ),
+    ],
 }
 
 
@@ -138,6 +163,13 @@ async def test_unknown_routes_and_wrong_methods(http: httpx.AsyncClient) -> None
         ("POST", f"/facts/{uuid4()}"),
         ("PATCH", "/facts/favorite_colors/1"),
         ("GET", "/index-chat-message"),
+        ("PUT", "/conversations/t/artifacts"),
+        ("DELETE", "/conversations/t/active-set"),
+        ("POST", "/conversations/t/buckets"),
+        ("GET", "/conversations/t/feedback"),
+        ("POST", "/conversations/t/turns/turn_1"),
+        ("GET", "/conversations/t/turns/turn_1/fingerprint"),
+        ("PUT", "/conversations/t/turns/turn_1/feedback"),
     ):
         refused(await http.request(method, path), 405, "method_not_allowed")
     allowed_on = {"/memory": "GET, POST", memory: "DELETE, GET, PATCH", "/memory/query": "POST", "/facts": "GET, POST"}
@@ -312,7 +344,13 @@ async def test_an_error_never_repeats_the_key(app: Application, server: str, cal
         async with who.client(server) as client:
             for operation in await guarded(client):
                 unknown = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), str(uuid4()))
-                unknown |= {"thread_id": "t", "user_id": "nobody", "topic_key": "favorite_colors", "rank": "1"}
+                unknown |= {
+                    "thread_id": "t",
+                    "user_id": "nobody",
+                    "topic_key": "favorite_colors",
+                    "rank": "1",
+                    "turn_id": "turn_1",
+                }
                 unknown["conversation_id"] = "t"
                 for places in (unknown, dict.fromkeys(unknown, "%00")):
                     response = await operation.call(client, places)

@@ -65,6 +65,11 @@ KINDS = {
     "tag": "tag",
     "tags": "tag",
     "turn_id": "turn",
+    "candidate_turn_ids": "turn",
+    "selected_local_memories_turn_ids": "turn",
+    "local_memories_turn_ids": "turn",
+    "picked_bucket_ids": "label",
+    "track_id": "label",
     "message_id": "turn",
     "source_message_id": "turn",
     "cursor": "cursor",
@@ -82,10 +87,14 @@ PUBLIC_NAMES = {
     "thread": ["launch"],
     "agent": ["planner", "supervisor", "stylist"],
     "topic": ["favorite_colors"],
+    "turn": ["turn_1"],
     "category": ["tasks", "goals", "procedural", *sorted(HIDDEN)],
 }
 """Names that all tenants use."""
-PLACES = ("memory_id", "job_id", "patch_id", "fact_id", "topic_key", "thread_id", "conversation_id", "user_id")
+PLACES = (
+    *("memory_id", "job_id", "patch_id", "fact_id", "topic_key", "thread_id", "conversation_id", "turn_id"),
+    "user_id",
+)
 RANKS = (1, 2, 3)
 OWN = ("memory_id", "patch_id", "fact_id")
 TEXTS = ("Maya books a room for the launch.", "The demo moves to Friday.", "Jonas is on leave.")
@@ -187,6 +196,7 @@ async def furnish(world: World, tenant: str, database: Database) -> None:
         assert (await admin.post("/store/batch", json={"puts": [item]})).status_code == 200
         await keep_proposals(world, admin, tenant)
         await keep_facts(world, admin, tenant)
+        await keep_turns(world, admin, tenant)
         await ask(admin, "Maya", thread_id="launch", filters={})
         for memory_id in ledger.names(tenant, "memory"):
             for entry in await history_of(admin, memory_id):
@@ -265,6 +275,26 @@ async def keep_facts(world: World, client: httpx.AsyncClient, tenant: str) -> No
             assert (await client.delete(f"/facts/{ids[2]}")).status_code == 200
 
 
+async def keep_turns(world: World, client: httpx.AsyncClient, tenant: str) -> None:
+    """Store turns of maya and of others with fingerprints and reactions, which no key bound to planner may see."""
+    ledger, secret = world.ledger, "activity"
+    for number in range(4):
+        user, talk, turn_id = "maya", "launch", PUBLIC_NAMES["turn"][0]
+        if number:
+            user, talk, turn_id = (ledger.mark(tenant, kind, name=True) for kind in ("user", "thread", "turn"))
+        of_user, path = {"user_id": user}, f"/conversations/{talk}/turns/{turn_id}"
+        texts = {f"{name}_text": ledger.mark(tenant, f"{name} text", secret) for name in ("user", "assistant")}
+        track = {"track_id": ledger.mark(tenant, "label", name=True)}
+        assert (await client.put(path, json=of_user | texts | track)).status_code == 201
+        signals = [{"key": "k", "value": ledger.mark(tenant, "signal", secret)}]
+        printed = {"objective": ledger.mark(tenant, "objective", secret), "facts": signals}
+        printed["conversation_title"] = ledger.mark(tenant, "title", secret)
+        body = of_user | printed | {"assistant_signals": signals}
+        assert (await client.put(f"{path}/fingerprint", json=body)).status_code == 200
+        reaction = {"origin": "user", "reaction": "ok", "text": ledger.mark(tenant, "reaction", secret)}
+        assert (await client.post(f"{path}/feedback", json=of_user | reaction)).status_code == 200
+
+
 async def wrote(world: World, client: httpx.AsyncClient, tenant: str, content: dict[str, Any]) -> str:
     """Store and change a memory, so that it has a history; return its id."""
     key = world.ledger.mark(tenant, "idempotency", name=True)
@@ -323,7 +353,7 @@ class Choices:
 
     def value(self, name: str, schema: dict[str, Any], operation: Operation) -> Any:
         """Return a value for a parameter or field."""
-        schema = resolved(schema, operation.schemas)
+        schema = {"type": "string"} | resolved(schema, operation.schemas)  # without a type it takes any JSON
         if schema["type"] == "object":
             chosen = self.fields(schema, operation, {})
             return chosen or {"k": self._random.choice(TEXTS)} if name == "metadata" else chosen
@@ -332,7 +362,7 @@ class Choices:
         if name in KINDS:
             word = self.name(KINDS[name])
             return [word] if schema["type"] == "array" else word
-        if schema["type"] == "array" and resolved(schema["items"], operation.schemas)["type"] == "object":
+        if schema["type"] == "array" and resolved(schema["items"], operation.schemas).get("type") == "object":
             return [self.fields(schema["items"], operation, sample_of(schema["items"], operation.schemas))]
         if name in ("by",):
             return self._random.choice(("op,node", "user_id,thread_id", "category", "user_id,op"))
@@ -355,6 +385,8 @@ class Choices:
             ids = {place: self._world.ledger.names(self._tenant, KINDS[place]) for place in OWN}
             places |= {place: self._random.choice(own) for place, own in ids.items()} | {"user_id": "maya"}
             places["topic_key"] = PUBLIC_NAMES["topic"][0]
+            if "/{conversation_id}/" in operation.path:
+                places |= {"conversation_id": "launch", "turn_id": PUBLIC_NAMES["turn"][0]}
             if operation.path.endswith("/restore"):
                 places["memory_id"] = self._world.deleted[self._tenant]
         if (
@@ -389,7 +421,8 @@ def made_by(sent: dict[str, Any], answer: dict[str, Any]) -> list[tuple[str, str
     if answer.get("id"):
         where = ("patch", "profile") if "field" in sent else ("memory", sent.get("category", "activity"))
         made.append((answer["id"], *where))
-    assert made or "facts" in answer or {"id", "fact_id"} & answer.keys(), answer  # of a new kind
+    known = {"id", "fact_id", "facts", "turn_id"} & answer.keys()
+    assert made or known, answer  # of a new kind
     return made
 
 
@@ -470,6 +503,7 @@ async def test_a_changed_row_of_any_table_changes_the_digest(world: World, datab
         *("memories", "history", "change_log", "thread_revision", "jobs", "events", "users", "tenants", "api_keys"),
         *("idempotency_keys", "memory_access", "delta_cursors", "store_items", "store_vectors"),
         *("context_patches", "user_context", "context_questions", "facts"),
+        *("conv_messages", "blobs", "blob_contents"),
         *("supervisor_checkpoints", "checkpoint_lineage", "checkpoint_values", "checkpoint_writes"),
     }
     owner = world.keys["two"]["admin"].scope.tenant_id

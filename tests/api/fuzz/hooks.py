@@ -31,6 +31,7 @@ ONLY_THE_SERVER_KNOWS = {
     "unknown_field": ".*",  # configured
     "invalid_characters": ".*",  # NUL and lone surrogates, which a pattern in a path or a header cannot meet
     "rank_out_of_range": ".*",  # configured
+    "low_confidence": ".*",  # only a machine needs confidence
     "version_conflict": ".*",  # 412: If-Match names a version that is not current
     "invalid_request": "|".join(
         (
@@ -54,6 +55,9 @@ ONLY_THE_SERVER_KNOWS = {
             "before_seq needs thread_id",
             ".* are names of one field and differ; .*",  # two fields
             ".*: Value error, at most [0-9]+ bytes",  # names that become keys: a pattern counts characters
+            "reaction: a machine says ok or not_ok; .*",  # two fields
+            ".* must be a text of at most [0-9]+ characters",  # measured after normalisation
+            ".*[.]value (must be JSON|may have at most [0-9]+ characters as JSON)",
             "a state is a JSON object",
             "the state holds a number or a text .*",  # outside the range of PostgreSQL's numbers
             ".*: (Value error, )?an identifier has .*",  # zero-width and unassigned characters: no portable pattern

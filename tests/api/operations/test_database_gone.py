@@ -28,7 +28,14 @@ async def test_every_route_is_unavailable_without_the_database_and_recovers_with
 ) -> None:
     written = await remember(http, thread_id="t")
     places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), written["id"])
-    places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "conversation_id": "t"}
+    places |= {
+        "thread_id": "t",
+        "user_id": "maya",
+        "topic_key": "favorite_colors",
+        "rank": "1",
+        "turn_id": "turn_1",
+        "conversation_id": "t",
+    }
     before = (await http.get(f"/memory/{written['id']}")).json()
     wrong = {}
     async with gone(database):

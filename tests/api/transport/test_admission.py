@@ -74,7 +74,7 @@ async def test_without_a_key_nothing_is_decoded(server: str, monkeypatch: pytest
 
 async def test_every_guarded_route_refuses_a_stranger_before_its_body(server: str, http: httpx.AsyncClient) -> None:
     places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
-    places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1"}
+    places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
     places["conversation_id"] = "t"
 
     async def ask(operation: Operation) -> tuple[str, int]:
@@ -298,7 +298,7 @@ async def test_an_unknown_parameter_is_refused_with_what_was_meant(
 async def test_no_route_takes_a_parameter_it_does_not_document(http: httpx.AsyncClient) -> None:
     unknown = {"x" * 60_000: "1", "userid": "1", **{f"p{number}": "" for number in range(500)}}
     places = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
-    places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1"}
+    places |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
     places["conversation_id"] = "t"
     for operation in await guarded(http):
         response = await http.request(operation.method, operation.path.format(**places), params=unknown, json={})

@@ -32,7 +32,7 @@ FULL = 1_000_000
 NAME = 1000
 """Characters of the longest field that is not free text."""
 PLACES = dict.fromkeys(("memory_id", "job_id", "patch_id", "fact_id"), "01a1fc6a-13da-7474-b3f6-cb098cae46b6")
-PLACES |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1"}
+PLACES |= {"thread_id": "t", "user_id": "maya", "topic_key": "favorite_colors", "rank": "1", "turn_id": "turn_1"}
 PLACES["conversation_id"] = "t"
 UNITS = [
     *(

@@ -14,11 +14,12 @@ from app.api.transport.parameters import StrictRoute
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.buckets import BucketStatus
 
-router = APIRouter(prefix="/conversations/{conversation_id:path}", tags=["turn_memory"], route_class=StrictRoute)
+router = APIRouter(
+    prefix="/conversations/{conversation_id:conversation}", tags=["turn_memory"], route_class=StrictRoute
+)
 _ERRORS = openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)
 
 
-# before the other route: its path is the end of this one's
 @router.post("/turns/{turn_id:path}/feedback", response_model=FeedbackOut, responses=_ERRORS)
 async def give_feedback(
     app: App,
