@@ -46,7 +46,8 @@ def build_turn_memory(parts: SharedParts, limits: Limits) -> TurnMemoryUseCases:
     active_set = ManageActiveSet(parts.uow, artifacts, policy, parts.clock)
     context = ReadContext(ContextStorage(parts.uow), policy, parts.clock)
     gateway = build_model_gateway(parts.uow, parts.journal, parts.chat, parts.policies, parts.clock)
-    journals = ReadJournal(parts.uow, artifacts, turns, context, policy, parts.clock)
+    buckets = ReadBuckets(parts.uow, artifacts, policy, enabled=reconciles)
+    journals = ReadJournal(turns, context, buckets, policy)
     return TurnMemoryUseCases(
         blobs=blobs,
         turns=turns,
@@ -56,6 +57,6 @@ def build_turn_memory(parts: SharedParts, limits: Limits) -> TurnMemoryUseCases:
         feedback=GiveFeedback(parts.uow, artifacts, turns, parts.embedder, policy),
         reconcile=ReconcileTurn(gateway, journals, active_set, policy, parts.clock),
         summarise=SummariseTurn(gateway, journals, turns, policy),
-        buckets=ReadBuckets(parts.uow, artifacts, policy, enabled=reconciles),
+        buckets=buckets,
         reconcile_memory=ReconcileMemory(parts.uow, artifacts, blobs, parts.clock, enabled=reconciles),
     )

@@ -2,23 +2,21 @@
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 
 from app.domain.errors import InvalidInput, NotFound
 from app.domain.principal import Principal
-from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
+from app.domain.turn_memory.artifacts import Conversation
+from app.domain.turn_memory.buckets import BucketStatus
 from app.domain.turn_memory.extraction import Journal
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.domain.turn_memory.turn_log import TurnLog
 from app.domain.turn_memory.views import Block, ViewName, ViewRequest
-from app.ports import Clock
-from app.storage.turn_memory.artifacts import ArtifactFilter, ArtifactStorage
-from app.storage.uow import UnitOfWork
+from app.usecases.turn_memory.buckets import ReadBuckets
 from app.usecases.turn_memory.context import ReadContext
 from app.usecases.turn_memory.turns import NO_SUCH_TURN, ChangeTurns
 
 MOST_BUCKETS = 24
-"""The newest buckets whose cards are read."""
+"""The buckets whose cards are read: those that changed last."""
 MAX_CARD = 600
 MAX_BLOCK = 8000
 """The most characters of one block of the journal. The oldest lines are left out."""
@@ -28,20 +26,12 @@ class ReadJournal:
     """The use-cases that read what a prompt about a turn needs."""
 
     def __init__(
-        self,
-        uow: UnitOfWork,
-        artifacts: ArtifactStorage,
-        turns: ChangeTurns,
-        context: ReadContext,
-        policy: TurnMemoryPolicy,
-        clock: Clock,
+        self, turns: ChangeTurns, context: ReadContext, buckets: ReadBuckets, policy: TurnMemoryPolicy
     ) -> None:
-        self._uow = uow
-        self._artifacts = artifacts
         self._turns = turns
         self._context = context
+        self._buckets = buckets
         self._policy = policy
-        self._clock = clock
 
     async def read_journal(self, principal: Principal, conversation: Conversation, turn_id: str) -> Journal:
         """Return the reconciler's view of the conversation, with the ids that a selection may name."""
@@ -65,12 +55,10 @@ class ReadJournal:
         return log
 
     async def _read_cards(self, principal: Principal, conversation: Conversation) -> list[tuple[str, str]]:
-        """Return the cards of the newest buckets that are not disabled, each with its bucket's id."""
-        since = self._clock.now() - timedelta(days=self._policy.days)
-        where = ArtifactFilter(since, [ArtifactKind.bucket])
-        async with self._uow.read(principal) as tx:
-            rows = await self._artifacts.list_artifacts(tx, principal, conversation, where, None, MOST_BUCKETS)
-        return [(row.place, row.text[:MAX_CARD]) for row in rows if not _is_disabled(row)]
+        """Return the cards of the active buckets, the latest change first; none if buckets are switched off."""
+        found = await self._buckets.list_buckets(principal, conversation, BucketStatus.active)
+        cards = found.items[:MOST_BUCKETS]
+        return [(str(card["bucket_id"]), json.dumps(card, ensure_ascii=False)[:MAX_CARD]) for card in cards]
 
 
 def require_text(text: str, name: str) -> str:
@@ -78,10 +66,6 @@ def require_text(text: str, name: str) -> str:
     if not text.strip():
         raise InvalidInput(f"{name} is empty", param=name)
     return text
-
-
-def _is_disabled(bucket: Artifact) -> bool:
-    return bool(json.loads(bucket.text).get("status") == "disabled")
 
 
 def _without(turn_id: str, ids: Sequence[str]) -> list[str]:

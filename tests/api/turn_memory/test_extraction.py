@@ -39,9 +39,15 @@ async def llm() -> AsyncIterator[FakeLlm]:
 
 
 @pytest.fixture
-def settings(database: Database, llm: FakeLlm, tmp_path: Any) -> Settings:
+def switches(request: pytest.FixtureRequest) -> dict[str, bool]:
+    """Return settings that a test changes."""
+    return dict(getattr(request, "param", {}))
+
+
+@pytest.fixture
+def settings(database: Database, llm: FakeLlm, tmp_path: Any, switches: dict[str, bool]) -> Settings:
     """Return settings whose chat model is the scripted one."""
-    return with_model(settings_of(database, tmp_path), llm, TIMEOUT_S)
+    return with_model(settings_of(database, tmp_path), llm, TIMEOUT_S).model_copy(update=switches)
 
 
 @pytest.fixture
@@ -144,27 +150,40 @@ async def test_nothing_that_matters_selects_nothing(room: Room) -> None:
     assert "- t1 " not in await downstream(room.http)
 
 
-async def test_bucket_cards_are_read_and_three_are_picked(room: Room, app: Application, caller: Caller) -> None:
-    conversation, storage = Conversation("maya", "talk"), ArtifactStorage(app.uow)
+async def keep_buckets(room: Room, app: Application, caller: Caller) -> None:
+    """Store six buckets of the conversation, the oldest first; the newest one is disabled."""
     await keep_turns(room.http, "t1")
     changes = []
     for number in range(6):
-        uri = f"pg:{number}"
+        bucket, uri = f"obj-goal-{number}", f"pg:{number}"
         ledger = "INSERT INTO blobs (tenant_id, user_id, uri) VALUES ($1, 'maya', $2)"
         await room.sql.execute(ledger, caller.scope.tenant_id, uri)
-        card = {"objective": f"goal {number}", "status": "disabled" if number == 5 else "active"}
+        status = "disabled" if number == 5 else "active"
+        card = json.dumps({"bucket_id": bucket, "objective": f"goal {number}", "status": status})
         made_at = parse_time(f"2026-11-01T10:0{number}:00Z")
-        bucket = f"obj-goal-{number}"
-        changes.append(
-            ArtifactChange(ArtifactKind.bucket, bucket, json.dumps(card), made_at, hosted_uri=uri, tags=["mem"])
-        )
-    await storage.put_artifacts(caller.scope, conversation, changes)
+        changes.append(ArtifactChange(ArtifactKind.bucket, bucket, card, made_at, hosted_uri=uri, tags=["mem"]))
+    await ArtifactStorage(app.uow).put_artifacts(caller.scope, Conversation("maya", "talk"), changes)
+
+
+async def test_bucket_cards_are_read_and_three_are_picked(room: Room, app: Application, caller: Caller) -> None:
+    await keep_buckets(room, app, caller)
     found = await room.read("reconcile", user_text=SAID)
     assert found["memory_bucket_ids"] == ["obj-goal-4", "obj-goal-3", "obj-goal-2"]
     assert (await active_set(room.http))["picked_bucket_ids"] == found["memory_bucket_ids"]
     shown = room.llm.asked[0].question["buckets"]
     assert [one["id"] for one in shown] == [f"obj-goal-{number}" for number in (4, 3, 2, 1, 0)]
     assert "goal 4" in shown[0]["card"]
+
+
+@pytest.mark.parametrize("switches", [{"long_memories_log": True}, {"memory_reconcile_enabled": False}], indirect=True)
+async def test_no_bucket_is_read_where_buckets_are_switched_off(
+    room: Room, app: Application, caller: Caller, settings: Settings
+) -> None:
+    assert not settings.reconciles_memory
+    await keep_buckets(room, app, caller)
+    found = await room.read("reconcile", user_text=SAID)
+    assert (room.llm.asked[0].question["buckets"], found["memory_bucket_ids"]) == ([], [])
+    assert found["local_memories_turn_ids"] == ["t1"]
 
 
 async def test_a_text_in_the_journal_is_data_whatever_it_says(room: Room) -> None:
