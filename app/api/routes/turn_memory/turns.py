@@ -17,7 +17,7 @@ from app.api.schemas.turn_memory.turns import (
     FingerprintIn,
     FingerprintOut,
     StoredTurnOut,
-    TurnIn,
+    TurnLogIn,
     TurnMemoryIn,
 )
 from app.api.transport.parameters import StrictRoute
@@ -70,7 +70,7 @@ async def put_fingerprint(
     responses={**_WRITE_ERRORS, 200: {"links": links.STORED_TURN}, 201: {"description": "Created"}},
 )
 async def put_turn(
-    app: App, principal: Writer, conversation_id: ConversationId, turn_id: TurnId, body: TurnIn, response: Response
+    app: App, principal: Writer, conversation_id: ConversationId, turn_id: TurnId, body: TurnLogIn, response: Response
 ) -> StoredTurnOut:
     """Store the log of a turn, or change it. Its fingerprint and its feedback stay."""
     conversation = await conversation_of(app, principal, conversation_id, body)

@@ -39,7 +39,7 @@ class TurnMemoryIn(Request):
     project_id: Identifier | None = Field(default=None, description="the key's own tenant, such as `acme/support`")
 
 
-class TurnIn(TurnMemoryIn):
+class TurnLogIn(TurnMemoryIn):
     """The log of a turn. Missing optional fields keep what is stored."""
 
     model_config = ConfigDict(
@@ -77,7 +77,7 @@ class ExceptionIn(AssertionIn):
     severity: Literal["avoid", "do_not"] = "avoid"  # type: ignore[assignment]  # each kind has severities of its own
 
 
-class FactIn(AssertionIn):
+class FactSignalIn(AssertionIn):
     """Something that describes the world."""
 
     severity: Literal["high", "medium", "low"] = "medium"  # type: ignore[assignment]  # as above
@@ -111,7 +111,7 @@ class FingerprintIn(TurnMemoryIn):
     ] = Field(default=[])
     assertions: Annotated[list[AssertionIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
     exceptions: Annotated[list[ExceptionIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
-    facts: Annotated[list[FactIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
+    facts: Annotated[list[FactSignalIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
     assistant_signals: Annotated[list[AssistantSignalIn], Field(max_length=MAX_SIGNALS)] = Field(default=[])
     ctx_retrieval_queries: Annotated[
         list[Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(storable_text)]], Field(max_length=MAX_QUERIES)
