@@ -9,7 +9,7 @@ from app.api.deps import App, Reader
 from app.api.errors import openapi_errors
 from app.api.routes.turn_memory.turns import ConversationId, UserId
 from app.api.schemas.fields import Identifier, storable_text
-from app.api.schemas.turn_memory.context import ContextOut, SignalTurnOut, SignalTurnsOut
+from app.api.schemas.turn_memory.context import ContextViewOut, SignalTurnOut, SignalTurnsOut
 from app.api.transport.parameters import StrictRoute
 from app.domain.ids import MAX_LENGTH
 from app.domain.turn_memory.artifacts import Conversation
@@ -22,7 +22,7 @@ TurnName = Annotated[str, Field(max_length=MAX_LENGTH), AfterValidator(storable_
 
 @router.get(
     "/conversations/{conversation_id:conversation}/context",
-    response_model=ContextOut,
+    response_model=ContextViewOut,
     responses=openapi_errors(401, 403, 422, 503),
 )
 async def get_context(
@@ -40,7 +40,7 @@ async def get_context(
             "an empty one alone selects none",
         ),
     ] = None,
-) -> ContextOut:
+) -> ContextViewOut:
     """Return what an agent reads of a conversation, newest turn first.
 
     `gate` and `reconciler` have the newest turns' memories, those that are not reconciled yet and the selected ones, at
@@ -48,7 +48,7 @@ async def get_context(
     have the feedback; only `final` has the assistant signals, from all conversations of the user.
     """
     request = ViewRequest(view, turn_id, local_memories_turn_ids)
-    return ContextOut.from_view(
+    return ContextViewOut.from_view(
         await app.turn_memory.context.read_view(principal, Conversation(user_id, conversation_id), request)
     )
 

@@ -17,7 +17,7 @@ class BlockOut(BaseModel):
     text: str
 
 
-class ContextOut(BaseModel):
+class ContextViewOut(BaseModel):
     """A view of a conversation. `text` has all blocks, with a blank line between them."""
 
     view: ViewName
@@ -25,13 +25,13 @@ class ContextOut(BaseModel):
     blocks: list[BlockOut]
 
     @classmethod
-    def from_view(cls, view: View) -> "ContextOut":
+    def from_view(cls, view: View) -> "ContextViewOut":
         """Return the body for a view."""
         blocks = [BlockOut(header=block.header, text=block.text) for block in view.blocks]
         return cls(view=view.view, text=view.text, blocks=blocks)
 
 
-class SignalOut(BaseModel):
+class AssistantSignalOut(BaseModel):
     """Something that the assistant mentioned or promoted."""
 
     key: str
@@ -48,7 +48,7 @@ class SignalTurnOut(BaseModel):
     turn_id: str
     made_at: datetime
     objective: str
-    assistant_signals: list[SignalOut]
+    assistant_signals: list[AssistantSignalOut]
 
     @classmethod
     def from_turn(cls, turn: Mapping[str, Any]) -> "SignalTurnOut":
