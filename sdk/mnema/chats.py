@@ -74,10 +74,11 @@ class Conversation(Page[Entry]):
 
 
 class DeletedConversation(Answered):
-    """The number of memories and facts that were deleted."""
+    """The number of memories, facts and artifacts of turn memory that were deleted."""
 
     deleted: int
     facts: int
+    artifacts: int
 
 
 def chat_search(
@@ -120,6 +121,6 @@ def conversation(
 
 
 def delete_conversation(memory_id: str, *, user: str | None = None, purge: bool = False) -> Call[DeletedConversation]:
-    """Delete a conversation with its memories, summary and facts. Idempotent; `purge` needs scope admin."""
+    """Delete a conversation with its memories, summary, facts and turn memory. Idempotent. `purge` needs admin."""
     params = query_params(user=user, purge="true" if purge else None)
     return Call("DELETE", f"/conversations/{path_segment(memory_id)}", model_reader(DeletedConversation), params)

@@ -4,16 +4,20 @@ import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
-from mnema import calls, chats, citations, consent, projects
+from pydantic import BaseModel
+
+from mnema import calls, chats, citations, consent, projects, turn_buckets, turn_calls, turn_extraction, turn_reactions
 from mnema import facts as fact_calls
 from mnema.bulk import split_batches
 from mnema.errors import BrokenOff
-from mnema.methods import async_method, async_pages, sync_method, sync_pages
+from mnema.methods import async_events, async_method, async_pages, sync_events, sync_method, sync_pages
+from mnema.model_events import EventCall, Restart, TextDelta
 from mnema.models import BulkResult
 from mnema.requests import NewMemory
 from mnema.transport import AsyncSender, Call, Connection, Retry, Sender
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 
 def build_connection(
@@ -78,6 +82,23 @@ class Mnema:
     chat_add = sync_method(chats.chat_add)
     conversation = sync_method(chats.conversation)
     delete_conversation = sync_method(chats.delete_conversation)
+    put_turn = sync_method(turn_calls.put_turn)
+    get_turn = sync_method(turn_calls.get_turn)
+    delete_turn = sync_method(turn_calls.delete_turn)
+    put_fingerprint = sync_method(turn_calls.put_fingerprint)
+    artifact_page = sync_method(turn_calls.artifact_page)
+    conversation_artifacts = sync_pages(turn_calls.artifact_page)
+    active_set = sync_method(turn_calls.active_set)
+    select_memories = sync_method(turn_calls.select_memories)
+    assistant_signals = sync_method(turn_calls.assistant_signals)
+    buckets = sync_method(turn_buckets.buckets)
+    context_view = sync_method(turn_calls.context_view)
+    turn_feedback = sync_method(turn_reactions.turn_feedback)
+    gate_feedback = sync_method(turn_reactions.gate_feedback)
+    reconcile_turn = sync_method(turn_extraction.reconcile_turn)
+    stream_reconcile = sync_events(turn_extraction.stream_reconcile)
+    summarize_turn = sync_method(turn_extraction.summarize_turn)
+    stream_summary = sync_events(turn_extraction.stream_summary)
     propose = sync_method(consent.propose)
     proposals = sync_pages(consent.proposals)
     approve = sync_method(consent.approve)
@@ -126,6 +147,14 @@ class Mnema:
     def send(self, call: Call[T]) -> T:
         """Send any call and return its result. Raise MnemaError."""
         return self._sender.send(call)
+
+    def stream_events(self, events: EventCall[M]) -> Iterator[TextDelta | Restart | M]:
+        """Send a call whose response is a stream of events; yield them, the result last. Raise MnemaError."""
+        last = None
+        for document in self._sender.stream_documents(events.call):
+            if (event := events.read_event(document)) is not None:
+                yield (last := event)
+        events.check_end(last)
 
     def close(self) -> None:
         """Close the connections."""
@@ -187,6 +216,23 @@ class AsyncMnema:
     chat_add = async_method(chats.chat_add)
     conversation = async_method(chats.conversation)
     delete_conversation = async_method(chats.delete_conversation)
+    put_turn = async_method(turn_calls.put_turn)
+    get_turn = async_method(turn_calls.get_turn)
+    delete_turn = async_method(turn_calls.delete_turn)
+    put_fingerprint = async_method(turn_calls.put_fingerprint)
+    artifact_page = async_method(turn_calls.artifact_page)
+    conversation_artifacts = async_pages(turn_calls.artifact_page)
+    active_set = async_method(turn_calls.active_set)
+    select_memories = async_method(turn_calls.select_memories)
+    assistant_signals = async_method(turn_calls.assistant_signals)
+    buckets = async_method(turn_buckets.buckets)
+    context_view = async_method(turn_calls.context_view)
+    turn_feedback = async_method(turn_reactions.turn_feedback)
+    gate_feedback = async_method(turn_reactions.gate_feedback)
+    reconcile_turn = async_method(turn_extraction.reconcile_turn)
+    stream_reconcile = async_events(turn_extraction.stream_reconcile)
+    summarize_turn = async_method(turn_extraction.summarize_turn)
+    stream_summary = async_events(turn_extraction.stream_summary)
     propose = async_method(consent.propose)
     proposals = async_pages(consent.proposals)
     approve = async_method(consent.approve)
@@ -230,6 +276,14 @@ class AsyncMnema:
     async def send(self, call: Call[T]) -> T:
         """Send any call and return its result. Raise MnemaError."""
         return await self._sender.send(call)
+
+    async def stream_events(self, events: EventCall[M]) -> AsyncIterator[TextDelta | Restart | M]:
+        """Send a call whose response is a stream of events; yield them, the result last. Raise MnemaError."""
+        last = None
+        async for document in self._sender.stream_documents(events.call):
+            if (event := events.read_event(document)) is not None:
+                yield (last := event)
+        events.check_end(last)
 
     async def close(self) -> None:
         """Close the connections."""

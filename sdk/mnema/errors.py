@@ -80,6 +80,10 @@ class Conflict(ApiError):
     """409: the memory's state, an equal text or the idempotency key prevents it."""
 
 
+class NoChatModel(Conflict):
+    """409 `no_chat_model`: the server has no chat model."""
+
+
 class VersionConflict(ApiError):
     """412: the memory changed since the given version."""
 
@@ -116,9 +120,11 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     503: Unavailable,
     504: Unavailable,
 }
+_BY_CODE: dict[str, type[ApiError]] = {"no_chat_model": NoChatModel}
 
 
 def error_from_problem(problem: Mapping[str, Any]) -> ApiError:
     """Return the error for a problem document."""
     status = int(problem.get("status", 0))
-    return _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)(problem)
+    by_status = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
+    return _BY_CODE.get(str(problem.get("code")), by_status)(problem)

@@ -5,11 +5,15 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args
 
+from pydantic import BaseModel
+
+from mnema.model_events import EventCall, Restart, TextDelta
 from mnema.models import Page
 from mnema.transport import Call
 
 P = ParamSpec("P")
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 CLIENT_MODULE = "mnema.client"
 
 
@@ -25,6 +29,20 @@ class SendsLater(Protocol):
 
     async def send(self, call: Call[T]) -> T:
         """Send the call; return its result."""
+
+
+class Streams(Protocol):
+    """A client that yields the events of a call."""
+
+    def stream_events(self, events: EventCall[M]) -> Iterator[TextDelta | Restart | M]:
+        """Send the call; yield its events."""
+
+
+class StreamsLater(Protocol):
+    """A client whose events are awaited."""
+
+    def stream_events(self, events: EventCall[M]) -> AsyncIterator[TextDelta | Restart | M]:
+        """Send the call; yield its events."""
 
 
 def _copy_signature(method: Any, build: Callable[..., Any], owner: str, returns: Any) -> Any:
@@ -47,6 +65,11 @@ def _answer_type(build: Callable[..., Any]) -> Any:
 def _iterator_type(iterator: Any, build: Callable[..., Any]) -> Any:
     """Return the type of an iterator of the items of the pages."""
     return iterator[get_args(_answer_type(build).model_fields["items"].annotation)[0]]
+
+
+def _events_type(iterator: Any, build: Callable[..., Any]) -> Any:
+    """Return the type of an iterator of the events of a call."""
+    return iterator[TextDelta | Restart | _answer_type(build)]
 
 
 def sync_method(build: Callable[P, Call[T]]) -> Callable[Concatenate[Sends, P], T]:
@@ -103,5 +126,35 @@ def async_pages(build: Callable[P, Call[Page[T]]]) -> Callable[Concatenate[Sends
 
     documented: Callable[Concatenate[SendsLater, P], AsyncIterator[T]] = _copy_signature(
         iterate_items, build, "AsyncMnema", _iterator_type(AsyncIterator, build)
+    )
+    return documented
+
+
+def sync_events(
+    build: Callable[P, EventCall[M]],
+) -> Callable[Concatenate[Streams, P], Iterator[TextDelta | Restart | M]]:
+    """Return a method of `Mnema` that yields the events of the call, the result last."""
+
+    def iterate_events(self: Streams, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[TextDelta | Restart | M]:
+        return self.stream_events(build(*args, **kwargs))
+
+    documented: Callable[Concatenate[Streams, P], Iterator[TextDelta | Restart | M]] = _copy_signature(
+        iterate_events, build, "Mnema", _events_type(Iterator, build)
+    )
+    return documented
+
+
+def async_events(
+    build: Callable[P, EventCall[M]],
+) -> Callable[Concatenate[StreamsLater, P], AsyncIterator[TextDelta | Restart | M]]:
+    """Return a method of `AsyncMnema` that yields the events of the call, the result last."""
+
+    def iterate_events(
+        self: StreamsLater, /, *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncIterator[TextDelta | Restart | M]:
+        return self.stream_events(build(*args, **kwargs))
+
+    documented: Callable[Concatenate[StreamsLater, P], AsyncIterator[TextDelta | Restart | M]] = _copy_signature(
+        iterate_events, build, "AsyncMnema", _events_type(AsyncIterator, build)
     )
     return documented

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -13,8 +12,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from mnema.errors import BrokenOff, CannotBeSent, MnemaError, NoAnswer, TimedOut, UnexpectedAnswer, error_from_problem
+from mnema.streams import open_stream
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TRANSIENT = frozenset({429, 502, 503, 504})
 NOT_DONE = frozenset({429})
@@ -74,7 +75,7 @@ class Connection:
 
 
 @dataclass(frozen=True)
-class Call(Generic[T]):
+class Call(Generic[T_co]):
     """One request and the function that reads its response.
 
     `repeatable`: sending it twice has the effect of sending it once (a read, or a write with an Idempotency-Key). Other
@@ -83,7 +84,7 @@ class Call(Generic[T]):
 
     method: str
     path: str
-    read: Callable[[httpx.Response], T]
+    read: Callable[[httpx.Response], T_co]
     params: Mapping[str, Any] = field(default_factory=dict)
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +118,7 @@ class Call(Generic[T]):
             raise error
         return wait_s
 
-    def read_answer(self, response: httpx.Response) -> T:
+    def read_answer(self, response: httpx.Response) -> T_co:
         """Return the result. Raise ApiError or UnexpectedAnswer."""
         if not self.is_accepted(response):
             raise error_from_response(response)
@@ -171,30 +172,6 @@ def error_from_break(error: Exception, call: Call[Any]) -> MnemaError:
     return BrokenOff(f"{call.method} {call.path}: {str(error) or type(error).__name__}", code="broken_off")
 
 
-class JsonLines:
-    """A parser of JSON documents, one a line. Only a line feed ends a line: texts may hold other separators."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed_chunk(self, chunk: bytes) -> list[Any]:
-        """Add bytes; return the documents that are complete now."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        return [_parse_line(line) for line in lines if line.strip()]
-
-    def check_end(self) -> None:
-        """Raise BrokenOff if the last line is incomplete."""
-        if self._rest.strip():
-            raise BrokenOff("the last line is incomplete", code="broken_off")
-
-
-def _parse_line(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise UnexpectedAnswer("a line of the answer is not JSON", code="unexpected_answer") from error
-
-
 class Sender:
     """A synchronous sender. Threads may share it."""
 
@@ -209,15 +186,15 @@ class Sender:
     def stream_documents(self, call: Call[Any]) -> Iterator[Any]:
         """Yield the documents of a streamed response as they come. Once it has begun, there is no retry."""
         response = self._open_response(call, stream=True)
-        lines = JsonLines()
+        documents = open_stream(response)
         try:
             for chunk in response.iter_bytes():
-                yield from lines.feed_chunk(chunk)
+                yield from documents.feed_chunk(chunk)
         except httpx.RequestError as error:
             raise error_from_break(error, call) from error
         finally:
             response.close()
-        lines.check_end()
+        documents.check_end()
 
     def _open_response(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
         began = time.monotonic()
@@ -252,16 +229,16 @@ class AsyncSender:
     async def stream_documents(self, call: Call[Any]) -> AsyncIterator[Any]:
         """Yield the documents of a streamed response as they come. Once it has begun, there is no retry."""
         response = await self._open_response(call, stream=True)
-        lines = JsonLines()
+        documents = open_stream(response)
         try:
             async for chunk in response.aiter_bytes():
-                for document in lines.feed_chunk(chunk):
+                for document in documents.feed_chunk(chunk):
                     yield document
         except httpx.RequestError as error:
             raise error_from_break(error, call) from error
         finally:
             await response.aclose()
-        lines.check_end()
+        documents.check_end()
 
     async def _open_response(self, call: Call[Any], *, stream: bool = False) -> httpx.Response:
         began = time.monotonic()

@@ -28,6 +28,11 @@ from mnema import (
     models,
     projects,
     requests,
+    turn_buckets,
+    turn_calls,
+    turn_extraction,
+    turn_models,
+    turn_reactions,
 )
 from pydantic import BaseModel, ValidationError
 
@@ -265,6 +270,18 @@ SENT: dict[str, type[BaseModel]] = {
     "ChatMessageIn": projects.ChatMessage,
     "ChatSearchIn": chats.ChatQuestion,
     "ChatAddIn": chats.NewChatText,
+    "TurnLogIn": turn_calls.NewTurnLog,
+    "FingerprintIn": turn_calls.NewFingerprint,
+    "AssertionIn": turn_calls.Signal,
+    "ExceptionIn": turn_calls.Signal,
+    "FactSignalIn": turn_calls.Signal,
+    "AssistantSignalIn": turn_calls.Signal,
+    "ActiveSetIn": turn_calls.NewSelection,
+    "FeedbackIn": turn_reactions.NewFeedback,
+    "GateFeedbackIn": turn_reactions.NewGateFeedback,
+    "ReconcileIn": turn_extraction.TurnToReconcile,
+    "SummarizeIn": turn_extraction.TurnToSummarize,
+    "SpecEntryIn": turn_extraction.SpecEntry,
 }
 ANSWERED: dict[str, type[BaseModel]] = {
     "WrittenOut": models.Written,
@@ -318,6 +335,27 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "ConversationOut": chats.Conversation,
     "EntryOut": chats.Entry,
     "ConversationDeletedOut": chats.DeletedConversation,
+    "StoredTurnOut": turn_models.StoredTurn,
+    "FingerprintOut": turn_models.StoredFingerprint,
+    "DeletedTurnOut": turn_models.DeletedTurn,
+    "ArtifactOut": turn_models.Artifact,
+    "ArtifactPageOut": turn_models.ArtifactPage,
+    "ActiveSetOut": turn_models.ActiveSet,
+    "AssistantSignalOut": turn_models.AssistantSignal,
+    "SignalTurnOut": turn_models.SignalTurn,
+    "SignalTurnsOut": turn_models.SignalTurns,
+    "ContextViewOut": turn_models.ContextView,
+    "BlockOut": turn_models.ViewBlock,
+    "BucketsOut": turn_buckets.Buckets,
+    "BucketOut": turn_buckets.Bucket,
+    "BucketSignalOut": turn_buckets.BucketSignal,
+    "FeedbackOut": turn_reactions.TurnFeedback,
+    "GateFeedbackOut": turn_reactions.GateFeedback,
+    "CandidateOut": turn_reactions.CandidateTurn,
+    "ReconciledOut": turn_extraction.ReconciledTurn,
+    "SummarizedOut": turn_extraction.SummarizedTurn,
+    "ExtractedSignalOut": turn_extraction.FoundSignal,
+    "UsageOut": turn_extraction.TokenUsage,
 }
 
 

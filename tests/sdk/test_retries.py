@@ -25,7 +25,8 @@ from mnema import (
     UnexpectedAnswer,
 )
 from mnema.calls import erase, query, remember
-from mnema.transport import Call, JsonLines
+from mnema.streams import JsonLines
+from mnema.transport import Call
 
 from tests.api.calls import sql
 from tests.conftest import Database
