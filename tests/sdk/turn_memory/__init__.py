@@ -1,0 +1,1 @@
+"""Turn memory of the Python package."""
