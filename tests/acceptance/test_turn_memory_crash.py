@@ -86,7 +86,7 @@ async def test_a_server_killed_while_it_writes_turns_leaves_no_artifact_without_
         stored = await read_logs(superuser, observer, writer)
         assert {turn: stored.get(turn) for turn in answered} == answered, "an answered write stays"
     clock.move(hours=2)
-    swept = await observer.blobs.sweep_blobs(writer.scope)
+    swept = await observer.turn_memory.blobs.sweep_blobs(writer.scope)
     assert len(await read_logs(superuser, observer, writer)) >= len(answered)
     assert await superuser.fetchval("SELECT count(*) FROM blobs") == await count_logs(superuser)
     kept_here = await superuser.fetchval("SELECT count(*) FROM blob_contents")
@@ -121,7 +121,7 @@ async def read_logs(superuser: asyncpg.Connection, observer: Application, writer
     rows = await superuser.fetch("SELECT turn_id, hosted_uri FROM conv_messages WHERE kind = 'artifact:turn.log'")
     logs = {}
     for row in rows:
-        payload = json.loads(await observer.blobs.read_blob(writer.scope, row["hosted_uri"]))
+        payload = json.loads(await observer.turn_memory.blobs.read_blob(writer.scope, row["hosted_uri"]))
         logs[row["turn_id"]] = payload["turn_log"]["user_text"]
     return logs
 
