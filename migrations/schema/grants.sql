@@ -65,7 +65,7 @@ GRANT EXECUTE ON FUNCTION apply_changes_minilm_l6_v2(uuid,jsonb,uuid[],halfvec[]
 GRANT EXECUTE ON FUNCTION apply_fact_operation(uuid,jsonb,text,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION apply_facts(uuid,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION ascii_words(text) TO mnema_app;
-GRANT EXECUTE ON FUNCTION assistant_signals(uuid,text,timestamp with time zone,integer) TO mnema_app;
+GRANT EXECUTE ON FUNCTION assistant_signals(uuid,text,timestamp with time zone,integer,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION authenticate(bytea) TO mnema_app;
 GRANT EXECUTE ON FUNCTION change_fact(jsonb,text,facts,facts) TO mnema_app;
 GRANT EXECUTE ON FUNCTION change_memories(uuid,jsonb) TO mnema_app;

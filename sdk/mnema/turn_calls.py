@@ -231,12 +231,15 @@ def select_memories(
 
 
 def assistant_signals(
-    user_id: str, *, days: int | None = None, limit: int | None = None
+    user_id: str, *, days: int | None = None, limit: int | None = None, key: str | None = None
 ) -> Call[list[turn_models.SignalTurn]]:
-    """Return the user's newest turns in which the assistant promoted something, in all conversations."""
+    """Return the user's newest turns in which the assistant promoted something, in all conversations.
+
+    `key`: only turns with an assistant signal of this key.
+    """
     read = model_reader(turn_models.SignalTurns)
     path = f"/users/{path_segment(user_id)}/assistant-signals"
-    return Call("GET", path, lambda response: read(response).items, query_params(days=days, limit=limit))
+    return Call("GET", path, lambda response: read(response).items, query_params(days=days, limit=limit, key=key))
 
 
 def context_view(

@@ -59,10 +59,13 @@ class ContextStorage:
         return _context_of(rows)
 
     async def list_signals(
-        self, principal: Principal, user_id: str, since: datetime, limit: int
+        self, principal: Principal, user_id: str, since: datetime, limit: int, tag: str | None = None
     ) -> list[dict[str, Any]]:
-        """Return the newest fingerprints of the user with assistant signals, each with its `conversation_id`."""
-        rows = await self._uow.call(principal, _SQL["signals"], user_id, since, limit)
+        """Return the newest fingerprints of the user with assistant signals, each with its `conversation_id`.
+
+        `tag`: only those with this tag.
+        """
+        rows = await self._uow.call(principal, _SQL["signals"], user_id, since, limit, tag)
         return [_signals_of(row) for row in rows]
 
 

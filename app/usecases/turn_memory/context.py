@@ -7,7 +7,9 @@ from typing import Any
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.blocks import MAX_TURNS
+from app.domain.turn_memory.fingerprint import SIGNAL_TAG
 from app.domain.turn_memory.policy import TurnMemoryPolicy
+from app.domain.turn_memory.signals import signal_tag
 from app.domain.turn_memory.views import Block, ContextRows, ViewName, ViewRequest, build_view
 from app.ports import Clock
 from app.storage.turn_memory.context import ContextLimits, ContextStorage
@@ -44,15 +46,17 @@ class ReadContext:
         return View(request.view, build_view(request, rows, now), rows)
 
     async def list_signals(
-        self, principal: Principal, user_id: str, days: int | None, limit: int | None
+        self, principal: Principal, user_id: str, days: int | None, limit: int | None, key: str | None = None
     ) -> list[dict[str, Any]]:
         """Return the user's newest turns with assistant signals in all conversations, as fingerprints.
 
-        By default the policy's `days` and `signal_turns`.
+        By default the policy's `days` and `signal_turns`. `key`: only turns with a signal of this key, in any spelling
+        with the same tag.
         """
         principal.require_categories([self._policy.category])
         since = self._clock.now() - timedelta(days=days or self._policy.days)
-        found = await self._storage.list_signals(principal, user_id, since, limit or self._policy.signal_turns)
+        tag = None if key is None else f"{SIGNAL_TAG}:{signal_tag(key)}"
+        found = await self._storage.list_signals(principal, user_id, since, limit or self._policy.signal_turns, tag)
         return [turn for turn in found if turn["assistant_signals"]]
 
 

@@ -57,6 +57,6 @@ BEGIN
         ORDER BY c.made_at DESC, c.id DESC LIMIT p_reactions;
     IF p_signals > 0 THEN
         RETURN QUERY SELECT 'signal', s.turn_id, s.conversation_id, s.made_at, s.content
-            FROM assistant_signals(p_tenant, p_user, p_since, p_signals) s;
+            FROM assistant_signals(p_tenant, p_user, p_since, p_signals, NULL) s;
     END IF;
 END $function$;

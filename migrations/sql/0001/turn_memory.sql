@@ -254,17 +254,25 @@ $$;
 REVOKE ALL ON FUNCTION tagged_artifacts(text, text, timestamptz, int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION tagged_artifacts(text, text, timestamptz, int) TO mnema_app;
 
--- Return the newest fingerprints of a user that have assistant signals, made since p_since, in all conversations.
-CREATE FUNCTION assistant_signals(p_tenant uuid, p_user text, p_since timestamptz, p_limit int)
+-- Return the newest fingerprints of a user that have assistant signals, made since p_since, in all conversations; with p_tag
+-- those that have this tag.
+CREATE FUNCTION assistant_signals(p_tenant uuid, p_user text, p_since timestamptz, p_limit int, p_tag text)
     RETURNS TABLE (conversation_id text, turn_id text, made_at timestamptz, content text) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    IF p_tag IS NOT NULL THEN
+        RETURN QUERY SELECT c.conversation_id, c.turn_id, c.made_at, c.text
+            FROM tagged_artifacts(p_user, p_tag, p_since, p_limit) t
+            JOIN conv_messages c ON c.tenant_id = p_tenant AND c.id = t.id
+            WHERE c.kind = 'artifact:turn.fingerprint.v1' ORDER BY c.made_at DESC, c.id DESC;
+        RETURN;
+    END IF;
     RETURN QUERY SELECT c.conversation_id, c.turn_id, c.made_at, c.text FROM conv_messages c
         WHERE c.tenant_id = p_tenant AND c.user_id = p_user AND c.made_at >= p_since
             AND c.kind = 'artifact:turn.fingerprint.v1' AND c.tags @> '{assistant_signal}'
         ORDER BY c.made_at DESC, c.id DESC LIMIT p_limit;
 END $$;
-GRANT EXECUTE ON FUNCTION assistant_signals(uuid, text, timestamptz, int) TO mnema_app;
+GRANT EXECUTE ON FUNCTION assistant_signals(uuid, text, timestamptz, int, text) TO mnema_app;
 
 -- Return the index rows that a view is built from, made since p_since, in one round trip. It reads no blob.
 -- p_turn: the current turn. p_named: the selected turns, by id or its beginning; NULL: those of the active set.
@@ -330,7 +338,7 @@ BEGIN
         ORDER BY c.made_at DESC, c.id DESC LIMIT p_reactions;
     IF p_signals > 0 THEN
         RETURN QUERY SELECT 'signal', s.turn_id, s.conversation_id, s.made_at, s.content
-            FROM assistant_signals(p_tenant, p_user, p_since, p_signals) s;
+            FROM assistant_signals(p_tenant, p_user, p_since, p_signals, NULL) s;
     END IF;
 END $$;
 GRANT EXECUTE ON FUNCTION turn_memory_context(uuid, text, text, text, text[], timestamptz, boolean, int, int, int, int, int)

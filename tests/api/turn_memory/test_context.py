@@ -195,6 +195,10 @@ async def test_an_unknown_conversation_has_empty_blocks(http: httpx.AsyncClient)
         assert all(block["text"].endswith("\n(none)") for block in blocks)
 
 
+RAIL = {"key": "Product.Rail Pass"}
+"""Another spelling of a signal's key, with the same tag."""
+
+
 async def test_assistant_signals_are_listed_over_all_conversations(http: httpx.AsyncClient, shelf: Shelf) -> None:
     await shelf.store(DIAGRAM, twenty_turns.list_changes(reconciled=True))
     await shelf.store(TRAVEL, twenty_turns.list_travel())
@@ -211,10 +215,10 @@ async def test_assistant_signals_are_listed_over_all_conversations(http: httpx.A
         **{"key": "product.rail_pass", "value": "Rail pass", "severity": "strong_promote"},
         **{"scope": "conversation", "applies_to": "Portugal"},
     }
-    for params, shown in (({"days": 2}, ["turn_18"]), ({"limit": 3}, ["turn_18", "turn_12"])):
+    for params, shown in (({"days": 2}, ["turn_18"]), ({"limit": 3}, ["turn_18", "turn_12"]), (RAIL, ["trip_1"])):
         answer = await http.get("/users/maya/assistant-signals", params=params)
         assert [item["turn_id"] for item in answer.json()["items"]] == shown
-    assert (await http.get("/users/ben/assistant-signals")).json() == {"items": []}
+    assert (await http.get("/users/ben/assistant-signals", params=RAIL)).json() == {"items": []}
 
 
 @pytest.mark.parametrize(

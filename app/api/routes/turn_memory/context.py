@@ -14,9 +14,11 @@ from app.api.transport.parameters import StrictRoute
 from app.domain.ids import MAX_LENGTH
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.blocks import MAX_TURNS
+from app.domain.turn_memory.signals import MAX_KEY
 from app.domain.turn_memory.views import ViewName, ViewRequest
 
 router = APIRouter(tags=["turn_memory"], route_class=StrictRoute)
+SignalKey = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(storable_text)]
 TurnName = Annotated[str, Field(max_length=MAX_LENGTH), AfterValidator(storable_text)]
 
 
@@ -64,7 +66,8 @@ async def list_assistant_signals(
     user_id: Annotated[Identifier, Path(description="the user whose conversations they are")],
     days: Annotated[int | None, Query(ge=1, le=3650, description="only turns of these days")] = None,
     limit: Annotated[int | None, Query(ge=1, le=100, description="maximum number of turns")] = None,
+    key: Annotated[SignalKey | None, Query(description="only turns with a signal of this key")] = None,
 ) -> SignalTurnsOut:
     """List the user's newest turns in which the assistant mentioned or promoted something, in all conversations."""
-    turns = await app.turn_memory.context.list_signals(principal, user_id, days, limit)
+    turns = await app.turn_memory.context.list_signals(principal, user_id, days, limit, key)
     return SignalTurnsOut(items=[SignalTurnOut.from_turn(turn) for turn in turns])
