@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from app.config.loader import CONFIG_DIR, Policies, load_policies
+from app.config.settings import Settings
 from app.domain.consolidation.comparison import ConsolidationPolicy
 from app.domain.errors import ConfigError
 
@@ -291,3 +292,24 @@ def test_policies_cannot_be_changed_once_loaded() -> None:
     policies = load_policies(MODEL)
     with pytest.raises(AttributeError):
         policies.write.min_importance = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("variables", "reconciles"),
+    [
+        ({}, True),
+        ({"LONG_MEMORIES_LOG": "1"}, False),
+        ({"LONG_MEMORIES_LOG": "0"}, True),
+        ({"LONG_MEMORIES_LOG": ""}, True),
+        ({"MEMORY_RECONCILE_ENABLED": "0"}, False),
+        ({"MEMORY_RECONCILE_ENABLED": "1", "LONG_MEMORIES_LOG": "true"}, False),
+        ({"MNEMA_LONG_MEMORIES_LOG": "1"}, False),
+        ({"MNEMA_MEMORY_RECONCILE_ENABLED": "1", "MEMORY_RECONCILE_ENABLED": "0"}, True),
+    ],
+)
+def test_buckets_are_switched_off_by_name(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], reconciles: bool
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Settings().reconciles_memory is reconciles
