@@ -13,6 +13,7 @@ from app.usecases.turn_memory.artifacts import ReadArtifacts
 from app.usecases.turn_memory.blobs import StoreBlobs
 from app.usecases.turn_memory.buckets import ReadBuckets
 from app.usecases.turn_memory.context import ReadContext
+from app.usecases.turn_memory.deletion import DeleteTurn
 from app.usecases.turn_memory.feedback import GiveFeedback
 from app.usecases.turn_memory.journal import ReadJournal
 from app.usecases.turn_memory.memory_reconcile import ReconcileMemory
@@ -27,6 +28,7 @@ class TurnMemoryUseCases:
 
     blobs: StoreBlobs
     turns: ChangeTurns
+    delete: DeleteTurn
     read: ReadArtifacts
     active_set: ManageActiveSet
     context: ReadContext
@@ -51,6 +53,7 @@ def build_turn_memory(parts: SharedParts, limits: Limits) -> TurnMemoryUseCases:
     return TurnMemoryUseCases(
         blobs=blobs,
         turns=turns,
+        delete=DeleteTurn(parts.uow, artifacts, blobs, policy, parts.clock),
         read=ReadArtifacts(parts.uow, artifacts, blobs, policy, parts.clock),
         active_set=active_set,
         context=context,

@@ -67,7 +67,8 @@ def changed_rows(before: TurnState, after: TurnState, log_uri: str | None) -> li
         text = json.dumps(after.active.as_json(), ensure_ascii=False)
         rows.append(_conversation_row(before, ArtifactKind.active_set, text))
     if before.of_kind(ArtifactKind.start) is None and (after.log or after.fingerprint) is not None:
-        rows.append(_conversation_row(before, ArtifactKind.start, json.dumps(_start(after), ensure_ascii=False)))
+        start = _conversation_row(before, ArtifactKind.start, json.dumps(_start(after), ensure_ascii=False))
+        rows.append(replace(start, turn_id=after.turn_id))  # its words go with the turn
     return rows
 
 

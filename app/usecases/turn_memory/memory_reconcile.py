@@ -102,13 +102,7 @@ class ReconcileMemory:
 
     async def _reconcile_stored(self, principal: Principal, stored: _Stored, now: datetime) -> Reconciliation:
         """Reconcile the first fingerprints that wait. One more may wait behind them."""
-        places = asyncio.Semaphore(READS_AT_ONCE)
-
-        async def read_blob(row: Artifact) -> bytes:
-            async with places:
-                return await self._blobs.read_blob(principal, row.hosted_uri or "")
-
-        blobs = await asyncio.gather(*map(read_blob, stored.buckets.values()))
+        blobs = await read_buckets(self._blobs, principal, list(stored.buckets.values()))
         texts = [row.text for row in stored.waiting]
         size = sum(map(len, blobs)) + sum(map(len, texts))
         return await offload_if_large(size, _reconcile_texts, blobs, texts, now)
@@ -122,7 +116,7 @@ class ReconcileMemory:
         for bucket in (*result.changed, *result.added):
             content = json.dumps(bucket.as_json(), ensure_ascii=False).encode()
             uri = await self._blobs.store_blob(principal, user_id, content)
-            rows.append(_bucket_row(bucket, uri, stored.buckets.get(bucket.bucket_id)))
+            rows.append(bucket_row(bucket, uri, stored.buckets.get(bucket.bucket_id)))
         return rows
 
 
@@ -133,7 +127,19 @@ def _reconcile_texts(blobs: Sequence[bytes], texts: Sequence[str], now: datetime
     return Reconciliation(result.changed, result.added, result.taken, (*result.waiting, *behind))
 
 
-def _bucket_row(bucket: Bucket, uri: str, before: Artifact | None) -> ArtifactChange:
+async def read_buckets(blobs: StoreBlobs, principal: Principal, rows: Sequence[Artifact]) -> list[bytes]:
+    """Return the blobs of buckets in the order of their rows. Raise NotFound if one changed in between."""
+    places = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def read_blob(row: Artifact) -> bytes:
+        async with places:
+            return await blobs.read_blob(principal, row.hosted_uri or "")
+
+    return await asyncio.gather(*map(read_blob, rows))
+
+
+def bucket_row(bucket: Bucket, uri: str, before: Artifact | None) -> ArtifactChange:
+    """Return the index row of a bucket in place of the one before. `uri` is its new blob."""
     kind = ArtifactKind.bucket
     return ArtifactChange(
         kind,

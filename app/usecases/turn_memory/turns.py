@@ -14,7 +14,7 @@ from app.domain.ids import past_moment
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.domain.turn_memory.active_set import parse_active_set
-from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, ArtifactKind, Conversation
+from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
 from app.domain.turn_memory.fingerprint import (
     MAX_TITLE,
     Fingerprint,
@@ -136,21 +136,6 @@ class ChangeTurns:
         if stored.state.fingerprint is None:
             raise AssertionError("a fingerprint was stored")
         return stored.state.fingerprint
-
-    async def delete_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> int:
-        """Delete everything stored of a turn; return how many artifacts. Raise NotFound if there is nothing."""
-        principal.require_categories([self._policy.category])
-        for _attempt in range(ATTEMPTS):
-            async with self._uow.read(principal) as tx:
-                stored = await self._artifacts.list_of_turn(tx, principal, conversation, turn_id)
-            if not stored:
-                raise NotFound(NO_SUCH_TURN)
-            # a reaction that comes now gives the log another version
-            rows = [ArtifactChange(one.kind, one.place, None, one.made_at, expect=one.version) for one in stored]
-            with contextlib.suppress(WriteContention):
-                await self._artifacts.put_artifacts(principal, conversation, rows)
-                return len(rows)
-        raise WriteContention()
 
     async def change_turn(
         self, principal: Principal, conversation: Conversation, turn_id: str, change: Callable[[TurnState], TurnState]

@@ -256,3 +256,31 @@ async def test_a_switch_leaves_turn_memories_and_feedback(
         assert len((await artifacts(off))["items"]) == 33  # logs, fingerprints, a reaction, the active set, the start
         assert (await active_set(off))["since_last_reconcile"] == 15
     assert await due(app, caller) == []
+
+
+async def test_a_deleted_turn_leaves_its_buckets(http: httpx.AsyncClient, app: Application, caller: Caller) -> None:
+    for number in range(1, 5):
+        await say(http, number)
+    await say(http, 5, "cooking", fact("nuts", "allergy"))
+    await say(http, 6, "travel", fact("Lisbon"))
+    for number in range(7, 11):
+        await say(http, number)
+    await work(app, caller)
+    assert {card["objective"] for card in (await buckets(http))["items"]} == {"travel", "cooking"}
+    for turn_id in ("turn_5", "turn_6"):
+        assert (await http.delete(f"{TALK}/turns/{turn_id}", params=MAYA)).status_code == 200
+    [bucket] = (await artifacts(http, kind=BUCKET, materialize=True))["items"]
+    assert "turn_6" not in str(bucket["content"])
+    assert [one["value"] for one in bucket["content"]["signals"]] == ["Porto"]
+    assert len(bucket["content"]["turns"]) == 8
+    assert bucket["tags"][1] == f"mem:bucket:{bucket['content']['bucket_id']}"
+
+
+async def test_the_words_of_a_deleted_turn_are_in_no_title(http: httpx.AsyncClient) -> None:
+    await put_turn(http, "turn_1", "My secret plan")
+    await put_turn(http, "turn_2", "And a cake")
+    assert (await artifacts(http))["conversation_title"] == "My secret plan"
+    assert (await http.delete(f"{TALK}/turns/turn_1", params=MAYA)).json() == {"deleted": 2}
+    assert (await artifacts(http))["conversation_title"] == ""
+    await put_turn(http, "turn_3", "Thanks")
+    assert (await artifacts(http))["conversation_title"] == "Thanks"

@@ -130,7 +130,7 @@ async def test_a_deleted_turn_is_gone(http: httpx.AsyncClient) -> None:
     await put_turn(http, "turn_1")
     await put_fingerprint(http, "turn_1")
     answer = await http.delete(f"{TALK}/turns/turn_1", params=MAYA)
-    assert answer.json() == {"deleted": 2}
+    assert answer.json() == {"deleted": 3}
     refused(await http.get(f"{TALK}/turns/turn_1", params=MAYA), 404, "not_found")
     refused(await http.delete(f"{TALK}/turns/turn_1", params=MAYA), 404, "not_found")
 

@@ -94,7 +94,7 @@ async def delete_turn(
 ) -> DeletedTurnOut:
     """Delete a turn for good: its log, its fingerprint and its feedback."""
     conversation = Conversation(user_id, conversation_id)
-    return DeletedTurnOut(deleted=await app.turn_memory.turns.delete_turn(principal, conversation, turn_id))
+    return DeletedTurnOut(deleted=await app.turn_memory.delete.delete_turn(principal, conversation, turn_id))
 
 
 @router.get(

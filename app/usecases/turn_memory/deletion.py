@@ -1,0 +1,74 @@
+"""Deleting a turn, with what it left in the buckets of its conversation."""
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import Sequence
+
+from app.domain.errors import NotFound
+from app.domain.outages import WriteContention
+from app.domain.principal import Principal
+from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, Conversation
+from app.domain.turn_memory.buckets import drop_turn, parse_bucket
+from app.domain.turn_memory.fingerprint import whole_milliseconds
+from app.domain.turn_memory.policy import TurnMemoryPolicy
+from app.ports import Clock
+from app.storage.turn_memory.artifacts import ArtifactStorage
+from app.storage.uow import UnitOfWork
+from app.usecases.turn_memory.blobs import StoreBlobs
+from app.usecases.turn_memory.memory_reconcile import ATTEMPTS, LONGEST_WAIT_S, bucket_row, read_buckets
+from app.usecases.turn_memory.turns import NO_SUCH_TURN
+
+
+class DeleteTurn:
+    """The use-case that deletes a turn for good."""
+
+    def __init__(
+        self, uow: UnitOfWork, artifacts: ArtifactStorage, blobs: StoreBlobs, policy: TurnMemoryPolicy, clock: Clock
+    ) -> None:
+        self._uow = uow
+        self._artifacts = artifacts
+        self._blobs = blobs
+        self._policy = policy
+        self._clock = clock
+
+    async def delete_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> int:
+        """Delete everything stored of a turn; return how many artifacts. Its statements leave the buckets.
+
+        Raise NotFound if there is nothing, CategoryNotAllowed, BlobStoreUnavailable or WriteContention.
+        """
+        principal.require_categories([self._policy.category])
+        for attempt in range(ATTEMPTS):
+            async with self._uow.read(principal) as tx:
+                stored = await self._artifacts.list_of_turn(tx, principal, conversation, turn_id)
+                buckets = await self._artifacts.list_buckets(tx, principal, conversation)
+            if not stored:
+                raise NotFound(NO_SUCH_TURN)
+            with contextlib.suppress(NotFound, WriteContention):  # a blob may go when its bucket changes
+                rows = [_removal(one) for one in stored]  # a reaction that comes now gives the log another version
+                rows += await self._changed_buckets(principal, conversation.user_id, buckets, turn_id)
+                await self._artifacts.put_artifacts(principal, conversation, rows)
+                return len(stored)
+            await asyncio.sleep(random.uniform(0, min(LONGEST_WAIT_S, 0.01 * 2**attempt)))
+        raise WriteContention()
+
+    async def _changed_buckets(
+        self, principal: Principal, user_id: str, rows: Sequence[Artifact], turn_id: str
+    ) -> list[ArtifactChange]:
+        """Return the buckets that the turn is in, without it. A bucket without any turn goes."""
+        now, changes = whole_milliseconds(self._clock.now()), []
+        for row, content in zip(rows, await read_buckets(self._blobs, principal, rows), strict=True):
+            before = parse_bucket(json.loads(content))
+            if (bucket := drop_turn(before, turn_id, now)) is before:
+                continue
+            if not bucket.turns:
+                changes.append(_removal(row))
+                continue
+            whole = json.dumps(bucket.as_json(), ensure_ascii=False).encode()
+            changes.append(bucket_row(bucket, await self._blobs.store_blob(principal, user_id, whole), row))
+        return changes
+
+
+def _removal(row: Artifact) -> ArtifactChange:
+    return ArtifactChange(row.kind, row.place, None, row.made_at, expect=row.version)
