@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from app.domain.errors import EmptyText, InvalidInput
+from app.domain.ids import check_json
 from app.domain.text_rules import normalise_text
 
 MAX_SIGNALS: Final = 32
@@ -117,10 +118,6 @@ def read_text(value: Any, name: str, most: int) -> str:
 def _read_value(kind: SignalKind, value: Any) -> Any:
     if isinstance(value, str):
         return read_text(value, f"{kind}.value", MAX_VALUE)
-    try:
-        shown = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{kind}.value must be JSON", param=kind.value) from error
-    if len(shown) > MAX_VALUE:
+    if len(json.dumps(check_json(value), ensure_ascii=False)) > MAX_VALUE:
         raise InvalidInput(f"{kind}.value may have at most {MAX_VALUE} characters as JSON", param=kind.value)
     return value
