@@ -2,8 +2,10 @@
 
 import json
 from datetime import UTC, datetime
+from uuid import UUID
 
 from app.bootstrap import Application
+from app.domain.jobs.job import JobKind, JobState
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import BLOB_KINDS, Artifact, ArtifactChange, ArtifactKind, Conversation
 from app.storage.turn_memory.artifacts import ArtifactStorage
@@ -28,3 +30,12 @@ async def store_artifacts(
         text, turn = json.dumps({"index": word}), "t1" if of_turn else None
         changes.append(ArtifactChange(kind, turn or "", text, made_at, turn, None, [kind.value, word], uri))
     return await ArtifactStorage(app.uow).put_artifacts(principal, Conversation(user_id, conversation_id), changes)
+
+
+async def queued_reconciles(app: Application, principal: Principal) -> list[UUID]:
+    """Return the tenant's queued jobs that reconcile, oldest first.
+
+    A sweep would not do: it takes 500 jobs at once, of all the tenants that share the application.
+    """
+    page = await app.jobs.list_jobs(principal, JobState.queued, JobKind.memory_reconcile, None, 200)
+    return [job.id for job in reversed(page.items)]

@@ -11,7 +11,7 @@ class ServerBusy(MnemaError):
 
 
 class WriteContention(MnemaError):
-    """Other writers kept changing the same memory; try again."""
+    """Other writers kept changing the same data; try again."""
 
     code = "write_contention"
     status = 503

@@ -62,8 +62,8 @@ class ArtifactPage(Page[Artifact]):
 class ActiveSet(Answered):
     """The selection of a conversation, and how far its buckets are reconciled.
 
-    `selected_local_memories_turn_ids` is None until something is selected. `unknown_turn_ids`: ids of the selection
-    that name no turn, or are the beginning of several.
+    `selected_local_memories_turn_ids` is None until something is selected. `unknown_turn_ids` and
+    `unknown_bucket_ids`: ids of the selection that name nothing, or are the beginning of several.
     """
 
     picked_bucket_ids: list[str]
@@ -72,6 +72,7 @@ class ActiveSet(Answered):
     since_last_reconcile: int
     conversation_title: str
     unknown_turn_ids: list[str] = Field(default_factory=list)
+    unknown_bucket_ids: list[str] = Field(default_factory=list)
 
 
 class AssistantSignal(Answered):

@@ -11,6 +11,7 @@ from app.bootstrap import Application
 from app.domain.jobs.job import JobKind
 from tests.factories import Caller
 from tests.sdk.conftest import Either
+from tests.turn_artifacts import queued_reconciles
 
 JOB = JobKind.memory_reconcile.value
 TALK, MAYA = "trip/a b?", {"user_id": "maya"}
@@ -121,8 +122,8 @@ async def test_the_buckets_of_a_conversation_are_read_with_their_signals(
     for number in range(5):
         await either.put_fingerprint(TALK, f"t{number}", objective="draw", assertions=[MERMAID], **MAYA)
     tenant = caller.scope.tenant_id
-    due = [job_id for owner, job_id, kind in await app.run_jobs.collect_due_jobs() if (owner, kind) == (tenant, JOB)]
-    assert [await app.run_jobs.run_job(tenant, job_id, "test") for job_id in due] == ["done"]
+    queued = await queued_reconciles(app, caller.scope)
+    assert [await app.run_jobs.run_job(tenant, job_id, "test") for job_id in queued] == ["done"]
     [bucket] = (await either.buckets(TALK, status="active", **MAYA)).items
     assert (bucket.objective, bucket.status, bucket.turn_count) == ("draw", "active", 5)
     assert [(signal.kind, signal.key, signal.value) for signal in bucket.signals] == [

@@ -1,8 +1,11 @@
 """The active set of a conversation: read it, and store a selection."""
 
+import asyncio
 import json
-from collections.abc import Iterable
+import random
 from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
 
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
@@ -17,6 +20,7 @@ from app.storage.turn_memory.artifacts import ArtifactStorage
 from app.storage.uow import UnitOfWork
 
 ATTEMPTS = 20
+LONGEST_WAIT_S = 0.1
 KNOWN_TURNS = 2000
 """The newest turns among which a partial turn id is looked up."""
 
@@ -28,6 +32,13 @@ class Selection:
     turn_ids: tuple[str, ...] | None = None
     bucket_ids: tuple[str, ...] | None = None
     conversation_title: str = ""
+
+
+class UnknownIds(NamedTuple):
+    """The ids of a selection that name nothing in the conversation, or are the beginning of several ids."""
+
+    turns: list[str]
+    buckets: list[str]
 
 
 class ManageActiveSet:
@@ -45,53 +56,60 @@ class ManageActiveSet:
 
     async def select_memories(
         self, principal: Principal, conversation: Conversation, selection: Selection
-    ) -> tuple[ActiveSet, list[str]]:
-        """Store a selection. Return the active set, and the given turn ids that name no turn or more than one.
+    ) -> tuple[ActiveSet, UnknownIds]:
+        """Store a selection. Return the active set, and the given ids that name nothing or more than one.
 
-        A partial turn id counts if its prefix is unique. Raise InvalidInput or WriteContention.
+        A partial id counts if its prefix is unique. Raise InvalidInput or WriteContention.
         """
         title = read_text(selection.conversation_title, "conversation_title", MAX_TITLE)
-        for _attempt in range(ATTEMPTS):
-            active, version, known = await self._load(principal, conversation)
-            chosen, unknown = _resolve_selection(selection.turn_ids, known)
+        for attempt in range(ATTEMPTS):
+            active, version, turns, buckets = await self._load(principal, conversation)
+            chosen, unknown_turns = _resolve_ids(selection.turn_ids, turns, MAX_SELECTED)
+            picked, unknown_buckets = _resolve_ids(selection.bucket_ids, buckets, MAX_BUCKETS)
+            unknown = UnknownIds(unknown_turns, unknown_buckets)
             changed = replace(
                 active,
                 selected_local_memories_turn_ids=(
                     active.selected_local_memories_turn_ids if chosen is None else chosen
                 ),
-                picked_bucket_ids=_first_buckets(selection.bucket_ids, active.picked_bucket_ids),
+                picked_bucket_ids=active.picked_bucket_ids if picked is None else picked,
                 conversation_title=title or active.conversation_title,
             )
             if changed == active:
                 return active, unknown
             try:
-                await self._artifacts.put_artifacts(principal, conversation, [self._row(changed, version)])
+                row = active_set_row(changed, version, whole_milliseconds(self._clock.now()))
+                await self._artifacts.put_artifacts(principal, conversation, [row])
             except WriteContention:
+                await asyncio.sleep(random.uniform(0, min(LONGEST_WAIT_S, 0.005 * 2**attempt)))
                 continue
             return changed, unknown
         raise WriteContention()
 
-    async def _load(self, principal: Principal, conversation: Conversation) -> tuple[ActiveSet, int, list[str]]:
-        """Return the active set, its version (0: there is none) and the ids of the newest turns."""
+    async def _load(
+        self, principal: Principal, conversation: Conversation
+    ) -> tuple[ActiveSet, int, list[str], list[str]]:
+        """Return the active set, its version (0: there is none), and the ids of the newest turns and of buckets."""
         principal.require_categories([self._policy.category])
         async with self._uow.read(principal) as tx:
             stored = await self._artifacts.get_titles(tx, principal, conversation)
-            known = await self._artifacts.list_turn_ids(tx, principal, conversation, KNOWN_TURNS)
+            turns = await self._artifacts.list_turn_ids(tx, principal, conversation, KNOWN_TURNS)
+            buckets = [row.place for row in await self._artifacts.list_buckets(tx, principal, conversation)]
         row = next((artifact for artifact in stored if artifact.kind is ArtifactKind.active_set), None)
-        return (parse_active_set(json.loads(row.text)), row.version, known) if row else (ActiveSet(), 0, known)
-
-    def _row(self, active: ActiveSet, version: int) -> ArtifactChange:
-        kind, now = ArtifactKind.active_set, whole_milliseconds(self._clock.now())
-        text = json.dumps(active.as_json(), ensure_ascii=False)
-        return ArtifactChange(kind, ACTIVE_SET_PLACE, text, now, tags=[kind.value], expect=version)
+        active, version = (parse_active_set(json.loads(row.text)), row.version) if row else (ActiveSet(), 0)
+        return active, version, turns, buckets
 
 
-def _resolve_selection(named: tuple[str, ...] | None, known: list[str]) -> tuple[tuple[str, ...] | None, list[str]]:
+def active_set_row(active: ActiveSet, version: int, now: datetime) -> ArtifactChange:
+    """Return the row of an active set in place of the one with this version; 0: there is none."""
+    text, kind = json.dumps(active.as_json(), ensure_ascii=False), ArtifactKind.active_set
+    return ArtifactChange(kind, ACTIVE_SET_PLACE, text, now, tags=[kind.value], expect=version)
+
+
+def _resolve_ids(
+    named: tuple[str, ...] | None, known: list[str], most: int
+) -> tuple[tuple[str, ...] | None, list[str]]:
     if named is None:
         return None, []
     unknown = [name for name in named if not resolve_turn_ids([name], known, 1)]
-    return resolve_turn_ids(named, known, MAX_SELECTED), unknown
-
-
-def _first_buckets(given: Iterable[str] | None, stored: tuple[str, ...]) -> tuple[str, ...]:
-    return stored if given is None else tuple(dict.fromkeys(given))[:MAX_BUCKETS]
+    return resolve_turn_ids(named, known, most), unknown

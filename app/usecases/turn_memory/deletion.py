@@ -5,17 +5,20 @@ import contextlib
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.domain.errors import NotFound
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, Conversation
+from app.domain.turn_memory.active_set import ActiveSet, parse_active_set
+from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, ArtifactKind, Conversation
 from app.domain.turn_memory.buckets import drop_turn, parse_bucket
 from app.domain.turn_memory.fingerprint import whole_milliseconds
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactStorage
 from app.storage.uow import UnitOfWork
+from app.usecases.turn_memory.active_set import active_set_row
 from app.usecases.turn_memory.blobs import StoreBlobs
 from app.usecases.turn_memory.memory_reconcile import ATTEMPTS, LONGEST_WAIT_S, bucket_row, read_buckets
 from app.usecases.turn_memory.turns import NO_SUCH_TURN
@@ -34,7 +37,8 @@ class DeleteTurn:
         self._clock = clock
 
     async def delete_turn(self, principal: Principal, conversation: Conversation, turn_id: str) -> int:
-        """Delete everything stored of a turn; return how many artifacts. Its statements leave the buckets.
+        """Delete everything stored of a turn; return how many artifacts. Its statements leave the buckets, and its id
+        the selection.
 
         Raise NotFound if there is nothing, CategoryNotAllowed, BlobStoreUnavailable or WriteContention.
         """
@@ -43,11 +47,13 @@ class DeleteTurn:
             async with self._uow.read(principal) as tx:
                 stored = await self._artifacts.list_of_turn(tx, principal, conversation, turn_id)
                 buckets = await self._artifacts.list_buckets(tx, principal, conversation)
+                titled = await self._artifacts.get_titles(tx, principal, conversation)
             if not stored:
                 raise NotFound(NO_SUCH_TURN)
             with contextlib.suppress(NotFound, WriteContention):  # a blob may go when its bucket changes
                 rows = [_removal(one) for one in stored]  # a reaction that comes now gives the log another version
                 rows += await self._changed_buckets(principal, conversation.user_id, buckets, turn_id)
+                rows += self._changed_selection(titled, turn_id)
                 await self._artifacts.put_artifacts(principal, conversation, rows)
                 return len(stored)
             await asyncio.sleep(random.uniform(0, min(LONGEST_WAIT_S, 0.01 * 2**attempt)))
@@ -68,6 +74,17 @@ class DeleteTurn:
             whole = json.dumps(bucket.as_json(), ensure_ascii=False).encode()
             changes.append(bucket_row(bucket, await self._blobs.store_blob(principal, user_id, whole), row))
         return changes
+
+    def _changed_selection(self, titled: Sequence[Artifact], turn_id: str) -> list[ArtifactChange]:
+        """Return the active set without the turn, if the turn is selected."""
+        row = next((one for one in titled if one.kind is ArtifactKind.active_set), None)
+        active = parse_active_set(json.loads(row.text)) if row else ActiveSet()
+        selected = active.selected_local_memories_turn_ids or ()
+        if row is None or turn_id not in selected:
+            return []
+        left = tuple(one for one in selected if one != turn_id)
+        changed = replace(active, selected_local_memories_turn_ids=left)
+        return [active_set_row(changed, row.version, whole_milliseconds(self._clock.now()))]
 
 
 def _removal(row: Artifact) -> ArtifactChange:

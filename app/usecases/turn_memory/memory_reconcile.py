@@ -14,7 +14,6 @@ from app.domain.outages import WriteContention
 from app.domain.principal import Principal
 from app.domain.turn_memory.active_set import ActiveSet, parse_active_set
 from app.domain.turn_memory.artifacts import (
-    ACTIVE_SET_PLACE,
     BUCKET_TAG,
     Artifact,
     ArtifactChange,
@@ -29,6 +28,7 @@ from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.offload import offload_if_large
+from app.usecases.turn_memory.active_set import active_set_row
 from app.usecases.turn_memory.blobs import StoreBlobs
 
 ATTEMPTS = 20
@@ -111,8 +111,7 @@ class ReconcileMemory:
         self, principal: Principal, user_id: str, stored: _Stored, result: Reconciliation, now: datetime
     ) -> list[ArtifactChange]:
         active = advance_active_set(stored.active, result)
-        text, kind = json.dumps(active.as_json(), ensure_ascii=False), ArtifactKind.active_set
-        rows = [ArtifactChange(kind, ACTIVE_SET_PLACE, text, now, tags=[kind.value], expect=stored.version)]
+        rows = [active_set_row(active, stored.version, now)]
         for bucket in (*result.changed, *result.added):
             content = json.dumps(bucket.as_json(), ensure_ascii=False).encode()
             uri = await self._blobs.store_blob(principal, user_id, content)

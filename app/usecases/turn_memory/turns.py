@@ -32,6 +32,7 @@ from app.storage.uow import UnitOfWork
 from app.usecases.offload import offload_if_large
 from app.usecases.tenancy.limits import Limits
 from app.usecases.turn_memory.blobs import StoreBlobs
+from app.usecases.turn_memory.turn_queue import WriterQueue
 
 ATTEMPTS = 20
 LONGEST_WAIT_S = 0.1
@@ -91,6 +92,7 @@ class ChangeTurns:
         self._limits = limits
         self._policy = policy
         self._clock = clock
+        self._queue = WriterQueue()
         self._reconcile_every = policy.reconcile_every if reconciles else 0
 
     async def put_turn(self, principal: Principal, conversation: Conversation, turn: NewTurn) -> StoredTurn:
@@ -145,7 +147,7 @@ class ChangeTurns:
         `change` may run several times. Its own errors end the call.
         """
         principal.require_categories([self._policy.category])
-        async with self._limits.reserve_write(principal):
+        async with self._limits.reserve_write(principal), self._queue.wait_turn(principal, conversation):
             for attempt in range(ATTEMPTS):
                 if (before := await self._find_turn(principal, conversation, turn_id)) is not None:
                     after = change(before)

@@ -21,7 +21,7 @@ SET_BY_SERVER: Final = {
     TURN_LOG: ("turn_id",),
     FINGERPRINT: ("version", "turn_id"),
     REACTION: ("turn_id", "ts", "objective"),
-    ACTIVE_SET: ("last_reconciled_ts", "since_last_reconcile", "unknown_turn_ids"),
+    ACTIVE_SET: ("last_reconciled_ts", "since_last_reconcile", "unknown_turn_ids", "unknown_bucket_ids"),
 }
 """Parts of a stored artifact that a write does not have."""
 PAGE: Final = 200

@@ -1,7 +1,8 @@
 """The blocks of turn memories, feedback and assistant signals that agents read.
 
 The items are JSON objects as the server answers them. An item or a part of one that is malformed is left out. Every
-text is put on one line, so that no text of a user looks like a header or a line of its own. The module uses the
+text is put on one line, so that no text of a user looks like a header or a line of its own, and in quotes if it has
+signs that part the statements of a line. The module uses the
 standard library alone: the server and its Python client are installed apart, and each has this file, word for word.
 """
 
@@ -18,6 +19,8 @@ NONE: Final = "(none)"
 LEGEND: Final = "Legend: A=assertions, E=exceptions, F=facts"
 _SHORT: Final = (("A", "assertions"), ("E", "exceptions"), ("F", "facts"))
 _NOT_PRINTED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_PARTING: Final = re.compile(r'[;|()\[\]"]')
+_PARTING_IN_LIST: Final = re.compile(r'[;|()\[\]"=,]')
 _LONGEST_TIME: Final = 64
 _MINUTES_OF_HOUR, _HOURS_OF_DAY, _DAYS_OF_WEEK, _DAYS_OF_MONTH = 60, 24, 7, 30
 
@@ -147,23 +150,35 @@ def _memory_lines(turn: Mapping[str, Any], current_turn_id: str | None) -> list[
     current = " (current turn)" if current_turn_id is not None and turn["turn_id"] == current_turn_id else ""
     objective = one_line(turn.get("objective")).replace('"', "'")
     given = turn.get("topics")
-    topics = ", ".join(filter(None, map(one_line, given))) if isinstance(given, list | tuple) else ""
+    topics = ", ".join(filter(None, map(_list_text, given))) if isinstance(given, list | tuple) else ""
     place = f"{one_line(turn['turn_id'])}{current} ({format_minute(turn.get('made_at'))})"
     return [f'- {place} obj="{objective}" topics=[{topics}]', f"  {format_sections(turn)}"]
 
 
 def _format_signal(signal: Any, equals: str) -> str:
     """Return one signal on a line, empty without a key or with a value that is not JSON."""
-    if not isinstance(signal, Mapping) or not (key := one_line(signal.get("key"))):
+    if not isinstance(signal, Mapping) or not (key := _list_text(signal.get("key"))):
         return ""
     value = signal.get("value")
     try:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        shown = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         return ""
-    named = ((f"{name}=", one_line(signal.get(name))) for name in ("scope", "applies_to"))
-    notes = [f"{name}{note}" for name, note in (("", one_line(signal.get("severity"))), *named) if note]
-    return f"{key}{equals}{one_line(text)}" + (f" ({', '.join(notes)})" if notes else "")
+    text = _quoted(value) if isinstance(value, str) else one_line(shown)
+    named = ((f"{name}=", _list_text(signal.get(name))) for name in ("scope", "applies_to"))
+    notes = [f"{name}{note}" for name, note in (("", _list_text(signal.get("severity"))), *named) if note]
+    return f"{key}{equals}{text}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _quoted(text: str, parting: re.Pattern[str] = _PARTING) -> str:
+    """Return the text on one line, in quotes if it has a sign of `parting`: it could look like another statement."""
+    line = one_line(text)
+    return json.dumps(line, ensure_ascii=False) if parting.search(line) else line
+
+
+def _list_text(value: Any) -> str:
+    """Return a text that stands among others, in quotes if it looks like several; empty for anything but a text."""
+    return _quoted(value, _PARTING_IN_LIST) if isinstance(value, str) else ""
 
 
 def _dated_line(item: Mapping[str, Any], field: str, now: datetime) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from typing import Any
-from uuid import UUID
 
 import httpx
 import pytest
@@ -19,6 +18,7 @@ from tests.api.calls import refused, sql
 from tests.api.turn_memory.talking import MAYA, TALK, active_set, artifacts, put_fingerprint, put_turn
 from tests.conftest import Database
 from tests.factories import Caller, make_caller, serve
+from tests.turn_artifacts import queued_reconciles
 
 BUCKET, RECONCILE = "conversation.memory.bucket.v1", JobKind.memory_reconcile.value
 TALKED = Conversation("maya", "talk")
@@ -39,16 +39,10 @@ async def buckets(http: httpx.AsyncClient, **params: Any) -> Any:
     return answer.json()
 
 
-async def due(app: Application, caller: Caller) -> list[UUID]:
-    """Return the due jobs of the caller that reconcile. Other tests use the same application."""
-    jobs = await app.run_jobs.collect_due_jobs()
-    return [job_id for tenant_id, job_id, kind in jobs if (tenant_id, kind) == (caller.scope.tenant_id, RECONCILE)]
-
-
 async def work(app: Application, caller: Caller) -> int:
     """Run the jobs that are due, and those that they queue; return how many."""
     count = 0
-    while jobs := await due(app, caller):
+    while jobs := await queued_reconciles(app, caller.scope):
         for job_id in jobs:
             assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "test") == "done"
             count += 1
@@ -60,7 +54,7 @@ async def test_every_five_fingerprints_go_into_buckets(
 ) -> None:
     for number in range(1, 5):
         await say(http, number)
-    assert await due(app, caller) == []
+    assert await queued_reconciles(app, caller.scope) == []
     await say(http, 5, "travel", fact("Lisbon"), topics=["trains"])
     before = await active_set(http)
     assert (before["since_last_reconcile"], before["last_reconciled_ts"]) == (5, None)
@@ -88,7 +82,7 @@ async def test_what_does_not_fit_waits_and_the_job_queues_itself_again(
 ) -> None:
     for number, objective in enumerate(["cook", "sail", "ski", "paint", "dance"], 1):
         await say(http, number, objective)
-    [job_id] = await due(app, caller)
+    [job_id] = await queued_reconciles(app, caller.scope)
     assert await app.run_jobs.run_job(caller.scope.tenant_id, job_id, "test") == "done"
     assert {one["objective"] for one in (await buckets(http))["items"]} == {"cook", "sail"}
     part = await active_set(http)
@@ -244,7 +238,7 @@ async def test_a_switch_leaves_turn_memories_and_feedback(
 ) -> None:
     for number in range(5):
         await say(http, number)
-    queued = await due(app, caller)
+    queued = await queued_reconciles(app, caller.scope)
     assert len(queued) == 1
     async with serve(settings.model_copy(update=switch)) as url, caller.client(url) as off:
         for number in range(10, 20):
@@ -255,7 +249,7 @@ async def test_a_switch_leaves_turn_memories_and_feedback(
         assert await buckets(off) == {"enabled": False, "items": []}
         assert len((await artifacts(off))["items"]) == 33  # logs, fingerprints, a reaction, the active set, the start
         assert (await active_set(off))["since_last_reconcile"] == 15
-    assert await due(app, caller) == []
+    assert await queued_reconciles(app, caller.scope) == queued
 
 
 async def test_a_deleted_turn_leaves_its_buckets(http: httpx.AsyncClient, app: Application, caller: Caller) -> None:

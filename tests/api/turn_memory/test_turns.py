@@ -1,13 +1,18 @@
 """Turn logs, fingerprints, artifacts and the active set over HTTP (`docs/turn-memory.md`)."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
+from app.bootstrap import Application
+from app.domain.turn_memory.artifacts import ArtifactChange, ArtifactKind, Conversation
+from app.storage.turn_memory.artifacts import ArtifactStorage
 from tests.api.calls import refused
 from tests.api.turn_memory.talking import MAYA, TALK, active_set, artifacts, get_turn, put_fingerprint, put_turn
+from tests.factories import Caller
 
 LOG, FINGERPRINT = "artifact:turn.log", "artifact:turn.fingerprint.v1"
 FORMAT = {"key": "format", "value": "mermaid", "severity": "must", "scope": "objective"}
@@ -145,14 +150,36 @@ async def test_a_selection_takes_partial_ids_with_a_unique_beginning(http: httpx
     assert (await active_set(http))["selected_local_memories_turn_ids"] == ["turn_b", "turn_a2"]
 
 
-async def test_at_most_five_turns_and_three_buckets_are_selected(http: httpx.AsyncClient) -> None:
+async def test_at_most_five_turns_and_three_buckets_are_selected(
+    http: httpx.AsyncClient, app: Application, caller: Caller
+) -> None:
     names = [f"turn_{number}" for number in range(6)]
     for turn_id in names:
         await put_turn(http, turn_id)
-    body = MAYA | {"selected_local_memories_turn_ids": names, "picked_bucket_ids": ["a", "b", "c", "d"]}
-    chosen = (await http.put(f"{TALK}/active-set", json=body)).json()
+    made = [await put_bucket(app, caller, f"obj-{number}") for number in range(4)]
+    body = {"selected_local_memories_turn_ids": names, "picked_bucket_ids": ["obj-", "nosuch", *made]}
+    chosen = (await http.put(f"{TALK}/active-set", json=MAYA | body)).json()
     assert chosen["selected_local_memories_turn_ids"] == names[:5]
-    assert chosen["picked_bucket_ids"] == ["a", "b", "c"]
+    assert chosen["picked_bucket_ids"] == made[:3]
+    assert chosen["unknown_bucket_ids"] == ["obj-", "nosuch"]
+
+
+async def put_bucket(app: Application, caller: Caller, bucket_id: str) -> str:
+    """Store the index of a bucket in Maya's conversation; return its id."""
+    uri = await app.turn_memory.blobs.store_blob(caller.scope, "maya", b"{}")
+    kind = ArtifactKind.bucket
+    row = ArtifactChange(kind, bucket_id, "{}", datetime.now(UTC), tags=[kind.value], hosted_uri=uri)
+    await ArtifactStorage(app.uow).put_artifacts(caller.scope, Conversation("maya", "talk"), [row])
+    return bucket_id
+
+
+async def test_a_deleted_turn_is_selected_no_more(http: httpx.AsyncClient) -> None:
+    for turn_id in ("turn_1", "turn_2"):
+        await put_turn(http, turn_id)
+    body = MAYA | {"selected_local_memories_turn_ids": ["turn_1", "turn_2"]}
+    assert (await http.put(f"{TALK}/active-set", json=body)).status_code == 200
+    assert (await http.delete(f"{TALK}/turns/turn_2", params=MAYA)).status_code == 200
+    assert (await active_set(http))["selected_local_memories_turn_ids"] == ["turn_1"]
 
 
 @pytest.mark.parametrize(
@@ -206,3 +233,9 @@ async def test_a_part_of_a_conversation_is_no_conversation(http: httpx.AsyncClie
     answer = await http.request(method, path, params={"user": "maya"})
     refused(answer, 405, "method_not_allowed")
     assert method not in answer.headers["allow"]
+
+
+async def test_thirty_two_writers_of_one_turn_all_succeed(http: httpx.AsyncClient) -> None:
+    await asyncio.gather(*(put_turn(http, "turn_1", f"text {number}") for number in range(32)))
+    [log] = (await artifacts(http, kind=LOG))["items"]
+    assert log["version"] == 32

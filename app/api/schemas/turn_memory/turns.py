@@ -20,7 +20,7 @@ from app.domain.turn_memory.fingerprint import (
     format_time,
 )
 from app.domain.turn_memory.signals import MAX_APPLIES_TO, MAX_KEY, MAX_SIGNALS
-from app.usecases.turn_memory.active_set import Selection
+from app.usecases.turn_memory.active_set import Selection, UnknownIds
 from app.usecases.turn_memory.artifacts import ReadArtifact
 from app.usecases.turn_memory.turns import MAX_TAG, MAX_TAGS, NewTurn, StoredTurn
 
@@ -214,11 +214,13 @@ class ActiveSetOut(BaseModel):
     unknown_turn_ids: list[str] = Field(
         default=[], description="ids of the request that name no turn, or are the beginning of several"
     )
+    unknown_bucket_ids: list[str] = Field(default=[], description="the same of buckets")
 
     @classmethod
-    def from_active_set(cls, active: ActiveSet, unknown: list[str] | None = None) -> "ActiveSetOut":
+    def from_active_set(cls, active: ActiveSet, unknown: UnknownIds | None = None) -> "ActiveSetOut":
         """Return the body for an active set."""
-        return cls(**active.as_json(), unknown_turn_ids=unknown or [])
+        turns, buckets = unknown or ((), ())
+        return cls(**active.as_json(), unknown_turn_ids=list(turns), unknown_bucket_ids=list(buckets))
 
 
 class ActiveSetIn(TurnMemoryIn):
@@ -232,7 +234,7 @@ class ActiveSetIn(TurnMemoryIn):
         default=None, description=f"turn ids or unique beginnings of them; the first {MAX_SELECTED} count"
     )
     picked_bucket_ids: Annotated[list[Identifier], Field(max_length=MAX_NAMED)] | None = Field(
-        default=None, description=f"the first {MAX_BUCKETS} count"
+        default=None, description=f"bucket ids or unique beginnings of them; the first {MAX_BUCKETS} count"
     )
     conversation_title: Title = ""
 
