@@ -121,6 +121,6 @@ def conversation(
 
 
 def delete_conversation(memory_id: str, *, user: str | None = None, purge: bool = False) -> Call[DeletedConversation]:
-    """Delete a conversation with its memories, summary, facts and turn memory. Idempotent. `purge` needs admin."""
+    """Delete a conversation with its memories, summary and facts; `purge` (scope admin): for good, with turn memory."""
     params = query_params(user=user, purge="true" if purge else None)
     return Call("DELETE", f"/conversations/{path_segment(memory_id)}", model_reader(DeletedConversation), params)
