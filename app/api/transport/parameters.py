@@ -41,7 +41,7 @@ class RankConvertor(Convertor[int]):
 
 
 class TextConvertor(Convertor[str]):
-    """The base of ids in a path that may hold slashes."""
+    """The base of ids in a path that may hold slashes. A line break, which no id has, is the route's to refuse."""
 
     def convert(self, value: str) -> str:
         """Return the id."""
@@ -55,19 +55,19 @@ class TextConvertor(Convertor[str]):
 class ConversationConvertor(TextConvertor):
     """A conversation's id in a path that goes on behind it. It ends before the first `/turns/`."""
 
-    regex = "(?:(?!/turns/).)+"
+    regex = "(?s:(?:(?!/turns/).)+)"
 
 
 class LastConversationConvertor(TextConvertor):
     """A conversation's id at the end of a path. It does not end in one of PARTS, which belongs to another route."""
 
-    regex = f"(?!.*/(?:{'|'.join(PARTS)})$)(?:(?!/turns/).)+"
+    regex = f"(?s:(?!.*/(?:{'|'.join(PARTS)})$)(?:(?!/turns/).)+)"
 
 
 class LastTurnConvertor(TextConvertor):
     """A turn's id at the end of a path. It does not end in one of PARTS either."""
 
-    regex = f"(?!.*/(?:{'|'.join(PARTS)})$).+"
+    regex = f"(?s:(?!.*/(?:{'|'.join(PARTS)})$).+)"
 
 
 register_url_convertor("rank", RankConvertor())

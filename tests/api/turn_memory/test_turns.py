@@ -213,6 +213,12 @@ async def test_another_tenants_project_is_unknown(http: httpx.AsyncClient) -> No
     refused(await http.put(f"{TALK}/turns/turn_1", json=body), 404, "unknown_project")
 
 
+async def test_an_id_with_a_line_break_is_refused(http: httpx.AsyncClient) -> None:
+    refused(await http.delete("/conversations/a%0Ab"), 422, "invalid_request")
+    refused(await http.get("/conversations/a%0Ab/active-set", params=MAYA), 422, "invalid_request")
+    refused(await http.get(f"{TALK}/turns/a%0Ab", params=MAYA), 422, "invalid_request")
+
+
 async def test_ids_may_hold_slashes(http: httpx.AsyncClient) -> None:
     talk = "/conversations/a/b%2Fc"
     await put_fingerprint(http, "t%2F1", talk=talk, objective="slashes")
