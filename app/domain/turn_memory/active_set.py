@@ -1,10 +1,12 @@
 """The active set of a conversation: what was selected, and how far its buckets are reconciled."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from app.domain.turn_memory.artifacts import WHOLE_CONVERSATION, Artifact, ArtifactChange, ArtifactKind
 from app.domain.turn_memory.fingerprint import format_time, parse_time
 
 MAX_BUCKETS: Final = 3
@@ -50,3 +52,15 @@ def parse_active_set(raw: Mapping[str, Any]) -> ActiveSet:
         raw["since_last_reconcile"],
         raw["conversation_title"],
     )
+
+
+def find_active_set(artifacts: Iterable[Artifact]) -> tuple[ActiveSet, int]:
+    """Return the active set among artifacts, and its version; an empty one and 0 if there is none."""
+    row = next((artifact for artifact in artifacts if artifact.kind is ArtifactKind.active_set), None)
+    return (parse_active_set(json.loads(row.text)), row.version) if row else (ActiveSet(), 0)
+
+
+def active_set_row(active: ActiveSet, version: int, now: datetime) -> ArtifactChange:
+    """Return the row of an active set in place of the one with this version; 0: there is none."""
+    text, kind = json.dumps(active.as_json(), ensure_ascii=False), ArtifactKind.active_set
+    return ArtifactChange(kind, WHOLE_CONVERSATION, text, now, tags=[kind.value], expect=version)

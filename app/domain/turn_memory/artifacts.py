@@ -1,14 +1,18 @@
 """Artifacts: the index rows of turn memory, by kind. Some kinds have a blob besides."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-ACTIVE_SET_PLACE: Final = ""
+WHOLE_CONVERSATION: Final = ""
+"""The place of an artifact that belongs to no turn and no bucket."""
 BUCKET_TAG: Final = "mem:bucket:"
+REACTION_PREFIX: Final = "[turn.log.reaction]"
+"""The beginning of a reaction's index; JSON follows."""
 
 
 class ArtifactKind(StrEnum):
@@ -74,3 +78,8 @@ class ArtifactChange:
     tags: Sequence[str] = ()
     hosted_uri: str | None = None
     expect: int | None = None
+
+
+def parse_index(text: str) -> Any:
+    """Return the JSON of an index row."""
+    return json.loads(text.removeprefix(REACTION_PREFIX))

@@ -9,11 +9,10 @@ from enum import StrEnum
 from typing import Any, Final
 
 from app.domain.errors import InvalidInput, LowConfidence
-from app.domain.turn_memory.artifacts import ArtifactKind
+from app.domain.turn_memory.artifacts import REACTION_PREFIX, ArtifactKind
 from app.domain.turn_memory.fingerprint import format_time, parse_time
 from app.domain.turn_memory.signals import read_text
 
-REACTION_PREFIX: Final = "[turn.log.reaction]"
 """The beginning of a reaction's index text."""
 MIN_CONFIDENCE: Final = 0.70
 """A machine's reaction needs at least this confidence."""

@@ -1,13 +1,11 @@
 """The effect of a reaction on the state of its turn: the artifact, and the feedbacks in the log."""
 
-import json
 from dataclasses import replace
 
 from app.domain.errors import IdempotencyMismatch, NotFound, TooManyReactions
-from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, ArtifactKind
+from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, ArtifactKind, parse_index
 from app.domain.turn_memory.feedback import (
     MAX_MACHINE,
-    REACTION_PREFIX,
     GivenReaction,
     Origin,
     Reaction,
@@ -48,7 +46,7 @@ def apply_reaction(state: TurnState, given: GivenReaction, place: str) -> tuple[
 
 def require_same(stored: Artifact, given: GivenReaction) -> Reaction:
     """Return the stored reaction. Raise IdempotencyMismatch if the given one says something else."""
-    reaction = parse_reaction(json.loads(stored.text.removeprefix(REACTION_PREFIX)))
+    reaction = parse_reaction(parse_index(stored.text))
     if (reaction.verdict, reaction.text, reaction.confidence) != (given.verdict, given.text, given.confidence):
         raise IdempotencyMismatch()
     return reaction

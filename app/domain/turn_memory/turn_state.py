@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from app.domain.jobs.job import JobKind, NewJob
-from app.domain.turn_memory.active_set import ActiveSet
-from app.domain.turn_memory.artifacts import ACTIVE_SET_PLACE, Artifact, ArtifactChange, ArtifactKind, Conversation
+from app.domain.turn_memory.active_set import ActiveSet, active_set_row
+from app.domain.turn_memory.artifacts import WHOLE_CONVERSATION, Artifact, ArtifactChange, ArtifactKind, Conversation
 from app.domain.turn_memory.fingerprint import MAX_TITLE, Fingerprint
 from app.domain.turn_memory.turn_log import TurnLog
 
@@ -61,14 +61,15 @@ def changed_rows(before: TurnState, after: TurnState, log_uri: str | None) -> li
         )
     if after.fingerprint is not None and (after.fingerprint, after.tags) != (before.fingerprint, before.tags):
         text = json.dumps(after.fingerprint.as_json(), ensure_ascii=False)
-        row = _turn_row(before, after, ArtifactKind.fingerprint, text, after.fingerprint.made_at)
-        rows.append(replace(row, tags=list(dict.fromkeys((*after.fingerprint.tags(), *after.tags)))))
+        printed = _turn_row(before, after, ArtifactKind.fingerprint, text, after.fingerprint.made_at)
+        rows.append(replace(printed, tags=list(dict.fromkeys((*after.fingerprint.tags(), *after.tags)))))
     if after.active != before.active:
-        text = json.dumps(after.active.as_json(), ensure_ascii=False)
-        rows.append(_conversation_row(before, ArtifactKind.active_set, text))
+        row = before.of_kind(ArtifactKind.active_set)
+        rows.append(active_set_row(after.active, row.version if row else 0, before.now))
     if before.of_kind(ArtifactKind.start) is None and (after.log or after.fingerprint) is not None:
-        start = _conversation_row(before, ArtifactKind.start, json.dumps(_start(after), ensure_ascii=False))
-        rows.append(replace(start, turn_id=after.turn_id))  # its words go with the turn
+        text = json.dumps(_start(after), ensure_ascii=False)
+        start = _turn_row(before, after, ArtifactKind.start, text, before.now)  # its words go with the turn
+        rows.append(replace(start, place=WHOLE_CONVERSATION, track_id=None))
     return rows
 
 
@@ -112,11 +113,6 @@ def _turn_row(
         hosted_uri=uri,
         expect=row.version if row else 0,
     )
-
-
-def _conversation_row(before: TurnState, kind: ArtifactKind, text: str) -> ArtifactChange:
-    row = before.of_kind(kind)
-    return ArtifactChange(kind, ACTIVE_SET_PLACE, text, before.now, tags=[kind.value], expect=row.version if row else 0)
 
 
 def _start(state: TurnState) -> dict[str, str]:

@@ -9,14 +9,13 @@ from typing import Any
 
 from app.domain.principal import Principal
 from app.domain.turn_memory.active_set import parse_active_set
-from app.domain.turn_memory.artifacts import Conversation
+from app.domain.turn_memory.artifacts import Conversation, parse_index
 from app.domain.turn_memory.fingerprint import format_time
 from app.domain.turn_memory.views import ContextRows
 from app.storage.statements import load_statements
 from app.storage.uow import Row, UnitOfWork
 
 _SQL = load_statements("turn_memory/context.sql")
-_REACTION_MARK = "[turn.log.reaction]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ _PLAIN = frozenset({"active_set", "log", "window", "named", "current_log", "curr
 def _reaction_of(row: Row) -> dict[str, Any]:
     """Return a reaction, with the turn and the time of its row."""
     place = {"turn_id": row["turn_id"], "ts": format_time(row["made_at"])}
-    return {**json.loads(row["content"].removeprefix(_REACTION_MARK)), **place}
+    return {**parse_index(row["content"]), **place}
 
 
 def _signals_of(row: Row) -> dict[str, Any]:

@@ -1,16 +1,20 @@
 """The active set of a conversation: read it, and store a selection."""
 
 import asyncio
-import json
 import random
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import NamedTuple
 
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.domain.turn_memory.active_set import MAX_BUCKETS, MAX_SELECTED, ActiveSet, parse_active_set
-from app.domain.turn_memory.artifacts import ACTIVE_SET_PLACE, ArtifactChange, ArtifactKind, Conversation
+from app.domain.turn_memory.active_set import (
+    MAX_BUCKETS,
+    MAX_SELECTED,
+    ActiveSet,
+    active_set_row,
+    find_active_set,
+)
+from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.fingerprint import MAX_TITLE, whole_milliseconds
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.domain.turn_memory.selection import resolve_turn_ids
@@ -95,15 +99,7 @@ class ManageActiveSet:
             stored = await self._artifacts.get_titles(tx, principal, conversation)
             turns = await self._artifacts.list_turn_ids(tx, principal, conversation, KNOWN_TURNS)
             buckets = [row.place for row in await self._artifacts.list_buckets(tx, principal, conversation)]
-        row = next((artifact for artifact in stored if artifact.kind is ArtifactKind.active_set), None)
-        active, version = (parse_active_set(json.loads(row.text)), row.version) if row else (ActiveSet(), 0)
-        return active, version, turns, buckets
-
-
-def active_set_row(active: ActiveSet, version: int, now: datetime) -> ArtifactChange:
-    """Return the row of an active set in place of the one with this version; 0: there is none."""
-    text, kind = json.dumps(active.as_json(), ensure_ascii=False), ArtifactKind.active_set
-    return ArtifactChange(kind, ACTIVE_SET_PLACE, text, now, tags=[kind.value], expect=version)
+        return *find_active_set(stored), turns, buckets
 
 
 def _resolve_ids(

@@ -10,8 +10,7 @@ from typing import Any
 from app.domain.errors import NotFound
 from app.domain.paging import decode_cursor, encode_cursor
 from app.domain.principal import Principal
-from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
-from app.domain.turn_memory.feedback import REACTION_PREFIX
+from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation, parse_index
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactFilter, ArtifactStorage
@@ -117,11 +116,6 @@ class ReadArtifacts:
     async def _read_blob(self, principal: Principal, artifact: Artifact) -> Any:
         content = await self._blobs.read_blob(principal, artifact.hosted_uri or "")
         return await offload_if_large(len(content), json.loads, content)
-
-
-def parse_index(text: str) -> Any:
-    """Return the JSON of an index row. A reaction's has a prefix."""
-    return json.loads(text.removeprefix(REACTION_PREFIX))
 
 
 def find_title(artifacts: Sequence[Artifact]) -> str:

@@ -10,15 +10,14 @@ from dataclasses import replace
 from app.domain.errors import NotFound
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.domain.turn_memory.active_set import ActiveSet, parse_active_set
-from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, ArtifactKind, Conversation
+from app.domain.turn_memory.active_set import active_set_row, find_active_set
+from app.domain.turn_memory.artifacts import Artifact, ArtifactChange, Conversation
 from app.domain.turn_memory.buckets import drop_turn, parse_bucket
 from app.domain.turn_memory.fingerprint import whole_milliseconds
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.turn_memory.active_set import active_set_row
 from app.usecases.turn_memory.blobs import StoreBlobs
 from app.usecases.turn_memory.memory_reconcile import ATTEMPTS, LONGEST_WAIT_S, bucket_row, read_buckets
 from app.usecases.turn_memory.turns import NO_SUCH_TURN
@@ -77,14 +76,13 @@ class DeleteTurn:
 
     def _changed_selection(self, titled: Sequence[Artifact], turn_id: str) -> list[ArtifactChange]:
         """Return the active set without the turn, if the turn is selected."""
-        row = next((one for one in titled if one.kind is ArtifactKind.active_set), None)
-        active = parse_active_set(json.loads(row.text)) if row else ActiveSet()
+        active, version = find_active_set(titled)
         selected = active.selected_local_memories_turn_ids or ()
-        if row is None or turn_id not in selected:
+        if turn_id not in selected:
             return []
         left = tuple(one for one in selected if one != turn_id)
         changed = replace(active, selected_local_memories_turn_ids=left)
-        return [active_set_row(changed, row.version, whole_milliseconds(self._clock.now()))]
+        return [active_set_row(changed, version, whole_milliseconds(self._clock.now()))]
 
 
 def _removal(row: Artifact) -> ArtifactChange:

@@ -12,7 +12,7 @@ from typing import Any
 from app.domain.errors import NotFound
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.domain.turn_memory.active_set import ActiveSet, parse_active_set
+from app.domain.turn_memory.active_set import ActiveSet, active_set_row, find_active_set
 from app.domain.turn_memory.artifacts import (
     BUCKET_TAG,
     Artifact,
@@ -28,7 +28,6 @@ from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.offload import offload_if_large
-from app.usecases.turn_memory.active_set import active_set_row
 from app.usecases.turn_memory.blobs import StoreBlobs
 
 ATTEMPTS = 20
@@ -96,9 +95,7 @@ class ReconcileMemory:
             titled = await self._artifacts.get_titles(tx, principal, conversation)
             buckets = await self._artifacts.list_buckets(tx, principal, conversation)
             waiting = await self._artifacts.list_waiting(tx, principal, conversation, FINGERPRINTS + 1)
-        row = next((one for one in titled if one.kind is ArtifactKind.active_set), None)
-        active = parse_active_set(json.loads(row.text)) if row else ActiveSet()
-        return _Stored(active, row.version if row else 0, {one.place: one for one in buckets}, waiting)
+        return _Stored(*find_active_set(titled), {one.place: one for one in buckets}, waiting)
 
     async def _reconcile_stored(self, principal: Principal, stored: _Stored, now: datetime) -> Reconciliation:
         """Reconcile the first fingerprints that wait. One more may wait behind them."""

@@ -13,7 +13,7 @@ from app.domain.errors import InvalidInput, NotFound
 from app.domain.ids import past_moment
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
-from app.domain.turn_memory.active_set import parse_active_set
+from app.domain.turn_memory.active_set import find_active_set
 from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
 from app.domain.turn_memory.fingerprint import (
     MAX_TITLE,
@@ -171,9 +171,8 @@ class ChangeTurns:
         async with self._uow.read(principal) as tx:
             stored = await self._artifacts.get_turn(tx, principal, conversation, turn_id)
         by_kind = {artifact.kind: artifact for artifact in stored}
-        state = TurnState(turn_id, whole_milliseconds(self._clock.now()), stored=tuple(stored))
-        if active := by_kind.get(ArtifactKind.active_set):
-            state = replace(state, active=parse_active_set(json.loads(active.text)))
+        active, _version = find_active_set(stored)
+        state = TurnState(turn_id, whole_milliseconds(self._clock.now()), active=active, stored=tuple(stored))
         if printed := by_kind.get(ArtifactKind.fingerprint):
             fingerprint = parse_fingerprint(json.loads(printed.text))
             own = set(fingerprint.tags())

@@ -61,32 +61,37 @@ class TurnLogIn(TurnMemoryIn):
         return NewTurn(turn_id, **self.model_dump(exclude={"user_id", "project_id"}))
 
 
-class AssertionIn(Request):
-    """Something that changes how an agent acts."""
+class SignalIn(Request):
+    """The parts that statements of all kinds have. Each kind has severities of its own."""
 
     key: Annotated[str, Field(min_length=1, max_length=MAX_KEY), AfterValidator(storable_text)]
     value: Any = None
-    severity: Literal["must", "prefer", "allow"] = "prefer"
     scope: SignalScope = "conversation"
     applies_to: Annotated[str, Field(max_length=MAX_APPLIES_TO), AfterValidator(storable_text)] = ""
 
 
-class ExceptionIn(AssertionIn):
+class AssertionIn(SignalIn):
+    """Something that changes how an agent acts."""
+
+    severity: Literal["must", "prefer", "allow"] = "prefer"
+
+
+class ExceptionIn(SignalIn):
     """Something that an agent avoids."""
 
-    severity: Literal["avoid", "do_not"] = "avoid"  # type: ignore[assignment]  # each kind has severities of its own
+    severity: Literal["avoid", "do_not"] = "avoid"
 
 
-class FactSignalIn(AssertionIn):
+class FactSignalIn(SignalIn):
     """Something that describes the world."""
 
-    severity: Literal["high", "medium", "low"] = "medium"  # type: ignore[assignment]  # as above
+    severity: Literal["high", "medium", "low"] = "medium"
 
 
-class AssistantSignalIn(AssertionIn):
+class AssistantSignalIn(SignalIn):
     """Something that the assistant mentioned or promoted."""
 
-    severity: Literal["mention", "recommend", "strong_promote"] = "mention"  # type: ignore[assignment]  # as above
+    severity: Literal["mention", "recommend", "strong_promote"] = "mention"
 
 
 class FingerprintIn(TurnMemoryIn):
