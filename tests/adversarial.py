@@ -31,8 +31,11 @@ from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
+from app.domain.sources import chunking as source_chunking
+from app.domain.sources.document import Section
 from app.domain.turn_memory import blocks, buckets, extraction, feedback, views
 from app.prompts import ctx_reconciler
+from app.providers.parsing import plain
 
 COMBINING: Final = ("\u0301\u0327", "\u0f73")
 UNITS: Final = (
@@ -88,6 +91,16 @@ def show_views(text: str) -> list[list[views.Block]]:
     turns = [make_turn(text)]
     rows = views.ContextRows(None, turns, turns, turns, turns[0], turns[0], turns, turns)
     return [views.build_view(views.ViewRequest(view, "turn", [text]), rows, NOW) for view in views.ViewName]
+
+
+def cut_source(text: str) -> list[int]:
+    """Cut a text with a section for every 8 characters."""
+    sections = [Section(at, min(at + 8, len(text))) for at in range(0, len(text), 8)]
+    spans = list(source_chunking.cut_segments(text, sections, 200))
+    finder = source_chunking.SectionFinder(sections)
+    joined = source_chunking.join_short([(at, at + 8) for at in range(0, len(text) - 8, 8)], 200)
+    backs = [source_chunking.extend_back(text, start, max(0, start - 60), 50) for start, _ in joined]
+    return backs + [finder.find_section(start, end) for start, end in spans]
 
 
 def read_turn(said: str, quote: str, value: str) -> object:
@@ -159,6 +172,8 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "parse_question": lambda text: questions.parse_question(text, TOPICS),
     "parse_question, a list": lambda text: questions.parse_question(f"list my favorite colors and {text}", TOPICS),
     "share_words": lambda text: feedback.share_words(text, [text]),
+    "cut_segments": cut_source,
+    "find_rst_headings": plain.find_rst_headings,
     "bucket_id": lambda text: (buckets.bucket_id(text), buckets.bucket_words(text)),
     "read_chat_request": lambda text: chat_request.read_chat_request(chat_body(text)).forwarded_body(text),
     "read_chat_request, raw": lambda text: chat_request.read_chat_request(text.encode()),
