@@ -25,7 +25,8 @@ class DocumentParser(Protocol):
         """Return the document's text and chunks, or the reason why it is rejected.
 
         The extension of `name`, a file's name or path, decides its kind. A rejection is a result and no error, because
-        folders are full of files that no parser reads. Raise RuntimeError inside a transaction.
+        folders are full of files that no parser reads. Raise OSError if no process can be started,
+        RuntimeError inside a transaction.
         """
 
     async def close(self) -> None:

@@ -94,7 +94,8 @@ class ParserProcess:
             self._popen.kill()
         self._input.close()
         self._output.close()
-        self._popen.wait(EXIT_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(EXIT_S)
 
     def kill(self) -> None:
         """Kill the process; `parse_request` in another thread then returns."""
