@@ -23,6 +23,9 @@ from app.domain.facts import statements as fact_statements
 from app.domain.facts import topics as fact_topics
 from app.domain.memory import procedures, same_fact, spellings
 from app.domain.memory.memory import MemoryType
+from app.domain.mirror import entries as mirror
+from app.domain.mirror import names
+from app.domain.mirror.front_matter import BrokenFile
 from app.domain.recall import citations, near_duplicates, statements, supersession
 from app.domain.recall import delta_header as delta
 from app.domain.recall import time_spans as dates
@@ -186,6 +189,13 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "format_feedback_block": lambda text: blocks.format_feedback_block([make_turn(text)], now=NOW),
     "format_assistant_signals_block": lambda text: blocks.format_assistant_signals_block([make_turn(text)], now=NOW),
     "build_view": show_views,
+    "parse_file": lambda text: mirror.render_file(mirror.parse_file(text.encode())),
+    "parse_file, front matter": lambda text: mirror.parse_file(f"---\n{text}\n---\n{text}".encode()),
+    "parse_file, values": lambda text: mirror.parse_file(
+        "\n".join((f"---\nid: '{text}", f'role: "{text}', f"x: {text}", "---")).encode()
+    ),
+    "encode_name": lambda text: (names.encode_name(text), names.decode_name(text), names.classify_name(text)),
+    "place_of": lambda text: (mirror.place_of(f"entries/{text}"), mirror.id_of_name(f"a__{text}.md")),
     # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
     "candidate": lambda text: multi_fact.broken_rule(
@@ -214,7 +224,7 @@ def main(size: int, cpu_s: float) -> None:
         for told, text in texts(size):
             print(f"{name}: {told}", flush=True)  # the last line names the slow function
             signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s * len(text) / size)
-            with contextlib.suppress(MnemaError):  # refused within the limit
+            with contextlib.suppress(MnemaError, BrokenFile):  # refused within the limit
                 function(text)
     print("done")
 
