@@ -1,0 +1,158 @@
+"""The files of a mirror on a POSIX file system: nothing outside the root is read or written, no file is half written.
+
+Every step opens folder after folder from the root's descriptor and follows no link. So a folder that somebody replaces
+by a link between two steps is refused, never followed. The root itself may be a link.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from app.domain.mirror.actions import FoundFiles
+from app.domain.mirror.entries import ENTRIES, MirrorFile, hash_text, parse_file, render_file
+from app.domain.mirror.front_matter import BrokenFile
+from app.domain.mirror.problems import StateChanged
+from app.domain.mirror.snapshot import INDEX_NAME, Record
+from app.providers.mirror_folders import (
+    Folder,
+    lock_root,
+    open_folder,
+    open_regular,
+    read_whole,
+    split_path,
+    sync_folder,
+    usable_files,
+    write_temporary,
+)
+from app.providers.mirror_scan import scan_folder
+
+MAX_FILE_BYTES: Final = 1 << 20
+MAX_INDEX_BYTES: Final = 256 << 20
+
+
+class PosixMirrorFiles:
+    """The files of one root, locked for this process until `close`. A second mirror of the root is refused."""
+
+    def __init__(self, root: str, max_file_bytes: int = MAX_FILE_BYTES) -> None:
+        """Open and lock the root. Raise FilesUnusable if it is missing or locked."""
+        with usable_files(root, whole=True):
+            self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with usable_files(root, whole=True):
+                self._lock = lock_root(self._root)
+        except BaseException:
+            os.close(self._root)
+            raise
+        self._max_file_bytes = max_file_bytes
+        self._unsynced: set[str] = set()
+
+    def __enter__(self) -> "PosixMirrorFiles":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._lock)
+        os.close(self._root)
+
+    def read_index(self) -> bytes | None:
+        """Return the content of the snapshot's file, None if there is none. Raise FilesUnusable."""
+        with usable_files(INDEX_NAME, whole=True):
+            try:
+                descriptor = open_regular(self._root, INDEX_NAME)
+            except FileNotFoundError:
+                return None
+            except StateChanged:
+                return b""
+            return read_whole(descriptor, MAX_INDEX_BYTES)
+
+    def write_index(self, content: bytes) -> None:
+        """Replace the snapshot's file. All files written before are durable then. Raise FilesUnusable."""
+        with usable_files(INDEX_NAME, whole=True):
+            for path in sorted(self._unsynced):
+                # a folder that was moved or replaced meanwhile needs nothing
+                with suppress(StateChanged), usable_files(path), open_folder(self._root, path) as folder:
+                    sync_folder(folder.descriptor)
+            self._unsynced.clear()
+            temporary = write_temporary(self._root, content, 0o600)
+            os.rename(temporary, INDEX_NAME, src_dir_fd=self._root, dst_dir_fd=self._root)
+            sync_folder(self._root)
+
+    def scan_files(self, records: Mapping[str, Record]) -> FoundFiles:
+        """Return all files below the root's entries. Raise FilesUnusable."""
+        with usable_files(ENTRIES, whole=True):
+            os.utime(self._lock)
+            settled_ns = os.fstat(self._lock).st_mtime_ns  # the file system's own clock
+            return scan_folder(self._root, records, settled_ns, self._max_file_bytes)
+
+    def read_file(self, path: str) -> MirrorFile:
+        """Return the content of a file. Raise StateChanged if it is gone or broken, FilesUnusable."""
+        folder_path, name = split_path(path)
+        with usable_files(path), open_folder(self._root, folder_path) as folder:
+            return self._read_content(folder, name)
+
+    def create_file(self, path: str, content: MirrorFile) -> None:
+        """Write a new file and its folders. Raise StateChanged if there is one already, FilesUnusable."""
+        folder_path, name = split_path(path)
+        with usable_files(path), open_folder(self._root, folder_path, create=True) as folder:
+            temporary = write_temporary(folder.descriptor, render_file(content), 0o600)
+            try:
+                _link_new(folder.descriptor, temporary, name)
+            except FileExistsError as error:
+                raise StateChanged(f"{path} exists already") from error
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=folder.descriptor)
+            self._unsynced.update((folder_path, *folder.created_in))
+
+    def replace_file(self, path: str, text_hash: str, content: MirrorFile) -> None:
+        """Replace a file and keep its mode. Raise StateChanged if its text has not this hash, FilesUnusable."""
+        folder_path, name = split_path(path)
+        with usable_files(path), open_folder(self._root, folder_path) as folder:
+            mode = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False).st_mode
+            temporary = write_temporary(folder.descriptor, render_file(content), stat.S_IMODE(mode) & 0o777)
+            try:
+                self._check_hash(folder, name, text_hash)
+                os.rename(temporary, name, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+            except BaseException:
+                os.unlink(temporary, dir_fd=folder.descriptor)
+                raise
+            self._unsynced.add(folder_path)
+
+    def delete_file(self, path: str, text_hash: str) -> None:
+        """Delete a file; a missing one is no error. Raise StateChanged if its text has not this hash, FilesUnusable."""
+        folder_path, name = split_path(path)
+        with usable_files(path), open_folder(self._root, folder_path) as folder:
+            try:
+                self._check_hash(folder, name, text_hash)
+            except FileNotFoundError:
+                return
+            os.unlink(name, dir_fd=folder.descriptor)
+            self._unsynced.add(folder_path)
+
+    def _check_hash(self, folder: Folder, name: str, text_hash: str) -> None:
+        if hash_text(self._read_content(folder, name).text) != text_hash:
+            raise StateChanged(f"{folder.path}/{name} changed in the meantime")
+
+    def _read_content(self, folder: Folder, name: str) -> MirrorFile:
+        try:
+            return parse_file(read_whole(open_regular(folder.descriptor, name), self._max_file_bytes))
+        except BrokenFile as error:
+            raise StateChanged(f"{folder.path}/{name}: {error}") from error
+
+
+def _link_new(folder: int, temporary: str, name: str) -> None:
+    """Give a temporary file its name. Raise FileExistsError if another file has the name."""
+    try:
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links, such as exFAT
+        with suppress(FileNotFoundError):
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+            raise FileExistsError(name) from None
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
