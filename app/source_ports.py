@@ -3,10 +3,12 @@
 Adapters are in `app.providers.parsing`.
 """
 
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from app.domain.sources.document import ParsedDocument
+from app.domain.sources.folder import FileContent, FolderEntry, FolderScan
 from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection
 
@@ -31,3 +33,27 @@ class DocumentParser(Protocol):
 
     async def close(self) -> None:
         """End the processes."""
+
+
+class SourceFolders(Protocol):
+    """The folders that sources may have. Nothing outside a root is read: no link is followed, no `..` taken.
+
+    Every method raises RootNotAllowed if the root is not below an allowed one, RootUnavailable if it is not there.
+    """
+
+    def check_root(self, path: str) -> str:
+        """Return the path of a root as it is stored: absolute, without links. Nothing outside the allowed is told."""
+
+    async def scan_folder(
+        self, root: str, include: Sequence[str], exclude: Sequence[str], max_files: int
+    ) -> FolderScan:
+        """Return all files below a root that the patterns let through. Raise TooManyFiles."""
+
+    async def read_file(self, root: str, path: str, max_bytes: int) -> FileContent | Rejection:
+        """Return the content of a file, or the reason why it cannot be read. A file that changes meanwhile is rejected."""
+
+    async def list_folder(self, root: str, path: str, max_entries: int) -> list[FolderEntry]:
+        """Return the entries of a folder below a root, sorted by name. Raise NotFound, InvalidInput for a bad path."""
+
+    def watch_folders(self, roots: Sequence[str]) -> AsyncIterator[set[str]]:
+        """Yield the roots below which something changed, until the iterator is closed. Roots that vanish are left out."""

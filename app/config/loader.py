@@ -27,6 +27,7 @@ from app.domain.reflection.model_usage import LlmPolicy
 from app.domain.reflection.reconcile import ReconcilePolicy
 from app.domain.reflection.summaries import SummaryPolicy
 from app.domain.retention.forgetting import ForgettingPolicy
+from app.domain.sources.source_policy import SourcePolicy
 from app.domain.tenancy.limits import Allowance, LimitPolicy
 from app.domain.text_rules import TextLimits
 from app.domain.turn_memory.policy import TurnMemoryPolicy
@@ -34,11 +35,22 @@ from app.domain.turn_memory.policy import TurnMemoryPolicy
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 SECTIONS = (
     *("write", "query", "delta", "lifecycle", "consolidation", "jobs", "limits", "llm", "multi_fact", "turns"),
-    *("reconcile", "episodes", "summaries", "insights", "consent", "facts", "chat", "turn_memory", "profiles"),
+    *(
+        "reconcile",
+        "episodes",
+        "summaries",
+        "insights",
+        "consent",
+        "facts",
+        "chat",
+        "turn_memory",
+        "sources",
+        "profiles",
+    ),
 )
 """The required sections of policies.yaml."""
 T = TypeVar("T")
-P = TypeVar("P", ConsentPolicy, EpisodePolicy, FactPolicy, InsightPolicy, TurnMemoryPolicy)
+P = TypeVar("P", ConsentPolicy, EpisodePolicy, FactPolicy, InsightPolicy, TurnMemoryPolicy, "TurnPolicy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +137,7 @@ class Policies:
     facts: FactPolicy
     chat: ChatPolicy
     turn_memory: TurnMemoryPolicy
+    sources: SourcePolicy
     turn_category: str
     profiles: Mapping[str, RankingProfile]
     categories: CategoryPolicy
@@ -162,8 +175,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     delta, turns = build_policy(DeltaPolicy, raw["delta"], "delta"), build_policy(TurnPolicy, raw["turns"], "turns")
     chat = build_policy(ChatPolicy, raw["chat"], "chat")
     categories = load_categories(directory / "memory_cat_config.yaml", query.rag_length)
-    if turns.category not in categories.categories:
-        raise ConfigError(f"turns.category {turns.category!r} is not a known category")
+    _check_category(categories, turns, "turns")
     return Policies(
         write=build_policy(WritePolicy, raw["write"], "write"),
         query=query,
@@ -185,6 +197,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
             categories, build_policy(TurnMemoryPolicy, raw["turn_memory"], "turn_memory"), "turn_memory"
         ),
         reconcile=build_policy(ReconcilePolicy, raw["reconcile"], "reconcile"),
+        sources=build_policy(SourcePolicy, raw["sources"], "sources"),
         turn_category=turns.category,
         profiles=_load_profiles(raw["profiles"], query.profile, chat.profile),
         categories=categories,

@@ -50,6 +50,12 @@ CREATE POLICY tenant ON checkpoint_writes AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE chunks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE chunks FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON chunks AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE consolidation_pairs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE consolidation_pairs FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON consolidation_pairs AS PERMISSIVE FOR ALL TO PUBLIC
@@ -94,6 +100,12 @@ CREATE POLICY tenant ON facts AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE files ENABLE ROW LEVEL SECURITY;
+ALTER TABLE files FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON files AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
 ALTER TABLE history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON history AS PERMISSIVE FOR ALL TO PUBLIC
@@ -103,6 +115,12 @@ CREATE POLICY tenant ON history AS PERMISSIVE FOR ALL TO PUBLIC
 ALTER TABLE idempotency_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE idempotency_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON idempotency_keys AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE index_jobs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE index_jobs FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON index_jobs AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
@@ -157,6 +175,12 @@ CREATE POLICY tenant ON reflections AS PERMISSIVE FOR ALL TO PUBLIC
 ALTER TABLE relations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE relations FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON relations AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE sources ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sources FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON sources AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 

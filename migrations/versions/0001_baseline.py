@@ -25,6 +25,7 @@ CAPABILITIES = (
     "operations",
     "chat",
     "turn_memory",
+    "sources",
     "security",
     "first_space",
 )

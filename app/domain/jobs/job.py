@@ -29,6 +29,7 @@ class JobKind(StrEnum):
     embed = "embed"
     blobs = "blobs"
     memory_reconcile = "memory_reconcile"
+    index_source = "index_source"
 
 
 class JobState(StrEnum):

@@ -1,6 +1,6 @@
 """The schema for SQLAlchemy and Alembic; queries do not use it (docs/adr/0002)."""
 
-from app.storage.tables import chat, checkpoints, consent, core, facts, reflection, turn_memory
+from app.storage.tables import chat, checkpoints, consent, core, facts, reflection, sources, turn_memory
 from app.storage.tables import journal as ops
 from app.storage.tables import model_calls as llm
 from app.storage.tables import store_items as store
@@ -16,6 +16,7 @@ __all__ = [
     "metadata",
     "ops",
     "reflection",
+    "sources",
     "store",
     "turn_memory",
 ]

@@ -7,6 +7,7 @@ SELECT enter_blob($1, $2, $3)
 SELECT count(*) FROM blobs b
 WHERE b.tenant_id = $1 AND b.created_at < $2
   AND NOT EXISTS (SELECT FROM conv_messages c WHERE c.tenant_id = $1 AND c.hosted_uri = b.uri)
+  AND NOT EXISTS (SELECT FROM files f WHERE f.tenant_id = $1 AND f.hosted_uri = b.uri)
 
 -- name: sweep
 -- Take at most $3 such blobs out of the ledger.

@@ -25,7 +25,11 @@ CREATE TABLE memories (
     version integer NOT NULL,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
-    tsv tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('english'::regconfig, (((COALESCE(actor_id, ''::text) || ' '::text) || text) || ' '::text) || COALESCE(steps_text, ''::text)) || array_to_tsvector(ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text])) STORED,
+    tsv tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('english'::regconfig, ((((COALESCE(actor_id, ''::text) || ' '::text) || text) || ' '::text) || COALESCE(steps_text, ''::text)) ||
+CASE
+    WHEN type = 'chunk'::text THEN ' '::text || COALESCE(source ->> 'heading'::text, ''::text)
+    ELSE ''::text
+END) || array_to_tsvector(ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text])) STORED,
     stored_at timestamp with time zone NOT NULL DEFAULT now(),
     CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),

@@ -28,10 +28,11 @@ CREATE TABLE memories (
     version        integer NOT NULL,
     created_at     timestamptz NOT NULL,
     updated_at     timestamptz NOT NULL,
-    -- The speaker's name can be searched too. The tenant and the user are words of the index, which stays selective
-    -- under row-level security.
+    -- The speaker's name and the titles over a chunk can be searched too. The tenant and the user are words of the index,
+    -- which stays selective under row-level security.
     tsv            tsvector NOT NULL GENERATED ALWAYS AS (
-        to_tsvector('english', coalesce(actor_id, '') || ' ' || text || ' ' || coalesce(steps_text, ''))
+        to_tsvector('english', coalesce(actor_id, '') || ' ' || text || ' ' || coalesce(steps_text, '')
+                               || CASE WHEN type = 'chunk' THEN ' ' || coalesce(source->>'heading', '') ELSE '' END)
         || array_to_tsvector(ARRAY['_t' || replace(tenant_id::text, '-', ''), '_u' || user_pk::text])
     ) STORED,
     -- When Mnema stored the row. created_at may be older, as an import sets it; forgetting counts from stored_at.

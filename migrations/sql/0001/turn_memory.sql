@@ -118,6 +118,7 @@ BEGIN
         SELECT b.uri FROM blobs b
         WHERE b.tenant_id = p_tenant AND b.created_at < p_before
           AND NOT EXISTS (SELECT FROM conv_messages c WHERE c.tenant_id = p_tenant AND c.hosted_uri = b.uri)
+          AND NOT EXISTS (SELECT FROM files f WHERE f.tenant_id = p_tenant AND f.hosted_uri = b.uri)
         ORDER BY b.created_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
 END $$;
 GRANT EXECUTE ON FUNCTION enter_blob(uuid, text, text), put_blob_content(uuid, text, bytea), remove_blobs(uuid, text[]),

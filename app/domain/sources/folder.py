@@ -1,0 +1,59 @@
+"""Files and folders below a source's root, as a scan or a listing finds them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from app.domain.sources.rejection import Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedFile:
+    """A file below a root. `path` is relative, with '/'.
+
+    `stamp` has size, times and inode: a file with the same stamp has the same content. It is empty for a file that
+    changed so lately that its stamp cannot be trusted yet. `problem`: the file cannot be read, and its path may then be
+    an escaped form.
+    """
+
+    path: str
+    size: int
+    modified_at: datetime
+    stamp: str
+    problem: Rejection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderScan:
+    """All files below a root, sorted by path. `skipped_folders` could not be read, so that nothing below is gone."""
+
+    files: tuple[ScannedFile, ...]
+    skipped_folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """The content of a file and the stamp that it had when it was read."""
+
+    content: bytes
+    stamp: str
+    modified_at: datetime
+
+
+class EntryKind(StrEnum):
+    """The kinds of entry in a folder. Links are listed and never followed."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """An entry of a folder. `size` is None for a folder."""
+
+    name: str
+    kind: EntryKind
+    size: int | None
+    modified_at: datetime

@@ -1,0 +1,58 @@
+"""The settings of sources."""
+
+from dataclasses import dataclass
+
+from app.domain.sources.policy import MIB, ParsingPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePolicy:
+    """The settings of sources (`docs/sources.md`).
+
+    - `chunk_size`, `chunk_overlap`: characters of a chunk, and those that it repeats of the chunk before.
+    - `max_file_bytes`, `max_pages`, `parse_seconds`: limits of one file.
+    - `max_files`: files of one source.
+    - `tenant_bytes`, `tenant_chunks`: the quota of a tenant: bytes of indexed files, and chunks.
+    - `answer_chunks`: the most chunks in an answer of memory.query; `answer_share`: their most of its budget.
+    - `turn_characters`: a longer turn is cut into chunks.
+    - `rescan_s`: seconds after which a watched folder is scanned although nothing was noticed.
+    - `slice_s`: seconds after which an index job lets others run, and then goes on.
+    """
+
+    chunk_size: int = 800
+    chunk_overlap: int = 80
+    max_file_bytes: int = 32 * MIB
+    max_pages: int = 2_000
+    parse_seconds: float = 60
+    max_files: int = 100_000
+    tenant_bytes: int = 2_048 * MIB
+    tenant_chunks: int = 500_000
+    answer_chunks: int = 5
+    answer_share: float = 0.6
+    turn_characters: int = 1_600
+    rescan_s: int = 600
+    slice_s: int = 240
+
+    def __post_init__(self) -> None:
+        _ = self.parsing
+        if not 1 <= self.max_files <= 1_000_000:
+            raise ValueError("max_files must be from 1 to 1000000")
+        if self.tenant_bytes < 0 or self.tenant_chunks < 0:
+            raise ValueError("tenant_bytes and tenant_chunks must be at least 0")
+        if not 0 <= self.answer_chunks <= 50 or not 0 <= self.answer_share <= 1:
+            raise ValueError("answer_chunks must be from 0 to 50, answer_share from 0 to 1")
+        if self.turn_characters < self.chunk_size:
+            raise ValueError("turn_characters must be at least chunk_size")
+        if self.rescan_s < 10 or not 1 <= self.slice_s <= 3_600:
+            raise ValueError("rescan_s must be at least 10, slice_s from 1 to 3600")
+
+    @property
+    def parsing(self) -> ParsingPolicy:
+        """The limits of the parser."""
+        return ParsingPolicy(
+            chunk_size=self.chunk_size,
+            chunk_overlap=self.chunk_overlap,
+            max_bytes=self.max_file_bytes,
+            max_pages=self.max_pages,
+            max_seconds=self.parse_seconds,
+        )

@@ -1,0 +1,1 @@
+"""Sources of documents, their files, the places of chunks, and index jobs."""

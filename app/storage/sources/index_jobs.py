@@ -1,0 +1,77 @@
+"""Index jobs and their progress."""
+
+from dataclasses import fields
+from functools import cache
+from uuid import UUID
+
+from app.domain.paging import Position
+from app.domain.principal import Principal
+from app.domain.sources.index_job import IndexCause, IndexJob, IndexJobKind, IndexJobState, Progress
+from app.storage.identity import new_id
+from app.storage.statements import load_statements
+from app.storage.uow import ReadTx, Row, UnitOfWork, WriteTx
+
+COUNTS = tuple(field.name for field in fields(Progress))
+COLUMNS = (
+    *("id", "source_id", "job_id", "kind", "cause", "state", "files_total", "error"),
+    *("created_at", "started_at", "ended_at", "updated_at"),
+)
+
+
+class IndexJobStorage:
+    """Statements on index jobs."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    async def queue_job(
+        self,
+        principal: Principal,
+        source_id: UUID,
+        kind: IndexJobKind,
+        cause: IndexCause,
+        *,
+        tx: WriteTx | None = None,
+    ) -> IndexJob | None:
+        """Queue an index job and return it, or the one that waits already. Return None if there is no such source.
+
+        The caller publishes its `job_id`. It is part of the transaction `tx`, if given.
+        """
+        values = source_id, new_id(), new_id(), kind.value, cause.value
+        if tx is None:
+            rows = await self._uow.call(principal, _format_statement("queue"), *values)
+        else:
+            rows = await tx.fetch(_format_statement("queue"), principal.tenant_id, *values)
+        return _job_from_row(rows[0]) if rows else None
+
+    async def get_job(self, tx: ReadTx, principal: Principal, index_job_id: UUID) -> IndexJob | None:
+        """Return an index job, None if there is none with this id."""
+        row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, index_job_id)
+        return _job_from_row(row) if row else None
+
+    async def list_jobs(
+        self, tx: ReadTx, principal: Principal, source_id: UUID, after: Position | None, limit: int
+    ) -> list[IndexJob]:
+        """Return a page of a source's index jobs, newest first."""
+        page = after or (None, None)
+        rows = await tx.fetch(_format_statement("list"), principal.tenant_id, source_id, *page, limit)
+        return [_job_from_row(row) for row in rows]
+
+
+def _job_from_row(row: Row) -> IndexJob:
+    values = {name: row[name] for name in COLUMNS}
+    return IndexJob(
+        **{
+            **values,
+            "kind": IndexJobKind(row["kind"]),
+            "cause": IndexCause(row["cause"]),
+            "state": IndexJobState(row["state"]),
+        },
+        progress=Progress(**{name: row[name] for name in COUNTS}),
+    )
+
+
+@cache
+def _format_statement(name: str) -> str:
+    columns = ", ".join(f"j.{column}" for column in (*COLUMNS, *COUNTS))
+    return load_statements("sources/index_jobs.sql")[name].format(columns=columns)

@@ -1,0 +1,95 @@
+"""Sources and what they hold."""
+
+from dataclasses import asdict
+from functools import cache
+from typing import NamedTuple
+from uuid import UUID
+
+from app.domain.paging import Position
+from app.domain.principal import Principal
+from app.domain.sources.source import NewSource, Source, SourceKind, SourceState, SourceStatus
+from app.storage.identity import new_id
+from app.storage.statements import load_statements
+from app.storage.uow import ReadTx, Row, UnitOfWork, WriteTx
+
+COLUMNS = (
+    *("id", "user_id", "name", "kind", "root_path", "category", "agent_id", "include", "exclude", "watch"),
+    *("removed_at", "created_at", "updated_at"),
+)
+
+
+class Usage(NamedTuple):
+    """The bytes and chunks that count against a tenant's quota."""
+
+    bytes: int
+    chunks: int
+
+
+class SourceStorage:
+    """Statements on sources. Each sees only sources in the principal's categories."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    async def create_source(self, principal: Principal, source: NewSource) -> Source:
+        """Store a source. Raise DuplicateText if the folder is a source of this user and category already."""
+        row = {**asdict(source), "id": str(new_id())}
+        [stored] = await self._uow.call(principal, _format_statement("create"), row)
+        return _source_from_row(stored)
+
+    async def get_source(self, tx: ReadTx, principal: Principal, source_id: UUID) -> Source | None:
+        """Return a source, also a removed one; None if the principal sees none with this id."""
+        seen = principal.tenant_id, principal.category_list
+        row = await tx.fetchrow(_format_statement("get"), *seen, source_id)
+        return _source_from_row(row) if row else None
+
+    async def get_status(self, tx: ReadTx, principal: Principal, source_id: UUID) -> tuple[Source, SourceStatus] | None:
+        """Return a source and what it holds; None if the principal sees none with this id."""
+        seen = principal.tenant_id, principal.category_list
+        row = await tx.fetchrow(_format_statement("status"), *seen, source_id)
+        return (_source_from_row(row), _status_from_row(row)) if row else None
+
+    async def list_sources(
+        self, tx: ReadTx, principal: Principal, user_id: str | None, after: Position | None, limit: int
+    ) -> list[tuple[Source, SourceStatus]]:
+        """Return a page of sources, newest first, each with what it holds."""
+        page = after or (None, None)
+        seen = principal.tenant_id, principal.category_list
+        rows = await tx.fetch(_format_statement("list"), *seen, user_id, *page, limit)
+        return [(_source_from_row(row), _status_from_row(row)) for row in rows]
+
+    async def list_folders(self, tx: ReadTx, principal: Principal) -> list[Source]:
+        """Return all sources of the tenant that are folders, without the removed ones."""
+        rows = await tx.fetch(_format_statement("folders"), principal.tenant_id)
+        return [_source_from_row(row) for row in rows]
+
+    async def mark_removed(self, tx: WriteTx, principal: Principal, source_id: UUID) -> bool:
+        """Hide a source from queries; return False if it is removed already."""
+        tag = await tx.execute(_format_statement("mark_removed"), principal.tenant_id, source_id)
+        return tag == "UPDATE 1"
+
+    async def delete_source(self, tx: WriteTx, principal: Principal, source_id: UUID) -> None:
+        """Delete a source that has no files any more."""
+        await tx.execute(_format_statement("delete"), principal.tenant_id, source_id)
+
+    async def read_usage(self, tx: ReadTx, principal: Principal) -> Usage:
+        """Return what counts against the tenant's quota."""
+        row = await tx.fetchrow(_format_statement("usage"), principal.tenant_id)
+        return Usage(row["bytes"], row["chunks"]) if row else Usage(0, 0)
+
+
+def _source_from_row(row: Row) -> Source:
+    values = {name: row[name] for name in COLUMNS}
+    lists = {name: tuple(row[name]) for name in ("include", "exclude")}
+    return Source(**{**values, **lists, "kind": SourceKind(row["kind"])})
+
+
+def _status_from_row(row: Row) -> SourceStatus:
+    names = "files", "indexed", "waiting", "rejected", "chunks", "bytes", "synced_at", "error"
+    return SourceStatus(SourceState(row["status"]), **{name: row[name] for name in names})
+
+
+@cache
+def _format_statement(name: str) -> str:
+    columns = ", ".join(f"s.{column}" for column in COLUMNS)
+    return load_statements("sources/sources.sql")[name].format(columns=columns)

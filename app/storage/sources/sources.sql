@@ -1,0 +1,42 @@
+-- Sources. $1 is the tenant. $2 the categories that the key may see, null: all.
+
+-- name: create
+-- $2 the row as JSON.
+SELECT {columns} FROM create_source($1, $2) s
+
+-- name: get
+-- $3 id.
+SELECT {columns} FROM sources s
+WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.id = $3
+
+-- name: list
+-- $3 user or null, $4 time and $5 id of the last one of the previous page or null, $6 limit. Newest first.
+SELECT {columns}, t.status, t.files, t.indexed, t.waiting, t.rejected, t.chunks, t.bytes, t.synced_at, t.error
+FROM sources s CROSS JOIN LATERAL source_status(s) t
+WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND ($3::text IS NULL OR s.user_id = $3)
+  AND ($4::timestamptz IS NULL OR (s.created_at, s.id) < ($4, $5::uuid))
+ORDER BY s.created_at DESC, s.id DESC LIMIT $6
+
+-- name: status
+-- $3 id.
+SELECT {columns}, t.status, t.files, t.indexed, t.waiting, t.rejected, t.chunks, t.bytes, t.synced_at, t.error
+FROM sources s CROSS JOIN LATERAL source_status(s) t
+WHERE s.tenant_id = $1 AND ($2::text[] IS NULL OR s.category = ANY ($2)) AND s.id = $3
+
+-- name: folders
+-- Of all folders that are not removed.
+SELECT {columns} FROM sources s WHERE s.tenant_id = $1 AND s.kind = 'folder' AND s.removed_at IS NULL ORDER BY s.id
+
+-- name: mark_removed
+-- $2 id.
+UPDATE sources SET removed_at = clock_timestamp(), updated_at = clock_timestamp()
+WHERE tenant_id = $1 AND id = $2 AND removed_at IS NULL
+
+-- name: delete
+-- $2 id. It has no files any more; its index jobs go with it.
+DELETE FROM sources WHERE tenant_id = $1 AND id = $2
+
+-- name: usage
+-- What counts against the tenant's quota.
+SELECT coalesce(sum(size) FILTER (WHERE state <> 'rejected'), 0)::bigint AS bytes, coalesce(sum(chunk_count), 0)::bigint AS chunks
+FROM files WHERE tenant_id = $1

@@ -1,0 +1,1 @@
+"""Sources: add them, upload files, index them, browse folders, and cut long turns."""
