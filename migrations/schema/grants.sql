@@ -87,6 +87,7 @@ GRANT EXECUTE ON FUNCTION discard_blobs(uuid,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION enter_blob(uuid,text,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION erase_artifacts(uuid,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION erase_consent(uuid,text,text) TO mnema_app;
+GRANT EXECUTE ON FUNCTION erase_sources(uuid,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION erase_threads(uuid,text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION erase_user(uuid,text,bytea[],text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION evidence_of(uuid,text,uuid[]) TO mnema_app;

@@ -16,6 +16,8 @@ KINDS = {
     **dict.fromkeys(("checkpoint", "checkpoint_lineage", "checkpoint_value", "checkpoint_write"), 10),
     "item": 50,
     "artifact": 50,
+    **dict.fromkeys(("source", "file", "chunk_place", "index_job"), 500),
+    "file_content": 1,
 }
 """The kinds of record in the order of the export, with the page size: a checkpoint may have megabytes."""
 

@@ -151,9 +151,45 @@ FROM conv_messages c LEFT JOIN blob_contents b ON b.tenant_id = c.tenant_id AND 
 WHERE c.tenant_id = $1 AND c.user_id = $2 AND ($3::text[] IS NULL OR $6::text = ANY ($3))
   AND ($4::uuid IS NULL OR c.id > $4) ORDER BY c.id LIMIT $5
 
+-- name: source
+SELECT s.id, s.name, s.kind AS source_kind, s.root_path, s.category, s.agent_id, s.include, s.exclude, s.watch, s.removed_at,
+       s.created_at, s.updated_at
+FROM sources s WHERE s.tenant_id = $1 AND s.user_id = $2 AND ($3::text[] IS NULL OR s.category = ANY ($3))
+  AND ($4::uuid IS NULL OR s.id > $4) ORDER BY s.id LIMIT $5
+
+-- name: file
+SELECT f.id, f.source_id, f.path, f.filetype, f.size, f.modified_at, encode(f.hash, 'hex') AS hash, f.state, f.reason, f.detail,
+       f.encoding, f.characters, f.chunk_count, f.hosted_uri, f.indexed_at, f.created_at, f.updated_at
+FROM files f JOIN sources s ON s.tenant_id = f.tenant_id AND s.id = f.source_id
+WHERE f.tenant_id = $1 AND f.user_id = $2 AND ($3::text[] IS NULL OR s.category = ANY ($3))
+  AND ($4::uuid IS NULL OR f.id > $4) ORDER BY f.id LIMIT $5
+
+-- name: chunk_place
+-- The places of chunks in their files and turns. The chunks themselves are memories.
+SELECT c.memory_id AS id, c.file_id, c.turn_id, c.ordinal, c.start_at AS start, c.end_at AS "end", c.page, c.heading
+FROM memories m JOIN chunks c ON c.tenant_id = m.tenant_id AND c.memory_id = m.id
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND ($3::text[] IS NULL OR m.category = ANY ($3))
+  AND ($4::uuid IS NULL OR m.id > $4) ORDER BY m.id LIMIT $5
+
+-- name: index_job
+SELECT i.id, i.source_id, i.kind AS work, i.cause, i.state, i.files_total, i.files_done, i.added, i.changed, i.unchanged,
+       i.removed, i.rejected, i.chunks_added, i.chunks_kept, i.chunks_removed, i.bytes_read, i.error, i.created_at,
+       i.started_at, i.ended_at, i.updated_at
+FROM index_jobs i JOIN sources s ON s.tenant_id = i.tenant_id AND s.id = i.source_id
+WHERE s.tenant_id = $1 AND s.user_id = $2 AND ($3::text[] IS NULL OR s.category = ANY ($3))
+  AND ($4::uuid IS NULL OR i.id > $4) ORDER BY i.id LIMIT $5
+
+-- name: file_content
+-- The uploaded files. `content` is that of a blob in PostgreSQL.
+SELECT f.id, f.source_id, f.path, f.hosted_uri, b.content
+FROM files f JOIN sources s ON s.tenant_id = f.tenant_id AND s.id = f.source_id
+LEFT JOIN blob_contents b ON b.tenant_id = f.tenant_id AND b.uri = f.hosted_uri
+WHERE f.tenant_id = $1 AND f.user_id = $2 AND f.hosted_uri IS NOT NULL AND ($3::text[] IS NULL OR s.category = ANY ($3))
+  AND ($4::uuid IS NULL OR f.id > $4) ORDER BY f.id LIMIT $5
+
 -- name: user
 -- Includes a user who is not stored but is named by events, checkpoints, items, retry keys, jobs or blobs; created_at is then null.
--- A key bound to agents ($3) knows only users with a memory, a fact or an artifact ($4: their category) that it can see.
+-- A key bound to agents ($3) knows only users with a memory, a fact, a source or an artifact ($4: their category) that it can see.
 SELECT $2::text AS user_id, (SELECT created_at FROM users WHERE tenant_id = $1 AND user_id = $2) AS created_at
 WHERE CASE WHEN $3::text[] IS NULL
     THEN EXISTS (SELECT 1 FROM users WHERE tenant_id = $1 AND user_id = $2)
@@ -167,4 +203,5 @@ WHERE CASE WHEN $3::text[] IS NULL
     ELSE EXISTS (SELECT 1 FROM memories m WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
                                               AND m.category = ANY ($3))
         OR EXISTS (SELECT 1 FROM facts f WHERE f.tenant_id = $1 AND f.user_id = $2 AND f.category = ANY ($3))
+        OR EXISTS (SELECT 1 FROM sources s WHERE s.tenant_id = $1 AND s.user_id = $2 AND s.category = ANY ($3))
         OR $4::text = ANY ($3) AND EXISTS (SELECT 1 FROM conv_messages c WHERE c.tenant_id = $1 AND c.user_id = $2) END

@@ -14,6 +14,7 @@ from app.storage.facts.facts import FactStorage
 from app.storage.recall.delta import erase_cursors
 from app.storage.reflection.model_calls import ModelCallStorage
 from app.storage.rows import memory_columns, memory_from_row
+from app.storage.sources.sources import erase_sources
 from app.storage.statements import load_statements
 from app.storage.turn_memory.retention import ArtifactRetention, erase_artifacts
 from app.storage.uow import ReadTx, UnitOfWork
@@ -106,13 +107,14 @@ class ForgettingStorage:
             turns = (row["turn"] for row in rows)
             hashes = compute_tombstones(self._secret, principal.tenant_id, user_id, texts, turns)
             consent = await erase_consent(tx, principal, user_id)
+            sources = await erase_sources(tx, principal, user_id)  # before the blobs that its files refer to
             artifacts = await erase_artifacts(tx, principal, user_id)
             counts: dict[str, int] = await tx.fetchval(
                 _format_statement("erase"), principal.tenant_id, user_id, hashes, principal.actor_name
             )
             counts["store_items"] = await erase_items(tx, principal, user_id)
             counts["delta_cursors"] = await erase_cursors(tx, principal, user_id)
-        return {**counts, **consent, **artifacts, "threads_renamed": threads, "tombstones": len(hashes)}
+        return {**counts, **consent, **sources, **artifacts, "threads_renamed": threads, "tombstones": len(hashes)}
 
 
 @cache

@@ -78,6 +78,15 @@ class SourceStorage:
         return Usage(row["bytes"], row["chunks"]) if row else Usage(0, 0)
 
 
+async def erase_sources(tx: WriteTx, principal: Principal, user_id: str) -> dict[str, int]:
+    """Delete a user's sources in the transaction of the erasure; return the numbers of rows by table.
+
+    It leaves the chunks' memories and the blobs of uploads, which go with those of the user.
+    """
+    counts: dict[str, int] = await tx.fetchval(_format_statement("erase"), principal.tenant_id, user_id)
+    return counts
+
+
 def _source_from_row(row: Row) -> Source:
     values = {name: row[name] for name in COLUMNS}
     lists = {name: tuple(row[name]) for name in ("include", "exclude")}

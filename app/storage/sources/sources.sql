@@ -40,3 +40,7 @@ DELETE FROM sources WHERE tenant_id = $1 AND id = $2
 -- What counts against the tenant's quota.
 SELECT coalesce(sum(size) FILTER (WHERE state <> 'rejected'), 0)::bigint AS bytes, coalesce(sum(chunk_count), 0)::bigint AS chunks
 FROM files WHERE tenant_id = $1
+
+-- name: erase
+-- Everything of user $2.
+SELECT erase_sources($1, $2) AS counts

@@ -79,7 +79,7 @@ files = Table(
     ForeignKeyConstraint(["tenant_id", "hosted_uri"], ["blobs.tenant_id", "blobs.uri"]),
     CheckConstraint("state IN ('waiting', 'indexed', 'rejected')"),
     Index("files_by_state", "tenant_id", "source_id", "state", "path"),
-    Index("files_of_user", "tenant_id", "user_id"),
+    Index("files_of_user", "tenant_id", "user_id", "id"),
     Index("files_blob", "tenant_id", "hosted_uri", postgresql_where=sql("hosted_uri IS NOT NULL")),
 )
 chunks = Table(

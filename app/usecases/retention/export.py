@@ -1,9 +1,10 @@
 """Export of everything stored for a user (`docs/contract.md`, Retention)."""
 
+import base64
 import json
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,8 @@ from app.storage.uow import UnitOfWork
 from app.usecases.offload import offload_if_large
 
 ATTEMPTS = 3
+PART_BYTES = 1 << 20
+"""The bytes of a record of kind `file_content`."""
 MAX_EXPORTS = 4
 """Maximum of concurrent exports of a tenant. Each holds a page (up to ten checkpoints) in memory until it is read."""
 
@@ -64,7 +67,8 @@ class ExportUser:
             while True:
                 rows = await self._read_page(principal, user_id, kind, after)
                 for row in rows:
-                    yield {"kind": kind, **row}
+                    for record in _split_content(row) if kind == "file_content" else (row,):
+                        yield {"kind": kind, **record}
                 if len(rows) < size:
                     break
                 after = rows[-1]["id"]
@@ -72,21 +76,38 @@ class ExportUser:
     async def _read_page(
         self, principal: Principal, user_id: str, kind: str, after: UUID | list[str] | None
     ) -> list[dict[str, Any]]:
-        """Return the page of a kind that follows id `after`. Artifacts have the `payload` of their blob, or None."""
+        """Return the page of a kind that follows id `after`, artifacts and uploaded files with their blobs."""
         for attempt in range(ATTEMPTS):
             async with self._uow.read(principal, timeout_s=LONG_S) as tx:
                 rows = await self._storage.list_records(tx, principal, user_id, kind, after)
-            if kind != "artifact":
-                break
             try:
-                return [await self._add_payload(principal, row) for row in rows]
-            except NotFound:  # an artifact changed meanwhile, and its former blob is deleted
+                if kind == "artifact":
+                    return [await self._add_payload(principal, row) for row in rows]
+                if kind == "file_content":
+                    return [{**row, "content": await self._read_content(principal, row)} for row in rows]
+                return rows
+            except NotFound:  # an artifact or a file changed meanwhile, and its former blob is deleted
                 if attempt == ATTEMPTS - 1:
                     raise
-        return rows
+        raise AssertionError("unreachable")
 
     async def _add_payload(self, principal: Principal, row: dict[str, Any]) -> dict[str, Any]:
-        content: bytes | None = row.pop("content")
+        """Return an artifact with the `payload` of its blob, or None."""
+        content = await self._read_content(principal, row)
+        del row["content"]
+        return {**row, "payload": await offload_if_large(len(content), json.loads, content) if content else None}
+
+    async def _read_content(self, principal: Principal, row: dict[str, Any]) -> bytes | None:
+        content: bytes | None = row["content"]
         if content is None and row["hosted_uri"] is not None:
             content = await self._blobs.get_blob(principal, row["hosted_uri"])
-        return {**row, "payload": await offload_if_large(len(content), json.loads, content) if content else None}
+        return content
+
+
+def _split_content(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield an uploaded file in parts of PART_BYTES, each as base64 and with its number from 0."""
+    content: bytes = row.pop("content")
+    parts = max(1, -(-len(content) // PART_BYTES))
+    for part in range(parts):
+        data = base64.b64encode(content[part * PART_BYTES : (part + 1) * PART_BYTES]).decode()
+        yield {**row, "part": part, "parts": parts, "data": data}

@@ -35,6 +35,7 @@ from tests.api.calls import (
 )
 from tests.conftest import Database
 from tests.factories import Caller, body, make_caller
+from tests.source_rows import store_source
 from tests.turn_artifacts import store_artifacts
 from tests.usecases.crowd import SeededEmbedder, seeded
 
@@ -163,6 +164,7 @@ async def test_an_export_has_records_of_every_kind(
         await keep_apart(database, tenant, user, f"hyssop of {user}")
         await judge_and_read(database, tenant, user)
         await store_artifacts(app, caller.scope, f"savory of {user}", user)
+        await store_source(app.uow, caller.scope, f"rosehip of {user}", user)
     records = await exported(http)
     assert list(dict.fromkeys(record["kind"] for record in records)) == ["user", *KINDS]
     assert "hyssop of maya" in str(records)
@@ -175,6 +177,11 @@ async def test_an_export_has_records_of_every_kind(
     for kind, record in artifacts.items():
         assert json.loads(record["text"]) == {"index": "savory of maya"}
         assert record["payload"] == ({"said": "savory of maya"} if kind in BLOB_KINDS else None)
+    [source, file, place, job, content] = records[-5:]
+    assert (source["name"], file["source_id"], job["source_id"]) == ("rosehip of maya", source["id"], source["id"])
+    assert (file["path"], place["file_id"], place["start"], place["end"]) == ("rosehip of maya.txt", file["id"], 0, 15)
+    assert {"All about rosehip of maya."} == {r["text"] for r in records if r.get("id") == place["id"] and "text" in r}
+    assert (content["id"], base64.b64decode(content["data"])) == (file["id"], b"rosehip of maya")
 
 
 async def test_an_export_holds_every_checkpoint_however_many_pages_they_take(http: httpx.AsyncClient) -> None:
@@ -344,6 +351,7 @@ WORDS = [
     *("cardamom", "fenugreek", "saffron", "tamarind", "juniper", "asafoetida", "lovage", "galangal", "sumac", "sorrel"),
     *("chervil", "marjoram", "hyssop", "epazote", "annatto", "mugwort", "woodruff", "calamus", "maya"),
     *("caraway", "dillweed", "nutmeg", "orris", "borage", "costmary", "elecampane", "verbena", "zedoary"),
+    "rosehip",
 ]
 
 
@@ -367,6 +375,10 @@ async def counted(database: Database, tenant: UUID, user: str) -> dict[str, int]
         "delta_cursors": "delta_cursors WHERE user_id = $2",
         "artifacts": "conv_messages WHERE user_id = $2",
         "blobs": "blobs WHERE user_id = $2",
+        "sources": "sources WHERE user_id = $2",
+        "files": "files WHERE user_id = $2",
+        "chunks": "chunks WHERE file_id IN (SELECT id FROM files WHERE user_id = $2)",
+        "index_jobs": "index_jobs WHERE user_id = $2",
     }
     counts = " UNION ALL ".join(
         f"SELECT '{name}', count(*) FROM {part} AND tenant_id = $1" for name, part in parts.items()
@@ -382,9 +394,10 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
     await keep_apart(database, tenant, "maya", "hyssop")
     for word in ("verbena", "zedoary"):  # the blobs of the first are replaced
         await store_artifacts(app, caller.scope, word)
+    await store_source(app.uow, caller.scope, "rosehip")
     await remember(http, "Ben loves basil.", user_id="ben", thread_id="t")
     before = (await dumped(database)).lower()
-    for word in (b"hyssop", b"verbena", b"zedoary"):
+    for word in (b"hyssop", b"verbena", b"zedoary", b"rosehip"):
         assert word.hex() in before, "what savers and blobs store is binary"
     missing = [word for word in [*WORDS, "basil"] if word not in before]
     assert missing == ["epazote", "verbena"], "a purge leaves no text either"
@@ -396,6 +409,7 @@ async def test_an_erased_users_words_are_nowhere_in_a_dump_of_the_database_and_t
         "Sow the sumac",
         "Walks at dawn.",
     ]
+    texts.append("All about rosehip.")
     keys = {text_key(text) for text in [*texts, "1. Dig for sorrel.", "1. Dig for chervil.", "Old marjoram."]}
     await settled_counts(http, database)
     expected = await counted(database, tenant, "maya")

@@ -19,6 +19,7 @@ from app.storage.recall.delta import DeltaStorage
 from app.storage.uow import UnitOfWork, WriteTx
 from tests.architecture.catalog import tenant_tables
 from tests.conftest import PASSWORDS, Database, database_url
+from tests.source_rows import store_source
 from tests.storage.building import bind, change, creation, journal_of, remembered
 
 DENIED = asyncpg.InsufficientPrivilegeError
@@ -133,6 +134,7 @@ async def fill(uow: UnitOfWork, journal: Journal, scope: Principal) -> None:
     color = FactOperation("list", "favorite_colors", ((1, "blue"),))
     statement = FactStatement(user, "talk", "preferences", (color,), datetime.now(UTC))
     await journal.record(scope, [], facts=[statement])
+    await store_source(uow, scope, "manual")
 
 
 async def keep_turn(tx: WriteTx, scope: Principal) -> None:
