@@ -43,6 +43,9 @@ MEMORY = _memory_links("$response.body#/id") | _thread_user_links(
     "$response.body#/thread_id", "$response.body#/user_id"
 )
 MEMORIES = _memory_links("$response.body#/items/0/id") | _next_page_link("memory_page")
+CHANGES = _memory_links("$response.body#/items/0/id") | _next_page_link(
+    "memory_changes", user_id="$request.query.user_id"
+)
 ANSWER = _memory_links("$response.body#/items/0/id") | _operation_link(
     "threads_delta", thread_id="$request.body#/thread_id", since_rev="$response.body#/delta/since_rev"
 )

@@ -18,6 +18,10 @@ Position: TypeAlias = tuple[datetime, UUID]
 TurnPosition: TypeAlias = tuple[int | None, datetime, UUID]
 """The end of a page of turns: the last turn's place in the thread if it has one, its time and its id."""
 
+ChangePosition: TypeAlias = tuple[int, UUID]
+"""A place in the order of changes: a transaction, and the id of one of its records."""
+
+MAX_TRANSACTION: Final = 2**63 - 1
 MAX_SEQ: Final = 2**62
 """The largest place of a turn in its thread."""
 _SEQ: Final = re.compile("[0-9]{1,19}")
@@ -84,6 +88,24 @@ def decode_cursor(cursor: str | None) -> Position | None:
     except InvalidInput as error:
         raise InvalidCursor() from error
     return position
+
+
+def encode_change_cursor(position: ChangePosition) -> str:
+    """Return a URL-safe cursor for `position`."""
+    return encode_place((str(position[0]), str(position[1])))
+
+
+def decode_change_cursor(cursor: str | None) -> ChangePosition | None:
+    """Return the position in a cursor, None if there is no cursor. Raise InvalidCursor if it is not one of ours."""
+    if cursor is None:
+        return None
+    try:
+        transaction, identifier = _decode_parts(cursor)
+        if not isinstance(transaction, str) or not _SEQ.fullmatch(transaction) or int(transaction) > MAX_TRANSACTION:
+            raise ValueError("not a transaction")
+        return int(transaction), UUID(identifier)
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
+        raise InvalidCursor() from error
 
 
 def encode_turn_cursor(position: TurnPosition) -> str:

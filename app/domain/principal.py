@@ -13,6 +13,7 @@ class Principal:
 
     `agents` is None if the key is bound to no agent; so is `categories`. Otherwise `categories` are the only ones that
     this key may see or write, on every route; storage filters by them. `agent` is the agent named in the request.
+    `client` is the program that writes for a person, such as the mirror. It allows nothing.
     """
 
     tenant_id: UUID
@@ -21,11 +22,12 @@ class Principal:
     agents: frozenset[str] | None = None
     categories: frozenset[str] | None = None
     agent: str | None = None
+    client: str | None = None
 
     @property
     def actor_name(self) -> str:
-        """The actor in history rows: the agent, else `key:<id>`, else `system`."""
-        return self.agent or (f"key:{self.key_id}" if self.key_id else "system")
+        """The actor in history rows: the client, else the agent, else `key:<id>`, else `system`."""
+        return self.client or self.agent or (f"key:{self.key_id}" if self.key_id else "system")
 
     @property
     def cursor_key(self) -> UUID:
@@ -41,6 +43,10 @@ class Principal:
     def speaking_as(self, agent: str | None) -> "Principal":
         """Return this principal with `agent` as its agent; unchanged if `agent` is None or empty."""
         return replace(self, agent=agent) if agent else self
+
+    def writing_through(self, client: str | None) -> "Principal":
+        """Return this principal with `client` as its actor; unchanged if `client` is None."""
+        return replace(self, client=client) if client else self
 
     def require_categories(self, categories: Iterable[str]) -> None:
         """Raise CategoryNotAllowed with the names of the categories that this key may not use."""

@@ -67,6 +67,15 @@ def page(*, cursor: str | None = None, **fields: Unpack[ListFields]) -> Call[mod
     return Call("GET", "/memory", model_reader(models.Page[models.Memory]), params)
 
 
+def changes(user_id: str, *, cursor: str | None = None, limit: int | None = None) -> Call[models.MemoryChanges]:
+    """Return the memories of a user that changed since the cursor, in any state.
+
+    Without a cursor the answer has no items and says where changes begin now. A purged memory is missing.
+    """
+    params = query_params(user_id=user_id, cursor=cursor, limit=limit)
+    return Call("GET", "/memory/changes", model_reader(models.MemoryChanges), params)
+
+
 def edit(
     memory_id: UUID | str,
     *,
@@ -83,11 +92,17 @@ def edit(
     return Call("PATCH", _memory_path(memory_id), model_reader(models.Memory), _trim_params(trim), content, headers)
 
 
-def delete(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[models.Memory]:
-    """Soft-delete a memory: no answer contains it. It can be restored until its `purge_at`. Idempotent."""
-    return Call(
-        "DELETE", _memory_path(memory_id), model_reader(models.Memory), headers=idempotency_headers(idempotency_key)
-    )
+def delete(
+    memory_id: UUID | str, *, version: int | None = None, idempotency_key: str | None = None
+) -> Call[models.Memory]:
+    """Soft-delete a memory: no answer contains it. It can be restored until its `purge_at`. Idempotent.
+
+    With `version`, raise VersionConflict if the memory changed since that version.
+    """
+    headers = idempotency_headers(idempotency_key)
+    if version is not None:
+        headers["If-Match"] = f'"{version}"'
+    return Call("DELETE", _memory_path(memory_id), model_reader(models.Memory), headers=headers)
 
 
 def purge(memory_id: UUID | str, *, idempotency_key: str | None = None) -> Call[None]:

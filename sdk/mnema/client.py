@@ -34,9 +34,9 @@ class Mnema:
     """The synchronous client. Threads may share one; `with Mnema(...) as memory:` closes it.
 
     `base_url`, `api_key`: by default MNEMA_URL and MNEMA_API_KEY. `timeout_s`: the limit for connecting, and for each
-    wait for data. Transient failures (no connection, 429, 502, 503, 504) are retried as `retry` says. Writes carry an
-    Idempotency-Key, so a retry writes once. `erase` has none, and is retried only if the server certainly did nothing.
-    Every method raises MnemaError.
+    wait for data. Transient failures (no connection, 429, 502, 503, 504) are retried as `retry` says. A retried write
+    is done once, by its Idempotency-Key. `erase` is retried only if the server surely did nothing. Methods raise
+    MnemaError.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Mnema:
     get = sync_method(calls.get)
     page = sync_method(calls.page)
     list = sync_pages(calls.page)
+    changes = sync_method(calls.changes)
     edit = sync_method(calls.edit)
     delete = sync_method(calls.delete)
     purge = sync_method(calls.purge)
@@ -119,8 +120,7 @@ class Mnema:
         """Write any number of memories, a thousand a request. Yield one result each, in order, as they come.
 
         An invalid memory gives a result with an `error` and does not affect the others. Nothing is sent until you read
-        the results. After BrokenOff, memories without a result may be stored or not: give each an `idempotency_key` if
-        you need to send them again.
+        the results. After BrokenOff, the rest may be stored or not: give each an `idempotency_key` to send it again.
         """
         for batch in split_batches(memories, trim=trim):
             broken: BrokenOff | None = None
@@ -191,6 +191,7 @@ class AsyncMnema:
     get = async_method(calls.get)
     page = async_method(calls.page)
     list = async_pages(calls.page)
+    changes = async_method(calls.changes)
     edit = async_method(calls.edit)
     delete = async_method(calls.delete)
     purge = async_method(calls.purge)

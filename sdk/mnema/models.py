@@ -102,6 +102,15 @@ class Page(Answered, Generic[T]):
     next_cursor: str | None = None
 
 
+class MemoryChanges(Answered):
+    """Changed memories of a user. Pass `next_cursor` as `cursor` to go on; if `more` is true, do so at once."""
+
+    tenant_id: UUID
+    items: list[Memory]
+    next_cursor: str
+    more: bool
+
+
 class HistoryEntry(Answered):
     """One entry of the audit trail. `meta` has the whole row before and after the change."""
 

@@ -15,6 +15,7 @@ PUBLIC_PAGES = frozenset({"/openapi.json", "/docs", "/docs/swagger-ui-bundle.js"
 READS = frozenset(
     {
         "GET /memory",
+        "GET /memory/changes",
         "POST /memory/query",
         "POST /search",
         "GET /memory/{memory_id}",

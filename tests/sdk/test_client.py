@@ -135,6 +135,20 @@ async def test_turns_deltas_jobs_and_counts(either: Either) -> None:
     assert (await either.ready()).checks["database"] == "ok"
 
 
+async def test_changes_follow_a_cursor_and_a_deletion_may_name_its_version(either: Either) -> None:
+    start = await either.changes("maya")
+    written = await either.remember("Maya books the venue.", **MAYA)
+    with pytest.raises(VersionConflict):
+        await either.delete(written.id, version=2)
+    assert (await either.delete(written.id, version=1)).state == "soft_deleted"
+    cursor, found = start.next_cursor, []
+    while not found or found[-1].version < 2:  # older transactions come first
+        page = await either.changes("maya", cursor=cursor, limit=1)
+        cursor, found = page.next_cursor, found + list(page.items)
+    assert {(memory.id, memory.tags == []) for memory in found} == {(written.id, True)}
+    assert found[-1].state == "soft_deleted"
+
+
 async def test_lists_run_through_all_their_pages(either: Either) -> None:
     lines = [NewMemory(text=f"Maya labels crate {n}.", metadata={"n": n}, **MAYA) for n in range(25)]
     results = await either.remember_many(lines)
@@ -288,6 +302,7 @@ ANSWERED: dict[str, type[BaseModel]] = {
     "TurnOut": models.Turn,
     "MemoryOut": models.Memory,
     "MemoryPageOut": models.Page[models.Memory],
+    "MemoryChangesOut": models.MemoryChanges,
     "HistoryOut": models.HistoryEntry,
     "HistoryPageOut": models.Page[models.HistoryEntry],
     "AnswerOut": models.Answer,

@@ -1,6 +1,6 @@
 """Reading memories and their history. The journal writes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -12,7 +12,7 @@ from pgvector import HalfVector
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
 from app.domain.memory.merge_bands import MergeBands, Neighbour
-from app.domain.paging import Position
+from app.domain.paging import ChangePosition, Position
 from app.domain.principal import Principal
 from app.domain.text_rules import text_key
 from app.ports import Vector
@@ -48,6 +48,15 @@ class HistoryRow:
     actor: str | None
     meta: Mapping[str, Any]
     ts: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedIds:
+    """The ids of changed memories, and the position behind them. `more`: further changes follow."""
+
+    ids: tuple[str, ...]
+    position: ChangePosition
+    more: bool
 
 
 class MemoryStorage:
@@ -96,6 +105,32 @@ class MemoryStorage:
             state,
             *(after or (None, None)),
             limit,
+        )
+        return [memory_from_row(row) for row in rows]
+
+    async def list_changed(
+        self, tx: ReadTx, principal: Principal, after: ChangePosition | None, limit: int
+    ) -> ChangedIds | None:
+        """Return the ids in the next `limit` records of the tenant behind `after`; without it, the end of the records.
+
+        None if no position of this database can be `after`.
+        """
+        place = (str(after[0]), after[1]) if after else (None, None)
+        rows = await tx.fetch(_format_statement("changed"), principal.tenant_id, *place, limit)
+        settled, newest = int(rows[0]["settled"]), int(rows[0]["newest"])
+        if after is not None and after[0] > newest:
+            return None
+        ids = tuple(dict.fromkeys(row["memory_id"] for row in rows if row["memory_id"]))
+        if more := len(rows) == limit and rows[-1]["id"] is not None:
+            return ChangedIds(ids, (int(rows[-1]["xid"]), rows[-1]["id"]), more)
+        return ChangedIds(ids, max((settled, UUID(int=0)), after or (0, UUID(int=0))), more)
+
+    async def read_memories(self, tx: ReadTx, principal: Principal, user_id: str, ids: Sequence[str]) -> list[Memory]:
+        """Return those of these memories that are the user's, in any state."""
+        if not ids:
+            return []
+        rows = await tx.fetch(
+            _format_statement("of_user"), principal.tenant_id, user_id, principal.category_list, list(ids)
         )
         return [memory_from_row(row) for row in rows]
 

@@ -17,6 +17,25 @@ WHERE m.tenant_id = $1 AND ($2::text IS NULL OR m.user_pk = user_pk_of($1, $2)) 
   AND ($6::timestamptz IS NULL OR (m.created_at, m.id) < ($6, $7::uuid))
 ORDER BY m.created_at DESC, m.id DESC LIMIT $8
 
+-- name: changed
+-- The next $4 records behind ($2, $3), and the bounds of the snapshot. A transaction's records count from the moment at which no
+-- older transaction runs: so the order never changes, and no later record gets a place behind which somebody has read.
+WITH page AS (
+    SELECT h.xid, h.id, h.memory_id FROM history h
+    WHERE h.tenant_id = $1 AND (h.xid, h.id) > ($2::text::xid8, $3::uuid)
+      AND h.xid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY h.xid, h.id LIMIT $4)
+SELECT pg_snapshot_xmin(s)::text AS settled, pg_snapshot_xmax(s)::text AS newest, p.xid::text, p.id, p.memory_id
+FROM pg_current_snapshot() s LEFT JOIN page p ON true ORDER BY p.xid, p.id
+
+-- name: of_user
+-- $2 user, $3 the key's categories or null, $4 ids.
+SELECT {columns}, a.last_accessed, a.hits FROM memories m
+LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
+WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2) AND ($3::text[] IS NULL OR m.category = ANY ($3))
+  AND m.id = ANY ($4::text[]::uuid[])
+ORDER BY m.created_at, m.id
+
 -- name: history
 -- Newest first. A key bound to agents ($3) sees a row only if it may see the category before and after.
 SELECT id, memory_id, event, old_ref, new_ref, actor, meta, ts FROM history

@@ -94,6 +94,7 @@ history = Table(
     Column("xid", Xid8, nullable=False),
 )
 Index("history_by_time", history.c.tenant_id, history.c.memory_id, desc("ts"), desc("id"))
+Index("history_by_transaction", history.c.tenant_id, history.c.xid, history.c.id)
 
 events = Table(
     "events",

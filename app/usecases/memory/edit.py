@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from app.config.loader import Policies
-from app.domain.changes import ChangeKind, MemoryChange, Observation
+from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import DuplicateText, InvalidInput, NotFound, VersionConflict, WrongState
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
@@ -16,9 +16,10 @@ from app.domain.outages import EmbedderUnavailable, WriteContention
 from app.domain.principal import Principal
 from app.domain.text_rules import check_text
 from app.ports import Clock, Embedder, Embedding
-from app.storage.journal import Journal, KeyRecord
+from app.storage.journal import Journal
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
 from app.storage.uow import UnitOfWork
+from app.usecases.memory.edit_records import edit_event, key_records_of
 from app.usecases.memory.relations import edges_to, threads_of
 
 T = TypeVar("T")
@@ -80,8 +81,13 @@ class EditMemories:
         """Pin the memory, or unpin it if `pinned` is False. A pinned memory never expires and is never evicted."""
         return await self.patch_memory(principal, memory_id, {"pinned": pinned}, version=None, key=key)
 
-    async def soft_delete_memory(self, principal: Principal, memory_id: UUID, key: OptionalKey = None) -> Memory:
-        """Remove the memory from every answer; it can be restored until `purge_at`. Idempotent."""
+    async def soft_delete_memory(
+        self, principal: Principal, memory_id: UUID, key: OptionalKey = None, *, version: int | None = None
+    ) -> Memory:
+        """Remove the memory from every answer; it can be restored until `purge_at`. Idempotent.
+
+        Raise VersionConflict if it is not deleted yet and `version` is not current; None accepts any version.
+        """
 
         async def apply_soft_delete() -> Memory:
             before = await self._load_memory(principal, memory_id)
@@ -95,8 +101,10 @@ class EditMemories:
             }
             states = ("active", "superseded")
             try:
-                return await self._change_state(principal, before, ChangeKind.soft_deleted, fields, states, key)
-            except WrongState:
+                return await self._change_state(
+                    principal, before, ChangeKind.soft_deleted, fields, states, key, version
+                )
+            except (WrongState, VersionConflict):
                 after = await self._load_memory(principal, memory_id)  # another request may have deleted it
                 if after.state is MemoryState.soft_deleted:
                     return await self._record_unchanged(principal, after, key)
@@ -119,8 +127,13 @@ class EditMemories:
 
         return await self._run_once(principal, memory_id, key, apply_restore)
 
-    async def purge_memory(self, principal: Principal, memory_id: UUID, key: OptionalKey = None) -> None:
-        """Delete the memory for good: row, vector, relations, and its text in history and delta."""
+    async def purge_memory(
+        self, principal: Principal, memory_id: UUID, key: OptionalKey = None, *, version: int | None = None
+    ) -> None:
+        """Delete the memory for good: row, vector, relations, and its text in history and delta.
+
+        Raise VersionConflict if `version` is not current; None accepts any version.
+        """
 
         async def apply_purge() -> None:
             before = await self._load_memory(principal, memory_id)
@@ -131,7 +144,8 @@ class EditMemories:
                 actor=principal.actor_name,
                 threads=threads_of(before.thread_id),
                 delta_meta={"importance": before.importance},
-                observations=(_edit_event(before, "delete"),),
+                expect_version=version,
+                observations=(edit_event(before, "delete"),),
             )
             await self._record_with_retries(principal, before, change, key)
 
@@ -160,7 +174,7 @@ class EditMemories:
 
     async def _record_unchanged(self, principal: Principal, memory: Memory, key: OptionalKey) -> Memory:
         if key is not None:
-            await self._journal.record(principal, [], keys=_key_records(key, memory.id, memory.user_id))
+            await self._journal.record(principal, [], keys=key_records_of(key, memory.id, memory.user_id))
         return memory
 
     async def _update_memory(
@@ -179,7 +193,7 @@ class EditMemories:
             expect_version=version,
             expect_states=("active",),
             edges=edges_to(before.id, before.created_at, compared),
-            observations=(_edit_event(before, "update"),),
+            observations=(edit_event(before, "update"),),
         )
         return await self._record_and_load(principal, before, change, key)
 
@@ -191,6 +205,7 @@ class EditMemories:
         fields: dict[str, Any],
         states: tuple[str, ...],
         key: OptionalKey,
+        version: int | None = None,
     ) -> Memory:
         if before.state not in states:
             raise WrongState(f"the memory is {before.state.value}")
@@ -201,8 +216,9 @@ class EditMemories:
             actor=principal.actor_name,
             fields=fields,
             threads=threads_of(before.thread_id),
+            expect_version=version,
             expect_states=states,
-            observations=(_edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
+            observations=(edit_event(before, "delete" if kind is ChangeKind.soft_deleted else "update"),),
         )
         return await self._record_and_load(principal, before, change, key)
 
@@ -237,7 +253,7 @@ class EditMemories:
 
     async def _record_change(self, principal: Principal, change: MemoryChange, key: OptionalKey) -> Memory | None:
         outcome = await self._journal.record(
-            principal, [change], keys=_key_records(key, change.memory_id, change.user_id)
+            principal, [change], keys=key_records_of(key, change.memory_id, change.user_id)
         )
         return None if outcome.replay is not None else outcome.recorded[0].memory
 
@@ -271,7 +287,7 @@ class EditMemories:
         try:
             [embedding] = await self._embedder.encode_texts([embedded_text(after.type, after.text, after.actor_id)])
         except EmbedderUnavailable:
-            await self._journal.record_event(principal, [_edit_event(after, "update", "error")])
+            await self._journal.record_event(principal, [edit_event(after, "update", "error")])
             raise
         if after.type is not MemoryType.semantic:
             return embedding, []
@@ -279,19 +295,3 @@ class EditMemories:
             principal, after.user_id, after.category, after.text, embedding.vector, self._policies.bands
         )
         return embedding, compared
-
-
-def _key_records(key: OptionalKey, memory_id: UUID, user_id: str) -> list[KeyRecord]:
-    return [] if key is None else [KeyRecord(key, {"id": str(memory_id)}, user_id, memory_id)]
-
-
-def _edit_event(memory: Memory, op: str, status: Literal["ok", "error"] = "ok") -> Observation:
-    return Observation(
-        node="hotpath",
-        op=op,
-        status=status,
-        user_id=memory.user_id,
-        thread_id=memory.thread_id,
-        memory_id=memory.id,
-        category=memory.category,
-    )

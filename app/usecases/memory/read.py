@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.domain.errors import NotFound
+from app.domain.errors import InvalidCursor, NotFound
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory
-from app.domain.paging import decode_cursor, encode_cursor
+from app.domain.paging import decode_change_cursor, decode_cursor, encode_change_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.storage.memory.memories import MemoryStorage
 from app.storage.uow import UnitOfWork
@@ -18,6 +18,16 @@ class MemoryPage:
 
     items: list[Memory]
     next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChanges:
+    """The changed memories of one user, in any state. `more`: further changes follow behind `next_cursor`."""
+
+    tenant_id: UUID
+    items: list[Memory]
+    next_cursor: str
+    more: bool
 
 
 class ReadMemories:
@@ -50,3 +60,16 @@ class ReadMemories:
         items = rows[:limit]
         more = len(rows) > limit
         return MemoryPage(items, encode_cursor((items[-1].created_at, items[-1].id)) if more else None)
+
+    async def list_changes(self, principal: Principal, user_id: str, cursor: str | None, limit: int) -> MemoryChanges:
+        """Return the user's memories that changed behind `cursor`. Without a cursor, return where changes begin now.
+
+        Read at most `limit` changes of the tenant. A purged memory is missing. Raise InvalidCursor.
+        """
+        after = decode_change_cursor(cursor)
+        async with self._uow.read(principal) as tx:
+            changed = await self._memories.list_changed(tx, principal, after, limit)
+            if changed is None:
+                raise InvalidCursor("the cursor is of another database; list the memories and start without a cursor")
+            items = await self._memories.read_memories(tx, principal, user_id, changed.ids)
+        return MemoryChanges(principal.tenant_id, items, encode_change_cursor(changed.position), changed.more)

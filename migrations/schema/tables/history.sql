@@ -14,3 +14,4 @@ CREATE TABLE history (
 );
 
 CREATE INDEX history_by_time ON history USING btree (tenant_id, memory_id, ts DESC, id DESC);
+CREATE INDEX history_by_transaction ON history USING btree (tenant_id, xid, id);

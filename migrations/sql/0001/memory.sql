@@ -123,6 +123,7 @@ CREATE TABLE history (                              -- append-only; the rows out
     PRIMARY KEY (tenant_id, memory_id, id)
 );
 CREATE INDEX history_by_time ON history (tenant_id, memory_id, ts DESC, id DESC);
+CREATE INDEX history_by_transaction ON history (tenant_id, xid, id);  -- GET /memory/changes
 -- xid has only its default, so no row can claim to be of another transaction. Rows are blanked, never deleted.
 GRANT SELECT, INSERT (tenant_id, id, memory_id, event, old_ref, new_ref, actor, meta, ts), UPDATE (meta) ON history TO mnema_app;
 

@@ -16,6 +16,7 @@ from app.api.deps import App, Writer, recheck_key
 from app.api.errors import openapi_errors
 from app.api.routes.memory.memories import Trim
 from app.api.schemas.memory.bulk import BulkLineIn
+from app.api.transport.client_name import ClientHeader
 from app.api.transport.complexity import check_json
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application
@@ -61,6 +62,7 @@ async def bulk(
     request: Request,
     trim: Trim = False,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=150)] = None,
+    client: ClientHeader = None,
 ) -> StreamingResponse:
     """Write many memories. Each line is a body of `POST /memory`, optionally with its own `idempotency_key`.
 
@@ -70,7 +72,8 @@ async def bulk(
     """
     spool = await _spool_body(request, app.settings.max_bulk_bytes)
     lines = _parse_lines(spool, app, trim, idempotency_key)
-    results = app.bulk.write_lines(principal, lines, trim=trim, permitted=partial(recheck_key, app, request))
+    actor, permitted = principal.writing_through(client), partial(recheck_key, app, request)
+    results = app.bulk.write_lines(actor, lines, trim=trim, permitted=permitted)
     return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
 
 

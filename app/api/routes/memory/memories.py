@@ -13,6 +13,7 @@ from app.api.schemas.fields import Identifier, Limit, Moment, StateName, TypeNam
 from app.api.schemas.memory.memories import (
     HistoryOut,
     HistoryPageOut,
+    MemoryChangesOut,
     MemoryIn,
     MemoryOut,
     MemoryPageOut,
@@ -21,6 +22,7 @@ from app.api.schemas.memory.memories import (
     WrittenOut,
 )
 from app.api.schemas.recall.query import AnswerOut, QueryIn
+from app.api.transport.client_name import ClientHeader
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import InvalidInput, ScopeRequired
@@ -49,6 +51,7 @@ async def remember(
     body: MemoryIn,
     trim: Trim = False,
     idempotency_key: IdempotencyHeader = None,
+    client: ClientHeader = None,
 ) -> WrittenOut:
     """Write a memory.
 
@@ -57,7 +60,7 @@ async def remember(
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.write.default_importance)
-    written = await app.write.write_memory(principal, draft, trim=trim, key=key)
+    written = await app.write.write_memory(principal.writing_through(client), draft, trim=trim, key=key)
     return WrittenOut.model_validate(written, from_attributes=True)
 
 
@@ -106,6 +109,27 @@ async def page(
     return MemoryPageOut(items=[MemoryOut.from_memory(m) for m in memories.items], next_cursor=memories.next_cursor)
 
 
+@router.get(
+    "/changes",
+    response_model=MemoryChangesOut,
+    responses={200: {"links": links.CHANGES}, **openapi_errors(401, 403, 422, 503)},
+)
+async def changes(
+    app: App,
+    principal: Reader,
+    user_id: Annotated[Identifier, Query()],
+    limit: Annotated[int, Query(ge=1, le=1000, description="changes of the tenant to read")] = 1000,
+    cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the answer before")] = None,
+) -> MemoryChangesOut:
+    """List the memories of a user that were written, changed, deleted or restored since the cursor.
+
+    Without a cursor the answer has no items: take its cursor, list all memories, then ask for the changes. A purged
+    memory, and one that moved to a category that the key may not see, are missing: list all memories now and then.
+    """
+    found = await app.read.list_changes(principal, user_id, cursor, limit)
+    return MemoryChangesOut.model_validate(found)
+
+
 @router.post(
     "/query",
     response_model=AnswerOut,
@@ -143,6 +167,7 @@ async def patch(
     trim: Trim = False,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
+    client: ClientHeader = None,
 ) -> MemoryOut:
     """Change the named fields. With `If-Match`, change them only if the memory still has that version.
 
@@ -156,7 +181,7 @@ async def patch(
 
     key = retry_key("PATCH /memory", idempotency_key, memory_id, request_text)
     memory = await app.edit.patch_memory(
-        principal, memory_id, body.named_changes(), version=version, trim=trim, key=key
+        principal.writing_through(client), memory_id, body.named_changes(), version=version, trim=trim, key=key
     )
     return _with_etag(response, MemoryOut.from_memory(memory))
 
@@ -167,7 +192,7 @@ async def patch(
     responses={
         200: {"links": links.MEMORY},
         204: {"description": "Purged"},
-        **openapi_errors(401, 403, 404, 409, 422, 503),
+        **openapi_errors(401, 403, 404, 409, 412, 422, 503),
     },
 )
 async def delete(
@@ -175,15 +200,21 @@ async def delete(
     principal: Writer,
     memory_id: UUID,
     purge: Annotated[bool, Query(description="delete the memory and its text for good; needs scope admin")] = False,
+    if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
+    client: ClientHeader = None,
 ) -> MemoryOut | Response:
-    """Soft-delete a memory: no answer contains it. It can be restored until `purge_at`."""
-    key = retry_key("DELETE /memory", idempotency_key, memory_id, str(purge))
+    """Soft-delete a memory: no answer contains it. It can be restored until `purge_at`. With `If-Match`, delete it only
+    if it still has that version.
+    """
+    version = parse_version(if_match)
+    key = retry_key("DELETE /memory", idempotency_key, memory_id, f"{purge}:{version}")
+    actor = principal.writing_through(client)
     if not purge:
-        return MemoryOut.from_memory(await app.edit.soft_delete_memory(principal, memory_id, key))
+        return MemoryOut.from_memory(await app.edit.soft_delete_memory(actor, memory_id, key, version=version))
     if "admin" not in principal.scopes:
         raise ScopeRequired("a purge needs a key with scope 'admin'")
-    await app.edit.purge_memory(principal, memory_id, key)
+    await app.edit.purge_memory(actor, memory_id, key, version=version)
     return Response(status_code=204)
 
 

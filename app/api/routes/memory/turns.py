@@ -8,6 +8,7 @@ from app.api import links
 from app.api.deps import App, Writer
 from app.api.errors import openapi_errors
 from app.api.schemas.memory.turns import TurnIn, TurnOut
+from app.api.transport.client_name import ClientHeader
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 
@@ -26,6 +27,7 @@ async def store(
     body: TurnIn,
     trim: Annotated[bool, Query(description="shorten a turn that is too long at a sentence or word end")] = False,
     idempotency_key: IdempotencyHeader = None,
+    client: ClientHeader = None,
 ) -> TurnOut:
     """Store a turn. Queries find it at once. The user's favorites that it states are stored with it as facts
     (`docs/facts.md`); background jobs draw memories, episodes and summaries from it later.
@@ -34,4 +36,5 @@ async def store(
     """
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     draft = body.to_domain(app.policies.turn_category, app.policies.write.default_importance)
-    return TurnOut.from_turn(await app.turns.store_turn(principal, draft, trim=trim, key=key))
+    stored = await app.turns.store_turn(principal.writing_through(client), draft, trim=trim, key=key)
+    return TurnOut.from_turn(stored)

@@ -177,6 +177,16 @@ class MemoryPageOut(BaseModel):
     next_cursor: str | None = None
 
 
+class MemoryChangesOut(BaseModel):
+    """Changed memories. Pass `next_cursor` as `cursor` to go on; if `more` is true, do so at once."""
+
+    model_config = ConfigDict(from_attributes=True)
+    tenant_id: UUID = Field(description="the key's tenant; a cursor is of its tenant")
+    items: list[MemoryOut] = Field(description="each memory as it is now, in any state")
+    next_cursor: str
+    more: bool
+
+
 class HistoryOut(BaseModel):
     """One entry of the audit trail."""
 

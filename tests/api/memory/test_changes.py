@@ -1,0 +1,111 @@
+"""GET /memory/changes: every change of a user's memories is seen once its turn comes, and none is skipped."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from app.bootstrap import Application
+from tests.api.calls import refused, remember, say
+from tests.api.cursors import MALFORMED, encoded
+from tests.conftest import Database
+from tests.factories import Caller, make_caller
+
+POLLS = 200
+
+
+async def read_changes(http: httpx.AsyncClient, cursor: str | None = None, **params: Any) -> dict[str, Any]:
+    given = {"user_id": "maya", "cursor": cursor} | params
+    response = await http.get("/memory/changes", params={k: v for k, v in given.items() if v is not None})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def changed_since(http: httpx.AsyncClient, cursor: str, count: int, **params: Any) -> dict[str, dict[str, Any]]:
+    """Return the memories that changed, by id, as soon as they are `count`: older transactions come first."""
+    found: dict[str, dict[str, Any]] = {}
+    for _poll in range(POLLS):
+        page = await read_changes(http, cursor, **params)
+        found |= {memory["id"]: memory for memory in page["items"]}
+        cursor = page["next_cursor"]
+        if not page["more"] and len(found) >= count:
+            return found
+        await asyncio.sleep(0 if page["more"] else 0.05)
+    raise AssertionError(f"{len(found)} of {count} changes")
+
+
+async def test_each_kind_of_change_is_listed_with_the_memory_as_it_is_now(http: httpx.AsyncClient) -> None:
+    ids = [(await remember(http, f"Maya labels crate {n}."))["id"] for n in range(5)]
+    start = await read_changes(http)
+    assert (start["items"], start["more"]) == ([], False)
+    cursor = start["next_cursor"]
+    await http.patch(f"/memory/{ids[1]}", json={"text": "Maya labelled crate one."})
+    await http.delete(f"/memory/{ids[2]}")
+    await http.delete(f"/memory/{ids[3]}")
+    await http.post(f"/memory/{ids[3]}/restore")
+    await http.delete(f"/memory/{ids[4]}", params={"purge": True})
+    said = (await say(http, created_at="2020-01-01"))["id"]
+    await remember(http, "Ben rows.", user_id="ben")
+    found = await changed_since(http, cursor, 4)
+    assert {i: (m["state"], m["version"]) for i, m in found.items()} == {
+        ids[1]: ("active", 2),
+        ids[2]: ("soft_deleted", 2),
+        ids[3]: ("active", 3),
+        said: ("active", 1),
+    }
+    assert found[ids[1]] == (await http.get(f"/memory/{ids[1]}")).json()
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+async def test_pages_of_any_size_skip_no_change(http: httpx.AsyncClient, limit: int) -> None:
+    cursor = (await read_changes(http))["next_cursor"]
+    lines = "\n".join(f'{{"user_id": "maya", "category": "tasks", "text": "Crate {n} is {n}."}}' for n in range(40))
+    await http.post("/memory/bulk", content=lines)
+    assert len(await changed_since(http, cursor, 40, limit=limit)) == 40
+
+
+async def test_a_change_that_commits_late_is_not_skipped(http: httpx.AsyncClient, database: Database) -> None:
+    cursor = (await read_changes(http))["next_cursor"]
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        late = connection.transaction()
+        await late.start()
+        await connection.execute("SELECT pg_current_xact_id()")  # older than the write, and still open
+        written = (await remember(http))["id"]
+        waiting = await read_changes(http, cursor)
+        assert (waiting["items"], waiting["more"]) == ([], False)
+        await late.commit()
+    finally:
+        await connection.close()
+    assert set(await changed_since(http, waiting["next_cursor"], 1)) == {written}
+
+
+async def test_nobody_sees_changes_beyond_tenant_user_and_categories(
+    server: str, app: Application, caller: Caller
+) -> None:
+    bound, other = await make_caller(app, ["query"], ["planner"], caller), await make_caller(app)
+    async with caller.client(server) as admin, bound.client(server) as planner, other.client(server) as stranger:
+        cursor = (await read_changes(admin))["next_cursor"]
+        shown = (await remember(admin, "Maya fixes the roof.", category="tasks"))["id"]
+        hidden = (await remember(admin, category="preferences"))["id"]
+        assert set(await changed_since(admin, cursor, 2)) == {shown, hidden}
+        assert set(await changed_since(planner, cursor, 1)) == {shown}
+        for client, user in ((admin, "ben"), (admin, "nobody"), (stranger, "maya")):
+            assert (await read_changes(client, cursor, user_id=user))["items"] == []
+        assert (await read_changes(admin))["tenant_id"] == str(caller.scope.tenant_id)
+        assert (await read_changes(stranger))["tenant_id"] == str(other.scope.tenant_id)
+
+
+async def test_cursors_that_are_none_are_refused(http: httpx.AsyncClient) -> None:
+    places = [[str(2**63), ID], ["-1", ID], [1, ID], ["1", "x"], ["9" * 19, ID], [str(2**62), ID]]
+    for cursor in [*MALFORMED.values(), *map(encoded, places)]:
+        response = await http.get("/memory/changes", params={"user_id": "maya", "cursor": cursor})
+        refused(response, 422, "invalid_cursor")
+    for params in ({}, {"user_id": "maya", "limit": 0}, {"user_id": "maya", "limit": 1001}):
+        refused(await http.get("/memory/changes", params=params), 422, "invalid_request")
+
+
+ID = "018f0000-0000-7000-8000-000000000000"
