@@ -1,14 +1,14 @@
 """Protocols of the services that the indexing of sources needs.
 
-Adapters are in `app.providers.parsing`.
+Adapters are in `app.providers.parsing` and `app.providers.source_folders`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from app.domain.sources.document import ParsedDocument
-from app.domain.sources.folder import FileContent, FolderEntry, FolderScan
+from app.domain.sources.folder import FileContent, FolderEntry, FolderScan, SourceRoot
 from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection
 
@@ -38,22 +38,33 @@ class DocumentParser(Protocol):
 class SourceFolders(Protocol):
     """The folders that sources may have. Nothing outside a root is read: no link is followed, no `..` taken.
 
-    Every method raises RootNotAllowed if the root is not below an allowed one, RootUnavailable if it is not there.
+    Hidden files and folders, caches and copies of editors are no part of a source (`leaves_out`). Every method raises
+    RootNotAllowed if the root is not below a folder that its tenant may use, RootUnavailable if it is not there.
     """
 
-    def check_root(self, path: str) -> str:
-        """Return the path of a root as it is stored: absolute, without links. Nothing outside the allowed is told."""
+    async def check_root(self, root: SourceRoot) -> str:
+        """Return the path of a root as it is stored: absolute, without `.`, `..` and links.
+
+        No message tells anything about what is outside the allowed folders.
+        """
 
     async def scan_folder(
-        self, root: str, include: Sequence[str], exclude: Sequence[str], max_files: int
+        self, root: SourceRoot, include: Sequence[str], exclude: Sequence[str], max_files: int
     ) -> FolderScan:
-        """Return all files below a root that the patterns let through. Raise TooManyFiles."""
+        """Return all files below a root that the patterns let through. Raise TooManyFiles, InvalidInput."""
 
-    async def read_file(self, root: str, path: str, max_bytes: int) -> FileContent | Rejection:
-        """Return the content of a file, or the reason why it cannot be read. A file that changes meanwhile is rejected."""
+    async def read_file(self, root: SourceRoot, path: str, max_bytes: int) -> FileContent | Rejection:
+        """Return the content of a file, or why it cannot be read: it is gone, too large, or changes meanwhile."""
 
-    async def list_folder(self, root: str, path: str, max_entries: int) -> list[FolderEntry]:
-        """Return the entries of a folder below a root, sorted by name. Raise NotFound, InvalidInput for a bad path."""
+    async def list_folder(self, root: SourceRoot, path: str, after: str, limit: int) -> list[FolderEntry]:
+        """Return at most `limit` entries of a folder, sorted by name, of those after the name `after`.
 
-    def watch_folders(self, roots: Sequence[str]) -> AsyncIterator[set[str]]:
-        """Yield the roots below which something changed, until the iterator is closed. Roots that vanish are left out."""
+        Raise NotFound, InvalidInput for a bad path.
+        """
+
+    def watch_folders(self, roots: Callable[[], Collection[SourceRoot]]) -> AsyncIterator[set[SourceRoot]]:
+        """Yield the roots below which something changed, and about every second a set that may be empty.
+
+        `roots` is called about every second. A root that is new, or that was missing and is there again, counts as
+        changed. Roots that are missing, or that the system cannot watch, are left out. Close the iterator at the end.
+        """

@@ -35,6 +35,8 @@ from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
 from app.domain.reflection import writing_rules as writing
 from app.domain.sources import chunking as source_chunking
+from app.domain.sources import paths as source_paths
+from app.domain.sources import patterns as source_patterns
 from app.domain.sources.document import Section
 from app.domain.turn_memory import blocks, buckets, extraction, feedback, views
 from app.prompts import ctx_reconciler
@@ -124,6 +126,13 @@ def read_turn(said: str, quote: str, value: str) -> object:
     return ctx_reconciler.read_ctx_reconciler(said, journal, answer)
 
 
+def match_patterns(text: str) -> None:
+    """Match a path of this text with patterns of many wildcards, and patterns of this text with a path."""
+    wild = source_patterns.parse_rules(("*a" * 90 + "b", "**/a/" * 30 + "b", "?*" * 90), ("*/**/" * 30 + "b",))
+    wild.takes_file((text[:255], *text[:600].split("/")))
+    source_patterns.parse_rules((text[:200],), (f"**/{text[:150]}",)).takes_file(text[:1_000].split("/"))
+
+
 FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "check_text": lambda text: text_rules.check_text(text, "turn", ANY, trim=True),
     "check_text, usual": lambda text: text_rules.check_text(text, "turn", USUAL, trim=True),
@@ -176,6 +185,8 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], object]]] = {
     "parse_question, a list": lambda text: questions.parse_question(f"list my favorite colors and {text}", TOPICS),
     "share_words": lambda text: feedback.share_words(text, [text]),
     "cut_segments": cut_source,
+    "show_path": lambda text: (source_paths.show_path(text), source_paths.split_path("a" + text[:1_000])),
+    "takes_file": match_patterns,
     "find_rst_headings": plain.find_rst_headings,
     "bucket_id": lambda text: (buckets.bucket_id(text), buckets.bucket_words(text)),
     "read_chat_request": lambda text: chat_request.read_chat_request(chat_body(text)).forwarded_body(text),

@@ -122,6 +122,7 @@ class Settings(LayeredSettings):
     blob_s3_access_key: SecretStr = SecretStr("")
     blob_s3_secret_key: SecretStr = SecretStr("")
     blob_s3_timeout_s: float = Field(default=10.0, gt=0)
+    source_roots: list[str] = Field(default=[])
     pool_min: int = Field(default=2, ge=1)
     pool_max: int = Field(default=10, ge=1)
     database_timeout_s: float = Field(default=15.0, gt=0)
@@ -162,6 +163,17 @@ class Settings(LayeredSettings):
         if len(every) != len(set(every)):
             raise ValueError("two tools have the same name")
         return names
+
+    @field_validator("source_roots")
+    @classmethod
+    def _usable_roots(cls, roots: list[str]) -> list[str]:
+        for root in roots:
+            parts = root.strip("/").split("/")
+            if not root.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in root:
+                raise ValueError("every entry is an absolute path, without '.' and '..', and not the root '/'")
+            if parts[0] in ("proc", "sys", "dev"):
+                raise ValueError("/proc, /sys and /dev hold no documents")
+        return roots
 
     @property
     def reconciles_memory(self) -> bool:

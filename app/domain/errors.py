@@ -88,6 +88,18 @@ class UpstreamNotAllowed(InvalidInput):
     code = "upstream_not_allowed"
 
 
+class RootNotAllowed(InvalidInput):
+    """The folder is not below one of the folders that `source_roots` allows to this tenant."""
+
+    code = "root_not_allowed"
+
+
+class TooManyFiles(InvalidInput):
+    """The source has more files than one source may have; narrow `include` or split the folder."""
+
+    code = "too_many_files"
+
+
 class UnknownField(InvalidInput):
     """A user's context has no such field."""
 
@@ -180,6 +192,13 @@ class WrongState(MnemaError):
     """This memory is not in a state that can be restored or changed."""
 
     code = "invalid_state"
+    status = 409
+
+
+class RootUnavailable(MnemaError):
+    """The folder is missing or cannot be read here; mount it, or correct the path."""
+
+    code = "root_unavailable"
     status = 409
 
 

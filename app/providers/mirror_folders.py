@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import secrets
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,11 +12,10 @@ from typing import Final
 from app.domain.mirror.names import OWN_PREFIX
 from app.domain.mirror.problems import FilesUnusable, StateChanged
 from app.domain.mirror.snapshot import check_path
+from app.providers import descriptors
 
 LOCK_NAME: Final = f"{OWN_PREFIX}mirror.lock"
 TEMPORARY_ENDING: Final = ".tmp"
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_FOLDER: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 _ONE_PATH: Final = _NO_FOLDER | {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENAMETOOLONG}
@@ -84,7 +82,7 @@ def open_folder(root: int, path: str, *, create: bool = False) -> Iterator[Folde
                 with suppress(FileExistsError):
                     os.mkdir(part, 0o700, dir_fd=descriptor)
                     created_in.append("/".join(parts[:count]))
-            above, descriptor = descriptor, os.open(part, _FOLDER, dir_fd=descriptor)
+            above, descriptor = descriptor, descriptors.open_inner(descriptor, part)
             os.close(above)
         yield Folder(path, descriptor, tuple(created_in))
     finally:
@@ -93,11 +91,10 @@ def open_folder(root: int, path: str, *, create: bool = False) -> Iterator[Folde
 
 def open_regular(folder: int, name: str) -> int:
     """Return the descriptor of a regular file, opened for reading. Raise StateChanged for anything else."""
-    descriptor = os.open(name, _FILE, dir_fd=folder)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise StateChanged(f"{name} is no regular file")
-    return descriptor
+    try:
+        return descriptors.open_regular(name, folder)
+    except descriptors.NotRegular as error:
+        raise StateChanged(f"{name} is no regular file") from error
 
 
 def read_whole(descriptor: int, max_bytes: int) -> bytes:

@@ -3,8 +3,17 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from uuid import UUID
 
 from app.domain.sources.rejection import Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRoot:
+    """The folder of a source. Each tenant may be allowed other folders."""
+
+    tenant_id: UUID
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +60,13 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FolderEntry:
-    """An entry of a folder. `size` is None for a folder."""
+    """An entry of a folder. `size` is None for a folder.
+
+    `problem`: the entry cannot be read; if its name cannot be used, `name` is an escaped form.
+    """
 
     name: str
     kind: EntryKind
     size: int | None
     modified_at: datetime
+    problem: Rejection | None = None

@@ -23,6 +23,10 @@ class RejectionReason(StrEnum):
     CRASHED = "crashed"
     NOT_A_FILE = "not_a_file"
     UNREADABLE = "unreadable"
+    CHANGED_MEANWHILE = "changed_meanwhile"
+    UNUSABLE_NAME = "unusable_name"
+    QUOTA = "quota"
+    ERASED = "erased"
 
 
 SENTENCES: Final = {
@@ -41,6 +45,10 @@ SENTENCES: Final = {
     RejectionReason.CRASHED: "The parser crashed.",
     RejectionReason.NOT_A_FILE: "The path is not a regular file.",
     RejectionReason.UNREADABLE: "The file is missing or may not be read.",
+    RejectionReason.CHANGED_MEANWHILE: "The file changed while it was read; the next index job reads it again.",
+    RejectionReason.UNUSABLE_NAME: "The name or path cannot be used; rename the file or a folder above it.",
+    RejectionReason.QUOTA: "The tenant's quota of documents has no room for the file.",
+    RejectionReason.ERASED: "The document has text that was erased at a person's request.",
 }
 
 

@@ -1,10 +1,10 @@
 """Reading of a file that a stranger may have made."""
 
 import os
-import stat
 from pathlib import Path
 
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.providers.descriptors import NotRegular, open_regular
 
 
 def read_bounded(path: Path, most: int, dir_fd: int | None = None) -> bytes | Rejection:
@@ -14,13 +14,13 @@ def read_bounded(path: Path, most: int, dir_fd: int | None = None) -> bytes | Re
     symbolic link. A pipe or device is not waited for. A relative path is below the folder `dir_fd`, if given.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+        fd = open_regular(path, dir_fd)
     except OSError as error:
         return Rejection(RejectionReason.UNREADABLE, error.strerror or "")
+    except NotRegular:
+        return Rejection(RejectionReason.NOT_A_FILE)
     try:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            return Rejection(RejectionReason.NOT_A_FILE)
         if found.st_size > most:
             return Rejection(RejectionReason.TOO_LARGE, f"{found.st_size} bytes; at most {most}")
         with open(fd, "rb", closefd=False) as file:

@@ -1,0 +1,185 @@
+"""The folders of sources on a POSIX file system. Every step opens folder after folder and follows no link.
+
+Below an allowed folder links are refused; the allowed folder itself, which the operator names, may be one.
+"""
+
+import asyncio
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from app.domain.errors import InvalidInput, NotFound, RootNotAllowed, RootUnavailable
+from app.domain.sources.folder import FileContent, FolderEntry, FolderScan, SourceRoot
+from app.domain.sources.paths import find_path_problem, leaves_out, split_path
+from app.domain.sources.patterns import parse_rules
+from app.domain.sources.rejection import Rejection, RejectionReason
+from app.providers.descriptors import NotRegular, open_below, open_regular
+from app.providers.source_folders_scan import FolderWalk, list_entries, stamp_of, time_of
+
+NO_ROOTS: Final = "This installation allows no folders; its operator allows them with the setting `source_roots`."
+TENANT: Final = "{tenant}"
+THREADS: Final = 4
+READ_ATTEMPTS: Final = 3
+PAUSE_S: Final = 0.05
+_LINK: Final = (errno.ENOTDIR, errno.ELOOP)
+T = TypeVar("T")
+
+
+class PosixSourceFolders:
+    """The folders below the allowed ones. `{tenant}` in an allowed folder stands for the tenant's id.
+
+    It has threads of its own: a file system that does not answer holds up nothing else.
+    """
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self._allowed = tuple(allowed)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="source-folders")
+
+    async def check_root(self, root: SourceRoot) -> str:
+        """Return the path as it is stored. Raise RootNotAllowed, RootUnavailable, InvalidInput."""
+
+        def check_opens(_stopped: threading.Event) -> str:
+            with self._open_root(root) as (path, _descriptor):
+                return path
+
+        return await self._run_in_thread(check_opens)
+
+    async def scan_folder(
+        self, root: SourceRoot, include: Sequence[str], exclude: Sequence[str], max_files: int
+    ) -> FolderScan:
+        """Return all files that the patterns let through. Raise TooManyFiles."""
+        rules = parse_rules(include, exclude)
+
+        def scan_root(stopped: threading.Event) -> FolderScan:
+            with self._open_root(root) as (_path, descriptor):
+                scan = FolderWalk(rules, max_files, stopped).scan_root(descriptor)
+                self._check_same(root, descriptor)
+                return scan
+
+        return await self._run_in_thread(scan_root)
+
+    async def read_file(self, root: SourceRoot, path: str, max_bytes: int) -> FileContent | Rejection:
+        """Return the content of a file, or why it cannot be read."""
+        try:
+            *parts, name = split_path(path)
+        except (InvalidInput, ValueError):
+            return find_path_problem(path) or Rejection(RejectionReason.UNREADABLE, "no path of a file of a source")
+
+        def read_stable(stopped: threading.Event) -> FileContent | Rejection:
+            with self._open_root(root) as (_path, descriptor):
+                return _read_below(descriptor, parts, name, max_bytes, stopped)
+
+        return await self._run_in_thread(read_stable)
+
+    async def list_folder(self, root: SourceRoot, path: str, after: str, limit: int) -> list[FolderEntry]:
+        """Return the entries after the name `after`. Raise NotFound, InvalidInput."""
+        parts = split_path(path)
+
+        def list_below(_stopped: threading.Event) -> list[FolderEntry]:
+            with self._open_root(root) as (_path, descriptor):
+                try:
+                    with open_below(descriptor, parts) as folder:
+                        return list_entries(folder, path, after, limit)
+                except OSError as error:
+                    raise NotFound(f"no such folder, or it cannot be read: {_describe(error)}") from error
+
+        return await self._run_in_thread(list_below)
+
+    @contextmanager
+    def _open_root(self, root: SourceRoot) -> Iterator[tuple[str, int]]:
+        """Yield the path and the descriptor of a root. Raise RootNotAllowed, RootUnavailable."""
+        allowed, parts = self._find_allowed(root)
+        path = "/".join((allowed, *parts))
+        try:
+            above = os.open(allowed, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise RootUnavailable(f"the folder {path} cannot be opened here: {_describe(error)}") from error
+        try:
+            with open_below(above, parts) as descriptor:
+                yield path, descriptor
+        except OSError as error:
+            raise RootUnavailable(f"the folder {path} cannot be opened here: {_describe(error)}") from error
+        finally:
+            os.close(above)
+
+    def _find_allowed(self, root: SourceRoot) -> tuple[str, tuple[str, ...]]:
+        """Return the longest allowed folder above the root, and the parts below it. Raise RootNotAllowed."""
+        parts = _split_root(root.path)
+        found: tuple[str, ...] | None = None
+        for entry in self._allowed:
+            allowed = _split_root(entry.replace(TENANT, str(root.tenant_id)))
+            if parts[: len(allowed)] == allowed and (found is None or len(allowed) > len(found)):
+                found = allowed
+        if found is None:
+            raise RootNotAllowed(None if self._allowed else NO_ROOTS)
+        if any(leaves_out(part) for part in parts[len(found) :]):
+            raise RootNotAllowed("Hidden folders and caches cannot be sources.")
+        return "/" + "/".join(found), parts[len(found) :]
+
+    def _check_same(self, root: SourceRoot, descriptor: int) -> None:
+        """Raise RootUnavailable if the root is another folder now: what was read of it says nothing any more."""
+        with self._open_root(root) as (path, now):
+            if not os.path.samestat(os.fstat(now), os.fstat(descriptor)):
+                raise RootUnavailable(f"the folder {path} was replaced meanwhile")
+
+    async def _run_in_thread(self, work: Callable[[threading.Event], T]) -> T:
+        """Run `work` in a thread of our own. If the caller is cancelled, `work` is told to stop."""
+        stopped = threading.Event()
+        try:
+            return await asyncio.wrap_future(self._threads.submit(work, stopped))
+        finally:
+            stopped.set()
+
+
+def _split_root(path: str) -> tuple[str, ...]:
+    """Return the parts of an absolute path. Raise InvalidInput."""
+    parts = tuple(part for part in path.split("/") if part)
+    if not path.startswith("/") or any(part in (".", "..") for part in parts) or find_path_problem(path):
+        raise InvalidInput("root_path: must be an absolute path without '.', '..', backslashes and control characters")
+    return parts
+
+
+def _read_below(
+    root: int, parts: Sequence[str], name: str, max_bytes: int, stopped: threading.Event
+) -> FileContent | Rejection:
+    result: FileContent | Rejection = Rejection(RejectionReason.CHANGED_MEANWHILE)
+    for attempt in range(READ_ATTEMPTS):
+        if attempt and stopped.wait(PAUSE_S):
+            break
+        try:
+            with open_below(root, parts) as folder:
+                result = _read_once(folder, name, max_bytes)
+        except NotRegular as error:
+            return Rejection(RejectionReason.NOT_A_FILE, str(error))
+        except OSError as error:
+            return Rejection(RejectionReason.UNREADABLE, _describe(error))
+        if not isinstance(result, Rejection) or result.reason is not RejectionReason.CHANGED_MEANWHILE:
+            break
+    return result
+
+
+def _read_once(folder: int, name: str, max_bytes: int) -> FileContent | Rejection:
+    now_ns = time.time_ns()
+    with open(open_regular(name, folder), "rb") as file:
+        before = os.fstat(file.fileno())
+        if before.st_size > max_bytes:
+            return Rejection(RejectionReason.TOO_LARGE, f"{before.st_size} bytes; at most {max_bytes}")
+        content = file.read(max_bytes + 1)
+        after = os.fstat(file.fileno())
+    if len(content) > max_bytes:
+        return Rejection(RejectionReason.TOO_LARGE, f"at most {max_bytes} bytes")
+    times = [(found.st_mtime_ns, found.st_ctime_ns, found.st_size) for found in (before, after)]
+    if times[0] != times[1] or len(content) != after.st_size:
+        return Rejection(RejectionReason.CHANGED_MEANWHILE)
+    return FileContent(content, stamp_of(after, now_ns), time_of(after))
+
+
+def _describe(error: OSError) -> str:
+    if error.errno in _LINK:
+        return "a link or a file is in the way; links are not followed"
+    return error.strerror or type(error).__name__
