@@ -98,7 +98,7 @@ def measure_user(user: RealisticUser, embeddings: dict[str, Embedding]) -> tuple
     """Apply the rule to all pairs of a user's memories. Return the tally and the wrong pairs."""
     said = {}
     for key, memory in user.memories.items():
-        text = embedded_text(memory.type, memory.text, memory.actor_id)
+        text = embedded_text(memory.type, memory.text, memory.actor_id, memory.source)
         assert memory.created_at is not None
         said[key] = Statement(memory.text, memory.created_at, memory.actor_id, embeddings[text].tokens)
     found = {(a, b) for a, older in said.items() for b, newer in said.items() if is_superseded(older, newer)}
@@ -111,7 +111,7 @@ def main() -> None:
     """Print precision and recall of the pairs by part, and of each user's memories."""
     pairs, users = load_pairs(), [load_user(name) for name in USERS]
     texts = {text for pair in pairs for text in (pair.older, pair.newer)}
-    texts |= {embedded_text(m.type, m.text, m.actor_id) for user in users for m in user.memories.values()}
+    texts |= {embedded_text(m.type, m.text, m.actor_id, m.source) for user in users for m in user.memories.values()}
     embeddings = asyncio.run(_embed(sorted(texts)))
     for part in PARTS:
         print(f"{part}: {count_findings((p.superseded, is_found(p, embeddings)) for p in pairs if p.part == part)}")

@@ -31,6 +31,7 @@ from app.bootstrap.parts import SharedParts
 from app.bootstrap.periodic import run_periodically
 from app.bootstrap.recall import build_recall
 from app.bootstrap.retention import build_retention
+from app.bootstrap.sources import SourceUseCases, build_folders, build_sources
 from app.bootstrap.tenancy import build_tenancy
 from app.bootstrap.turn_memory import TurnMemoryUseCases, build_turn_memory
 from app.config.loader import Policies
@@ -44,10 +45,12 @@ from app.providers.clock import SystemClock
 from app.providers.embeddings import build_embedder
 from app.providers.embeddings.measured import MeasuredEmbedder
 from app.providers.metrics import Metrics
+from app.providers.parsing.pool import PooledDocumentParser
 from app.providers.rerankers import build_reranker
 from app.providers.rerankers.measured import MeasuredReranker
 from app.providers.tokens import WordPieceCounter
 from app.providers.upstreams import build_upstream_client
+from app.source_ports import DocumentParser, SourceFolders
 from app.storage.access_log import AccessLog
 from app.storage.engine import Engine
 from app.storage.journal import Journal
@@ -102,6 +105,7 @@ class Application:
     facts: FactUseCases
     chat: ChatUseCases
     turn_memory: TurnMemoryUseCases
+    sources: SourceUseCases
     delta: ReadDelta
     threads: ReadThreads
     history: ReadHistory
@@ -132,6 +136,8 @@ class Doubles:
     chat: ChatModel | None = None
     upstream: UpstreamClient | None = None
     blobs: BlobStore | None = None
+    parser: DocumentParser | None = None
+    folders: SourceFolders | None = None
 
 
 @asynccontextmanager
@@ -155,6 +161,7 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
     chat = MeasuredChatModel(doubles.chat or build_chat_model(chat_model_settings(settings)), metrics)
     upstream = doubles.upstream or build_upstream_client(upstream_settings(settings))
     blobs = doubles.blobs or build_blobs(settings, uow)
+    parser, folders = doubles.parser or PooledDocumentParser(), doubles.folders or build_folders(settings)
     try:
         space = await require_space(uow, embedder.model, embedder.dimension)
         journal = Journal(uow, space.name, settings.erasure_secret())
@@ -162,17 +169,14 @@ async def build_application(settings: Settings, doubles: Doubles | None = None) 
         adapters = embedder, reranker, chat, metrics, clock, tokens
         access, publisher = AccessLog(uow, journal, clock), JobPublisher(broker_settings(settings))
         parts = SharedParts(
-            settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream, blobs
+            *(settings, policies, engine, uow, space, *adapters, journal, access, publisher, upstream, blobs),
+            *(parser, folders),
         )
         async with _run_in_background(_build_use_cases(parts)) as app:
             yield app
     finally:
-        await blobs.close()
-        await upstream.close()
-        await chat.close()
-        await reranker.close()
-        await embedder.close()
-        await engine.close()
+        for opened in (parser, blobs, upstream, chat, reranker, embedder, engine):
+            await opened.close()
 
 
 @asynccontextmanager
@@ -198,19 +202,17 @@ def _build_use_cases(parts: SharedParts) -> Application:
     consolidate = build_consolidation(parts.uow, parts.space, parts.journal, parts.chat, parts.policies, parts.clock)
     consent = build_consent(parts.uow, parts.journal, parts.settings.erasure_secret(), parts.policies, parts.clock)
     turn_memory = build_turn_memory(parts, limits)
+    sources = build_sources(parts, turn_memory.blobs)
     shared = parts.settings, parts.policies, parts.engine, parts.uow, parts.embedder, parts.access, tenants, limits
     return Application(
         *shared,
-        write=memory.write,
-        turns=memory.turns,
-        bulk=memory.bulk,
-        edit=memory.edit,
-        read=memory.read,
+        *(memory.write, memory.turns, memory.bulk, memory.edit, memory.read),
         query=recall.query,
         search=recall.search,
         facts=facts,
         chat=build_chat(parts, memory, facts, forgetting),
         turn_memory=turn_memory,
+        sources=sources,
         delta=recall.delta,
         threads=recall.threads,
         history=memory.history,
@@ -223,7 +225,7 @@ def _build_use_cases(parts: SharedParts) -> Application:
         consolidate=consolidate,
         consent=consent,
         jobs=build_jobs(parts),
-        run_jobs=build_job_runner(parts, memory.write, forgetting, consolidate, consent, turn_memory),
+        run_jobs=build_job_runner(parts, memory.write, forgetting, consolidate, consent, turn_memory, sources),
         readiness=build_readiness(parts),
         metrics=parts.metrics,
         read_metrics=read_metrics,

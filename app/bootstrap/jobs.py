@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.reflection import ReflectionParts, adapt_job_policy, build_reflection_jobs
+from app.bootstrap.sources import SourceUseCases
 from app.bootstrap.spaces import build_embed_missing
 from app.bootstrap.turn_memory import TurnMemoryUseCases
 from app.config.loader import load_policies
@@ -14,7 +15,7 @@ from app.storage.jobs.jobs import JobStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
-from app.usecases.jobs.handlers import job_handlers, turn_memory_handlers
+from app.usecases.jobs.handlers import job_handlers, source_handlers, turn_memory_handlers
 from app.usecases.jobs.runner import Jobs, RunJobs
 from app.usecases.memory.write import WriteMemories
 from app.usecases.retention.forgetting import ForgetMemories
@@ -27,6 +28,7 @@ def build_job_runner(
     consolidate: Consolidate,
     consent: Consent,
     turn_memory: TurnMemoryUseCases,
+    sources: SourceUseCases,
 ) -> RunJobs:
     """Build the runner of jobs, with a handler for every kind."""
     embed = build_embed_missing(parts.uow, parts.space.name, parts.embedder, parts.policies.query.exact_up_to)
@@ -37,6 +39,7 @@ def build_job_runner(
     afterwards = build_reflection_jobs(reflection, jobs)
     handlers = job_handlers(forgetting, embed, consolidate, consent, afterwards)
     handlers |= turn_memory_handlers(turn_memory.blobs, turn_memory.reconcile_memory)
+    handlers |= source_handlers(sources.index)
     return RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy)
 
 

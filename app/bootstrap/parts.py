@@ -7,6 +7,7 @@ from app.config.settings import Settings
 from app.ports import BlobStore, ChatModel, Clock, Embedder, Reranker, TokenCounter, UpstreamClient
 from app.providers.broker import JobPublisher
 from app.providers.metrics import Metrics
+from app.source_ports import DocumentParser, SourceFolders
 from app.storage.access_log import AccessLog
 from app.storage.engine import Engine
 from app.storage.journal import Journal
@@ -34,3 +35,5 @@ class SharedParts:
     publisher: JobPublisher
     upstream: UpstreamClient
     blobs: BlobStore
+    parser: DocumentParser
+    folders: SourceFolders

@@ -1,8 +1,13 @@
 """The settings of sources."""
 
+import hashlib
 from dataclasses import dataclass
+from typing import Final
 
 from app.domain.sources.policy import MIB, ParsingPolicy
+
+PARSER_VERSION: Final = 1
+"""The version of the parsers. Raise it if they cut the same file into other chunks: then all files are parsed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +61,9 @@ class SourcePolicy:
             max_pages=self.max_pages,
             max_seconds=self.parse_seconds,
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """The settings that `files.settings` keeps: those that make the chunks, a slash, and a hash of the limits."""
+        limits = hashlib.sha256(repr(self.parsing).encode()).hexdigest()[:12]
+        return f"{PARSER_VERSION}:{self.chunk_size}:{self.chunk_overlap}/{limits}"

@@ -1,7 +1,8 @@
 """Vectors of memories stored without one. The memories themselves do not change, so the journal is not involved."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
@@ -22,6 +23,7 @@ class UnembeddedMemory:
     type: str
     text: str
     actor_id: str | None
+    source: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 -- name: missing
 -- $3 the last id seen or null, $4 limit.
-SELECT m.id, m.version, m.type, m.text, m.actor_id FROM memories m
+SELECT m.id, m.version, m.type, m.text, m.actor_id, m.source FROM memories m
 WHERE m.tenant_id = $1 AND ($3::uuid IS NULL OR m.id > $3)
   AND NOT EXISTS (SELECT 1 FROM {vec} v WHERE v.tenant_id = $1 AND v.memory_id = m.id AND (NOT $2 OR v.tokens IS NOT NULL))
 ORDER BY m.id LIMIT $4
@@ -14,7 +14,7 @@ WHERE m.tenant_id = $1
 
 -- name: missing_one
 -- $3 id.
-SELECT m.id, m.version, m.type, m.text, m.actor_id FROM memories m
+SELECT m.id, m.version, m.type, m.text, m.actor_id, m.source FROM memories m
 WHERE m.tenant_id = $1 AND m.id = $3
   AND NOT EXISTS (SELECT 1 FROM {vec} v WHERE v.tenant_id = $1 AND v.memory_id = m.id AND (NOT $2 OR v.tokens IS NOT NULL))
 

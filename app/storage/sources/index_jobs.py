@@ -1,6 +1,7 @@
 """Index jobs and their progress."""
 
 from dataclasses import fields
+from enum import StrEnum
 from functools import cache
 from uuid import UUID
 
@@ -16,6 +17,22 @@ COLUMNS = (
     *("id", "source_id", "job_id", "kind", "cause", "state", "files_total", "error"),
     *("created_at", "started_at", "ended_at", "updated_at"),
 )
+
+
+class Beginning(StrEnum):
+    """The outcome of `begin_job`. `busy`: another one of the source runs; `ended`: there is nothing to do any more."""
+
+    RUNNING = "running"
+    BUSY = "busy"
+    ENDED = "ended"
+
+
+class Hold(StrEnum):
+    """The outcome of `hold_source`. `lost`: another worker may have the job; `removed`: the source is removed."""
+
+    HELD = "held"
+    LOST = "lost"
+    REMOVED = "removed"
 
 
 class IndexJobStorage:
@@ -56,6 +73,33 @@ class IndexJobStorage:
         page = after or (None, None)
         rows = await tx.fetch(_format_statement("list"), principal.tenant_id, source_id, *page, limit)
         return [_job_from_row(row) for row in rows]
+
+    async def begin_job(self, principal: Principal, index_job_id: UUID) -> Beginning:
+        """Begin an index job or go on with it."""
+        [row] = await self._uow.call(principal, _format_statement("begin"), index_job_id)
+        return Beginning(row["outcome"])
+
+    async def hold_source(
+        self, tx: WriteTx, principal: Principal, index_job: IndexJob, worker: str, *, purges: bool
+    ) -> Hold:
+        """Lock the source and the lease of the job until the transaction ends; `purges`: and the user alone."""
+        values = index_job.source_id, index_job.job_id, worker, purges
+        return Hold(await tx.fetchval(_format_statement("hold"), principal.tenant_id, *values))
+
+    async def record_plan(
+        self, tx: WriteTx, principal: Principal, index_job_id: UUID, todo: int, unchanged: int, rejected: int
+    ) -> None:
+        """Store how many files are left to do and how many stay as they are."""
+        await tx.execute(_format_statement("plan"), principal.tenant_id, index_job_id, todo, unchanged, rejected)
+
+    async def add_progress(self, tx: WriteTx, principal: Principal, index_job_id: UUID, progress: Progress) -> None:
+        """Add to the counts of a job, in the transaction of what they count."""
+        counts = (getattr(progress, name) for name in COUNTS)
+        await tx.execute(_format_statement("advance"), principal.tenant_id, index_job_id, *counts)
+
+    async def end_job(self, tx: WriteTx, principal: Principal, index_job_id: UUID, error: str | None) -> None:
+        """Mark a job done, or failed with an error: a code and a sentence."""
+        await tx.execute(_format_statement("end"), principal.tenant_id, index_job_id, error)
 
 
 def _job_from_row(row: Row) -> IndexJob:

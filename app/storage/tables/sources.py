@@ -72,6 +72,7 @@ files = Table(
     *_integers("chunk_count"),
     text_column("hosted_uri", null=True),
     Column("indexed_at", _time),
+    Column("index_job_id", UUID),
     Column("created_at", _time, nullable=False),
     Column("updated_at", _time, nullable=False),
     UniqueConstraint("tenant_id", "source_id", "path"),

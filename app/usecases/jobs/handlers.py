@@ -21,6 +21,7 @@ from app.usecases.operations.embed_missing import EmbedMissing
 from app.usecases.reflection.capture import CaptureFacts
 from app.usecases.reflection.reflect import Reflect
 from app.usecases.retention.forgetting import ForgetMemories
+from app.usecases.sources.index import IndexSources
 from app.usecases.turn_memory.blobs import StoreBlobs
 from app.usecases.turn_memory.memory_reconcile import ReconcileMemory
 
@@ -167,6 +168,11 @@ def turn_memory_handlers(blobs: StoreBlobs, memory: ReconcileMemory) -> dict[Job
         return await memory.reconcile_conversation(principal, _conversation_from_job(job))
 
     return {JobKind.blobs: sweep_blobs, JobKind.memory_reconcile: reconcile_memory}
+
+
+def source_handlers(index: IndexSources) -> dict[JobKind, Handler]:
+    """Return the handlers of sources by kind."""
+    return {JobKind.index_source: index.run_job}
 
 
 def _same_fact_handler(consolidate: Consolidate) -> Handler:

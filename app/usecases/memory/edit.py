@@ -285,7 +285,9 @@ class EditMemories:
         if not changed:
             return None, []
         try:
-            [embedding] = await self._embedder.encode_texts([embedded_text(after.type, after.text, after.actor_id)])
+            [embedding] = await self._embedder.encode_texts(
+                [embedded_text(after.type, after.text, after.actor_id, after.source)]
+            )
         except EmbedderUnavailable:
             await self._journal.record_event(principal, [edit_event(after, "update", "error")])
             raise

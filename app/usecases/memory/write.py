@@ -192,7 +192,9 @@ class WriteMemories:
     async def embed_drafts(self, principal: Principal, drafts: Sequence[NewMemory]) -> list[Embedding]:
         """Return the embeddings of `drafts`, in order. Record an event and raise EmbedderUnavailable on failure."""
         try:
-            return await self._embedder.encode_texts([embedded_text(d.type, d.text, d.actor_id) for d in drafts])
+            return await self._embedder.encode_texts(
+                [embedded_text(d.type, d.text, d.actor_id, d.source) for d in drafts]
+            )
         except EmbedderUnavailable:
             await self._journal.record_event(principal, [write_event(d, "create", "error") for d in drafts])
             raise

@@ -100,7 +100,9 @@ class EmbedMissing:
         self, principal: Principal, memories: Sequence[UnembeddedMemory], refused: list[UUID]
     ) -> int:
         async def embed_batch(batch: Sequence[UnembeddedMemory]) -> int:
-            embeddings = await self._embedder.encode_texts([embedded_text(m.type, m.text, m.actor_id) for m in batch])
+            embeddings = await self._embedder.encode_texts(
+                [embedded_text(m.type, m.text, m.actor_id, m.source) for m in batch]
+            )
             return await self._vectors.fill_vectors(principal, batch, embeddings)
 
         return await self._embed_by_halves(principal, memories, embed_batch, refused)

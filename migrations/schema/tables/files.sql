@@ -18,6 +18,7 @@ CREATE TABLE files (
     chunk_count integer NOT NULL DEFAULT 0,
     hosted_uri text,
     indexed_at timestamp with time zone,
+    index_job_id uuid,
     created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamp with time zone NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT files_pkey PRIMARY KEY (tenant_id, id),

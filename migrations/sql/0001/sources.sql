@@ -45,6 +45,7 @@ CREATE TABLE files (
     chunk_count  integer NOT NULL DEFAULT 0,
     hosted_uri   text,                           -- the blob of an uploaded file
     indexed_at   timestamptz,
+    index_job_id uuid,                           -- the job that added or changed it last: a resumed job counts it once
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (tenant_id, id),
@@ -58,7 +59,7 @@ CREATE INDEX files_of_user ON files (tenant_id, user_id, id);
 CREATE INDEX files_blob ON files (tenant_id, hosted_uri) WHERE hosted_uri IS NOT NULL;
 GRANT SELECT, INSERT, DELETE ON files TO mnema_app;
 GRANT UPDATE (filetype, size, modified_at, stamp, hash, settings, state, reason, detail, encoding, characters, chunk_count,
-              hosted_uri, indexed_at, updated_at) ON files TO mnema_app;
+              hosted_uri, indexed_at, index_job_id, updated_at) ON files TO mnema_app;
 
 -- The place of a chunk in its file, or in its turn.
 CREATE TABLE chunks (
@@ -206,3 +207,59 @@ BEGIN
     RETURN jsonb_build_object('sources', v_sources, 'files', v_files, 'chunks', v_chunks, 'index_jobs', v_jobs);
 END $$;
 GRANT EXECUTE ON FUNCTION erase_sources(uuid, text) TO mnema_app;
+-- Lock what a transaction of an index job needs, in the order of all writers: the user, alone if chunks are purged; the
+-- source; the lease of the job. Returns 'held'; 'lost' if another worker has the job or may have it, or the user was
+-- erased; 'removed' if the source is removed.
+CREATE FUNCTION hold_source(p_tenant uuid, p_source uuid, p_job uuid, p_worker text, p_purges boolean) RETURNS text
+    LANGUAGE plpgsql AS $$
+DECLARE
+    v_user text := (SELECT user_id FROM sources WHERE tenant_id = p_tenant AND id = p_source);
+    v_removed timestamptz;
+BEGIN
+    IF p_purges THEN
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = v_user FOR UPDATE;
+    ELSE
+        PERFORM 1 FROM users WHERE tenant_id = p_tenant AND user_id = v_user FOR KEY SHARE;
+    END IF;
+    SELECT removed_at INTO v_removed FROM sources WHERE tenant_id = p_tenant AND id = p_source FOR SHARE;
+    IF NOT FOUND THEN RETURN 'lost'; END IF;
+    PERFORM 1 FROM jobs WHERE tenant_id = p_tenant AND id = p_job AND worker = p_worker AND state = 'running' FOR SHARE;
+    IF NOT FOUND THEN RETURN 'lost'; END IF;
+    RETURN CASE WHEN v_removed IS NULL THEN 'held' ELSE 'removed' END;
+END $$;
+
+-- Begin an index job, or go on with it. Returns 'running'; 'busy' if another one of the source runs; 'ended' if there is
+-- nothing to do any more. A job of the source whose job in the queue is gone counts as failed.
+CREATE FUNCTION begin_index_job(p_tenant uuid, p_id uuid) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_job index_jobs;
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    SELECT * INTO v_job FROM index_jobs WHERE tenant_id = p_tenant AND id = p_id;
+    PERFORM 1 FROM sources WHERE tenant_id = p_tenant AND id = v_job.source_id FOR UPDATE;
+    IF NOT FOUND THEN RETURN 'ended'; END IF;
+    UPDATE index_jobs i SET state = 'failed', ended_at = clock_timestamp(), updated_at = clock_timestamp(),
+            error = 'job_failed: its job is gone'
+        WHERE tenant_id = p_tenant AND source_id = v_job.source_id AND id <> p_id AND state IN ('queued', 'running')
+          AND NOT EXISTS (SELECT FROM jobs j WHERE j.tenant_id = p_tenant AND j.id = i.job_id AND j.state IN ('queued', 'running'));
+    SELECT * INTO v_job FROM index_jobs WHERE tenant_id = p_tenant AND id = p_id;
+    IF v_job.state = 'done' THEN RETURN 'ended'; END IF;
+    IF EXISTS (SELECT FROM index_jobs WHERE tenant_id = p_tenant AND source_id = v_job.source_id AND id <> p_id
+               AND state = 'running') THEN RETURN 'busy'; END IF;
+    UPDATE index_jobs SET state = 'running', error = NULL, ended_at = NULL, started_at = coalesce(started_at, clock_timestamp()),
+            updated_at = clock_timestamp()
+        WHERE tenant_id = p_tenant AND id = p_id;
+    RETURN 'running';
+END $$;
+GRANT EXECUTE ON FUNCTION hold_source(uuid, uuid, uuid, text, boolean), begin_index_job(uuid, uuid) TO mnema_app;
+
+-- An index job fails with its job in the queue, also if no worker lives to say so.
+CREATE FUNCTION fail_index_job() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    UPDATE index_jobs SET state = 'failed', ended_at = clock_timestamp(), updated_at = clock_timestamp(),
+            error = coalesce(new.last_error, 'job_failed')
+        WHERE tenant_id = new.tenant_id AND id = (new.payload->>'index_job_id')::uuid AND state IN ('queued', 'running');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_index_failed AFTER UPDATE OF state ON jobs FOR EACH ROW
+    WHEN (new.kind = 'index_source' AND new.state = 'dead' AND old.state <> 'dead') EXECUTE FUNCTION fail_index_job();

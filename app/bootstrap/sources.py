@@ -1,0 +1,49 @@
+"""The builder of the capability `sources`: index folders and uploads."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from app.bootstrap.parts import SharedParts
+from app.config.settings import Settings
+from app.providers.source_folders import PosixSourceFolders
+from app.source_ports import SourceFolders
+from app.storage.jobs.jobs import JobStorage
+from app.storage.sources.files import FileStorage
+from app.storage.sources.index_jobs import IndexJobStorage
+from app.storage.sources.sources import SourceStorage
+from app.usecases.sources.embed_chunks import EmbedChunks
+from app.usecases.sources.index import IndexSources
+from app.usecases.sources.read_files import ReadFiles
+from app.usecases.sources.store_files import StoreFiles
+from app.usecases.turn_memory.blobs import StoreBlobs
+
+
+def build_folders(settings: Settings) -> SourceFolders:
+    """Build the adapter of folders."""
+    return cast(SourceFolders, PosixSourceFolders(settings.source_roots))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUseCases:
+    """The use-cases of one application on sources."""
+
+    index: IndexSources
+
+
+def build_sources(parts: SharedParts, blobs: StoreBlobs) -> SourceUseCases:
+    """Build the use-cases of sources. The parser's processes start with the first document."""
+    files, index_jobs = FileStorage(), IndexJobStorage(parts.uow)
+    embed = EmbedChunks(parts.embedder)
+    return SourceUseCases(
+        index=IndexSources(
+            parts.uow,
+            SourceStorage(parts.uow),
+            files,
+            index_jobs,
+            JobStorage(parts.uow, parts.policies.jobs),
+            parts.folders,
+            ReadFiles(parts.folders, blobs, parts.parser),
+            StoreFiles(parts.uow, files, index_jobs, parts.journal, embed, parts.clock),
+            parts.policies.sources,
+        )
+    )

@@ -1,0 +1,46 @@
+"""Changes of chunks as the journal takes them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from app.domain.changes import ChangeKind, MemoryChange
+from app.domain.memory.memory import NewMemory
+from app.domain.principal import Principal
+from app.domain.sources.document import Chunk
+from app.domain.sources.source import Source
+from app.ports import Embedding
+from app.storage.journal import Journal
+from app.storage.uow import WriteTx
+
+CHANGES_AT_ONCE: Final = 200
+"""Changes in one call of the journal, whose time grows faster than their number."""
+
+
+def chunk_source(source: Source, file_id: UUID, path: str, chunk: Chunk) -> Mapping[str, Any]:
+    """Return the `source` of a file's chunk. The titles over the chunk are embedded and searched with its text."""
+    place = {"source_id": str(source.id), "file_id": str(file_id), "path": path}
+    return place | ({"heading": " > ".join(chunk.heading)} if chunk.heading else {})
+
+
+def create_chunk(memory_id: UUID, new: NewMemory, actor: str, embedding: Embedding | None) -> MemoryChange:
+    """Return the change that stores a chunk. It is in no thread's delta."""
+    return MemoryChange(
+        kind=ChangeKind.created,
+        memory_id=memory_id,
+        user_id=new.user_id,
+        actor=actor,
+        new=new,
+        vector=None if embedding is None else embedding.vector,
+        tokens=None if embedding is None else embedding.tokens,
+    )
+
+
+async def purge_chunks(
+    tx: WriteTx, principal: Principal, journal: Journal, ids: Sequence[UUID], user_id: str, actor: str
+) -> None:
+    """Delete chunks for good with their text in history. The caller holds the lock of the user alone."""
+    for start in range(0, len(ids), CHANGES_AT_ONCE):
+        batch = ids[start : start + CHANGES_AT_ONCE]
+        changes = [MemoryChange(ChangeKind.purged, memory_id, user_id, actor) for memory_id in batch]
+        await journal.record(principal, changes, tx=tx)
