@@ -35,13 +35,16 @@ MAX_INDEX_BYTES: Final = 256 << 20
 class PosixMirrorFiles:
     """The files of one root, locked for this process until `close`. A second mirror of the root is refused."""
 
-    def __init__(self, root: str, max_file_bytes: int = MAX_FILE_BYTES) -> None:
-        """Open and lock the root. Raise FilesUnusable if it is missing or locked."""
+    def __init__(self, root: str, max_file_bytes: int = MAX_FILE_BYTES, *, read_only: bool = False) -> None:
+        """Open and lock the root. Raise FilesUnusable if it is missing or locked.
+
+        With `read_only` nothing is locked and no file of the root changes; the methods that write must not be called.
+        """
         with usable_files(root, whole=True):
             self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with usable_files(root, whole=True):
-                self._lock = lock_root(self._root)
+                self._lock = None if read_only else lock_root(self._root)
         except BaseException:
             os.close(self._root)
             raise
@@ -56,7 +59,8 @@ class PosixMirrorFiles:
 
     def close(self) -> None:
         """Release the lock."""
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
         os.close(self._root)
 
     def read_index(self) -> bytes | None:
@@ -85,9 +89,14 @@ class PosixMirrorFiles:
     def scan_files(self, records: Mapping[str, Record]) -> FoundFiles:
         """Return all files below the root's entries. Raise FilesUnusable."""
         with usable_files(ENTRIES, whole=True):
-            os.utime(self._lock)
-            settled_ns = os.fstat(self._lock).st_mtime_ns  # the file system's own clock
-            return scan_folder(self._root, records, settled_ns, self._max_file_bytes)
+            return scan_folder(self._root, records, self._read_clock(), self._max_file_bytes)
+
+    def _read_clock(self) -> int | None:
+        """Return the time of the file system's own clock in nanoseconds, None if nothing may be written."""
+        if self._lock is None:
+            return None
+        os.utime(self._lock)
+        return os.fstat(self._lock).st_mtime_ns
 
     def read_file(self, path: str) -> MirrorFile:
         """Return the content of a file. Raise StateChanged if it is gone or broken, FilesUnusable."""

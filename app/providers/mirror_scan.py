@@ -18,10 +18,13 @@ UNSETTLED_NS: Final = 2_500_000_000
 """Age from which a file's stamp is trusted. Coarse clocks of file systems tick every 2 s."""
 
 
-def scan_folder(root: int, records: Mapping[str, Record], now_ns: int, max_file_bytes: int) -> FoundFiles:
-    """Return the files of the entries. `now_ns` is the time of the file system's clock."""
+def scan_folder(root: int, records: Mapping[str, Record], now_ns: int | None, max_file_bytes: int) -> FoundFiles:
+    """Return the files of the entries. `now_ns` is the time of the file system's clock.
+
+    Delete the temporary files of a killed run. With `now_ns` None, delete nothing and trust no new stamp.
+    """
     known = {record.path: (entry_id, record) for entry_id, record in records.items()}
-    scan = _Scan(known, now_ns - UNSETTLED_NS, max_file_bytes)
+    scan = _Scan(known, None if now_ns is None else now_ns - UNSETTLED_NS, max_file_bytes)
     try:
         with open_folder(root, ENTRIES) as folder:
             scan.walk_folder(folder.descriptor, ENTRIES, 1)
@@ -34,7 +37,7 @@ def scan_folder(root: int, records: Mapping[str, Record], now_ns: int, max_file_
 @dataclass(slots=True)
 class _Scan:
     known: Mapping[str, tuple[str, Record]]
-    settled_ns: int
+    settled_ns: int | None
     max_file_bytes: int
     files: list[FoundFile] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
@@ -46,7 +49,8 @@ class _Scan:
         for entry in entries:
             inner = f"{path}/{entry.name}"
             if entry.name.startswith(OWN_PREFIX) and entry.name.endswith(TEMPORARY_ENDING):
-                os.unlink(entry.name, dir_fd=folder)  # of a killed run: this one holds the lock
+                if self.settled_ns is not None:
+                    os.unlink(entry.name, dir_fd=folder)  # of a killed run: this one holds the lock
             elif entry.is_dir(follow_symlinks=False):
                 if not entry.name.startswith("."):
                     self._walk_inner(folder, entry.name, inner, depth)
@@ -99,7 +103,7 @@ class _Scan:
         except OSError as error:
             self._refuse(path, f"the file cannot be read: {error.strerror}")
         else:
-            is_settled = max(stamp.mtime_ns, stamp.ctime_ns) < self.settled_ns
+            is_settled = self.settled_ns is not None and max(stamp.mtime_ns, stamp.ctime_ns) < self.settled_ns
             self.files.append(FoundFile(path, hash_text(content.text), content.id, content, stamp, is_settled))
 
     def _refuse(self, path: str, problem: str) -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from app.domain.mirror.names import OWN_PREFIX
@@ -76,10 +76,43 @@ class Snapshot:
 
 def dump_snapshot(snapshot: Snapshot, owner: str) -> bytes:
     """Return the snapshot as JSON. `owner` names the user whose entries the root mirrors."""
-    records = {entry_id: asdict(record) for entry_id, record in snapshot.records.items()}
-    pending = {path: asdict(pending) for path, pending in snapshot.pending.items()}
-    whole = {"format": _FORMAT, "owner": owner, "records": records, "pending": pending}
-    return json.dumps(whole, indent=0, sort_keys=True).encode()
+    head = f'"format": {_FORMAT}, "owner": {json.dumps(owner)}'
+    records = _dump_lines({entry_id: _record_row(record) for entry_id, record in snapshot.records.items()})
+    pending = _dump_lines({path: _pending_row(pending) for path, pending in snapshot.pending.items()})
+    return f'{{{head},\n"records": {{{records}}},\n"pending": {{{pending}}}}}\n'.encode()
+
+
+def _dump_lines(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the members of a JSON object, one a line, in order."""
+    return ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(rows.items()))
+
+
+def _record_row(record: Record) -> dict[str, Any]:
+    intent = record.intent
+    return {
+        "path": record.path,
+        "text_hash": record.text_hash,
+        "version": record.version,
+        "stamp": _stamp_row(record.stamp),
+        "intent": None
+        if intent is None
+        else {
+            "side": intent.side,
+            "text_hash": intent.text_hash,
+            "version": intent.version,
+            "stamp": _stamp_row(intent.stamp),
+        },
+    }
+
+
+def _pending_row(pending: Pending) -> dict[str, str]:
+    return {"key": pending.key, "text_hash": pending.text_hash}
+
+
+def _stamp_row(stamp: Stamp | None) -> dict[str, int] | None:
+    if stamp is None:
+        return None
+    return {"mtime_ns": stamp.mtime_ns, "ctime_ns": stamp.ctime_ns, "size": stamp.size, "inode": stamp.inode}
 
 
 def load_snapshot(content: bytes, owner: str) -> Snapshot:

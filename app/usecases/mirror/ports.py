@@ -30,6 +30,19 @@ class MirrorStore(Protocol):
         """Soft-delete the entry; a missing one is no error. Raise StateChanged if it has another version."""
 
 
+class WatchedStore(MirrorStore, Protocol):
+    """A store that lists its entries from memory, and brings them up to date when it is told to.
+
+    Both methods raise StoreAway or StoreUnusable.
+    """
+
+    def read_all(self) -> None:
+        """Read all entries anew."""
+
+    def read_changes(self) -> bool:
+        """Read what changed since the last time. Return True if an entry did."""
+
+
 class MirrorFiles(Protocol):
     """The files below one root, which this run alone writes. Paths are relative to it.
 

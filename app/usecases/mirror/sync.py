@@ -4,9 +4,10 @@ A run may end at any point. Each step is idempotent or leaves a state that the n
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from app.domain.mirror.actions import (
     Action,
@@ -33,12 +34,24 @@ MAX_PASSES = 3
 """Passes of one run. A second one settles steps that were skipped, and texts that joined other entries."""
 
 
+OnStep: TypeAlias = Callable[[int, int], None]
+"""A function that hears after each step how many steps of how many are done. It may raise to end the run."""
+
+
+def ignore_steps(_done: int, _total: int) -> None:
+    """Do nothing after a step."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An action and what became of it. `problem` is empty if it was carried out."""
+    """An action and what became of it. `problem` is empty if it was carried out.
+
+    `is_skipped`: something changed in the meantime, and the next run decides anew.
+    """
 
     action: Action
     problem: str = ""
+    is_skipped: bool = False
 
 
 @dataclass(slots=True)
@@ -48,6 +61,16 @@ class SyncReport:
     outcomes: list[Outcome] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
     snapshot_problem: str = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing was done or tried."""
+        return all(isinstance(outcome.action, Refuse) for outcome in self.outcomes)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if no step was skipped."""
+        return not any(outcome.is_skipped for outcome in self.outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +115,28 @@ def _scan_until_stable(files: MirrorFiles, snapshot: Snapshot, found: FoundFiles
     raise FilesUnusable("files keep moving while they are read; run the mirror again when they rest")
 
 
-def sync_mirror(mirror: Mirror) -> SyncReport:
+def sync_mirror(mirror: Mirror, on_step: OnStep = ignore_steps) -> SyncReport:
     """Bring both sides into step and report what was done. Raise ForeignRoot, FilesUnusable or the store's errors."""
     report = SyncReport()
     for _ in range(MAX_PASSES):
         plan, snapshot = make_plan(mirror, report)
-        outcomes = apply_plan(mirror, plan, snapshot)
-        done = [outcome for outcome in outcomes if not isinstance(outcome.action, Refuse)]
+        outcomes = apply_plan(mirror, plan, snapshot, on_step)
         report.outcomes = [*_without_refusals(report.outcomes), *outcomes]
-        if not any(outcome.problem or isinstance(outcome.action, CreateEntry) for outcome in done):
+        if not any(_needs_another_pass(outcome) for outcome in outcomes):
             break
     return report
+
+
+def _needs_another_pass(outcome: Outcome) -> bool:
+    """Return True if the next plan may differ: a text may have joined an entry, a conflict file is new."""
+    return outcome.is_skipped or (isinstance(outcome.action, CreateEntry | Conflict) and not outcome.problem)
 
 
 def _without_refusals(outcomes: list[Outcome]) -> Iterator[Outcome]:
     return (outcome for outcome in outcomes if not isinstance(outcome.action, Refuse) and not outcome.problem)
 
 
-def apply_plan(mirror: Mirror, plan: SyncPlan, snapshot: Snapshot) -> list[Outcome]:
+def apply_plan(mirror: Mirror, plan: SyncPlan, snapshot: Snapshot, on_step: OnStep = ignore_steps) -> list[Outcome]:
     """Carry out the plan and return one outcome for each action, in order.
 
     The snapshot with the intents is durable before the first step, and the final one after the last.
@@ -118,7 +145,10 @@ def apply_plan(mirror: Mirror, plan: SyncPlan, snapshot: Snapshot) -> list[Outco
     if intended != snapshot:
         mirror.files.write_index(dump_snapshot(intended, mirror.owner))
     run = _Run(mirror, dict(plan.records), dict(intended.pending))
-    outcomes = [Outcome(action, run.apply_action(action)) for action in plan.actions]
+    outcomes = []
+    for done, action in enumerate(plan.actions, 1):
+        outcomes.append(run.apply_action(action))
+        on_step(done, len(plan.actions))
     final = Snapshot(run.records, run.pending)
     if final != intended:
         mirror.files.write_index(dump_snapshot(final, mirror.owner))
@@ -140,32 +170,35 @@ class _Run:
     pending: dict[str, Pending]
     created: set[str] = field(default_factory=set)
 
-    def apply_action(self, action: Action) -> str:
-        """Carry out an action. Return why it was not, or nothing."""
+    def apply_action(self, action: Action) -> Outcome:
+        """Carry out an action and return what became of it."""
         try:
-            match action:
-                case CreateEntry():
-                    self._create_entry(action)
-                case UpdateEntry():
-                    self._update_entry(action)
-                case SoftDeleteEntry(entry=entry):
-                    self.mirror.store.soft_delete_entry(entry.id, entry.version)
-                    self.records.pop(entry.id, None)
-                case Conflict():
-                    self._keep_both(action)
-                case UpdateFile(path, text_hash, entry):
-                    self._rewrite_file(path, text_hash, entry)
-                case DeleteFile(path, entry_id, text_hash):
-                    self.mirror.files.delete_file(path, text_hash)
-                    self.records.pop(entry_id, None)
-                case WriteFile(path, entry):
-                    if entry.id not in self.created:
-                        self._write_file(path, entry)
-                case Refuse(reason=reason):
-                    return reason
-        except (StateChanged, EntryRefused) as error:
-            return str(error)
-        return ""
+            self._carry_out(action)
+        except StateChanged as error:
+            return Outcome(action, str(error), is_skipped=True)
+        except EntryRefused as error:
+            return Outcome(action, str(error))
+        return Outcome(action, action.reason if isinstance(action, Refuse) else "")
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case CreateEntry():
+                self._create_entry(action)
+            case UpdateEntry():
+                self._update_entry(action)
+            case SoftDeleteEntry(entry=entry):
+                self.mirror.store.soft_delete_entry(entry.id, entry.version)
+                self.records.pop(entry.id, None)
+            case Conflict():
+                self._keep_both(action)
+            case UpdateFile(path, text_hash, entry):
+                self._rewrite_file(path, text_hash, entry)
+            case DeleteFile(path, entry_id, text_hash):
+                self.mirror.files.delete_file(path, text_hash)
+                self.records.pop(entry_id, None)
+            case WriteFile(path, entry):
+                if entry.id not in self.created:
+                    self._write_file(path, entry)
 
     def _create_entry(self, action: CreateEntry) -> None:
         entry = self.mirror.store.create_entry(action.draft, self.pending[action.path].key)

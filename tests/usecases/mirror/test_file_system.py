@@ -15,7 +15,7 @@ from app.domain.mirror.problems import FilesUnusable, StateChanged
 from app.domain.mirror.snapshot import load_snapshot
 from app.providers import mirror_files, mirror_folders
 from app.providers.mirror_files import PosixMirrorFiles
-from app.usecases.mirror.sync import Mirror, sync_mirror
+from app.usecases.mirror.sync import Mirror, SyncReport, make_plan, sync_mirror
 from tests.usecases.mirror.memory_store import MemoryStore
 
 SECRET = render_file(MirrorFile("a secret", id="id-0"))
@@ -131,6 +131,19 @@ def test_a_second_writer_is_refused(root: Path) -> None:
     with PosixMirrorFiles(str(root)), pytest.raises(FilesUnusable, match="another mirror uses this folder"):
         PosixMirrorFiles(str(root))
     PosixMirrorFiles(str(root)).close()
+
+
+def test_files_that_are_only_read_stay_as_they_are_beside_a_writer(root: Path) -> None:
+    store = MemoryStore()
+    store.add("one")
+    with PosixMirrorFiles(str(root)) as writer:
+        sync_mirror(Mirror(writer, store, "owner"))
+        (root / "entries/chat/facts/.mnema-1.tmp").write_text("half")
+        before = {path: path.stat() for path in root.glob("**/*")}
+        with PosixMirrorFiles(str(root), read_only=True) as reader:
+            plan, _snapshot = make_plan(Mirror(reader, store, "owner"), SyncReport())
+        assert plan.actions == ()
+        assert {path: path.stat() for path in root.glob("**/*")} == before
 
 
 def test_a_missing_root_is_said(root: Path) -> None:
