@@ -1,0 +1,188 @@
+"""The entries of one user on a Mnema server. Changes are read as they come, and all entries now and then."""
+
+import hashlib
+import json
+import secrets
+from datetime import datetime
+from typing import Any, Final
+
+import httpx
+
+from app.domain.chat.memories import GLOBAL
+from app.domain.mirror.entries import Draft, MirrorEntry
+from app.domain.mirror.problems import EntryRefused, StateChanged, StoreUnusable
+from app.providers.mirror_requests import MirrorRequests, Wait, code_of, describe_refusal, json_of
+
+PAGE: Final = 200
+ROLES: Final = {"semantic": "memory", "episodic": "memory", "insight": "memory", "summary": "summary"}
+"""The mirrored types but turns, and the role of each. A chunk belongs to a document, and a procedure has two texts."""
+
+TURN_ROLES: Final = frozenset({"user", "assistant"})
+CLIENT: Final = {"X-Mnema-Client": "mirror"}
+KIND: Final = "summary_kind"
+PATIENCE_S: Final = 60.0
+
+
+class HttpMirrorStore:
+    """The entries of one user. `category` is that of entries that begin as a file; turns have their own."""
+
+    def __init__(
+        self, client: httpx.Client, user: str, category: str, wait: Wait, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._requests = MirrorRequests(client, wait, patience_s)
+        self._user = user
+        self._category = category
+        self._entries: dict[str, MirrorEntry] | None = None
+        self._cursor = ""
+
+    def read_owner(self) -> str:
+        """Return the name of the tenant and the user. Raise StoreUnusable if the key cannot read, or StoreAway."""
+        return f"{self._read_changes(None)['tenant_id']}/{self._user}"
+
+    def list_entries(self) -> list[MirrorEntry]:
+        """Return all entries that are not deleted: those read before, with what changed since."""
+        if self._entries is None:
+            self.read_all()
+        else:
+            self.read_changes()
+        return list((self._entries or {}).values())
+
+    def read_all(self) -> None:
+        """Read all entries anew. What was purged since is gone then."""
+        cursor = str(self._read_changes(None)["next_cursor"])  # before the entries, so that no change is missed
+        entries: dict[str, MirrorEntry] = {}
+        for kind in ("turn", *ROLES):
+            place = None
+            while True:
+                page = self._requests.read("/memory", user_id=self._user, type=kind, limit=PAGE, cursor=place)
+                for memory in page["items"]:
+                    if entry := entry_of(memory):
+                        entries[entry.id] = entry
+                if (place := page["next_cursor"]) is None:
+                    break
+        self._entries, self._cursor = entries, cursor
+        self.read_changes()
+
+    def read_changes(self) -> bool:
+        """Read what changed since the last time. Return True if an entry did."""
+        if self._entries is None:
+            self.read_all()
+            return True
+        before, more = dict(self._entries), True
+        while more:
+            response = self._send_changes(self._cursor)
+            if code_of(response) == "invalid_cursor":  # the server has another database
+                self.read_all()
+                break
+            page = _check_read(response)
+            for memory in page["items"]:
+                self._note(memory)
+            self._cursor, more = str(page["next_cursor"]), bool(page["more"])
+        return before != self._entries
+
+    def create_entry(self, draft: Draft, key: str) -> MirrorEntry:
+        """Create an entry and return it. The same key and draft return the first result. Raise EntryRefused."""
+        path, body = self._creation(draft)
+        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
+        headers = CLIENT | {"Idempotency-Key": f"mirror-{key}-{digest}"}
+        response = self._requests.send("POST", path, json=body, headers=headers)
+        if not response.is_success:
+            raise EntryRefused(describe_refusal(response))
+        written = json_of(response)
+        if written["id"] is None:
+            raise EntryRefused(f"the server does not store this text: {written.get('reason')}")
+        response = self._requests.send("GET", f"/memory/{written['id']}")
+        if not response.is_success:
+            raise EntryRefused("the server has deleted this text for good; change it to store it again")
+        memory = json_of(response)
+        self._note(memory)
+        if entry := entry_of(memory | {"state": "active"}):  # a deleted one is noticed by the next run
+            return entry
+        raise EntryRefused(f"the text joined the memory {written['id']}, which is not mirrored")
+
+    def update_entry(self, entry_id: str, text: str, version: int) -> MirrorEntry:
+        """Give the entry this text and return it as it is stored. Raise StateChanged or EntryRefused."""
+        response = self._change("PATCH", entry_id, version, json={"text": text})
+        if not response.is_success:
+            self._raise_refusal(response, entry_id)
+        memory = json_of(response)
+        self._note(memory)
+        if entry := entry_of(memory):
+            return entry
+        raise StateChanged(f"the entry {entry_id} was deleted in the meantime")
+
+    def soft_delete_entry(self, entry_id: str, version: int) -> None:
+        """Soft-delete the entry; a missing one is no error. Raise StateChanged if it has another version."""
+        response = self._change("DELETE", entry_id, version)
+        if not response.is_success and response.status_code != 404:
+            self._raise_refusal(response, entry_id)
+        self._forget(entry_id)
+
+    def _creation(self, draft: Draft) -> tuple[str, dict[str, Any]]:
+        """Return the route and the body that create an entry."""
+        place = {"user_id": self._user, "thread_id": draft.conversation_id}
+        moment = {"created_at": draft.created_at.isoformat()} if draft.created_at else {}
+        if draft.role in TURN_ROLES:
+            return "/turns", place | moment | {"role": draft.role, "content": draft.text}
+        kind = "summary" if draft.role == "summary" else "semantic"
+        body = place | moment | {"category": self._category, "type": kind, "text": draft.text}
+        return "/memory", body | ({"metadata": {KIND: draft.summary_kind}} if draft.summary_kind else {})
+
+    def _change(self, method: str, entry_id: str, version: int, **arguments: Any) -> httpx.Response:
+        headers = CLIENT | {"If-Match": f'"{version}"', "Idempotency-Key": f"mirror-{secrets.token_hex(16)}"}
+        return self._requests.send(method, f"/memory/{entry_id}", headers=headers, **arguments)
+
+    def _raise_refusal(self, response: httpx.Response, entry_id: str) -> None:
+        """Raise StateChanged if the entry is not as it was, after reading it anew; else EntryRefused."""
+        if response.status_code not in (404, 412) and code_of(response) != "invalid_state":
+            raise EntryRefused(describe_refusal(response))
+        found = self._requests.send("GET", f"/memory/{entry_id}")
+        if found.is_success:
+            self._note(json_of(found))
+        else:
+            self._forget(entry_id)
+        raise StateChanged(f"the entry {entry_id} changed on the server in the meantime")
+
+    def _note(self, memory: dict[str, Any]) -> None:
+        if self._entries is not None:
+            if entry := entry_of(memory):
+                self._entries[entry.id] = entry
+            else:
+                self._entries.pop(str(memory["id"]), None)
+
+    def _forget(self, entry_id: str) -> None:
+        if self._entries is not None:
+            self._entries.pop(entry_id, None)
+
+    def _read_changes(self, cursor: str | None) -> dict[str, Any]:
+        return _check_read(self._send_changes(cursor))
+
+    def _send_changes(self, cursor: str | None) -> httpx.Response:
+        params = {"user_id": self._user} | ({"cursor": cursor} if cursor else {})
+        return self._requests.send("GET", "/memory/changes", params=params)
+
+
+def _check_read(response: httpx.Response) -> dict[str, Any]:
+    if not response.is_success:
+        raise StoreUnusable(describe_refusal(response))
+    return json_of(response)
+
+
+def entry_of(memory: dict[str, Any]) -> MirrorEntry | None:
+    """Return the entry of a memory in the API's JSON; None if it is deleted or of a kind that is not mirrored.
+
+    A memory without a thread counts in every conversation, as those of the conversation `global` do.
+    """
+    role = memory["role"] if memory["type"] == "turn" else ROLES.get(memory["type"])
+    if memory["state"] != "active" or role is None or (memory["type"] == "turn" and role not in TURN_ROLES):
+        return None
+    kind = memory["metadata"].get(KIND) if role == "summary" else None
+    return MirrorEntry(
+        str(memory["id"]),
+        memory["thread_id"] or GLOBAL,
+        role,
+        datetime.fromisoformat(memory["created_at"]),
+        memory["text"],
+        int(memory["version"]),
+        kind if isinstance(kind, str) else None,
+    )
