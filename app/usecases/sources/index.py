@@ -162,7 +162,7 @@ class IndexSources:
             return job
 
         job = await self._held.run_held(run, delete_source, removal=True)
-        return {"removed": str(run.source.id), **(asdict(job.progress) if job else {})}
+        return {"source": str(run.source.id), **(asdict(job.progress) if job else {})}
 
     async def _next_files(self, run: IndexRun, after: str) -> list[KnownFile]:
         async with self._uow.read(run.principal) as tx:
