@@ -3,7 +3,7 @@
 Adapters are in `app.providers.parsing` and `app.providers.source_folders`.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -62,7 +62,7 @@ class SourceFolders(Protocol):
         Raise NotFound, InvalidInput for a bad path.
         """
 
-    def watch_folders(self, roots: Callable[[], Collection[SourceRoot]]) -> AsyncIterator[set[SourceRoot]]:
+    def watch_folders(self, roots: Callable[[], Collection[SourceRoot]]) -> AsyncGenerator[set[SourceRoot], None]:
         """Yield the roots below which something changed, and about every second a set that may be empty.
 
         `roots` is called about every second. A root that is new, or that was missing and is there again, counts as

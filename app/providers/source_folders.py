@@ -4,11 +4,12 @@ Below an allowed folder links are refused; the allowed folder itself, which the 
 """
 
 import asyncio
+import contextlib
 import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -19,7 +20,9 @@ from app.domain.sources.paths import find_path_problem, leaves_out, split_path
 from app.domain.sources.patterns import parse_rules
 from app.domain.sources.rejection import Rejection, RejectionReason
 from app.providers.descriptors import NotRegular, open_below, open_regular
+from app.providers.source_folders_plan import WatchPlanner
 from app.providers.source_folders_scan import FolderWalk, list_entries, stamp_of, time_of
+from app.providers.source_folders_watch import FolderWatch
 
 NO_ROOTS: Final = "This installation allows no folders; its operator allows them with the setting `source_roots`."
 TENANT: Final = "{tenant}"
@@ -89,6 +92,13 @@ class PosixSourceFolders:
                     raise NotFound(f"no such folder, or it cannot be read: {_describe(error)}") from error
 
         return await self._run_in_thread(list_below)
+
+    async def watch_folders(self, roots: Callable[[], Collection[SourceRoot]]) -> AsyncGenerator[set[SourceRoot], None]:
+        """Yield the roots below which something changed."""
+        watch = FolderWatch(WatchPlanner(self._open_root, self._run_in_thread))
+        async with contextlib.aclosing(watch.watch_roots(roots)) as changes:
+            async for changed in changes:
+                yield changed
 
     @contextmanager
     def _open_root(self, root: SourceRoot) -> Iterator[tuple[str, int]]:
