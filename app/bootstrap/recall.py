@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from app.bootstrap.parts import SharedParts
+from app.storage.recall.chunks import ChunkReader
 from app.storage.recall.delta import DeltaStorage
 from app.storage.recall.search import SearchStorage
 from app.storage.recall.threads import ThreadStorage
 from app.usecases.facts.answer import AnswerFacts
 from app.usecases.recall.candidates import Candidates
+from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.query import QueryMemories
 from app.usecases.recall.ranking import RankMemories
@@ -28,19 +30,20 @@ class RecallUseCases:
 def build_ranking(parts: SharedParts) -> RankMemories:
     """Build the stages of a ranking."""
     search = SearchStorage(parts.space.name)
-    candidates = Candidates(search, parts.reranker, parts.policies.relevance, parts.clock)
-    return RankMemories(parts.uow, search, candidates, parts.embedder, parts.policies)
+    models = parts.policies.relevance, parts.policies.document_relevance
+    candidates = Candidates(search, parts.reranker, models, parts.clock)
+    return RankMemories(parts.uow, search, ChunkReader(), candidates, parts.embedder, parts.policies)
 
 
 def build_recall(parts: SharedParts, facts: AnswerFacts) -> RecallUseCases:
     """Build the use-cases that answer queries, search with citations, and read a thread's turns and delta."""
     uow, policies = parts.uow, parts.policies
     cursors, search = DeltaStorage(), SearchStorage(parts.space.name)
-    delta = ReadDelta(uow, cursors, policies)
+    chunks, delta = FindChunks(ChunkReader()), ReadDelta(uow, cursors, policies)
     ranks = build_ranking(parts)
     return RecallUseCases(
-        query=QueryMemories(uow, search, ranks, delta, cursors, parts.tokens, parts.access, facts, policies),
-        search=SearchMemories(uow, search, ranks, parts.tokens, parts.access, policies),
+        query=QueryMemories(uow, search, chunks, ranks, delta, cursors, parts.tokens, parts.access, facts, policies),
+        search=SearchMemories(uow, search, chunks, ranks, parts.tokens, parts.access, policies),
         delta=delta,
         threads=ReadThreads(uow, ThreadStorage()),
     )

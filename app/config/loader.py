@@ -143,6 +143,7 @@ class Policies:
     categories: CategoryPolicy
     bands: MergeBands
     relevance: RelevanceModel | None = None
+    document_relevance: RelevanceModel | None = None
 
     @property
     def configuration_warnings(self) -> tuple[str, ...]:
@@ -173,7 +174,7 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
     query = build_policy(QueryPolicy, raw["query"], "query")
     build_policy(TextLimits, check_mapping(raw["write"], "write").get("text_limits", {}), "write.text_limits")
     delta, turns = build_policy(DeltaPolicy, raw["delta"], "delta"), build_policy(TurnPolicy, raw["turns"], "turns")
-    chat = build_policy(ChatPolicy, raw["chat"], "chat")
+    chat, sources = build_policy(ChatPolicy, raw["chat"], "chat"), build_policy(SourcePolicy, raw["sources"], "sources")
     categories = load_categories(directory / "memory_cat_config.yaml", query.rag_length)
     _check_category(categories, turns, "turns")
     return Policies(
@@ -197,21 +198,27 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
             categories, build_policy(TurnMemoryPolicy, raw["turn_memory"], "turn_memory"), "turn_memory"
         ),
         reconcile=build_policy(ReconcilePolicy, raw["reconcile"], "reconcile"),
-        sources=build_policy(SourcePolicy, raw["sources"], "sources"),
+        sources=sources,
         turn_category=turns.category,
-        profiles=_load_profiles(raw["profiles"], query.profile, chat.profile),
+        profiles=_load_profiles(raw["profiles"], query=query.profile, chat=chat.profile, sources=sources.profile),
         categories=categories,
         bands=_load_model_file(MergeBands, directory, f"{model}.yaml") or MergeBands(),
-        relevance=_load_model_file(RelevanceModel, directory, f"{model}.relevance.yaml"),
+        **_load_relevance(directory, model),
     )
 
 
-def _load_profiles(values: Any, default: str, chat: str) -> dict[str, RankingProfile]:
+def _load_relevance(directory: Path, model: str) -> dict[str, RelevanceModel | None]:
+    """Return the relevance models of memories and of chunks."""
+    files = {"relevance": "relevance", "document_relevance": "documents"}
+    return {name: _load_model_file(RelevanceModel, directory, f"{model}.{file}.yaml") for name, file in files.items()}
+
+
+def _load_profiles(values: Any, **used: str) -> dict[str, RankingProfile]:
     profiles = {}
     for name, body in check_mapping(values, "profiles").items():
         where = f"profiles.{name}"
         profiles[name] = build_policy(RankingProfile, {"name": name, **check_mapping(body, where)}, where)
-    for where, name in (("query", default), ("chat", chat)):
+    for where, name in used.items():
         if name not in profiles:
             raise ConfigError(f"{where}.profile {name!r} is not one of {', '.join(profiles)}")
     return profiles

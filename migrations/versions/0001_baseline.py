@@ -26,6 +26,7 @@ CAPABILITIES = (
     "chat",
     "turn_memory",
     "sources",
+    "recall_chunks",
     "security",
     "first_space",
 )

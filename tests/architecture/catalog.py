@@ -19,6 +19,7 @@ DEFINERS = {
     "jobs_behind()": "mnema_jobs",
     "paused_jobs()": "mnema_jobs",
     "list_tenants()": "mnema_auth",
+    "search_chunks(bigint,text,text[],jsonb,integer)": "mnema_search",
     "search_lexical(bigint,text,text[],jsonb,integer)": "mnema_search",
     "tagged_artifacts(text,text,timestamp with time zone,integer)": "mnema_search",
 }

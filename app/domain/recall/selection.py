@@ -1,13 +1,14 @@
 """Selection: which scored candidates are answered, and why the others are dropped."""
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from app.domain.recall.profiles import RankingProfile
 from app.domain.recall.scoring import ScoredCandidate, candidate_relevance
 
+T = TypeVar("T")
 DropReason = Literal[
     "threshold", "score_threshold", "rag_length", "rank", "diversity", "relevance", "question", "duplicate"
 ]
@@ -115,3 +116,15 @@ def _diverse_places(pool: Sequence[ScoredCandidate], wanted: int, weight: float)
         if (row := row_of.get(chosen[-1])) is not None:
             redundancy = np.maximum(redundancy, vectors @ vectors[row])
     return chosen
+
+
+def merge_ordered(some: Sequence[T], others: Sequence[T], worth: Callable[[T], float]) -> list[T]:
+    """Return both sequences as one. Each keeps its order; of two next items the one with more worth comes first."""
+    result: list[T] = []
+    at = 0
+    for item in some:
+        while at < len(others) and worth(others[at]) > worth(item):
+            result.append(others[at])
+            at += 1
+        result.append(item)
+    return [*result, *others[at:]]

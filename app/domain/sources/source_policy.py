@@ -19,6 +19,7 @@ class SourcePolicy:
     - `max_files`: files of one source.
     - `tenant_bytes`, `tenant_chunks`: the quota of a tenant: bytes of indexed files, and chunks.
     - `answer_chunks`: the most chunks in an answer of memory.query; `answer_share`: their most of its budget.
+    - `profile`: the ranking profile of chunks. `min_relevance`: the least relevance of an answered chunk.
     - `turn_characters`: a longer turn is cut into chunks.
     - `rescan_s`: seconds after which a watched folder is scanned although nothing was noticed.
     - `slice_s`: seconds after which an index job lets others run, and then goes on.
@@ -34,6 +35,8 @@ class SourcePolicy:
     tenant_chunks: int = 500_000
     answer_chunks: int = 5
     answer_share: float = 0.6
+    profile: str = "documents"
+    min_relevance: float = 0.05
     turn_characters: int = 1_600
     rescan_s: int = 600
     slice_s: int = 240
@@ -46,6 +49,8 @@ class SourcePolicy:
             raise ValueError("tenant_bytes and tenant_chunks must be at least 0")
         if not 0 <= self.answer_chunks <= 50 or not 0 <= self.answer_share <= 1:
             raise ValueError("answer_chunks must be from 0 to 50, answer_share from 0 to 1")
+        if not 0 <= self.min_relevance <= 1:
+            raise ValueError("min_relevance must be from 0 to 1")
         if self.turn_characters < self.chunk_size:
             raise ValueError("turn_characters must be at least chunk_size")
         if self.rescan_s < 10 or not 1 <= self.slice_s <= 3_600:

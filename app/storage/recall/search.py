@@ -26,8 +26,10 @@ class Search:
     """The filters of a search and the number of candidates of each kind. A `vector` of None means lexical only.
 
     `with_vectors`: candidates have their vectors and the hashes of their texts.
-    `beside`: neighbouring turns of this many best candidates of each kind become candidates too. `exact`: the largest
-    number of memories of a tenant that are all compared, without the approximate index.
+    `chunks`: this many chunks by vector and as many by words are candidates too, of `chunk_categories` and found in a
+    search of their own; no other candidate is a chunk. `beside`: neighbouring turns of this many best candidates of
+    each kind become candidates too. `exact`: the largest number of memories of a tenant that are all compared, without
+    the approximate index.
     """
 
     filters: Filters
@@ -42,6 +44,8 @@ class Search:
     beside: int = 0
     exact: int = 5000
     left_out: dict[str, Any] | None = None
+    chunks: int = 0
+    chunk_categories: tuple[str, ...] = ()
 
     @property
     def row_conditions(self) -> dict[str, Any] | None:
@@ -75,10 +79,10 @@ class SearchStorage:
         self._answer = load_statements("recall/search.sql")["answer"]
 
     async def find_candidates(self, tx: ReadTx, principal: Principal, search: Search) -> list[Candidate]:
-        """Return the best `dense` memories by cosine, the best `lexical` by ts_rank, and the turns beside them."""
+        """Return the best `dense` memories by cosine, the best `lexical` by ts_rank, turns beside them, and chunks."""
         row = await tx.fetchrow(
             self._recall,
-            *_filter_arguments(principal, search),
+            *filter_arguments(principal, search),
             search.text,
             None if search.vector is None else HalfVector(search.vector),
             search.dense,
@@ -88,6 +92,8 @@ class SearchStorage:
             search.exact,
             search.with_tokens,
             search.with_vectors,
+            search.chunks,
+            list(search.chunk_categories),
         )
         return [] if row is None or row["id"] is None else _candidates_from_row(row)
 
@@ -112,7 +118,7 @@ class SearchStorage:
         ids = list(chosen)
         limits = (related, len(ids) if first is None else first)
         rows = await tx.fetch(
-            self._answer, *_filter_arguments(principal, search), list(whole), whole_limit, ids, *limits
+            self._answer, *filter_arguments(principal, search), list(whole), whole_limit, ids, *limits
         )
         memories = FoundMemories()
         for row in rows:
@@ -126,7 +132,8 @@ class SearchStorage:
         return memories
 
 
-def _filter_arguments(principal: Principal, search: Search) -> tuple[Any, ...]:
+def filter_arguments(principal: Principal, search: Search) -> tuple[Any, ...]:
+    """Return the first arguments of every statement: tenant, user, categories and filters."""
     return principal.tenant_id, search.filters.user_id, list(search.categories), search.row_conditions
 
 

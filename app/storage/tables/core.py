@@ -27,9 +27,11 @@ from app.storage.tables.base import bigint_column, id_column, metadata, tenant_c
 
 _time = DateTime(timezone=True)
 _tsv = (
-    "to_tsvector('english', coalesce(actor_id, '') || ' ' || text || ' ' || coalesce(steps_text, '')) || "
-    "array_to_tsvector(ARRAY['_t' || "
-    "replace(tenant_id::text, '-', ''), '_u' || user_pk::text])"
+    "to_tsvector('english', coalesce(actor_id, '') || ' ' || text || ' ' || coalesce(steps_text, '') "
+    "|| CASE WHEN type = 'chunk' THEN ' ' || coalesce(source->>'heading', '') ELSE '' END) "
+    "|| array_to_tsvector(CASE WHEN type = 'chunk' "
+    "THEN ARRAY['_ct' || replace(tenant_id::text, '-', ''), '_cu' || user_pk::text] "
+    "ELSE ARRAY['_t' || replace(tenant_id::text, '-', ''), '_u' || user_pk::text] END)"
 )
 
 tenants = Table(
@@ -113,16 +115,17 @@ Index(
     memories.c.updated_at,
     postgresql_where=sql("state = 'active' AND NOT pinned"),
 )
-Index(
-    "memories_filtered",
-    memories.c.tenant_id,
-    memories.c.user_pk,
-    postgresql_include=(
-        *("id", "category", "type", "thread_id", "agent_id", "run_id", "actor_id", "role", "tags", "pinned"),
-        *("importance", "updated_at"),
-    ),
-    postgresql_where=sql("state = 'active'"),
-)
+for _name, _which in (("memories_filtered", "<>"), ("memories_chunks", "=")):
+    Index(
+        _name,
+        memories.c.tenant_id,
+        memories.c.user_pk,
+        postgresql_include=(
+            *("id", "category", "type", "thread_id", "agent_id", "run_id", "actor_id", "role", "tags", "pinned"),
+            *("importance", "updated_at"),
+        ),
+        postgresql_where=sql(f"state = 'active' AND type {_which} 'chunk'"),
+    )
 Index("memories_purgeable", memories.c.tenant_id, memories.c.purge_at, postgresql_where=sql("purge_at IS NOT NULL"))
 Index(
     "memories_summaries",

@@ -53,6 +53,7 @@ sources = Table(
     ),
     Index("sources_listed", "tenant_id", desc("created_at"), desc("id")),
     Index("sources_of_user", "tenant_id", "user_id"),
+    Index("sources_removed", "tenant_id", postgresql_where=sql("removed_at IS NOT NULL")),
 )
 files = Table(
     "files",
@@ -93,6 +94,7 @@ chunks = Table(
     *_integers("ordinal", "start_at", "end_at"),
     Column("page", Integer),
     Column("heading", ARRAY(Text), nullable=False),
+    Column("gap", Text, nullable=False, server_default=""),
     ForeignKeyConstraint(["tenant_id", "memory_id"], ["memories.tenant_id", "memories.id"], ondelete="CASCADE"),
     ForeignKeyConstraint(["tenant_id", "file_id"], ["files.tenant_id", "files.id"]),
     ForeignKeyConstraint(["tenant_id", "turn_id"], ["memories.tenant_id", "memories.id"], ondelete="CASCADE"),

@@ -36,8 +36,9 @@ MAX_QUESTION: Final = 8000
 """The characters of a message that the search reads."""
 MAX_PRESENT: Final = 64
 """The places that the first search of a scope keeps for memories that the request has already."""
-HIT_TYPES: Final = sorted(set(MemoryType) - {MemoryType.summary, MemoryType.procedural})
-"""The types of hits. The summary goes separately, and procedures are answered only to agents that ask for them."""
+HIT_TYPES: Final = sorted(set(MemoryType) - {MemoryType.summary, MemoryType.procedural, MemoryType.chunk})
+"""The types of hits. The summary goes separately, chunks have slots of their own, and procedures are answered only to
+agents that ask for them."""
 SEARCHES: Final = 4
 """Searches of one scope, each without the memories of the one before that the request has already."""
 

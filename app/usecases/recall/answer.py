@@ -10,22 +10,29 @@ from app.domain.facts.answers import FactAnswer
 from app.domain.memory.memory import Memory
 from app.domain.memory.presentation import render_bullet
 from app.domain.recall.arrangement import AnswerLimits, RankedItem
+from app.domain.recall.citations import citation_line, citation_mark
 from app.domain.recall.delta_header import Header, shrink_header
+from app.domain.recall.passages import FoundChunk, Passage, passage_line
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.token_budget import TokenBudget, line_tokens
 from app.ports import TokenCounter
 from app.storage.recall.search import Related
+from app.usecases.recall.chunks import fit_passages
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerItem:
-    """One memory of the answer. `ranked` is None for a category with context mode `all`, which is not ranked."""
+    """One memory of the answer. `ranked` is None for a category with context mode `all`, which is not ranked.
+
+    Chunks have a `mark`. The memory of a chunk has the text of its passage, and its place as `source`.
+    """
 
     memory: Memory
     text: str
     ranked: RankedItem | None = None
     strength: float | None = None
+    mark: str | None = None
 
     @property
     def scored(self) -> ScoredCandidate | None:
@@ -124,6 +131,28 @@ class AnswerBuilder:
         new.sort(key=lambda r: (places.get(r.memory.id, len(places)), -r.strength))
         for r in new[:limit]:
             self._add_item(self._answer.related, AnswerItem(r.memory, render_bullet(r.memory), strength=r.strength))
+
+    def add_chunks(self, found: Sequence[FoundChunk], reach: int, most: int, share: float) -> None:
+        """Add at most `most` chunks behind all memories, each with up to `reach` chunks before and after it.
+
+        They take at most `share` of the whole budget, and only what is left of it.
+        """
+        floor = max(0, self._budget.tokens_left - int(share * self._budget.total))
+
+        def take(passage: Passage, count: int) -> bool:
+            ranked = RankedItem(passage.found.scored, passage.also)
+            text = f"[{passage.memory.category}] {passage_line(passage)}"
+            item = AnswerItem(passage.memory, citation_line(count + 1, text), ranked, mark=citation_mark(count + 1))
+            if self._take_item(item, floor):
+                self._answer.items.append(item)
+                return True
+            return False
+
+        for passage in fit_passages(found, reach, most, take):
+            self._added.update(passage.also)
+        for one in found:
+            if (memory := one.chunk.memory).id not in self._added:
+                self._answer.left_out[memory.id] = AnswerItem(memory, "", RankedItem(one.scored))
 
     def fill_remaining(self) -> None:
         """Spend the rest of the budget on pinned categories that did not fit before."""

@@ -7,10 +7,9 @@ second answers with those that are still visible.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from uuid import UUID
 
-from app.domain.memory.memory import Memory
+from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.profiles import RankingProfile, RankingQuery
@@ -21,15 +20,14 @@ from app.ports import Clock, Reranker
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx
 
-_CATEGORY = attrgetter("category")
-
 
 class Candidates:
     """The search for candidates and the reranker's scores of them."""
 
     def __init__(
-        self, search: SearchStorage, reranker: Reranker, relevance: RelevanceModel | None, clock: Clock
+        self, search: SearchStorage, reranker: Reranker, relevance: Sequence[RelevanceModel | None], clock: Clock
     ) -> None:
+        """Keep what ranking needs. Of the models in `relevance`, the first is that of profiles that none names."""
         self._search = search
         self._relevance = relevance
         self._reranker = reranker
@@ -40,14 +38,16 @@ class Candidates:
     ) -> list[Candidate]:
         """Return candidates for every slot. Search again without the categories that fill the result alone.
 
-        `lengths` is the maximum number of answers by category, `wanted` the number in all.
+        `lengths` is the maximum number of answers by category, `wanted` the number in all. Chunks have slots of their
+        own, and the first search finds them all.
         """
         candidates: list[Candidate] = []
         categories = list(lengths)
-        while categories:
+        while categories or search.chunks:
             more = await self._search.find_candidates(tx, principal, _narrow_search(search, categories))
             candidates = list({c.id: c for c in (*candidates, *more)}.values()) if candidates else more
-            taken = Counter(map(_CATEGORY, candidates))
+            search = replace(search, chunks=0)
+            taken = Counter(c.category for c in candidates if c.type != MemoryType.chunk)
             full = {c for c in categories if taken[c] >= lengths[c]}
             if not full or sum(min(count, lengths[c]) for c, count in taken.items()) >= wanted:
                 break
@@ -58,7 +58,8 @@ class Candidates:
         self, candidates: Sequence[Candidate], profile: RankingProfile, query: RankingQuery
     ) -> list[ScoredCandidate]:
         """Return the candidates with their scores, best first."""
-        return score_candidates(candidates, profile, self._clock.now(), query, self._relevance)
+        own = (model for model in self._relevance if model is not None and profile.name in model.profiles)
+        return score_candidates(candidates, profile, self._clock.now(), query, next(own, self._relevance[0]))
 
     def needs_reranking(self, profile: RankingProfile, top_k: int) -> bool:
         """Return True if a reranker must read the best candidates, outside any transaction."""
@@ -95,4 +96,6 @@ class Candidates:
 def _narrow_search(search: Search, categories: Sequence[str]) -> Search:
     if len(categories) == len(search.categories):
         return search
+    if not categories:
+        return replace(search, categories=(), dense=0, lexical=0, beside=0, with_strengths=False)
     return replace(search, categories=tuple(categories))

@@ -16,6 +16,7 @@ from app.storage.recall.search import Related, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 from app.usecases.facts.answer import AnswerFacts
 from app.usecases.recall.answer import Answer, AnswerBuilder
+from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.ranking import RankMemories
 from app.usecases.recall.request import Query, QueryState
@@ -31,6 +32,7 @@ class QueryMemories:
         self,
         uow: UnitOfWork,
         search: SearchStorage,
+        chunks: FindChunks,
         ranks: RankMemories,
         delta: ReadDelta,
         cursors: DeltaStorage,
@@ -41,6 +43,7 @@ class QueryMemories:
     ) -> None:
         self._uow = uow
         self._search = search
+        self._chunks = chunks
         self._ranks = ranks
         self._delta = delta
         self._cursors = cursors
@@ -62,6 +65,7 @@ class QueryMemories:
         async with self._open_transaction(work) as tx:
             await self._add_delta(tx, work)
             await self._add_items(tx, work, await self._ranks.choose_ranked(tx, work.ranking, reranked))
+            await self._add_chunks(tx, work)
         answer = work.finish_answer()
         scores = [item.scored for item in answer.items]
         self._access.record_access(
@@ -77,7 +81,8 @@ class QueryMemories:
         )
         known = {name: policies.categories.get_category(name) for name in categories}
         lengths = {name: category.rag_length for name, category in known.items() if category.context == "rag"}
-        ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths)
+        slots = policies.sources.answer_chunks
+        ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths, chunks=slots)
         answer, budget = Answer(), TokenBudget(query.budget_tokens or policies.query.budget_tokens)
         builder = AnswerBuilder(answer, budget, self._tokens, full=query.full)
         return QueryState(query, ranking, [name for name in categories if name not in lengths], answer, builder)
@@ -143,6 +148,12 @@ class QueryMemories:
         related = await self._find_related(tx, work, loaded.related, most)
         work.builder.add_related(related, work.ranking.ranked, self._policies.query.related)
         work.builder.fill_remaining()
+
+    async def _add_chunks(self, tx: ReadTx, work: QueryState) -> None:
+        """Add the chosen chunks, behind all memories and within their share of the budget."""
+        policy, reach = self._policies.sources, work.query.neighbours
+        found = await self._chunks.load_chosen(tx, work.ranking, reach)
+        work.builder.add_chunks(found, reach, policy.answer_chunks, policy.answer_share)
 
     async def _find_related(
         self, tx: ReadTx, work: QueryState, related: Sequence[Related], most: int

@@ -4,14 +4,12 @@ A ranking is prepared before any transaction, because it embeds the text. A rera
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import tzinfo
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
 
 from app.config.loader import Policies
 from app.domain.changes import Observation
 from app.domain.errors import InvalidInput
-from app.domain.filters import Filters
+from app.domain.memory.memory import Memory, MemoryType
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import AnswerLimits
@@ -28,58 +26,12 @@ from app.domain.recall.selection import (
 )
 from app.domain.text_rules import normalise_text
 from app.ports import Embedder, Embedding
+from app.storage.recall.chunks import ChunkReader
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork
 from app.usecases.recall.candidates import Candidates
-
-
-class RankedRequest(Protocol):
-    """The fields of a request that ranking reads. None means the default of the configuration."""
-
-    @property
-    def query(self) -> str:
-        """The text to rank for."""
-        ...
-
-    @property
-    def filters(self) -> Filters:
-        """The conditions on memories."""
-        ...
-
-    @property
-    def left_out(self) -> dict[str, Any] | None:
-        """Further conditions for the database function `memory_matches()`."""
-        ...
-
-    @property
-    def top_k(self) -> int | None:
-        """The number of items wanted."""
-        ...
-
-    @property
-    def profile(self) -> str | None:
-        """The name of the ranking profile."""
-        ...
-
-    @property
-    def threshold(self) -> float | None:
-        """The minimum cosine similarity."""
-        ...
-
-    @property
-    def min_relevance(self) -> float | None:
-        """The minimum relevance of an item."""
-        ...
-
-    @property
-    def thread_id(self) -> str | None:
-        """The thread that decides near ties."""
-        ...
-
-    @property
-    def zone(self) -> tzinfo:
-        """The time zone of times that the text names."""
-        ...
+from app.usecases.recall.ranked_request import RankedRequest
+from app.usecases.recall.slots import ChunkSlots, choose_chunks, split_chunks
 
 
 @dataclass(slots=True)
@@ -88,7 +40,7 @@ class Ranking:
 
     `lengths`: the maximum number of candidates by ranked category. `ranked`: all candidates, best first. `dropped`:
     those that ranked too low. `degraded`: the code of an unavailable model. `answerable`: the best relevance of all
-    candidates; None if no relevance is known.
+    candidates; None if no relevance is known. `chunks`: the slots of chunks; None if no chunk is searched for.
     """
 
     principal: Principal
@@ -102,6 +54,7 @@ class Ranking:
     ranked: list[ScoredCandidate] = field(default_factory=list)
     dropped: list[DroppedCandidate] = field(default_factory=list)
     answerable: float | None = None
+    chunks: ChunkSlots | None = None
 
     def observe_search(self, items: Sequence[ScoredCandidate | None]) -> Observation:
         """Return the event that counts this search. `items` are the scores of what was answered."""
@@ -128,12 +81,14 @@ class RankMemories:
         self,
         uow: UnitOfWork,
         search: SearchStorage,
+        chunks: ChunkReader,
         candidates: Candidates,
         embedder: Embedder,
         policies: Policies,
     ) -> None:
         self._uow = uow
         self._search = search
+        self._chunks = chunks
         self._candidates = candidates
         self._embedder = embedder
         self._policies = policies
@@ -145,37 +100,69 @@ class RankMemories:
         categories: Sequence[str],
         lengths: dict[str, int],
         profile: RankingProfile | None = None,
+        chunks: int = 0,
     ) -> Ranking:
         """Return the ranking of `request` in `categories`. Only those in `lengths` are ranked.
 
-        `profile` replaces the profile that the request names. Raise InvalidInput for an empty text and an unknown
+        `profile` replaces the profile that the request names. `chunks`: the most chunks in the answer, of
+        all `categories`; none is searched for if nothing is ranked. Raise InvalidInput for an empty text and an unknown
         profile. Without the embedder the ranking is lexical.
         """
         policies = self._policies
         if not (text := normalise_text(request.query)):
             raise InvalidInput("query is empty")
         profile = profile or self._named_profile(request)
-        embedding, degraded = await self._embed_query(text) if lengths else (None, None)
+        lengths, slots = self._open_slots(request, lengths, chunks)
+        embedding, degraded = await self._embed_query(text) if lengths or slots else (None, None)
         top_k = request.top_k or policies.query.top_k
-        search = Search(
+        search = self._build_search(request, text, embedding, profile, slots)
+        search = replace(search, categories=tuple(categories), chunk_categories=tuple(categories) if slots else ())
+        word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
+        query = RankingQuery(text, *word_vectors, request.zone, request.thread_id)
+        compared = policies.relevance is not None and profile.name in policies.relevance.profiles
+        limits = AnswerLimits(top_k, {c: self._least_relevance(request, profile, c) for c in lengths}, compared)
+        return Ranking(principal, search, profile, query, request.threshold, lengths, limits, degraded, chunks=slots)
+
+    def _build_search(
+        self,
+        request: RankedRequest,
+        text: str,
+        embedding: Embedding | None,
+        profile: RankingProfile,
+        slots: ChunkSlots | None,
+    ) -> Search:
+        """Return the search of a ranking, without its categories."""
+        policy, late = self._policies.query, profile.late or (slots.profile.late if slots else 0)
+        top_k = request.top_k or policy.top_k
+        return Search(
             filters=request.filters,
             left_out=request.left_out,
-            categories=tuple(categories),
+            categories=(),
             text=text,
             vector=embedding.vector if embedding else None,
             dense=max(profile.dense_candidates, profile.pool * top_k),
             lexical=profile.lexical_candidates,
             with_vectors=profile.mmr_lambda < 1.0,
             with_strengths=profile.relation != 0,
-            with_tokens=profile.late != 0 and embedding is not None and bool(embedding.tokens),
+            with_tokens=late != 0 and embedding is not None and bool(embedding.tokens),
             beside=profile.neighbour_candidates,
-            exact=policies.query.exact_up_to,
+            exact=policy.exact_up_to,
+            chunks=slots.profile.dense_candidates if slots else 0,
         )
-        word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
-        query = RankingQuery(text, *word_vectors, request.zone, request.thread_id)
-        compared = policies.relevance is not None and profile.name in policies.relevance.profiles
-        limits = AnswerLimits(top_k, {c: self._least_relevance(request, profile, c) for c in lengths}, compared)
-        return Ranking(principal, search, profile, query, request.threshold, lengths, limits, degraded)
+
+    def _open_slots(
+        self, request: RankedRequest, lengths: dict[str, int], chunks: int
+    ) -> tuple[dict[str, int], ChunkSlots | None]:
+        """Return the categories to rank, none if the request is for chunks alone, and the slots of chunks, if any."""
+        types = ((request.filters.row_conditions() or {}) | (request.left_out or {})).get("type")
+        wanted = {types} if isinstance(types, str) else set(types or MemoryType)
+        if not lengths or not chunks or MemoryType.chunk not in wanted:
+            return lengths, None
+        named = request.profile or self._policies.sources.profile
+        own = self._policies.sources.min_relevance
+        least = own if request.min_relevance is None else request.min_relevance
+        slots = ChunkSlots(self._policies.profiles[named], chunks, least)
+        return ({} if wanted == {MemoryType.chunk} else lengths), slots
 
     def _named_profile(self, request: RankedRequest) -> RankingProfile:
         profiles = self._policies.profiles
@@ -205,15 +192,19 @@ class RankMemories:
 
         `find` replaces the search for candidates.
         """
-        top_k = ranking.limits.top_k
-        if not ranking.lengths or not self._candidates.needs_reranking(ranking.profile, top_k):
+        top_k, slots = ranking.limits.top_k, ranking.chunks
+        if (not ranking.lengths and not slots) or not self._candidates.needs_reranking(ranking.profile, top_k):
             return None
         async with self._uow.calls(ranking.principal) as tx:
             candidates = await (find or self._find_candidates)(tx, ranking)
             best = self._candidates.best_ids(candidates, ranking.profile, ranking.query, top_k, ranking.threshold)
-            texts = (await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=best)).chosen
+            loaded = (await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=best)).chosen
+            texts = list(loaded.values()) + await self._load_best_chunks(tx, ranking)
         try:
-            return await self._candidates.rerank_best(candidates, ranking.query, list(texts.values()))
+            reranked = await self._candidates.rerank_best(
+                [*candidates, *(slots.candidates if slots else ())], ranking.query, texts
+            )
+            return split_chunks(reranked, slots)
         except RerankerUnavailable as error:
             ranking.degraded = ranking.degraded or error.code
             return candidates
@@ -225,7 +216,7 @@ class RankMemories:
 
         `find` replaces the search for candidates.
         """
-        if not ranking.lengths:
+        if not ranking.lengths and not ranking.chunks:
             return []
         if reranked is None:
             candidates = await (find or self._find_candidates)(tx, ranking)
@@ -241,9 +232,28 @@ class RankMemories:
         scored, over = cap_categories(scored, ranking.lengths)
         chosen, rest = select_best(scored, top_k + profile.spare_candidates, profile)
         ranking.dropped = [*low, *unread, *irrelevant, *over, *rest]
+        self._choose_chunks(ranking)
         return chosen
 
+    def _choose_chunks(self, ranking: Ranking) -> None:
+        slots = ranking.chunks
+        if slots is None or not slots.candidates:
+            return
+        scored = self._candidates.score_candidates(slots.candidates, slots.profile, ranking.query)
+        known = [s.relevance for s in scored if s.relevance is not None]
+        ranking.answerable = max([*known, *([] if ranking.answerable is None else [ranking.answerable])], default=None)
+        ranking.dropped += choose_chunks(slots, scored, ranking.threshold)
+
+    async def _load_best_chunks(self, tx: ReadTx, ranking: Ranking) -> list[Memory]:
+        """Return the chunks that the reranker must read."""
+        if (slots := ranking.chunks) is None or not slots.candidates:
+            return []
+        best = self._candidates.best_ids(slots.candidates, slots.profile, ranking.query, slots.most, ranking.threshold)
+        loaded = await self._chunks.load_chunks(tx, ranking.principal, ranking.search, best)
+        return [chunk.memory for chunks in loaded.values() for chunk in chunks]
+
     async def _find_candidates(self, tx: ReadTx, ranking: Ranking) -> list[Candidate]:
-        return await self._candidates.find_candidates(
+        found = await self._candidates.find_candidates(
             tx, ranking.principal, ranking.search, ranking.lengths, ranking.limits.top_k
         )
+        return split_chunks(found, ranking.chunks)

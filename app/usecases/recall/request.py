@@ -16,7 +16,8 @@ class Query:
     """A query as a client sends it (`docs/contract.md`, Recall). None means the default of the configuration.
 
     `since_rev` None: the agent's cursor. `zone` is the time zone of words such as "yesterday" in `query`. The answer
-    has no turns of `thread_id` from `before_seq` on, and none of the memories `exclude_ids`.
+    has no turns of `thread_id` from `before_seq` on, and none of the memories `exclude_ids`. `neighbours`: the number
+    of chunks before and after each chunk that are answered with it.
     """
 
     agent: str
@@ -35,6 +36,7 @@ class Query:
     profile: str | None = None
     zone: tzinfo = UTC
     full: bool = False
+    neighbours: int = 0
 
     @property
     def left_out(self) -> dict[str, Any] | None:

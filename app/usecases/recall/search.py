@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Any, Final
@@ -13,6 +14,8 @@ from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import RankedItem, arrange_answer
 from app.domain.recall.citations import citation_line, citation_mark
+from app.domain.recall.passages import FoundChunk, Passage
+from app.domain.recall.selection import merge_ordered
 from app.domain.recall.token_budget import TokenBudget, line_tokens
 from app.domain.text_rules import trim_text
 from app.ports import TokenCounter
@@ -20,6 +23,7 @@ from app.storage.access_log import AccessLog
 from app.storage.recall.search import FoundMemories, SearchStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.offload import offload_if_large
+from app.usecases.recall.chunks import FindChunks, fit_passages
 from app.usecases.recall.ranking import RankMemories
 
 EVERY: Final = sys.maxsize
@@ -32,7 +36,8 @@ class SearchQuery:
 
     `filters` may name the user; without one all users of the tenant are searched. `types`: the memory types that are
     searched; empty means all but procedures. `thread_id` decides near ties and never filters. A text longer than
-    `snippet` characters is cut. Without `budget_tokens` no line is left out.
+    `snippet` characters is cut. Without `budget_tokens` no line is left out. `neighbours`: the number of chunks before
+    and after each chunk that are answered with it, as far as the snippet holds them.
     """
 
     query: str
@@ -47,6 +52,7 @@ class SearchQuery:
     profile: str | None = None
     threshold: float | None = None
     zone: tzinfo = UTC
+    neighbours: int = 0
 
     @property
     def left_out(self) -> dict[str, Any] | None:
@@ -61,13 +67,17 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One source of the answer: its `mark`, and its text as stored, cut if it is longer than the snippet."""
+    """One source of the answer: its `mark`, and its text as stored, cut if it is longer than the snippet.
+
+    `place`: that of a chunk, as Mnema knows it.
+    """
 
     mark: str
     memory: Memory
     text: str
     line: str
     ranked: RankedItem
+    place: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -88,6 +98,19 @@ class SearchAnswer:
         return "\n".join(result.line for result in self.results)
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A memory of the answer; of a chunk, its passage."""
+
+    memory: Memory
+    ranked: RankedItem
+    passage: Passage | None = None
+
+
+def _relevance_of(source: _Source) -> float:
+    return source.ranked.scored.relevance or 0.0
+
+
 class SearchMemories:
     """The use-case that searches with citations. It ranks as memory.query does, for no agent."""
 
@@ -95,6 +118,7 @@ class SearchMemories:
         self,
         uow: UnitOfWork,
         search: SearchStorage,
+        chunks: FindChunks,
         ranks: RankMemories,
         tokens: TokenCounter,
         access: AccessLog,
@@ -102,6 +126,7 @@ class SearchMemories:
     ) -> None:
         self._uow = uow
         self._search = search
+        self._chunks = chunks
         self._ranks = ranks
         self._tokens = tokens
         self._access = access
@@ -116,17 +141,21 @@ class SearchMemories:
         started = time.perf_counter()
         categories = self._policies.categories.searchable_by(principal)
         lengths = dict.fromkeys(categories, EVERY)
-        ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths)
+        top_k = query.top_k or self._policies.query.top_k
+        ranking = await self._ranks.prepare_ranking(principal, query, categories, lengths, chunks=top_k)
         reranked = await self._ranks.rerank_candidates(ranking)
         async with self._uow.calls(principal) as tx:
             chosen = await self._ranks.choose_ranked(tx, ranking, reranked)
             ids, found = [scored.candidate.id for scored in chosen], FoundMemories()
             if ids:
                 found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
+            chunks = await self._chunks.load_chosen(tx, ranking, query.neighbours)
         items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
-        snippet = query.snippet or self._policies.query.snippet
-        size = sum(min(len(memory.text), snippet) for memory in found.chosen.values())
-        answer = await offload_if_large(size, self._cite_items, items, found, snippet, query.budget_tokens)
+        snippet = query.snippet or self._default_snippet(query.neighbours)
+        listed = [_Source(found.chosen[item.scored.candidate.id], item) for item in items]
+        listed = self._mix_sources(listed, self._join_passages(chunks, query, top_k, snippet), top_k)
+        size = sum(min(len(source.memory.text), snippet) for source in listed)
+        answer = await offload_if_large(size, self._cite_sources, listed, snippet, query.budget_tokens)
         answer.degraded = ranking.degraded
         scores = [result.ranked.scored for result in answer.results]
         ids = [result.memory.id for result in answer.results]
@@ -134,18 +163,43 @@ class SearchMemories:
         answer.took_ms = round((time.perf_counter() - started) * 1000, 2)
         return answer
 
-    def _cite_items(
-        self, items: list[RankedItem], found: FoundMemories, snippet: int, budget_tokens: int | None
-    ) -> SearchAnswer:
-        """Return the items as numbered lines. A line that does not fit into the budget is left out whole."""
+    def _default_snippet(self, neighbours: int) -> int:
+        """Return the characters of a text that are answered: of a passage, all that the request asks for."""
+        wanted = (2 * neighbours + 1) * self._policies.sources.chunk_size if neighbours else 0
+        return max(self._policies.query.snippet, wanted)
+
+    def _join_passages(
+        self, chunks: Sequence[FoundChunk], query: SearchQuery, top_k: int, snippet: int
+    ) -> list[_Source]:
+        """Return the chunks with those beside them, each passage within the snippet."""
+
+        def fits(passage: Passage, _count: int) -> bool:
+            return len(passage.memory.text) <= snippet or len(passage.ids) == 1
+
+        passages = fit_passages(chunks, query.neighbours, top_k, fits)
+        return [_Source(p.memory, RankedItem(p.found.scored, p.also), p) for p in passages]
+
+    def _mix_sources(self, memories: list[_Source], chunks: list[_Source], top_k: int) -> list[_Source]:
+        """Return at most `top_k` sources, the more relevant first; each kind stays in its order.
+
+        Chunks have their share of the places, memories the others. Places that one kind does not need are free for
+        the other.
+        """
+        share = int(top_k * self._policies.sources.answer_share)
+        count = min(len(chunks), max(share, top_k - len(memories)))
+        return merge_ordered(memories[: top_k - count], chunks[:count], _relevance_of)
+
+    def _cite_sources(self, sources: list[_Source], snippet: int, budget_tokens: int | None) -> SearchAnswer:
+        """Return the sources as numbered lines. A line that does not fit into the budget is left out whole."""
         answer = SearchAnswer([])
         budget = None if budget_tokens is None else TokenBudget(budget_tokens)
-        for item in items:
-            memory, number = found.chosen[item.scored.candidate.id], len(answer.results) + 1
-            text = trim_text(memory.text, snippet)
+        for source in sources:
+            memory, number = source.memory, len(answer.results) + 1
+            text = memory.text if len(memory.text) <= snippet else trim_text(memory.text, snippet)
             line = citation_line(number, text)
             if budget is None or budget.try_spend(self._line_cost(line, budget.tokens_left)):
-                answer.results.append(SearchResult(citation_mark(number), memory, text, line, item))
+                place = source.passage.place if source.passage else None
+                answer.results.append(SearchResult(citation_mark(number), memory, text, line, source.ranked, place))
         if budget is not None:
             answer.tokens = budget.total - budget.tokens_left
         return answer

@@ -5,5 +5,5 @@ AS $function$
 BEGIN
     PERFORM create_embedding_space(p_name, p_model, p_dimension, p_partitions);
     PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each function names all other spaces
-    PERFORM create_journal(p_name), create_recall(p_name);
+    PERFORM create_journal(p_name), create_recall(p_name), create_chunk_recall(p_name);
 END $function$;

@@ -5,6 +5,7 @@ AS $function$
 DECLARE
     v_table text := 'vec_' || p_name;
     v_wide boolean := p_dimension > widest_exact();
+    v_which text;
 BEGIN
     IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
     EXECUTE format('CREATE TABLE %I (
@@ -18,12 +19,17 @@ BEGIN
         EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)
                         WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
     END LOOP;
-    -- an exact search for one user reads only this index
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s) WHERE state = ''active''',
-                   v_table, CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END);
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active''', v_table);
-    EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active''', v_table,
-                   CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END);
+    -- An exact search for one user reads only the first index. Chunks have indexes of their own, so that a hundred thousand of
+    -- them do not slow down the search for other memories.
+    FOREACH v_which IN ARRAY ARRAY['<>', '='] LOOP
+        EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s)
+                        WHERE state = ''active'' AND type %s ''chunk''', v_table,
+                       CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END, v_which);
+        EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active'' AND type %s ''chunk''',
+                       v_table, v_which);
+        EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active'' AND type %s ''chunk''', v_table,
+                       CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END, v_which);
+    END LOOP;
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', v_table);
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', v_table);
     EXECUTE format($p$CREATE POLICY tenant ON %I

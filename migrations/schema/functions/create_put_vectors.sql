@@ -50,12 +50,15 @@ END $fn$
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_limit int) RETURNS bigint LANGUAGE plpgsql AS $fn$
 DECLARE
+    v_ids uuid[];
     v_count bigint;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (ARRAY(
-        SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
-        ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    v_ids := ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active' AND type <> 'chunk'
+                   ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    v_ids := v_ids || ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active' AND type = 'chunk'
+                   ORDER BY memory_id LIMIT p_limit - cardinality(v_ids) FOR UPDATE SKIP LOCKED);
+    UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $fn$

@@ -6,10 +6,12 @@ DECLARE
     v_table text := 'vec_' || p_name;
     v_dimension int := (SELECT dimension FROM embedding_spaces WHERE name = p_name);
     v_wide boolean := v_dimension > widest_exact();
-    v_all text := format('%I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND v.category = ANY (p_categories)', v_table);
+    v_all text := format('%I v WHERE v.tenant_id = p_tenant AND v.state = ''active'' AND v.type <> ''chunk''
+        AND v.category = ANY (p_categories)', v_table);
     v_few text := format('unnest(v_found) AS f(id) JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = f.id', v_table);
     v_matching text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = ''active''
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND memory_matches(m, p_filters)', v_table);
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = ''active'' AND m.type <> ''chunk''
+        AND memory_matches(m, p_filters)', v_table);
     -- filters that the vectors' own index can apply, which is four times as fast
     v_threads text := v_all || ' AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types))';
@@ -22,13 +24,13 @@ CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_vector halfvec, p_categories te
 BEGIN
     RETURN ARRAY(SELECT x.memory_id FROM (
         (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type <> 'chunk' AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
          ORDER BY %3$s LIMIT %4$s * p_dense)
         UNION ALL
         (SELECT v.memory_id FROM %2$I v
-         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.category = ANY (p_categories)
+         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type <> 'chunk' AND v.category = ANY (p_categories)
            AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
                                              AND memory_matches(m, p_filters) OFFSET 0))
          ORDER BY (%3$s) + 0, v.memory_id LIMIT %4$s * p_dense)) s
@@ -40,7 +42,8 @@ END $fn$
              ELSE 'v.embedding <=> p_vector' END, CASE WHEN v_wide THEN 8 ELSE 1 END);
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense int,
-        p_lexical int, p_beside int, p_related int, p_exact int, p_tokens boolean, p_vectors boolean)
+        p_lexical int, p_beside int, p_related int, p_exact int, p_tokens boolean, p_vectors boolean, p_chunks int,
+        p_chunk_categories text[])
     RETURNS TABLE (id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamptz[],
         updated_at timestamptz[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity float8[],
         lexical real[], strength real[], lengths int[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
@@ -59,18 +62,21 @@ DECLARE
     v_found uuid[];
     v_ranks real[];
     v_beside uuid[];
+    v_chunks uuid[];
+    v_worded uuid[];
+    v_chunk_ranks real[];
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
     %8$s
-    IF p_vector IS NULL THEN
+    IF p_vector IS NULL OR p_dense = 0 THEN
         v_dense := '{}';
     ELSIF v_user IS NOT NULL AND p_filters IS NULL THEN
         v_dense := ARRAY(%3$s);
         IF cardinality(v_dense) < p_dense THEN
             -- without memory_matches: preparing it would take longer than running the statement
             v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                             AND m.state = 'active' AND m.category = ANY (p_categories));
+                             AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories));
         END IF;
     ELSIF v_user IS NOT NULL AND p_filters - '{thread_id,shared_thread,type,embedded}'::text[] = '{}' THEN
         v_types := CASE jsonb_typeof(p_filters->'type') WHEN 'string' THEN ARRAY[p_filters->>'type']
@@ -79,21 +85,22 @@ BEGIN
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
+                AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                         AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters));
+                         AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+                         AND memory_matches(m, p_filters));
         v_dense := ARRAY(%9$s);
     ELSE
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                         AND m.state = 'active' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+                         AND m.state = 'active' AND m.type <> 'chunk' AND memory_matches(m, p_filters) LIMIT v_few + 1);
         IF cardinality(v_found) <= v_few THEN
             v_dense := ARRAY(%9$s);
         ELSE
             v_found := NULL;  -- incomplete
             IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                                      AND m.state = 'active' LIMIT p_exact + 1) counted) > p_exact THEN
+                                      AND m.state = 'active' AND m.type <> 'chunk' LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := %6$I(p_tenant, p_vector, p_categories, p_filters, p_dense);
             ELSIF p_filters IS NULL THEN
                 v_dense := ARRAY(%4$s);
@@ -110,7 +117,8 @@ BEGIN
         v_last := coalesce(v_user, 9223372036854775807);
         v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
             WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
-              AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters) AND m.id <> ALL (v_dense)
+              AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
+              AND m.id <> ALL (v_dense)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
     END IF;
     v_found := NULL;
@@ -124,6 +132,10 @@ BEGIN
               AND m.state = 'active' AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
               AND memory_matches(m, p_filters) OFFSET 0) n
             WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside]) AND b.seq IS NOT NULL);
+    END IF;
+    IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active' AND m.type = 'chunk') THEN
+        SELECT f.near, f.worded, f.ranks INTO v_chunks, v_worded, v_chunk_ranks
+            FROM %11$I(p_tenant, p_user, p_vector, p_chunk_categories, p_filters, p_query, p_chunks, p_exact) f;
     END IF;
     RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance), array_agg(c.pinned),
         array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq), array_agg(c.actor_id),
@@ -145,15 +157,16 @@ BEGIN
                        AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
                CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding,
                CASE WHEN p_vectors THEN m.text_hash END AS text_hash
-        FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)) i
+        FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)
+              UNION SELECT unnest(v_chunks) UNION SELECT unnest(v_worded)) i
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = i.id
         LEFT JOIN %2$I v ON v.tenant_id = p_tenant AND v.memory_id = i.id
-        LEFT JOIN unnest(v_found, v_ranks) AS l(id, rank) ON l.id = i.id
+        LEFT JOIN unnest(v_found || v_worded, v_ranks || v_chunk_ranks) AS l(id, rank) ON l.id = i.id
         ORDER BY i.id) c;
 END $fn$
     $ddl$, 'recall_' || p_name, v_table, nearest_sql(v_table, v_wide, v_all || ' AND v.user_pk = v_user'),
         nearest_sql(v_table, v_wide, v_all), nearest_sql(v_table, v_wide, v_matching), 'near_' || p_name, v_dimension,
         CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
-        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads));
+        nearest_sql(v_table, v_wide, v_few), nearest_sql(v_table, v_wide, v_threads), 'find_chunks_' || p_name);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_' || p_name, 'recall_' || p_name);
 END $function$;

@@ -10,7 +10,7 @@ BEGIN
     IF NOT FOUND THEN RAISE EXCEPTION 'no embedding space % that is not active', p_name; END IF;
     PERFORM create_put_vectors(name) FROM embedding_spaces;  -- without the dropped space
     FOREACH v_part IN ARRAY ARRAY['neighbours', 'put_vectors', 'fill_vectors', 'index_vectors', 'record_changes', 'apply_changes',
-                                  'near', 'recall'] LOOP
+                                  'near', 'recall', 'near_chunks', 'find_chunks'] LOOP
         EXECUTE format('DROP FUNCTION %I', v_part || '_' || p_name);
     END LOOP;
     EXECUTE format('DROP TABLE %I', 'vec_' || p_name);

@@ -16,7 +16,7 @@ BEGIN
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
     IF p_whole <> '{}' THEN
         v_whole := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND (v_user IS NULL OR m.user_pk = v_user)
-            AND m.state = 'active' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
+            AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_whole) AND memory_matches(m, p_filters)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_whole_limit);
     END IF;
     IF p_related > 0 AND p_chosen <> '{}' THEN

@@ -1,5 +1,5 @@
 -- Each embedding space has one. This is the one of the space minilm_l6_v2.
-CREATE OR REPLACE FUNCTION public.recall_minilm_l6_v2(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense integer, p_lexical integer, p_beside integer, p_related integer, p_exact integer, p_tokens boolean, p_vectors boolean)
+CREATE OR REPLACE FUNCTION public.recall_minilm_l6_v2(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense integer, p_lexical integer, p_beside integer, p_related integer, p_exact integer, p_tokens boolean, p_vectors boolean, p_chunks integer, p_chunk_categories text[])
  RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -18,49 +18,57 @@ DECLARE
     v_found uuid[];
     v_ranks real[];
     v_beside uuid[];
+    v_chunks uuid[];
+    v_worded uuid[];
+    v_chunk_ranks real[];
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
     
-    IF p_vector IS NULL THEN
+    IF p_vector IS NULL OR p_dense = 0 THEN
         v_dense := '{}';
     ELSIF v_user IS NOT NULL AND p_filters IS NULL THEN
-        v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.category = ANY (p_categories) AND v.user_pk = v_user ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+        v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
+        AND v.category = ANY (p_categories) AND v.user_pk = v_user ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
         IF cardinality(v_dense) < p_dense THEN
             -- without memory_matches: preparing it would take longer than running the statement
             v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                             AND m.state = 'active' AND m.category = ANY (p_categories));
+                             AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories));
         END IF;
     ELSIF v_user IS NOT NULL AND p_filters - '{thread_id,shared_thread,type,embedded}'::text[] = '{}' THEN
         v_types := CASE jsonb_typeof(p_filters->'type') WHEN 'string' THEN ARRAY[p_filters->>'type']
                         WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(p_filters->'type')) END;
-        v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.category = ANY (p_categories) AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
+        v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
+        AND v.category = ANY (p_categories) AND v.user_pk = v_user AND (v_thread IS NULL OR v.thread_key = v_thread)
         AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared) AND (v_types IS NULL OR v.type = ANY (v_types)) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
         IF cardinality(v_dense) < p_dense THEN
             v_found := CASE WHEN p_filters ? 'embedded' THEN v_dense ELSE ARRAY(
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
+                AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)) END;
         END IF;
     ELSIF v_user IS NOT NULL THEN
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
-                         AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters));
+                         AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+                         AND memory_matches(m, p_filters));
         v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
     ELSE
         v_found := ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                         AND m.state = 'active' AND memory_matches(m, p_filters) LIMIT v_few + 1);
+                         AND m.state = 'active' AND m.type <> 'chunk' AND memory_matches(m, p_filters) LIMIT v_few + 1);
         IF cardinality(v_found) <= v_few THEN
             v_dense := ARRAY(SELECT v.memory_id FROM unnest(v_found) AS f(id) JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = f.id ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
         ELSE
             v_found := NULL;  -- incomplete
             IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories)
-                                      AND m.state = 'active' LIMIT p_exact + 1) counted) > p_exact THEN
+                                      AND m.state = 'active' AND m.type <> 'chunk' LIMIT p_exact + 1) counted) > p_exact THEN
                 v_dense := near_minilm_l6_v2(p_tenant, p_vector, p_categories, p_filters, p_dense);
             ELSIF p_filters IS NULL THEN
-                v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.category = ANY (p_categories) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
+                v_dense := ARRAY(SELECT v.memory_id FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant AND v.state = 'active' AND v.type <> 'chunk'
+        AND v.category = ANY (p_categories) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);
             END IF;
             IF v_dense IS NULL OR cardinality(v_dense) < p_dense THEN
                 v_dense := ARRAY(SELECT v.memory_id FROM memories m JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = m.id AND v.state = 'active'
-        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active' AND memory_matches(m, p_filters) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);  -- a small tenant, or the approximate search found too few
+        WHERE m.tenant_id = p_tenant AND m.category = ANY (p_categories) AND m.state = 'active' AND m.type <> 'chunk'
+        AND memory_matches(m, p_filters) ORDER BY (v.embedding <=> p_vector) + 0, v.memory_id LIMIT p_dense);  -- a small tenant, or the approximate search found too few
             END IF;
         END IF;
     END IF;
@@ -71,7 +79,8 @@ BEGIN
         v_last := coalesce(v_user, 9223372036854775807);
         v_dense := v_dense || ARRAY(SELECT m.id FROM memories m
             WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
-              AND m.state = 'active' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters) AND m.id <> ALL (v_dense)
+              AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
+              AND m.id <> ALL (v_dense)
             ORDER BY m.pinned DESC, m.importance DESC, m.updated_at DESC, m.id LIMIT p_dense - cardinality(v_dense));
     END IF;
     v_found := NULL;
@@ -85,6 +94,10 @@ BEGIN
               AND m.state = 'active' AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
               AND memory_matches(m, p_filters) OFFSET 0) n
             WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside]) AND b.seq IS NOT NULL);
+    END IF;
+    IF p_chunks > 0 AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.state = 'active' AND m.type = 'chunk') THEN
+        SELECT f.near, f.worded, f.ranks INTO v_chunks, v_worded, v_chunk_ranks
+            FROM find_chunks_minilm_l6_v2(p_tenant, p_user, p_vector, p_chunk_categories, p_filters, p_query, p_chunks, p_exact) f;
     END IF;
     RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance), array_agg(c.pinned),
         array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq), array_agg(c.actor_id),
@@ -106,9 +119,10 @@ BEGIN
                        AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
                CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding,
                CASE WHEN p_vectors THEN m.text_hash END AS text_hash
-        FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)) i
+        FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)
+              UNION SELECT unnest(v_chunks) UNION SELECT unnest(v_worded)) i
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = i.id
         LEFT JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = i.id
-        LEFT JOIN unnest(v_found, v_ranks) AS l(id, rank) ON l.id = i.id
+        LEFT JOIN unnest(v_found || v_worded, v_ranks || v_chunk_ranks) AS l(id, rank) ON l.id = i.id
         ORDER BY i.id) c;
 END $function$;

@@ -8,6 +8,7 @@ CREATE TABLE chunks (
     end_at integer NOT NULL,
     page integer,
     heading text[] NOT NULL,
+    gap text NOT NULL DEFAULT ''::text,
     CONSTRAINT chunks_pkey PRIMARY KEY (tenant_id, memory_id),
     CONSTRAINT chunks_of_file UNIQUE (tenant_id, file_id, ordinal) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT chunks_of_turn UNIQUE (tenant_id, turn_id, ordinal) DEFERRABLE INITIALLY DEFERRED,

@@ -29,7 +29,11 @@ CREATE TABLE memories (
 CASE
     WHEN type = 'chunk'::text THEN ' '::text || COALESCE(source ->> 'heading'::text, ''::text)
     ELSE ''::text
-END) || array_to_tsvector(ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text])) STORED,
+END) || array_to_tsvector(
+CASE
+    WHEN type = 'chunk'::text THEN ARRAY['_ct'::text || replace(tenant_id::text, '-'::text, ''::text), '_cu'::text || user_pk::text]
+    ELSE ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text]
+END)) STORED,
     stored_at timestamp with time zone NOT NULL DEFAULT now(),
     CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),
@@ -45,7 +49,8 @@ CREATE INDEX memories_by_category ON memories USING btree (tenant_id, category, 
 CREATE INDEX memories_by_created ON memories USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX memories_by_thread ON memories USING btree (tenant_id, thread_id, seq) WHERE thread_id IS NOT NULL;
 CREATE INDEX memories_by_user ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC);
-CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text;
+CREATE INDEX memories_chunks ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text AND type = 'chunk'::text;
+CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text AND type <> 'chunk'::text;
 CREATE INDEX memories_forgettable ON memories USING btree (tenant_id, updated_at) WHERE state = 'active'::text AND NOT pinned;
 CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
 CREATE INDEX memories_summaries ON memories USING btree (tenant_id, user_pk, thread_id) WHERE type = 'summary'::text AND state = 'active'::text;

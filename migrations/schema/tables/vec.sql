@@ -31,6 +31,9 @@ CREATE TABLE vec_minilm_l6_v2_p13 PARTITION OF vec_minilm_l6_v2 FOR VALUES WITH 
 CREATE TABLE vec_minilm_l6_v2_p14 PARTITION OF vec_minilm_l6_v2 FOR VALUES WITH (modulus 16, remainder 14) WITH (toast_tuple_target=8160);
 CREATE TABLE vec_minilm_l6_v2_p15 PARTITION OF vec_minilm_l6_v2 FOR VALUES WITH (modulus 16, remainder 15) WITH (toast_tuple_target=8160);
 
-CREATE INDEX vec_minilm_l6_v2_embedding_idx ON ONLY vec_minilm_l6_v2 USING hnsw (embedding halfvec_cosine_ops) WHERE indexed AND state = 'active'::text;
-CREATE INDEX vec_minilm_l6_v2_tenant_id_memory_id_idx ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, memory_id) WHERE NOT indexed AND state = 'active'::text;
-CREATE INDEX vec_minilm_l6_v2_tenant_id_user_pk_memory_id_type_category__idx ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, embedding) WHERE state = 'active'::text;
+CREATE INDEX vec_minilm_l6_v2_embedding_idx ON ONLY vec_minilm_l6_v2 USING hnsw (embedding halfvec_cosine_ops) WHERE indexed AND state = 'active'::text AND type <> 'chunk'::text;
+CREATE INDEX vec_minilm_l6_v2_embedding_idx1 ON ONLY vec_minilm_l6_v2 USING hnsw (embedding halfvec_cosine_ops) WHERE indexed AND state = 'active'::text AND type = 'chunk'::text;
+CREATE INDEX vec_minilm_l6_v2_tenant_id_memory_id_idx ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, memory_id) WHERE NOT indexed AND state = 'active'::text AND type <> 'chunk'::text;
+CREATE INDEX vec_minilm_l6_v2_tenant_id_memory_id_idx1 ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, memory_id) WHERE NOT indexed AND state = 'active'::text AND type = 'chunk'::text;
+CREATE INDEX vec_minilm_l6_v2_tenant_id_user_pk_memory_id_type_category__idx ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, embedding) WHERE state = 'active'::text AND type <> 'chunk'::text;
+CREATE INDEX vec_minilm_l6_v2_tenant_id_user_pk_memory_id_type_category_idx1 ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, embedding) WHERE state = 'active'::text AND type = 'chunk'::text;

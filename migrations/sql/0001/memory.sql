@@ -29,11 +29,13 @@ CREATE TABLE memories (
     created_at     timestamptz NOT NULL,
     updated_at     timestamptz NOT NULL,
     -- The speaker's name and the titles over a chunk can be searched too. The tenant and the user are words of the index,
-    -- which stays selective under row-level security.
+    -- which stays selective under row-level security. Those of chunks differ, so that chunks are searched apart.
     tsv            tsvector NOT NULL GENERATED ALWAYS AS (
         to_tsvector('english', coalesce(actor_id, '') || ' ' || text || ' ' || coalesce(steps_text, '')
                                || CASE WHEN type = 'chunk' THEN ' ' || coalesce(source->>'heading', '') ELSE '' END)
-        || array_to_tsvector(ARRAY['_t' || replace(tenant_id::text, '-', ''), '_u' || user_pk::text])
+        || array_to_tsvector(CASE WHEN type = 'chunk'
+                             THEN ARRAY['_ct' || replace(tenant_id::text, '-', ''), '_cu' || user_pk::text]
+                             ELSE ARRAY['_t' || replace(tenant_id::text, '-', ''), '_u' || user_pk::text] END)
     ) STORED,
     -- When Mnema stored the row. created_at may be older, as an import sets it; forgetting counts from stored_at.
     stored_at      timestamptz NOT NULL DEFAULT now(),
@@ -55,7 +57,10 @@ CREATE INDEX memories_tsv ON memories USING gin (tsv);
 -- Every column that a filter reads: a filtered query reads this index, then the vectors of the memories that match.
 CREATE INDEX memories_filtered ON memories (tenant_id, user_pk)
     INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at)
-    WHERE state = 'active';
+    WHERE state = 'active' AND type <> 'chunk';
+CREATE INDEX memories_chunks ON memories (tenant_id, user_pk)
+    INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at)
+    WHERE state = 'active' AND type = 'chunk';
 GRANT SELECT, INSERT, DELETE ON memories TO mnema_app;
 GRANT UPDATE (text, steps_text, text_hash, category, importance, pinned, tags, state, source, metadata, superseded_by,
               purge_at, version, created_at, updated_at) ON memories TO mnema_app;  -- a merge keeps the oldest created_at

@@ -58,6 +58,7 @@ CREATE FUNCTION create_embedding_space(p_name text, p_model text, p_dimension in
 DECLARE
     v_table text := 'vec_' || p_name;
     v_wide boolean := p_dimension > widest_exact();
+    v_which text;
 BEGIN
     IF p_name !~ '^[a-z][a-z0-9_]{0,40}$' THEN RAISE EXCEPTION 'invalid space name %', p_name; END IF;
     EXECUTE format('CREATE TABLE %I (
@@ -71,12 +72,17 @@ BEGIN
         EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)
                         WITH (toast_tuple_target = 8160)', v_table || '_p' || i, v_table, p_partitions, i);
     END LOOP;
-    -- an exact search for one user reads only this index
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s) WHERE state = ''active''',
-                   v_table, CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END);
-    EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active''', v_table);
-    EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active''', v_table,
-                   CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END);
+    -- An exact search for one user reads only the first index. Chunks have indexes of their own, so that a hundred thousand of
+    -- them do not slow down the search for other memories.
+    FOREACH v_which IN ARRAY ARRAY['<>', '='] LOOP
+        EXECUTE format('CREATE INDEX ON %I (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, %s)
+                        WHERE state = ''active'' AND type %s ''chunk''', v_table,
+                       CASE WHEN v_wide THEN 'signs' ELSE 'embedding' END, v_which);
+        EXECUTE format('CREATE INDEX ON %I (tenant_id, memory_id) WHERE NOT indexed AND state = ''active'' AND type %s ''chunk''',
+                       v_table, v_which);
+        EXECUTE format('CREATE INDEX ON %I USING hnsw (%s) WHERE indexed AND state = ''active'' AND type %s ''chunk''', v_table,
+                       CASE WHEN v_wide THEN 'signs bit_hamming_ops' ELSE 'embedding halfvec_cosine_ops' END, v_which);
+    END LOOP;
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', v_table);
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', v_table);
     EXECUTE format($p$CREATE POLICY tenant ON %I
@@ -143,12 +149,15 @@ END $fn$
     EXECUTE format($ddl$
 CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_limit int) RETURNS bigint LANGUAGE plpgsql AS $fn$
 DECLARE
+    v_ids uuid[];
     v_count bigint;
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
-    UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (ARRAY(
-        SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active'
-        ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    v_ids := ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active' AND type <> 'chunk'
+                   ORDER BY memory_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    v_ids := v_ids || ARRAY(SELECT memory_id FROM %2$I WHERE tenant_id = p_tenant AND NOT indexed AND state = 'active' AND type = 'chunk'
+                   ORDER BY memory_id LIMIT p_limit - cardinality(v_ids) FOR UPDATE SKIP LOCKED);
+    UPDATE %2$I SET indexed = true WHERE tenant_id = p_tenant AND memory_id = ANY (v_ids);
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $fn$
@@ -163,7 +172,7 @@ CREATE FUNCTION add_embedding_space(p_name text, p_model text, p_dimension int, 
 BEGIN
     PERFORM create_embedding_space(p_name, p_model, p_dimension, p_partitions);
     PERFORM create_put_vectors(name) FROM embedding_spaces;  -- each function names all other spaces
-    PERFORM create_journal(p_name), create_recall(p_name);
+    PERFORM create_journal(p_name), create_recall(p_name), create_chunk_recall(p_name);
 END $$;
 
 -- Drop what add_embedding_space made. The lock comes first, in the order in which writers take theirs.
@@ -176,7 +185,7 @@ BEGIN
     IF NOT FOUND THEN RAISE EXCEPTION 'no embedding space % that is not active', p_name; END IF;
     PERFORM create_put_vectors(name) FROM embedding_spaces;  -- without the dropped space
     FOREACH v_part IN ARRAY ARRAY['neighbours', 'put_vectors', 'fill_vectors', 'index_vectors', 'record_changes', 'apply_changes',
-                                  'near', 'recall'] LOOP
+                                  'near', 'recall', 'near_chunks', 'find_chunks'] LOOP
         EXECUTE format('DROP FUNCTION %I', v_part || '_' || p_name);
     END LOOP;
     EXECUTE format('DROP TABLE %I', 'vec_' || p_name);

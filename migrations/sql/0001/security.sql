@@ -36,6 +36,7 @@ CREATE POLICY claim ON job_pauses FOR SELECT TO mnema_jobs USING (true);
 
 GRANT CREATE ON SCHEMA public TO mnema_search, mnema_auth, mnema_jobs;  -- only an owner who may create can own
 ALTER FUNCTION search_lexical(bigint, text, text[], jsonb, int) OWNER TO mnema_search;
+ALTER FUNCTION search_chunks(bigint, text, text[], jsonb, int) OWNER TO mnema_search;
 ALTER FUNCTION items_naming(text) OWNER TO mnema_search;
 ALTER FUNCTION tagged_artifacts(text, text, timestamptz, int) OWNER TO mnema_search;
 ALTER FUNCTION authenticate(bytea) OWNER TO mnema_auth;

@@ -23,6 +23,7 @@ CREATE TABLE sources (
 CREATE UNIQUE INDEX sources_root ON sources (tenant_id, user_id, category, root_path) WHERE removed_at IS NULL;
 CREATE INDEX sources_listed ON sources (tenant_id, created_at DESC, id DESC);
 CREATE INDEX sources_of_user ON sources (tenant_id, user_id);
+CREATE INDEX sources_removed ON sources (tenant_id) WHERE removed_at IS NOT NULL;
 GRANT SELECT, INSERT, DELETE, UPDATE (name, include, exclude, watch, removed_at, updated_at) ON sources TO mnema_app;
 
 CREATE TABLE files (
@@ -72,6 +73,7 @@ CREATE TABLE chunks (
     end_at     integer NOT NULL,                 -- the character after the last one
     page       integer,                          -- from 1
     heading    text[] NOT NULL,                  -- from the highest title down
+    gap        text NOT NULL DEFAULT '',         -- the white space between the chunk before and this one
     PRIMARY KEY (tenant_id, memory_id),
     FOREIGN KEY (tenant_id, memory_id) REFERENCES memories (tenant_id, id) ON DELETE CASCADE,
     FOREIGN KEY (tenant_id, file_id) REFERENCES files (tenant_id, id),
@@ -82,7 +84,7 @@ CREATE TABLE chunks (
     CHECK ((file_id IS NULL) <> (turn_id IS NULL)),
     CHECK (ordinal >= 0 AND 0 <= start_at AND start_at < end_at AND page >= 1)
 );
-GRANT SELECT, INSERT, DELETE, UPDATE (ordinal, start_at, end_at, page, heading) ON chunks TO mnema_app;
+GRANT SELECT, INSERT, DELETE, UPDATE (ordinal, start_at, end_at, page, heading, gap) ON chunks TO mnema_app;
 
 CREATE TABLE index_jobs (
     tenant_id      uuid NOT NULL,

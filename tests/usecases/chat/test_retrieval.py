@@ -27,7 +27,7 @@ ANY = RetrievalOptions(top_k=5, recency_weight=0.0, score_threshold=0.0)
 
 async def remember(app: Application, caller: Caller, *texts: str, **fields: Any) -> None:
     """Store the texts as they are, oldest first: no two of them become one memory."""
-    usual = {"type": MemoryType.chunk, "category": "knowledge", "created_at": START}
+    usual = {"type": MemoryType.episodic, "category": "knowledge", "created_at": START}
     for text in texts:
         await app.write.write_memory(caller.scope, draft(text, **usual | fields))
 
@@ -201,7 +201,7 @@ async def test_a_bound_key_finds_only_its_categories(app: Application, caller: C
 
 async def test_deleted_memories_procedures_and_summaries_are_no_hits(app: Application, caller: Caller) -> None:
     await remember(app, caller, "Maya likes green tea.")
-    gone = await app.write.write_memory(caller.scope, draft("Maya likes black tea.", type=MemoryType.chunk))
+    gone = await app.write.write_memory(caller.scope, draft("Maya likes black tea.", type=MemoryType.episodic))
     assert gone.id is not None
     await app.edit.soft_delete_memory(caller.scope, gone.id)
     steps = {"type": MemoryType.procedural, "category": "procedural", "steps_text": "1. Boil water.\n2. Add tea."}
@@ -326,7 +326,7 @@ async def test_a_memory_stays_in_its_scope_however_its_vector_was_stored(
     app: Application, caller: Caller, embedder: KeepOpen, sql: asyncpg.Connection
 ) -> None:
     written = await app.write.write_memory(
-        caller.scope, draft("Maya likes green tea.", type=MemoryType.chunk, category="knowledge", thread_id="c1")
+        caller.scope, draft("Maya likes green tea.", type=MemoryType.episodic, category="knowledge", thread_id="c1")
     )
     assert written.id is not None
     await app.edit.patch_memory(caller.scope, written.id, {"text": "Maya likes black tea."}, version=None)

@@ -28,6 +28,7 @@ SEED_EXAMPLE: dict[str, Any] = {
 }
 
 
+Neighbours = Annotated[int, Field(ge=0, le=3, strict=True), Whole]
 Share = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
 
 
@@ -85,6 +86,9 @@ class QueryIn(Request):
     )
     since_rev: Sequence | None = None
     explain: bool = Field(default=False, strict=True)
+    neighbours: Neighbours | None = Field(
+        default=None, description="chunks before and after each chunk that are answered with it, as far as they fit"
+    )
     profile: Identifier | None = Field(default=None, description="ranking profile of config/policies.yaml")
     timezone: Zone = Field(
         default="UTC", description='IANA time zone of a time that the question names, such as "last week"'
@@ -109,6 +113,7 @@ class QueryIn(Request):
             profile=self.profile,
             zone=ZoneInfo(self.timezone),
             full=self.returns == "full",
+            neighbours=self.neighbours or 0,
         )
 
 
@@ -123,12 +128,16 @@ class ScoreOut(BaseModel):
 class ItemOut(BaseModel):
     """A memory of the answer.
 
-    The fields after `text` are present with return=full, `score` with return=full or explain.
+    The fields after `mark` are present with return=full, `score` with return=full or explain. A chunk always has its
+    `source`: `path`, `start` and `end` in a file, or `turn_id`, `start` and `end` in a turn.
     """
 
     id: UUID
     category: str
     text: str
+    mark: str | None = Field(
+        default=None, description="`M1`, `M2` and so on; only on chunks, whose line starts with it"
+    )
     type: TypeName | None = None
     importance: int | None = None
     pinned: bool | None = None
@@ -216,7 +225,7 @@ class AnswerOut(BaseModel):
         )
 
 
-_FULL = set(ItemOut.model_fields) - {"score", "strength", "relevance", "also", "superseded_by"}
+_FULL = set(ItemOut.model_fields) - {"score", "strength", "relevance", "also", "superseded_by", "mark"}
 
 
 def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
@@ -230,6 +239,8 @@ def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
             values["score"] = _score_out(ranked.scored)
         if explain:
             values["superseded_by"] = ranked.superseded_by
+    if item.mark is not None:
+        values |= {"mark": item.mark, "source": memory.source}
     return values | {"strength": item.strength}
 
 

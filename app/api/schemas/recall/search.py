@@ -1,5 +1,6 @@
 """Bodies of the search with citations (`docs/contract.md`, Recall)."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -8,7 +9,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.fields import Identifier, Request, TypeName, Whole, Zone, is_absent
-from app.api.schemas.recall.query import Share, round_relevance
+from app.api.schemas.recall.query import Neighbours, Share, round_relevance
 from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
 from app.domain.memory.memory import Memory, MemoryType
@@ -48,6 +49,9 @@ class MemorySearchIn(Request):
     snippet: Annotated[int, Field(ge=20, le=32_000, strict=True), Whole] | None = Field(
         default=None, description="a text of more characters is cut at a sentence or word end; by default 1,000"
     )
+    neighbours: Neighbours | None = Field(
+        default=None, description="chunks before and after each chunk that are answered with it, within the snippet"
+    )
     timezone: Zone = Field(
         default="UTC", description='IANA time zone of a time that the query names, such as "last week"'
     )
@@ -67,6 +71,7 @@ class MemorySearchIn(Request):
             min_relevance=self.min_relevance,
             exclude_ids=tuple(self.exclude_ids or ()),
             snippet=self.snippet,
+            neighbours=self.neighbours or 0,
             zone=ZoneInfo(self.timezone),
         )
 
@@ -78,7 +83,10 @@ class MemorySearchIn(Request):
 
 
 class CitationOut(BaseModel):
-    """The source of a citation. `path`, `start` and `end` are those of a chunk, from its metadata."""
+    """The source of a citation. The fields after `created_at` are the place of a chunk.
+
+    A chunk that a client stored has the `path`, `start` and `end` of its metadata.
+    """
 
     memory_id: UUID
     user_id: str
@@ -89,13 +97,18 @@ class CitationOut(BaseModel):
     actor_id: str | None
     message_id: str | None = Field(description="the turn that the memory names as its source, or the turn itself")
     created_at: datetime
+    source_id: UUID | None = Field(default=None, exclude_if=is_absent)
+    file_id: UUID | None = Field(default=None, exclude_if=is_absent)
+    turn_id: UUID | None = Field(default=None, exclude_if=is_absent, description="the turn that the chunk is a part of")
     path: str | None = Field(default=None, exclude_if=is_absent)
-    start: int | None = Field(default=None, exclude_if=is_absent, description="first character in the file")
+    page: int | None = Field(default=None, exclude_if=is_absent)
+    heading: str | None = Field(default=None, exclude_if=is_absent)
+    start: int | None = Field(default=None, exclude_if=is_absent, description="first character in the file or turn")
     end: int | None = Field(default=None, exclude_if=is_absent, description="character after the last one")
 
     @classmethod
-    def from_memory(cls, memory: Memory) -> "CitationOut":
-        """Return the source that a memory is."""
+    def from_memory(cls, memory: Memory, place: Mapping[str, Any] | None = None) -> "CitationOut":
+        """Return the source that a memory is. `place` is that of a chunk of a document or a turn."""
         named = (memory.source or {}).get("turn_id")
         itself = str(memory.id) if memory.type is MemoryType.turn else None
         return cls(
@@ -108,7 +121,7 @@ class CitationOut(BaseModel):
             actor_id=memory.actor_id,
             message_id=itself if named is None else named,
             created_at=memory.created_at,
-            **(_chunk_place(memory.metadata) if memory.type is MemoryType.chunk else {}),
+            **(place or (_chunk_place(memory.metadata) if memory.type is MemoryType.chunk else {})),
         )
 
 
@@ -179,5 +192,5 @@ def _found_out(result: SearchResult) -> FoundOut:
         score=scored.total,
         relevance=round_relevance(scored.relevance),
         also=list(result.ranked.also) or None,
-        source=CitationOut.from_memory(memory),
+        source=CitationOut.from_memory(memory, result.place),
     )

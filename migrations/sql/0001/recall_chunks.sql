@@ -1,0 +1,211 @@
+-- Chunks in answers. They are searched apart from other memories, and their places are read only if they are answered.
+-- A query of a user finds the chunks of that user and of _shared; a query of no user finds those of all users.
+
+-- Return the words of a query that are rare enough to rank by: from the rarest up, until all matches together would be
+-- more than p_most by the planner's estimate. A word so frequent tells little, and ranking its matches takes long.
+-- Volatile, because EXPLAIN may not run in another function.
+CREATE FUNCTION rare_words(p_scope text, p_query text, p_most int) RETURNS tsquery LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    v_words text[] := ARRAY(SELECT '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
+                            FROM unnest(to_tsvector('english', p_query)) ORDER BY positions[1] LIMIT 64);
+    v_plan json;
+    v_found text;
+BEGIN
+    IF cardinality(v_words) < 2 THEN RETURN v_words[1]::tsquery; END IF;
+    EXECUTE 'EXPLAIN (FORMAT JSON) ' || (SELECT string_agg(
+        format('SELECT FROM memories WHERE tsv @@ %L::tsquery', p_scope || ' & ' || w), ' UNION ALL ' ORDER BY at)
+        FROM unnest(v_words) WITH ORDINALITY AS u(w, at)) INTO v_plan;
+    SELECT string_agg(s.w, ' | ') INTO v_found FROM (
+        SELECT e.w, row_number() OVER rarest AS place, sum(e.matches) OVER rarest AS matches
+        FROM (SELECT w, (v_plan#>>ARRAY['0', 'Plan', 'Plans', (at - 1)::text, 'Plan Rows'])::numeric AS matches, at
+              FROM unnest(v_words) WITH ORDINALITY AS u(w, at)) e
+        WINDOW rarest AS (ORDER BY e.matches, e.at)) s
+    WHERE s.place = 1 OR s.matches <= p_most;
+    RETURN v_found::tsquery;
+END $$;
+
+-- Return the best p_limit chunks by words, as search_lexical does for other memories.
+CREATE FUNCTION search_chunks(p_user bigint, p_query text, p_categories text[], p_filters jsonb, p_limit int)
+    RETURNS TABLE (memory_id uuid, rank real) LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_tenant uuid := current_tenant();
+    v_scope text;
+    v_words tsquery;
+BEGIN
+    IF v_tenant IS NULL THEN RETURN; END IF;
+    v_scope := CASE WHEN p_user IS NOT NULL THEN '''_cu' || p_user::text || ''''
+                    ELSE '''_ct' || replace(v_tenant::text, '-', '') || '''' END;
+    v_words := rare_words(v_scope, p_query, 3000);
+    IF v_words IS NULL THEN RETURN; END IF;
+    RETURN QUERY
+        SELECT m.id, ts_rank(m.tsv, v_words) AS r
+        FROM memories m
+        WHERE m.tsv @@ (v_scope::tsquery && v_words) AND m.tenant_id = v_tenant AND m.state = 'active' AND m.type = 'chunk'
+          AND (p_user IS NULL OR m.user_pk = p_user)
+          AND m.category = ANY (p_categories) AND memory_matches(m, p_filters)
+        ORDER BY r DESC, m.id LIMIT p_limit;
+END $$;
+GRANT EXECUTE ON FUNCTION search_chunks(bigint, text, text[], jsonb, int) TO mnema_app;
+GRANT EXECUTE ON FUNCTION rare_words(text, text, int) TO mnema_search;
+
+-- Make near_chunks_<space> and find_chunks_<space>.
+-- near_chunks_<space> returns approximately the nearest chunks of a user, or of all.
+-- find_chunks_<space> returns the best p_wanted chunks by vector (`near`) and by words (`worded`, with their `ranks`). Each user
+-- is searched alone, so that a few own chunks are compared one by one beside a hundred thousand shared ones. Chunks of
+-- a removed source are left out, and of turns that the filters leave out.
+CREATE FUNCTION create_chunk_recall(p_name text) RETURNS void LANGUAGE plpgsql AS $space$
+DECLARE
+    v_table text := 'vec_' || p_name;
+    v_dimension int := (SELECT dimension FROM embedding_spaces WHERE name = p_name);
+    v_wide boolean := v_dimension > widest_exact();
+    v_order text := CASE WHEN v_wide THEN format('v.signs <~> binary_quantize(p_vector)::bit(%s)', v_dimension)
+                         ELSE 'v.embedding <=> p_vector' END;
+    v_more int := CASE WHEN v_wide THEN 8 ELSE 1 END;
+    v_scope text := 'v.tenant_id = p_tenant AND v.user_pk BETWEEN v_first AND v_last AND v.state = ''active'' AND v.type = ''chunk''
+        AND v.category = ANY (p_categories) AND (v_thread IS NULL OR v.thread_key = v_thread)
+        AND (v_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = v_shared)';
+    v_rows text := format('memories m JOIN %I v ON v.tenant_id = p_tenant AND v.memory_id = m.id WHERE %s
+        AND m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last AND m.state = ''active'' AND m.type = ''chunk''
+        AND memory_matches(m, v_filters)', v_table, v_scope);
+BEGIN
+    PERFORM '[1]'::halfvec;  -- load the extension, whose settings are named below
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user bigint, p_thread bigint, p_shared bigint, p_vector halfvec, p_categories text[],
+        p_filters jsonb, p_dense int) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET enable_sort = off SET hnsw.ef_search = 200
+    SET hnsw.iterative_scan = relaxed_order SET hnsw.max_scan_tuples = 10000 AS $fn$
+BEGIN
+    RETURN ARRAY(SELECT x.memory_id FROM (
+        (SELECT v.memory_id FROM %2$I v
+         WHERE v.tenant_id = p_tenant AND v.indexed AND v.state = 'active' AND v.type = 'chunk' AND v.category = ANY (p_categories)
+           AND (p_user IS NULL OR v.user_pk = p_user) AND (p_thread IS NULL OR v.thread_key = p_thread)
+           AND (p_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = p_shared)
+           AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
+                                             AND memory_matches(m, p_filters) OFFSET 0))
+         ORDER BY %3$s LIMIT %4$s * p_dense)
+        UNION ALL
+        (SELECT v.memory_id FROM %2$I v
+         WHERE v.tenant_id = p_tenant AND NOT v.indexed AND v.state = 'active' AND v.type = 'chunk' AND v.category = ANY (p_categories)
+           AND (p_user IS NULL OR v.user_pk = p_user) AND (p_thread IS NULL OR v.thread_key = p_thread)
+           AND (p_shared IS NULL OR v.thread_key IS NULL OR v.thread_key = p_shared)
+           AND (p_filters IS NULL OR EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = v.memory_id
+                                             AND memory_matches(m, p_filters) OFFSET 0))
+         ORDER BY (%3$s) + 0, v.memory_id LIMIT %4$s * p_dense)) s
+        JOIN %2$I x ON x.tenant_id = p_tenant AND x.memory_id = s.memory_id
+        ORDER BY x.embedding <=> p_vector, x.memory_id LIMIT p_dense);
+END $fn$
+    $ddl$, 'near_chunks_' || p_name, v_table, v_order, v_more);
+    EXECUTE format($ddl$
+CREATE OR REPLACE FUNCTION %1$I(p_tenant uuid, p_user text, p_vector halfvec, p_categories text[], p_filters jsonb, p_query text,
+        p_wanted int, p_exact int, OUT near uuid[], OUT worded uuid[], OUT ranks real[])
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $fn$
+DECLARE
+    p_dense CONSTANT int := p_wanted;  -- the name that nearest_sql uses
+    v_signs bit(%2$s);
+    v_thread bigint := thread_key(p_filters->>'thread_id');
+    v_shared bigint := thread_key(p_filters->>'shared_thread');
+    -- the filters that neither the vectors' table nor the places below apply
+    v_filters jsonb := nullif(p_filters - '{type,thread_id,shared_thread,embedded,before_seq,before_thread}'::text[], '{}');
+    v_removed jsonb := (SELECT jsonb_build_object('exclude_sources', jsonb_agg(s.id)) FROM sources s
+                        WHERE s.tenant_id = p_tenant AND s.removed_at IS NOT NULL HAVING count(*) > 0);
+    v_users bigint[];
+    v_user bigint;
+    v_first bigint;
+    v_last bigint;
+    v_part uuid[];
+BEGIN
+    near := '{}';
+    %3$s
+    v_filters := CASE WHEN v_removed IS NULL THEN v_filters ELSE coalesce(v_filters, '{}') || v_removed END;
+    v_users := CASE WHEN p_user IS NULL THEN ARRAY[NULL::bigint]
+                    ELSE ARRAY(SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id IN (p_user, '_shared')) END;
+    FOREACH v_user IN ARRAY v_users LOOP
+        v_first := coalesce(v_user, 0);  -- bounds in variables, so that the index is used
+        v_last := coalesce(v_user, 9223372036854775807);
+        IF p_vector IS NOT NULL THEN
+            v_part := NULL;
+            IF (SELECT count(*) FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk BETWEEN v_first AND v_last
+                                      AND m.state = 'active' AND m.type = 'chunk' LIMIT p_exact + 1) counted) > p_exact THEN
+                v_part := %4$I(p_tenant, v_user, v_thread, v_shared, p_vector, p_categories, v_filters, p_wanted);
+            END IF;
+            IF v_part IS NULL OR cardinality(v_part) < p_wanted THEN  -- not many, or the approximate search found too few
+                v_part := CASE WHEN v_filters IS NULL THEN ARRAY(%5$s) ELSE ARRAY(%6$s) END;
+            END IF;
+            near := near || v_part;
+        END IF;
+        SELECT worded || array_agg(l.memory_id), ranks || array_agg(l.rank) INTO worded, ranks
+            FROM search_chunks(v_user, p_query, p_categories, coalesce(p_filters || v_removed, p_filters, v_removed), p_wanted) l;
+    END LOOP;
+    IF cardinality(v_users) > 1 THEN
+        near := ARRAY(SELECT v.memory_id FROM %7$I v WHERE v.tenant_id = p_tenant AND v.memory_id = ANY (near)
+                      ORDER BY v.embedding <=> p_vector, v.memory_id LIMIT p_wanted);
+        SELECT array_agg(w.id), array_agg(w.rank) INTO worded, ranks
+            FROM (SELECT u.id, u.rank FROM unnest(worded, ranks) AS u(id, rank) ORDER BY u.rank DESC, u.id LIMIT p_wanted) w;
+    END IF;
+    IF p_filters ?| '{before_seq,exclude_ids}' THEN  -- a chunk goes with its turn
+        v_part := ARRAY(SELECT c.memory_id FROM chunks c JOIN memories t ON t.tenant_id = p_tenant AND t.id = c.turn_id
+                        WHERE c.tenant_id = p_tenant AND c.memory_id = ANY (near || worded) AND NOT memory_matches(t, p_filters - 'type'));
+        near := ARRAY(SELECT i.id FROM unnest(near) WITH ORDINALITY AS i(id, at) WHERE i.id <> ALL (v_part) ORDER BY i.at);
+        SELECT array_agg(w.id), array_agg(w.rank) INTO worded, ranks
+            FROM unnest(worded, ranks) AS w(id, rank) WHERE w.id <> ALL (v_part);
+    END IF;
+END $fn$
+    $ddl$, 'find_chunks_' || p_name, v_dimension,
+        CASE WHEN v_wide THEN format('v_signs := binary_quantize(p_vector)::bit(%s);', v_dimension) ELSE '' END,
+        'near_chunks_' || p_name, nearest_sql(v_table, v_wide, format('%I v WHERE %s', v_table, v_scope)),
+        nearest_sql(v_table, v_wide, v_rows), v_table);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I, %I TO mnema_app', 'near_chunks_' || p_name, 'find_chunks_' || p_name);
+END $space$;
+
+-- Return the chunks p_chosen that may still be answered, with their places, and up to p_beside chunks before and after each
+-- one in its file or turn. `hit` is the chosen one. A chunk that somebody stored without a source has no place. One of a
+-- removed source is not answered, nor one whose text was changed, nor one of a turn that is not active, that the filters leave
+-- out, or that has another text now.
+CREATE FUNCTION read_chunks(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_chosen uuid[], p_beside int)
+    RETURNS TABLE (hit uuid, ordinal int, start_at int, end_at int, page int, heading text[], gap text, source_id uuid, file_id uuid, path text,
+        turn_id uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text, actor_id text, role text, type text,
+        category text, text text, steps_text text, importance smallint, pinned boolean, tags text[], state text, source jsonb,
+        metadata jsonb, superseded_by uuid, purge_at timestamptz, version int, created_at timestamptz, updated_at timestamptz)
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $fn$
+#variable_conflict use_column
+DECLARE
+    v_users bigint[];
+    v_hits uuid[];
+BEGIN
+    PERFORM set_config('app.tenant_id', p_tenant::text, true);
+    v_users := CASE WHEN p_user IS NOT NULL THEN
+        ARRAY(SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id IN (p_user, '_shared')) END;
+    v_hits := ARRAY(SELECT m.id FROM unnest(p_chosen) AS h(id) JOIN memories m ON m.tenant_id = p_tenant AND m.id = h.id
+        WHERE m.state = 'active' AND m.type = 'chunk' AND m.category = ANY (p_categories)
+          AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND memory_matches(m, p_filters));
+    RETURN QUERY
+        WITH placed AS (  -- the chunks and the files or turns that they are of, if they may be answered
+            SELECT m.id AS hit, c.file_id, c.turn_id, c.ordinal, f.path, f.source_id, c.memory_id IS NOT NULL AS known
+            FROM unnest(v_hits) AS h(id) JOIN memories m ON m.tenant_id = p_tenant AND m.id = h.id
+            LEFT JOIN chunks c ON c.tenant_id = p_tenant AND c.memory_id = h.id
+            LEFT JOIN files f ON f.tenant_id = p_tenant AND f.id = c.file_id
+            LEFT JOIN sources s ON s.tenant_id = p_tenant AND s.id = f.source_id
+            LEFT JOIN memories t ON t.tenant_id = p_tenant AND t.id = c.turn_id
+            WHERE CASE WHEN c.memory_id IS NULL THEN NOT coalesce(m.source ?| '{file_id,turn_id}', false)
+                       WHEN c.turn_id IS NULL THEN s.removed_at IS NULL AND length(m.text) = c.end_at - c.start_at
+                       ELSE t.state = 'active' AND memory_matches(t, p_filters - 'type')
+                            AND substr(t.text, c.start_at + 1, c.end_at - c.start_at) = m.text END)
+        SELECT p.hit, n.ordinal, n.start_at, n.end_at, n.page, n.heading, n.gap, p.source_id, p.file_id, p.path, p.turn_id, m.id, m.user_id,
+            m.thread_id, m.seq, m.agent_id, m.run_id, m.actor_id, m.role, m.type, m.category, m.text, m.steps_text, m.importance,
+            m.pinned, m.tags, m.state, m.source, m.metadata, m.superseded_by, m.purge_at, m.version, m.created_at, m.updated_at
+        FROM placed p
+        CROSS JOIN LATERAL (
+            SELECT c.memory_id, c.ordinal, c.start_at, c.end_at, c.page, c.heading, c.gap FROM chunks c WHERE c.tenant_id = p_tenant
+                AND c.file_id = p.file_id AND c.ordinal BETWEEN p.ordinal - p_beside AND p.ordinal + p_beside
+            UNION ALL
+            SELECT c.memory_id, c.ordinal, c.start_at, c.end_at, c.page, c.heading, c.gap FROM chunks c WHERE c.tenant_id = p_tenant
+                AND c.turn_id = p.turn_id AND c.ordinal BETWEEN p.ordinal - p_beside AND p.ordinal + p_beside
+            UNION ALL
+            SELECT p.hit, NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT p.known) n
+        JOIN memories m ON m.tenant_id = p_tenant AND m.id = n.memory_id AND m.state = 'active' AND m.category = ANY (p_categories)
+            AND (v_users IS NULL OR m.user_pk = ANY (v_users)) AND (NOT p.known OR length(m.text) = n.end_at - n.start_at)
+        ORDER BY p.hit, n.ordinal;
+END $fn$;
+GRANT EXECUTE ON FUNCTION read_chunks(uuid, text, text[], jsonb, uuid[], int) TO mnema_app;
