@@ -20,7 +20,7 @@ from app.providers.mirror_http import HttpMirrorStore, entry_of
 from app.usecases.mirror.sync import Mirror, SyncReport, sync_mirror
 from tests.effort import tries
 from tests.factories import Caller
-from tests.usecases.mirror.test_random_edits import EDIT, RUN, Fuse, Killed, World, parse_id, snapshot_files
+from tests.usecases.mirror.edited_world import EDIT, RUN, Fuse, Killed, World, parse_id, snapshot_files
 
 _users = itertools.count()
 WORDS = ("amber", "boats", "cedar", "drums", "ember", "flint", "grain", "hazel", "ivory", "jolly", "knots", "lemon")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.processes import DEADLINE_S
+from tests.cli.gate import Gate
 from tests.cli.mirror.conftest import MirrorRoom
-from tests.cli.test_import import Gate
 
 
 async def until(is_true: Callable[[], Awaitable[bool]], what: str) -> None:
