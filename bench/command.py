@@ -13,7 +13,7 @@ from rich.table import Table
 
 from app.cli.client import USAGE, err, exit_with_error, out, print_table
 from app.domain.errors import MnemaError
-from bench.tables import show_chats, show_profile, show_report, show_views
+from bench.tables import show_chats, show_mirror, show_profile, show_report, show_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +112,18 @@ def bench_views(
     bench = _load_module("view_requests")
     plan = bench.Plan(turns, conversations, _parse_clients(clients), seconds, warmup, repeats)
     _show_reports(lambda say: [bench.run(plan, say)], json_file, show_views)
+
+
+@bench_app.command("mirror")
+def bench_mirror(
+    entries: Annotated[int, typer.Option(min=40, max=100_000, help="entries of the user")] = 10_000,
+    edits: Annotated[int, typer.Option(min=1, max=1000, help="edits on each side")] = 20,
+    new_files: Annotated[int, typer.Option(min=1, max=10_000, help="new files that become entries")] = 200,
+    json_file: Json = None,
+) -> None:
+    """Measure `mnema mirror`: whole runs, the delay of edits in both directions, and the CPU of an idle watch."""
+    bench = _load_module("mirror")
+    _show_reports(lambda say: [bench.run(bench.Plan(entries, edits, new_files), say)], json_file, show_mirror)
 
 
 @bench_app.command("retrieval")

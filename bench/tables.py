@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bench.chat_requests import MeasuredSide
     from bench.chat_requests import Report as ChatReport
     from bench.http_runs import Report
+    from bench.mirror import Report as MirrorReport
     from bench.view_requests import Report as ViewReport
 
 TOP = 15
@@ -87,6 +88,16 @@ def show_views(report: "ViewReport") -> None:
         table.add_row(clients, line.kind, f"{line.figures.per_second:.0f}", *times, " + ".join(spent))
     print_table(table)
     out.print("CPU ms of a request: server + PostgreSQL; the function alone includes the driver and reading the rows")
+
+
+def show_mirror(report: "MirrorReport") -> None:
+    """Show the seconds of each step of a mirror."""
+    table = Table(title=f"mirror of {report.plan.entries} entries")
+    table.add_column("")
+    table.add_column("", justify="right", no_wrap=True)
+    for name, figure in report.lines():
+        table.add_row(name, figure)
+    print_table(table)
 
 
 def _median_cells(measured: "list[MeasuredSide]") -> list[str]:

@@ -47,6 +47,23 @@ def test_a_tiny_run_measures_the_server_and_its_floor(kind: str, tmp_path: Path)
     assert report["profile"]["requests"] > 0
 
 
+def test_a_tiny_run_measures_a_mirror(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ["--entries", "60", "--edits", "2", "--new-files", "2", "--json", str(file)]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli.main", "bench", "mirror", *size],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert [len(delays) for delays in report["edits"].values()] == [2, 2]
+    assert "60 entries become files" in done.stdout
+
+
 def test_a_tiny_run_measures_questions_and_new_facts(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     size = ["--users", "20", "--clients", "2", "--seconds", "1", "--warmup", "0", "--json", str(file)]
